@@ -1,0 +1,85 @@
+"""Owns the error classes: each class is a decision about what happens next."""
+
+import enum
+
+EXIT_OK = 0
+EXIT_SETTING = 2
+EXIT_INPUT = 3
+EXIT_STATE = 4
+EXIT_BROKER = 5
+EXIT_INTERRUPTED = 130
+
+
+class Reject(enum.StrEnum):
+    """Why a message never became a page; the value is the metric label and the header text."""
+
+    NOT_JSON = "not_json"
+    NO_BODY = "no_body"
+    FIELD_TYPE = "field_type"
+    BAD_BASE64 = "bad_base64"
+    BAD_TIME = "bad_time"
+    NO_URL = "no_url"
+    TRUNCATED = "truncated"
+    BAD_WARC = "bad_warc"
+    TOO_LARGE = "too_large"
+
+
+class SpotsieveError(Exception):
+    """An error for a person: what is wrong with which value, by which rule, and what to do next."""
+
+    exit_code = 1
+
+    def __init__(self, name: str, rule: str, value: object = None, next_step: str = "") -> None:
+        self.name = name
+        self.rule = rule
+        self.value = value
+        self.next_step = next_step
+        got = "" if value is None else f", got {value!r}"
+        then = f"; {next_step}" if next_step else ""
+        super().__init__(f"{name} {rule}{got}{then}")
+
+
+class PageError(SpotsieveError):
+    """Reject the message: it goes to the dead letters with `reason`, and the stream goes on."""
+
+    exit_code = EXIT_INPUT
+
+    def __init__(self, reason: Reject, name: str, rule: str, value: object = None, next_step: str = "") -> None:
+        super().__init__(name, rule, value, next_step)
+        self.reason = reason
+
+
+class SettingError(SpotsieveError):
+    """Stop before any work: a setting is wrong."""
+
+    exit_code = EXIT_SETTING
+
+
+class InputError(SpotsieveError):
+    """Stop: an input file cannot be read at all."""
+
+    exit_code = EXIT_INPUT
+
+
+class StateError(SpotsieveError):
+    """Stop: the state cannot be used as it is."""
+
+    exit_code = EXIT_STATE
+
+
+class SettingsMismatch(StateError):
+    """Stop: the state or the log was written with other settings that change verdicts."""
+
+
+class CorruptRecord(StateError):
+    """Stop: stored bytes fail their checksum or grammar; names the store, the key in hex and the offset."""
+
+    def __init__(self, store: str, key: bytes | int, rule: str, next_step: str = "rebuild the state from the log") -> None:
+        place = key.hex() if isinstance(key, bytes) else str(key)
+        super().__init__(f"{store}[{place}]", rule, None, next_step)
+
+
+class BrokerError(SpotsieveError):
+    """Stop: the broker refuses or cannot be reached, and waiting does not help."""
+
+    exit_code = EXIT_BROKER

@@ -1,0 +1,58 @@
+"""Owns what a page is before it has a signature: its id, its bytes, and a columnar batch of pages."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+KERNEL_PADDING_BYTES = 64
+"""Zero bytes after the last page of a batch, so that a kernel may load whole vectors without a bounds check."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One crawled document.
+
+    The page id is (source, partition, offset): topic, partition and offset in Kafka; path, 0 and record number in files.
+    It must be the same whenever the same page is submitted again, and never the same for two pages.
+    """
+
+    source: str
+    partition: int
+    offset: int
+    url: str
+    body: bytes
+    """UTF-8 (invalid bytes are tolerated and separate tokens)."""
+    markup: bool
+    """True for HTML, False for plain text."""
+    event_time_ms: int
+    """When the page was fetched, milliseconds since the epoch."""
+    label: str = ""
+    """The page's own name in its message, if it has one; only shown, never compared."""
+    judgeable: bool = True
+    """False: not text, or larger than the limit; only its digest is compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class BodyBatch:
+    """The bodies of n pages, laid out for the kernels.
+
+    buffer: uint8[N + KERNEL_PADDING_BYTES]  bounds: int64[n + 1]  markup: uint8[n] (1 = HTML)
+    A page that cannot be judged has an empty range.
+    """
+
+    buffer: NDArray[np.uint8]
+    bounds: NDArray[np.int64]
+    markup: NDArray[np.uint8]
+
+
+def lay_out(pages: Sequence[Page]) -> BodyBatch:
+    """Concatenate the bodies of pages into one padded buffer."""
+    bodies = [page.body if page.judgeable else b"" for page in pages]
+    bounds = np.zeros(len(bodies) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, bodies), np.int64, len(bodies)), out=bounds[1:])
+    bodies.append(bytes(KERNEL_PADDING_BYTES))
+    buffer = np.frombuffer(b"".join(bodies), np.uint8)
+    markup = np.fromiter((page.markup for page in pages), np.uint8, len(pages))
+    return BodyBatch(buffer, bounds, markup)

@@ -1,0 +1,59 @@
+"""Owns the verdict: novel, duplicate of an original, or unchecked, with the reason."""
+
+import enum
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.signature import Entry
+
+
+class Kind(enum.IntEnum):
+    """The three verdicts. Numbers are stored in arrays, never on disk."""
+
+    NOVEL = 0
+    DUPLICATE = 1
+    UNCHECKED = 2
+
+
+class Reason(enum.IntEnum):
+    """Why a page got its verdict; the lower-case name is the metric label and the text in reports."""
+
+    NO_MATCH = 0
+    """Novel: no filed page is accepted as its original."""
+    FIRST_ATTEMPT = 1
+    """Novel: the earliest accepted entry is this very page, submitted before."""
+    NEAR = 2
+    """Duplicate: accepted by the scheme."""
+    EXACT = 3
+    """Duplicate: the same bytes (pages that the scheme cannot judge)."""
+    TOO_FEW_FEATURES = 4
+    """Unchecked: below the scheme's least number of features."""
+    EMPTY = 5
+    """Unchecked: no bytes at all; matches nothing."""
+    NOT_TEXT = 6
+    """Unchecked: not text, or larger than the limit."""
+
+    @property
+    def label(self) -> str:
+        """The name in metrics and reports."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Verdicts of n pages.
+
+    kind: uint8[n] (Kind)  reason: uint8[n] (Reason)  score: float64[n] (similarity in [0, 1]; nan where nothing was
+    accepted)  originals: n entries, None where the page is no duplicate  candidates: int64[n] (postings tested)
+    """
+
+    kind: NDArray[np.uint8]
+    reason: NDArray[np.uint8]
+    score: NDArray[np.float64]
+    originals: tuple[Entry | None, ...]
+    candidates: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.kind)
