@@ -1,9 +1,19 @@
 """Owns the signature: all that is remembered of a page, as columns over a micro-batch."""
 
+import enum
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+class Status(enum.IntEnum):
+    """Whether a page has a fingerprint, and if not, why. Stored in the log: numbers are never reused."""
+
+    FINGERPRINTED = 0
+    TOO_FEW_FEATURES = 1
+    EMPTY = 2
+    NOT_TEXT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,8 +21,9 @@ class Signatures:
     """Signatures of n pages, in the order of the micro-batch.
 
     source: uint16[n] (index into sources)  partition: int32[n]  offset: int64[n]  event_time_ms: int64[n]
-    digest: uint64[n, 2] (XXH3-128 of the body)  fingerprint: uint64[n]  present: bool[n] (False: the page has no
-    fingerprint and matches by digest alone)  feature_count: uint32[n]  urls, labels: n UTF-8 byte strings (label may be b"")
+    digest: uint64[n, 2] (XXH3-128 of the body)  fingerprint: uint64[n] (0 without meaning unless status is FINGERPRINTED)
+    status: uint8[n] (Status; a page without fingerprint matches by digest alone, an EMPTY one matches nothing)
+    feature_count: uint32[n]  urls, labels: n UTF-8 byte strings (label may be b"")
     """
 
     sources: tuple[str, ...]
@@ -22,7 +33,7 @@ class Signatures:
     event_time_ms: NDArray[np.int64]
     digest: NDArray[np.uint64]
     fingerprint: NDArray[np.uint64]
-    present: NDArray[np.bool_]
+    status: NDArray[np.uint8]
     feature_count: NDArray[np.uint32]
     urls: tuple[bytes, ...]
     labels: tuple[bytes, ...]
