@@ -62,7 +62,7 @@ class SchemeSettings(Section):
 
     name: Literal["chain"] = setting("chain", "scheme: spots, simhash 64, permuted tables (Manku et al. 2007)", verdicts=True)
     max_distance_bits: int = setting(3, "k: fingerprints this near are copies", unit="bits", verdicts=True, ge=0, le=7)
-    tables: int = setting(10, "permuted tables; for k = 3: 4, 10, 16 or 20", verdicts=False, ge=1, le=255)
+    tables: int = setting(10, "permuted tables; for k = 3: 4, 10, 16 or 20 (keys differ, so a state belongs to one design)", verdicts=True, ge=1, le=255)
     min_features: int = setting(
         8, "pages with fewer spots are unchecked: only their digest is compared", unit="spots", verdicts=True, ge=1, le=10_000
     )
