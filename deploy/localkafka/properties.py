@@ -1,0 +1,49 @@
+"""Owns the settings of a one-node broker: Kafka's defaults, but for what one node or a quick start needs otherwise."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+NODE_ID = 1
+
+ONE_NODE = {
+    "process.roles": "broker,controller",
+    "node.id": str(NODE_ID),
+    "controller.listener.names": "CONTROLLER",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    # A misspelt topic must be an error, as on a production cluster.
+    "auto.create.topics.enable": "false",
+}
+
+QUICK = {
+    # 50 partitions each by default: a second of start-up and a hundred open files for nothing.
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    # An owner killed in mid-transaction is cleaned up within a second of its transaction time-out.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    # Preallocated per segment: 10 MB by default, times every topic a test makes.
+    "log.index.size.max.bytes": "1048576",
+    # 128 MB of heap by default.
+    "log.cleaner.dedupe.buffer.size": "4194304",
+    # Pages carry the crawl's own times, often years old: by those, retention would delete them at once.
+    "log.retention.ms": "-1",
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+}
+
+
+def write_properties(path: Path, data: Path, port: int, controller_port: int, settings: Mapping[str, str]) -> None:
+    """Write server.properties for a broker on 127.0.0.1; `settings` wins over everything said here."""
+    places = {
+        "controller.quorum.voters": f"{NODE_ID}@127.0.0.1:{controller_port}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "log.dirs": str(data),
+    }
+    merged = {**ONE_NODE, **QUICK, **places, **settings}
+    path.write_text("".join(f"{name}={value}\n" for name, value in merged.items()), "utf-8")

@@ -1,0 +1,35 @@
+"""Owns the promise that no local broker outlives the process that started it, even one killed with SIGKILL.
+
+Run as a script: `python -I -S watchdog.py OWNER_PID BROKER_PID [DIRECTORY]`. It waits for its standard input to close
+(or for its parent to change), kills the broker, and removes DIRECTORY. A line on standard input means the broker was
+stopped in good order. PR_SET_PDEATHSIG would be shorter, but fires when the starting *thread* ends, and brokers are
+started from worker threads.
+"""
+
+import os
+import select
+import shutil
+import signal
+import sys
+
+POLL_S = 1.0
+
+
+def main(owner: int, broker: int, directory: str | None) -> None:
+    """Block until the owner says goodbye or is gone; then leave nothing of the broker."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while os.getppid() == owner:
+        if select.select([sys.stdin], [], [], POLL_S)[0]:
+            if sys.stdin.readline():
+                return
+            break
+    try:
+        os.kill(broker, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    if directory is not None:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else None)
