@@ -75,3 +75,83 @@ class IndexSettings(Section):
     bucket_cap: int = setting(256, "a bucket takes no more entries than this", unit="entries", verdicts=True, ge=1, le=65_536)
     cache_mb: int = setting(256, "RocksDB block cache", unit="MiB", ge=8)
     write_buffer_mb: int = setting(32, "RocksDB write buffer", unit="MiB", ge=1)
+
+
+class KafkaSettings(Section):
+    """How to reach the broker. Secrets come from the environment or a file, and are never logged."""
+
+    bootstrap_servers: str = setting("localhost:9092", "brokers, host:port joined by commas", min_length=1)
+    group_id: str = setting("spotsieve", "consumer group, also the stem of the transactional ids", min_length=1)
+    client_id: str = setting("spotsieve", "client id shown in the broker's logs and quotas")
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = setting("PLAINTEXT", "transport")
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = setting("PLAIN", "SASL mechanism")
+    sasl_username: str = setting("", "SASL user")
+    sasl_password: SecretStr = setting(SecretStr(""), "SASL password; better SPOTSIEVE_KAFKA__SASL_PASSWORD")
+    ssl_cafile: str = setting("", "CA certificates, PEM; empty: the system's")
+    ssl_certfile: str = setting("", "client certificate, PEM")
+    ssl_keyfile: str = setting("", "client key, PEM")
+    session_timeout_ms: int = setting(30_000, "a worker silent for so long loses its partitions", unit="ms", ge=1_000)
+    rebalance_timeout_ms: int = setting(60_000, "time for a worker to finish its batches when partitions move", unit="ms", ge=1_000)
+    request_timeout_ms: int = setting(40_000, "longest wait for one request", unit="ms", ge=1_000)
+    transaction_timeout_ms: int = setting(60_000, "the broker aborts a transaction older than this", unit="ms", ge=1_000)
+    fetch_max_bytes: int = setting(16 * 2**20, "most bytes of one fetch", unit="bytes", ge=2**16)
+    start: Literal["earliest", "latest"] = setting("earliest", "where a group without committed offsets begins")
+    isolation_level: Literal["read_committed", "read_uncommitted"] = setting(
+        "read_committed", "whether pages of open or aborted transactions are read"
+    )
+
+
+class TopicSettings(Section):
+    """Names of the topics."""
+
+    input: str = setting("pages", "crawled pages", min_length=1)
+    novel: str = setting("pages.novel", "pages let through, unchanged, plus verdict headers", min_length=1)
+    duplicates: str = setting("pages.duplicates", "a JSON report for each dropped page", min_length=1)
+    rejected: str = setting("pages.rejected", "dead letters: messages that are no page, unchanged, plus the reason", min_length=1)
+    log: str = setting("signatures", "the log: one partition, the one order of pages", min_length=1)
+
+
+class ServiceSettings(Section):
+    """How the worker moves pages."""
+
+    guarantee: Literal["exactly_once", "at_least_once"] = setting(
+        "exactly_once", "exactly_once: outputs and offsets in one transaction; at_least_once: flush, then commit"
+    )
+    mode: Literal["filter", "annotate"] = setting(
+        "filter", "filter: duplicates leave the stream; annotate: every page passes, with its verdict in headers"
+    )
+    batch_pages: int = setting(512, "most pages in a micro-batch", unit="pages", ge=1, le=65_536)
+    batch_bytes: int = setting(16 * 2**20, "a micro-batch is cut after this many bytes", unit="bytes", ge=2**16)
+    linger_ms: int = setting(50, "longest wait for a micro-batch to fill", unit="ms", ge=0, le=60_000)
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = setting("none", "compression of produced messages")
+    shutdown_timeout_ms: int = setting(8_000, "SIGTERM: time to finish what was fetched", unit="ms", ge=0)
+
+
+class MetricsSettings(Section):
+    """Where metrics, health and readiness are served."""
+
+    enabled: bool = setting(True, "serve /metrics, /healthz and /readyz")
+    host: str = setting("0.0.0.0", "address to bind")  # noqa: S104 - scraped from outside the container; set 127.0.0.1 to close
+    port: int = setting(9464, "port; 0: any free one", ge=0, le=65_535)
+
+
+class LogSettings(Section):
+    """Structured logs on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = setting("info", "least level shown")
+    format: Literal["auto", "json", "text"] = setting("auto", "auto: text on a terminal, JSON elsewhere")
+    summary_seconds: float = setting(60.0, "time between summary lines; 0: none", unit="s", ge=0)
+
+
+class Settings(Section):
+    """All settings."""
+
+    input: InputSettings = Field(default=InputSettings())
+    spots: SpotsSection = Field(default=SpotsSection())
+    scheme: SchemeSettings = Field(default=SchemeSettings())
+    index: IndexSettings = Field(default=IndexSettings())
+    kafka: KafkaSettings = Field(default=KafkaSettings())
+    topics: TopicSettings = Field(default=TopicSettings())
+    service: ServiceSettings = Field(default=ServiceSettings())
+    metrics: MetricsSettings = Field(default=MetricsSettings())
+    log: LogSettings = Field(default=LogSettings())
