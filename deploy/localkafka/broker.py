@@ -172,7 +172,12 @@ class LocalKafka:
         tool = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", "server.properties"]
         with (self.directory / "broker.log").open("ab") as log:
             done = subprocess.run(
-                [*self._java(FORMAT_HEAP_MB), *tool], cwd=self.directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                [*self._java(FORMAT_HEAP_MB), *tool],
+                cwd=self.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                check=False,
             )
         if done.returncode != 0:
             raise self._failure(f"could not format its storage (exit code {done.returncode})")

@@ -1,8 +1,8 @@
 """Owns the Java side of the local broker: the jars of Apache Kafka, checked against their lock, and a Java to run them.
 
-    cache/                            $XDG_CACHE_HOME/spotsieve, else ~/.cache/spotsieve
-      kafka-4.1.0/*.jar               exactly the names and SHA-256 digests of kafka-4.1.0.sha256 beside this file
-      kafka-4.1.0-java-VERSION.aot    the broker's classes, already linked (JEP 483/514); absent is only slower
+cache/                            $XDG_CACHE_HOME/spotsieve, else ~/.cache/spotsieve
+  kafka-4.1.0/*.jar               exactly the names and SHA-256 digests of kafka-4.1.0.sha256 beside this file
+  kafka-4.1.0-java-VERSION.aot    the broker's classes, already linked (JEP 483/514); absent is only slower
 """
 
 import fcntl

@@ -24,6 +24,9 @@ QUICK = {
     "transaction.state.log.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
+    # After a SIGKILL the controller refuses the restarted broker until its old session has run out (9 s by default).
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
     # An owner killed in mid-transaction is cleaned up within a second of its transaction time-out.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     # Preallocated per segment: 10 MB by default, times every topic a test makes.

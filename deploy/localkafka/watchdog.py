@@ -6,6 +6,7 @@ stopped in good order. PR_SET_PDEATHSIG would be shorter, but fires when the sta
 started from worker threads.
 """
 
+import contextlib
 import os
 import select
 import shutil
@@ -23,10 +24,8 @@ def main(owner: int, broker: int, directory: str | None) -> None:
             if sys.stdin.readline():
                 return
             break
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(broker, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     if directory is not None:
         shutil.rmtree(directory, ignore_errors=True)
 

@@ -1,0 +1,52 @@
+# One word per task; `make help` lists them. Needs Python 3.11 or newer and make: everything else is fetched once,
+# checked against requirements.lock and deploy/localkafka/*.sha256, and kept in .venv and ~/.cache/spotsieve.
+
+SHELL := /bin/sh
+CONFIG ?= spotsieve.toml
+ARGS ?=
+VENV := .venv
+PY := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+
+.PHONY: help demo test check bench run broker setup lock clean
+.DEFAULT_GOAL := help
+
+help: ## list the tasks
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-8s %s\n", $$1, $$2 }'
+
+demo: setup ## start a real Kafka, send a small crawl through the filter, show what was dropped and why
+	@$(VENV)/bin/spotsieve demo $(ARGS)
+
+test: setup ## the whole test suite, on a real Kafka (ARGS="tests/unit -k simhash" for a part)
+	@$(PY) -m pytest $(ARGS)
+
+check: $(INSTALLED) ## lint, format, types, import rules
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/mypy
+	@$(VENV)/bin/lint-imports
+
+bench: setup ## the speed measurements of README, as a table and as JSON
+	@$(PY) -m tests.bench $(ARGS)
+
+run: $(INSTALLED) ## the filter service (CONFIG=spotsieve.toml)
+	@$(VENV)/bin/spotsieve run -c $(CONFIG) $(ARGS)
+
+broker: setup ## a real Kafka on 127.0.0.1:9092 in the foreground, for playing (ARGS="--port 0 --dir DIR")
+	@$(PY) -m deploy.localkafka $(ARGS)
+
+setup: $(INSTALLED) ## the environment in .venv and Kafka in the cache; the tasks above do this themselves
+	@$(PY) -m deploy.localkafka --prepare
+
+$(INSTALLED): requirements.lock pyproject.toml deploy/install.sh
+	@sh deploy/install.sh $(VENV)
+
+lock: $(INSTALLED) ## resolve the newest allowed dependencies into requirements*.lock
+	@$(PY) -m pip install -q 'uv>=0.5'
+	@$(VENV)/bin/uv pip compile -q pyproject.toml --all-extras --group dev $(LOCK_OPTIONS) -o requirements.lock
+	@$(VENV)/bin/uv pip compile -q pyproject.toml -c requirements.lock $(LOCK_OPTIONS) -o requirements-run.lock
+LOCK_OPTIONS := --upgrade --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header
+
+clean: ## remove .venv and everything generated (not the cache in ~/.cache/spotsieve)
+	@rm -rf $(VENV) build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,58 @@
+#!/bin/sh
+# Make the virtual environment $1 with exactly the packages of requirements.lock, and this project in it.
+# Whatever is missing is said in one line; the packages' own output is in $1/install.log.
+set -u
+venv=$1
+
+fail() {
+    echo "spotsieve set-up: $1" >&2
+    exit 1
+}
+
+is_new_enough() {
+    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
+}
+
+find_python() {
+    for name in ${PYTHON:-python3.13 python3.12 python3.11 python3 python3.14 python}; do
+        if is_new_enough "$name"; then
+            echo "$name"
+            return
+        fi
+    done
+}
+
+if ! is_new_enough "$venv/bin/python"; then
+    python=$(find_python)
+    [ -n "$python" ] || fail "needs Python 3.11 or newer (python3 --version); install it, or say make PYTHON=/path/to/python3"
+    echo "spotsieve set-up: making $venv with $("$python" --version 2>&1)"
+    rm -rf "$venv"
+    if ! said=$("$python" -m venv "$venv" 2>&1); then
+        case $said in
+            *ensurepip* | *"No module named venv"*)
+                fail "needs Python's venv module; on Debian or Ubuntu: apt-get install python3-venv" ;;
+            *) fail "$python -m venv $venv failed: $(echo "$said" | tail -n 1)" ;;
+        esac
+    fi
+fi
+
+# A newer pip may be there, but the one that came with Python reads the lock as well, and needs no network.
+echo "spotsieve set-up: installing the locked packages into $venv"
+if ! "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --require-hashes -r requirements.lock \
+    >"$venv/install.log" 2>&1; then
+    why=$(grep -iE 'no space|hash|no matching distribution|could not find a version|failed building' "$venv/install.log" |
+        tail -n 1)
+    case $why in
+        *[Nn]o\ space*) fail "the disk is full; free 2 GB and run the same command again" ;;
+        *HASH* | *hash*) fail "a package does not match requirements.lock: $why" ;;
+    esac
+    if grep -qiE 'connection|timed out|resolve|network|proxy|ssl' "$venv/install.log"; then
+        fail "the package registry cannot be reached; connect to the network (or set its proxy) and run the same command again ($venv/install.log)"
+    fi
+    fail "pip could not install the locked packages: ${why:-see $venv/install.log}"
+fi
+if ! "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --no-deps --no-index \
+    --no-build-isolation --editable . >>"$venv/install.log" 2>&1; then
+    fail "pip could not install this project: $(tail -n 1 "$venv/install.log") ($venv/install.log)"
+fi
+touch "$venv/.installed"

@@ -1,0 +1,122 @@
+"""Owns what every test may ask for: a real Kafka, fresh topics on it, and the labelled data."""
+
+import asyncio
+import threading
+import uuid
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+SHARED_DATA = REPOSITORY.parent / "shared" / "data"
+
+
+class Broker(Protocol):
+    """What tests need of a broker: the local one, or one that the user named."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class NamedBroker:
+    """A broker that was given with --bootstrap-servers."""
+
+    bootstrap_servers: str
+
+
+class Topics(Protocol):
+    """Make a topic with a unique name and return that name."""
+
+    def __call__(self, name: str = "pages", partitions: int = 1, config: dict[str, str] | None = None) -> str: ...
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--bootstrap-servers",
+        default=None,
+        metavar="HOST:PORT",
+        help="run the broker tests against this Kafka instead of a local one (its topics are made and deleted)",
+    )
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The labelled data beside the repository; the test is skipped where it is not there."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip("needs the labelled data in ../shared/data, which is not part of the repository")
+    return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def kafka(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    """One real broker for the whole session. Do not stop it: tests of faults take `own_kafka`."""
+    named = request.config.getoption("--bootstrap-servers")
+    if named:
+        yield NamedBroker(named)
+        return
+    from deploy.localkafka import LocalKafka, prepare
+
+    prepare()
+    with LocalKafka() as broker:
+        yield broker
+
+
+@pytest.fixture
+def own_kafka() -> Iterator[Any]:
+    """A started LocalKafka of the test's own, to kill, pause and restart (2 s)."""
+    from deploy.localkafka import LocalKafka, prepare
+
+    prepare()
+    with LocalKafka() as broker:
+        yield broker
+
+
+@pytest.fixture
+def topics(kafka: Broker) -> Iterator[Topics]:
+    """Make uniquely named topics on the session's broker; they are deleted when the test ends.
+
+    Works from plain and from async tests: topics("pages", partitions=4, config={"max.message.bytes": "60000000"}).
+    """
+    from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+    made: list[str] = []
+
+    async def with_admin(act: Callable[[AIOKafkaAdminClient], Coroutine[Any, Any, Any]]) -> None:
+        admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
+        await admin.start()
+        try:
+            await act(admin)
+        finally:
+            await admin.close()
+
+    def make(name: str = "pages", partitions: int = 1, config: dict[str, str] | None = None) -> str:
+        unique = f"{name}-{uuid.uuid4().hex[:8]}"
+        topic = NewTopic(unique, partitions, 1, topic_configs=config or {})
+        _run_beside(with_admin(lambda admin: admin.create_topics([topic])))
+        made.append(unique)
+        return unique
+
+    yield make
+    if made:
+        _run_beside(with_admin(lambda admin: admin.delete_topics(made)))
+
+
+def _run_beside(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine to its end in a thread of its own, since the caller may be inside an event loop."""
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            asyncio.run(work)
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
