@@ -25,13 +25,16 @@ class FieldPaths(Section):
     content_type: str = setting("content_type", "path of the Content-Type header's value", verdicts=True)
     fetched_at: str = setting("fetched_at", "path of the fetch time: ISO 8601, or epoch seconds or milliseconds")
     body_encoding: str = setting("", "path of a field that says text or base64 for each message", verdicts=True)
-    id: str = setting("", "path of the page's own name, shown in verdicts and reports")
+    charset: str = setting("", "path of the charset of a base64 body, where content_type names none", verdicts=True)
+    id: str = setting("id", "path of the page's own name, shown in verdicts and reports; no page needs one")
 
 
 class InputSettings(Section):
     """How a message becomes a page."""
 
-    preset: Literal["", "scrapy-cluster", "norconex"] = setting("", "ready-made format and fields", verdicts=True)
+    preset: Literal["", "scrapy-cluster", "norconex"] = setting(
+        "", "ready-made [input.fields]; a path there that differs from its default wins over the preset", verdicts=True
+    )
     format: Literal["json", "html"] = setting(
         "json", "json: fields as in [input.fields]; html: the message is the page", verdicts=True
     )

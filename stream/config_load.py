@@ -71,7 +71,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 def _from_environment(name: str, value: str) -> tuple[list[str], object]:
     path = name.removeprefix(ENVIRONMENT_PREFIX).lower().split(SECTION_SEPARATOR)
-    if path[-1].endswith("_file") and path[-1] not in dict(leaf_settings(Settings)):
+    if path[-1].endswith("_file") and tuple(path) not in dict(leaf_settings(Settings)):
         path[-1] = path[-1].removesuffix("_file")
         try:
             return path, Path(value).read_text(encoding="utf-8").rstrip("\n")

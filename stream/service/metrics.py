@@ -93,6 +93,9 @@ class Metrics:
         self.lag = gauge("spotsieve_consumer_lag", "Messages not yet committed, by input partition.", "topic", "partition")
         self.commits = counter("spotsieve_commits", "Commits of input offsets.")
         self.commit_failures = counter("spotsieve_commit_failures", "Commits that failed and were redone, by error.", "error")
+        self.expired = counter(
+            "spotsieve_expired_messages", "Messages that the input topic's retention removed before they were read."
+        )
         self.retries = counter("spotsieve_broker_retries", "Waits for the broker before another try, by step.", "step")
         self.rebalances = counter("spotsieve_rebalances", "Times that input partitions were assigned.")
         self.partitions = gauge("spotsieve_assigned_partitions", "Input partitions assigned to this worker.")
@@ -111,6 +114,16 @@ class Metrics:
             yield
         finally:
             self.stage.labels(stage).observe(time.perf_counter() - start)
+
+    def pages_by_kind(self) -> dict[Kind, int]:
+        """Pages committed since the start."""
+        totals = dict.fromkeys(Kind, 0)
+        for kind, reason in VERDICT_REASONS:
+            value = self.registry.get_sample_value(
+                "spotsieve_pages_total", {"verdict": kind.name.lower(), "reason": reason.label}
+            )
+            totals[kind] += int(value or 0)
+        return totals
 
     def count_verdicts(self, verdicts: Verdicts, rows: NDArray[np.int64], message_bytes: NDArray[np.int64]) -> None:
         """Count committed pages: rows are indices into verdicts, message_bytes int64[len(rows)]."""

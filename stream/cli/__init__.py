@@ -1,0 +1,61 @@
+"""Owns the command line: which word runs what, and how an error reaches a person."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+import stream
+from stream.errors import EXIT_INTERRUPTED, SpotsieveError
+
+COMMANDS = {
+    "run": "filter a Kafka topic until stopped (the service)",
+    "filter": "filter files: JSONL, WARC or standard input, without a broker",
+    "demo": "see it work: a real Kafka, a small crawl, what is dropped and why",
+    "topics": "create or check the topics that the service needs",
+    "config": "print every setting, or check a configuration",
+    "state": "look at a state directory",
+}
+"""Each is a module of this package with add_arguments(parser) and run(options) -> exit code; imported when asked for."""
+
+EPILOG = """exit codes: 0 done; 2 wrong setting or usage; 3 unreadable input; 4 state cannot be used; 5 broker refuses or
+is not reached; 130 interrupted"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the value is the process's exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = _parser(given).parse_args(given)
+    if options.command is None:
+        _parser([]).print_help()
+        return 2
+    try:
+        return int(_module(options.command).run(options))
+    except SpotsieveError as error:
+        # One line, no traceback: a person's mistake or the outside world's, not a defect of ours.
+        from stream.service.logs import escape_control_characters
+
+        print(f"spotsieve: {escape_control_characters(str(error))}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+
+
+def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
+    """Only the module of the command that is named is imported: `config` needs no kernels and `filter` no Kafka."""
+    parser = argparse.ArgumentParser(
+        prog="spotsieve", description="A streaming near-duplicate filter for web crawlers.", epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("--version", action="version", version=f"spotsieve {stream.__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    named = next((word for word in given if not word.startswith("-")), None)
+    for name, about in COMMANDS.items():
+        command = commands.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".")
+        if name == named:
+            _module(name).add_arguments(command)
+    return parser
+
+
+def _module(command: str):  # type: ignore[no-untyped-def]  # a module with add_arguments and run
+    return importlib.import_module(f"stream.cli.{command}")

@@ -1,0 +1,27 @@
+"""Owns `spotsieve config`: the example file, and a check of the settings one has."""
+
+import argparse
+
+from stream.cli.settings import add_settings_arguments, settings_of
+from stream.config_load import example_toml
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `spotsieve config`."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions.add_parser("example", help="print every setting with its default, unit, and whether it changes verdicts")
+    check = actions.add_parser("check", help="load the settings and say what is wrong")
+    add_settings_arguments(check)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the example, or check."""
+    if options.action == "example":
+        print(example_toml(), end="")
+        return 0
+    settings = settings_of(options)
+    from stream.schemes.registry import scheme_of
+
+    scheme_of(settings.scheme, settings.spots)
+    print("the settings are valid")
+    return 0

@@ -1,0 +1,26 @@
+"""Owns `spotsieve run`: the service."""
+
+import argparse
+from pathlib import Path
+
+from stream.cli.settings import add_settings_arguments, settings_of
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `spotsieve run`."""
+    add_settings_arguments(parser)
+    parser.add_argument("--bootstrap-servers", metavar="HOST:PORT", help="brokers (kafka.bootstrap_servers)")
+    parser.add_argument("--state", type=Path, metavar="DIR", help="state directory (index.directory)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run until SIGTERM or SIGINT."""
+    settings = settings_of(
+        options, {"kafka.bootstrap_servers": options.bootstrap_servers, "index.directory": options.state}
+    )
+    # Not imported for --help: numba and aiokafka take a second.
+    from stream.service.logs import configure_logs
+    from stream.service.run import Service
+
+    configure_logs(settings.log)
+    return Service(settings).run()

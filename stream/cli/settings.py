@@ -1,0 +1,31 @@
+"""Owns the flags that all commands share: the configuration file and the settings given on the command line."""
+
+import argparse
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from stream.config import Settings
+from stream.config_load import load_settings
+from stream.errors import SettingError
+
+
+def add_settings_arguments(parser: argparse.ArgumentParser) -> None:
+    """-c FILE and --set NAME=VALUE."""
+    parser.add_argument("-c", "--config", type=Path, metavar="FILE", help="TOML file (see `spotsieve config example`)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", dest="given",
+        help="one setting, such as kafka.group_id=crawl; may be repeated; overrides file and environment",
+    )  # fmt: skip
+
+
+def settings_of(options: argparse.Namespace, flags: Mapping[str, object] | None = None) -> Settings:
+    """The settings of file < environment < --set < a command's own flags. Raises SettingError."""
+    overrides: dict[str, object] = {}
+    for assignment in options.given:
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise SettingError("--set", "must be NAME=VALUE", assignment, "such as --set kafka.group_id=crawl")
+        overrides[name] = value
+    overrides.update({name: value for name, value in (flags or {}).items() if value is not None})
+    return load_settings(options.config, os.environ, overrides)

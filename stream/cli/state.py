@@ -1,0 +1,26 @@
+"""Owns `spotsieve state`: what a state directory holds."""
+
+import argparse
+import json
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `spotsieve state`."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    info = actions.add_parser("info", help="print entries, log position, size and settings (the service must not run on it)")
+    info.add_argument("directory", type=Path, metavar="DIR")
+    info.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print what the directory says of itself."""
+    from state.rocks import describe
+
+    facts = describe(options.directory)
+    if options.json:
+        print(json.dumps(facts, indent=2))
+    else:
+        for name, value in facts.items():
+            print(f"{name:<20} {value}")
+    return 0

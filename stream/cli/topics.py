@@ -1,0 +1,33 @@
+"""Owns `spotsieve topics`: create the topics that are missing, or check those that are there."""
+
+import argparse
+import asyncio
+
+from stream.cli.settings import add_settings_arguments, settings_of
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `spotsieve topics`."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    create = actions.add_parser("create", help="create those that are missing; the log gets one partition, kept for ever")
+    check = actions.add_parser("check", help="say whether they are there and fit")
+    for action in (create, check):
+        add_settings_arguments(action)
+        action.add_argument("--bootstrap-servers", metavar="HOST:PORT", help="brokers (kafka.bootstrap_servers)")
+    create.add_argument("--partitions", type=int, default=4, help="partitions of input and outputs (default 4)")
+    create.add_argument("--replication", type=int, default=1, help="copies of each (default 1; 3 in production)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Create or check."""
+    settings = settings_of(options, {"kafka.bootstrap_servers": options.bootstrap_servers})
+    from stream.service.topics import check_topics, create_topics, topic_names
+
+    if options.action == "create":
+        made = asyncio.run(create_topics(settings, options.partitions, options.replication))
+        for name, new in made.items():
+            print(f"{name}: {'created' if new else 'was there'}")
+    facts = asyncio.run(check_topics(settings))
+    for role, name in topic_names(settings.topics).items():
+        print(f"{name}: fits as topics.{role}, {facts[role].partitions} partition(s)")
+    return 0

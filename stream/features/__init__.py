@@ -1,0 +1,1 @@
+"""What is taken from a page's tokens to tell pages apart."""

@@ -1,0 +1,1 @@
+"""Fixed-size identities folded from features."""

@@ -1,0 +1,174 @@
+"""Owns the permuted tables: which bits of a fingerprint each table matches, and the bucket keys that follow.
+
+Manku, Jain, Das Sarma, WWW 2007, section 3: cut the 64 bits into b blocks; two fingerprints that differ in at most k
+bits agree on at least b - k whole blocks, so one table for each choice of b - k blocks finds every neighbour. In two
+levels (sec. 3.1.3) the bits that a table leaves open are cut again by the same argument, which buys more matched bits
+for the same number of tables. A table is here a mask: the permutation only serves to make the matched bits lead.
+
+    key = table tag (8 bits) | matched bits, low 56 of them
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.errors import SettingError
+
+FINGERPRINT_BITS = 64
+KEY_BITS = 56
+DIGEST_TAG = 255
+"""Tag of the keys of pages without a fingerprint."""
+MAX_TABLES = 250
+"""Tags 250..254 are kept free."""
+MAX_DISTANCE_BITS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class TableDesign:
+    """Masks of the tables, and the same as pieces (runs of set bits) for the kernel.
+
+    A fingerprint's matched bits are its pieces, moved together, lowest first; beyond 56 of them the highest are
+    dropped: the bucket is then coarser than the table, which costs candidates and never a neighbour.
+
+    piece_bounds: int64[T + 1]  piece_shift, piece_place: uint64[m]  piece_mask: uint64[m]
+    """
+
+    max_distance_bits: int
+    masks: tuple[int, ...]
+    piece_bounds: NDArray[np.int64]
+    piece_shift: NDArray[np.uint64]
+    piece_mask: NDArray[np.uint64]
+    piece_place: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.masks)
+
+    @property
+    def matched_bits(self) -> int:
+        """The fewest bits that any table matches."""
+        return min(mask.bit_count() for mask in self.masks)
+
+    def keys(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """fingerprints: uint64[n] -> keys: uint64[n, T]; column t carries tag t."""
+        if fingerprints.dtype != np.uint64 or fingerprints.ndim != 1:
+            raise TypeError(f"fingerprints must be uint64[n], got {fingerprints.dtype}[{fingerprints.ndim} dimensions]")
+        keys = np.empty((len(fingerprints), len(self.masks)), np.uint64)
+        _fill_keys(fingerprints, self.piece_bounds, self.piece_shift, self.piece_mask, self.piece_place, keys)
+        return keys
+
+
+@cache
+def design_tables(max_distance_bits: int, tables: int) -> TableDesign:
+    """The design with this many tables that finds every neighbour within max_distance_bits and matches most bits.
+
+    Raises SettingError where no choice of blocks gives this many tables; it names those that exist.
+    """
+    if not 0 <= max_distance_bits <= MAX_DISTANCE_BITS:
+        raise SettingError(
+            "scheme.max_distance_bits", f"must be 0..{MAX_DISTANCE_BITS}", max_distance_bits, "lower it"
+        )
+    possible = possible_tables(max_distance_bits)
+    if tables not in possible:
+        counts = ", ".join(map(str, sorted(possible)))
+        raise SettingError(
+            "scheme.tables", f"must be one of {counts} for max_distance_bits = {max_distance_bits}", tables,
+            "choose the nearest: more tables cost memory, fewer tables cost candidates",
+        )
+    masks = possible[tables]
+    bounds, shifts, piece_masks, places = [0], [], [], []
+    for mask in masks:
+        place = 0
+        for start, width in _runs(mask):
+            kept = min(width, KEY_BITS - place)
+            if kept <= 0:
+                break
+            shifts.append(start)
+            piece_masks.append((1 << kept) - 1)
+            places.append(place)
+            place += kept
+        bounds.append(len(shifts))
+    return TableDesign(
+        max_distance_bits, masks, np.array(bounds, np.int64), np.array(shifts, np.uint64),
+        np.array(piece_masks, np.uint64), np.array(places, np.uint64),
+    )
+
+
+@cache
+def possible_tables(max_distance_bits: int) -> dict[int, tuple[int, ...]]:
+    """Number of tables -> masks of the best design (most matched bits in its weakest table; one level before two)."""
+    k = max_distance_bits
+    designs: dict[int, tuple[int, ...]] = {}
+    whole = tuple(range(FINGERPRINT_BITS))
+    for first in range(max(k + 1, 1), FINGERPRINT_BITS + 1):
+        outer = math.comb(first, k)
+        if outer > MAX_TABLES or (k == 0 and first > 1):
+            break
+        for second in (0, *range(k + 1, FINGERPRINT_BITS // first * max(k, 1) + 1)):
+            total = outer * (math.comb(second, k) if second else 1)
+            if total > MAX_TABLES or (k == 0 and second):
+                break
+            masks = _masks(whole, k, [first, second] if second else [first])
+            if total not in designs or _weakest(masks) > _weakest(designs[total]):
+                designs[total] = masks
+    return designs
+
+
+def _weakest(masks: tuple[int, ...]) -> int:
+    return min(mask.bit_count() for mask in masks)
+
+
+def _masks(open_bits: Sequence[int], k: int, levels: list[int]) -> tuple[int, ...]:
+    """Choose b - k of the b blocks of open_bits in every way; then the same with what each choice left open."""
+    blocks = _blocks(open_bits, levels[0])
+    masks: list[int] = []
+    for left_open in combinations(range(levels[0]), k):
+        matched = sum(1 << bit for block in set(range(levels[0])) - set(left_open) for bit in blocks[block])
+        rest = [bit for block in left_open for bit in blocks[block]]
+        inner = _masks(rest, k, levels[1:]) if len(levels) > 1 else (0,)
+        masks.extend(matched | mask for mask in inner)
+    return tuple(masks)
+
+
+def _blocks(bits: Sequence[int], count: int) -> list[Sequence[int]]:
+    """Cut bits into count runs whose lengths differ by one at most; the longer ones first."""
+    width, longer = divmod(len(bits), count)
+    blocks, start = [], 0
+    for index in range(count):
+        end = start + width + (index < longer)
+        blocks.append(bits[start:end])
+        start = end
+    return blocks
+
+
+def _runs(mask: int) -> list[tuple[int, int]]:
+    """(first bit, width) of each run of set bits, lowest first."""
+    runs, bit = [], 0
+    while mask >> bit:
+        if mask >> bit & 1:
+            width = 1
+            while mask >> (bit + width) & 1:
+                width += 1
+            runs.append((bit, width))
+            bit += width
+        else:
+            bit += 1
+    return runs
+
+
+@numba.njit(nogil=True, cache=True)
+def _fill_keys(fingerprints, piece_bounds, piece_shift, piece_mask, piece_place, keys):  # type: ignore[no-untyped-def]
+    # fingerprints: uint64[n]  piece_bounds: int64[T + 1]  pieces: uint64[m]  ->  keys: uint64[n, T]
+    for table in range(len(piece_bounds) - 1):
+        tag = np.uint64(table) << np.uint64(KEY_BITS)
+        for index in range(len(fingerprints)):
+            fingerprint = fingerprints[index]
+            key = tag
+            for piece in range(piece_bounds[table], piece_bounds[table + 1]):
+                key |= ((fingerprint >> piece_shift[piece]) & piece_mask[piece]) << piece_place[piece]
+            keys[index, table] = key

@@ -1,0 +1,96 @@
+"""Owns what kind of content a body is: HTML, plain text, or not text; from its Content-Type, else from its bytes."""
+
+import enum
+import functools
+import re
+
+SNIFF_BYTES = 1024
+_LONGEST_CONTENT_TYPE = 512
+_MAX_NUL_SHARE = 1 / 32
+
+
+class Content(enum.Enum):
+    """What a Content-Type says of a body."""
+
+    HTML = "html"
+    PLAIN = "plain"
+    NOT_TEXT = "not_text"
+    UNKNOWN = "unknown"
+
+
+_TAG = re.compile(rb"<(?:[a-zA-Z!?/])")
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECASE)
+
+_PLAIN_APPLICATIONS = frozenset(
+    f"application/{name}" for name in ("json", "javascript", "x-javascript", "ecmascript", "x-ndjson", "yaml", "toml")
+)
+_BINARY_APPLICATIONS = (
+    "application/pdf",
+    "application/zip",
+    "application/gzip",
+    "application/x-gzip",
+    "application/x-tar",
+    "application/x-7z",
+    "application/x-rar",
+    "application/vnd.rar",
+    "application/java-archive",
+    "application/msword",
+    "application/vnd.ms-",
+    "application/vnd.openxmlformats",
+    "application/vnd.oasis",
+    "application/epub+zip",
+    "application/x-shockwave-flash",
+    "application/wasm",
+    "application/vnd.android.package-archive",
+    "application/font",
+    "application/x-font",
+    "application/postscript",
+    "application/ogg",
+    "application/x-bzip",
+)
+_MAGIC = (
+    b"%PDF-", b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"\x89PNG\r\n", b"\xff\xd8\xff", b"\xfd7zXZ\x00",
+    b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a", b"\x7fELF", b"\xd0\xcf\x11\xe0", b"\x00asm",
+    b"\x00\x01\x00\x00\x00", b"II*\x00", b"MM\x00*", b"\x00\x00\x01\x00",
+)  # fmt: skip
+# These could begin a text as well ("ID3 tags explained"), so they count only with a NUL in the first KB.
+_WORDLIKE_MAGIC = (b"GIF87a", b"GIF89a", b"RIFF", b"BZh", b"OggS", b"ID3", b"fLaC", b"wOFF", b"wOF2")
+
+
+def read_content_type(value: str | None) -> tuple[Content, str | None]:
+    """What a Content-Type header says: the kind of content, and its charset label as written (None: no charset)."""
+    return _read_content_type(value[:_LONGEST_CONTENT_TYPE]) if value else (Content.UNKNOWN, None)
+
+
+@functools.lru_cache(maxsize=1024)
+def _read_content_type(value: str) -> tuple[Content, str | None]:
+    # Cached: a crawl has a few dozen different Content-Types, and reading one costs as much as the rest of a message.
+    label = _CHARSET.search(value)
+    mime = value.split(";", 1)[0].split(",", 1)[0].strip().lower()
+    return _kind(mime), label and label.group(1)
+
+
+def _kind(mime: str) -> Content:
+    if mime.endswith(("/html", "+xml", "/xml", "/xhtml")):
+        return Content.HTML
+    major = mime.partition("/")[0]
+    if major == "text" or mime in _PLAIN_APPLICATIONS or mime.endswith("+json"):
+        return Content.PLAIN
+    if major in ("image", "audio", "video", "font", "model") or mime.startswith(_BINARY_APPLICATIONS):
+        return Content.NOT_TEXT
+    return Content.UNKNOWN
+
+
+def looks_binary(body: bytes) -> bool:
+    """True for a known binary signature, or more NULs in the first KB than text has (UTF-16 has: ask that first)."""
+    if body.startswith(_MAGIC):
+        return True
+    nuls = body.count(0, 0, SNIFF_BYTES)
+    if nuls == 0:
+        return False
+    return body.startswith(_WORDLIKE_MAGIC) or nuls > min(len(body), SNIFF_BYTES) * _MAX_NUL_SHARE
+
+
+def looks_like_markup(body: bytes) -> bool:
+    """True if something like a tag opens in the first KB."""
+    return _TAG.search(body, 0, SNIFF_BYTES) is not None

@@ -1,0 +1,201 @@
+"""Owns the way from a message to a page: JSON with configured fields, or the message itself as HTML."""
+
+import binascii
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pybase64
+
+from stream.config import InputSettings
+from stream.errors import PageError, Reject
+from stream.intake.document import make_page
+from stream.intake.fields import resolve_paths, shorten
+from stream.intake.times import read_time
+from stream.page import Page
+
+MIN_AUTO_BASE64_CHARACTERS = 64
+_MIME_LINES = (64, 76)
+_URL_SAFE = str.maketrans("-_", "+/")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message as it came: bytes and place. timestamp_ms: milliseconds since the epoch; value None: a tombstone."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]]
+    source: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+def is_tombstone(message: Message) -> bool:
+    """True for a message without value (a deletion in a compacted topic): it is passed on, never judged."""
+    return message.value is None
+
+
+class Decoder:
+    """Decodes messages by one set of input settings; paths, preset and header names are resolved once.
+
+    `decode` raises PageError with a Reject reason for what cannot become a page, and nothing else.
+    """
+
+    def __init__(self, settings: InputSettings) -> None:
+        self._settings = settings
+        self._html = settings.format == "html"
+        self._paths = resolve_paths(settings)
+        kind, _, header = settings.url_from.partition(":")
+        self._url_header = header.strip().lower() if kind == "header" else None
+        self._type_header = settings.content_type_header.lower()
+
+    def decode(self, message: Message) -> Page:
+        """The page of a message. Raises PageError; ValueError for a tombstone, which is the caller's business."""
+        if message.value is None:
+            raise ValueError("a tombstone has no page; ask is_tombstone first")
+        return self._decode_html(message, message.value) if self._html else self._decode_json(message, message.value)
+
+    def _decode_json(self, message: Message, value: bytes) -> Page:
+        fields = parse_object(value)
+        paths = self._paths
+        body = self._read_body(fields)
+        url = paths["url"].find_text(fields)
+        if not url and paths["url"]:
+            raise PageError(
+                Reject.NO_URL,
+                paths["url"].path,
+                "must hold the page's address",
+                None,
+                'correct [input.fields] url, or set it to "" if the messages have none',
+            )
+        label = paths["id"].find(fields)
+        return make_page(
+            body,
+            source=message.source,
+            partition=message.partition,
+            offset=message.offset,
+            url=url or "",
+            content_type=paths["content_type"].find_text(fields),
+            charset=paths["charset"].find_text(fields),
+            event_time_ms=read_time(paths["fetched_at"].find(fields), message.timestamp_ms, paths["fetched_at"].path),
+            label=str(label) if isinstance(label, (str, int)) and not isinstance(label, bool) else "",
+            max_page_bytes=self._settings.max_page_bytes,
+        )
+
+    def _decode_html(self, message: Message, value: bytes) -> Page:
+        headers = {name.lower(): content for name, content in message.headers}
+        url = headers.get(self._url_header) if self._url_header else message.key
+        if not url:
+            raise PageError(
+                Reject.NO_URL,
+                self._settings.url_from,
+                "must hold the page's address",
+                None,
+                "set input.url_from to key or header:NAME",
+            )
+        content_type = headers.get(self._type_header)
+        return make_page(
+            value,
+            source=message.source,
+            partition=message.partition,
+            offset=message.offset,
+            url=url.decode("utf-8", "replace"),
+            content_type=content_type.decode("latin-1") if content_type else None,
+            event_time_ms=message.timestamp_ms,
+            max_page_bytes=self._settings.max_page_bytes,
+        )
+
+    def _read_body(self, fields: dict[str, Any]) -> bytes | str:
+        path = self._paths["body"]
+        body = path.find_text(fields)
+        if body is None:
+            raise PageError(
+                Reject.NO_BODY,
+                path.path,
+                "must hold the page's body, and is missing or null",
+                None,
+                "correct [input.fields] body, or the crawler",
+            )
+        encoding = self._paths["body_encoding"].find_text(fields) or self._settings.body_encoding
+        if encoding == "text":
+            return body
+        if encoding == "base64":
+            return _from_base64(body, path.path)
+        if encoding == "auto":
+            return _sniff_base64(body)
+        raise PageError(
+            Reject.FIELD_TYPE,
+            self._paths["body_encoding"].path,
+            "must be text, base64 or auto",
+            shorten(encoding),
+            "correct the crawler, or [input.fields] body_encoding",
+        )
+
+
+def parse_object(value: bytes) -> dict[str, Any]:
+    """A JSON object; of equal keys the last counts. Raises PageError NOT_JSON with the place of the mistake."""
+    try:
+        parsed = orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        parsed = _parse_with_surrogates(value, error)
+    if not isinstance(parsed, dict):
+        raise PageError(
+            Reject.NOT_JSON, "message", "must be a JSON object", shorten(parsed), "send one object for each page"
+        )
+    return parsed
+
+
+def _parse_with_surrogates(value: bytes, error: orjson.JSONDecodeError) -> object:
+    # Half a surrogate pair is legal JSON (RFC 8259, sec. 8.2) and real pages have it; only orjson refuses it. The other
+    # parser is three times slower, and runs for this error alone.
+    if "surrogate in string" in error.msg:
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            pass
+    near = value[max(0, error.pos - 20) : error.pos + 40] if len(value) < 2**20 else value[:40]
+    raise PageError(
+        Reject.NOT_JSON,
+        "message",
+        f"must be JSON ({error.msg} at character {error.pos})",
+        shorten(near),
+        "look for a cut message, or for text that is not UTF-8",
+    ) from None
+
+
+def _from_base64(body: str, name: str) -> bytes:
+    try:
+        return pybase64.b64decode(body, validate=True)
+    except (ValueError, binascii.Error):
+        pass
+    try:
+        # Line breaks (MIME) and the URL-safe alphabet cost a copy, so they are tried second.
+        return pybase64.b64decode("".join(body.split()).translate(_URL_SAFE), validate=True)
+    except (ValueError, binascii.Error):
+        raise PageError(
+            Reject.BAD_BASE64,
+            name,
+            f"must be whole base64, has {len(body)} characters",
+            shorten(body),
+            "look for a cut message, or set input.body_encoding to text or auto",
+        ) from None
+
+
+def _sniff_base64(body: str) -> bytes | str:
+    if len(body) < MIN_AUTO_BASE64_CHARACTERS or "<" in body[:256] or " " in body[:256]:
+        return body
+    text = body
+    newline = body.find("\n", 0, max(_MIME_LINES) + 2)
+    if newline >= 0:
+        # A list of words, one a line, is no base64: only the line lengths of MIME and PEM are.
+        if len(body[:newline].rstrip("\r")) not in _MIME_LINES:
+            return body
+        text = "".join(body.split())
+    try:
+        return pybase64.b64decode(text, validate=True)
+    except (ValueError, binascii.Error):
+        return body

@@ -1,0 +1,60 @@
+"""Owns the last step of intake: a body, its Content-Type and its place become a Page."""
+
+import codecs
+
+from stream.intake.charset import find_codec, to_utf8
+from stream.intake.content import Content, looks_binary, looks_like_markup, read_content_type
+from stream.page import Page
+
+_UTF16_STARTS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"<\0", b"\0<")
+
+
+def make_page(
+    body: bytes | str,
+    *,
+    source: str,
+    partition: int,
+    offset: int,
+    url: str,
+    event_time_ms: int,
+    max_page_bytes: int,
+    content_type: str | None = None,
+    charset: str | None = None,
+    label: str = "",
+) -> Page:
+    """A page from a body: text is taken as it is, bytes are brought to UTF-8 (stream.intake.charset).
+
+    content_type: the Content-Type header's value; its charset outranks `charset`. A body that is not text or is longer
+    than max_page_bytes gives a page that cannot be judged, with its bytes untouched.
+    """
+    content, header_label = read_content_type(content_type)
+    decoded = isinstance(body, str)
+    raw = body.encode("utf-8", "replace") if isinstance(body, str) else body
+    label_of_set = header_label or charset
+    judgeable = (
+        content is not Content.NOT_TEXT
+        and len(raw) <= max_page_bytes
+        and not (looks_binary(raw) and not _may_be_utf16(raw, decoded, label_of_set))
+    )
+    if judgeable and not decoded:
+        raw = to_utf8(raw, label_of_set)
+    return Page(
+        source=source,
+        partition=partition,
+        offset=offset,
+        url=_writable(url),
+        body=raw,
+        markup=content is Content.HTML or (content is Content.UNKNOWN and looks_like_markup(raw)),
+        event_time_ms=event_time_ms,
+        label=_writable(label),
+        judgeable=judgeable,
+    )
+
+
+def _may_be_utf16(raw: bytes, decoded: bool, label: str | None) -> bool:
+    return not decoded and (raw.startswith(_UTF16_STARTS) or find_codec(label) in ("utf-16-le", "utf-16-be"))
+
+
+def _writable(text: str) -> str:
+    """Text that can be written as UTF-8: half a surrogate pair (legal in JSON) becomes a question mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

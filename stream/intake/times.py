@@ -1,0 +1,73 @@
+"""Owns how a fetch time is read: ISO 8601, or epoch seconds or milliseconds."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from stream.errors import PageError, Reject
+from stream.intake.fields import shorten
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
+_BASIC_DATE_DIGITS = 8
+
+# 1e11 read as seconds is the year 5138 and read as milliseconds is 1973, so no date of the web is misread.
+_FIRST_MILLISECONDS = 10**11
+_END_MILLISECONDS = 10**14
+
+
+def read_time(value: object, missing_ms: int, name: str = "fetched_at") -> int:
+    """Milliseconds since the epoch; a time without zone is UTC; None and "" give `missing_ms`.
+
+    Numbers below 1e11 are seconds, from 1e11 to 1e14 milliseconds, also when written as text; eight digits as text are
+    a date (20240301). Raises PageError (BAD_TIME, or FIELD_TYPE where the value is neither text nor number).
+    """
+    if value is None or value == "":
+        return missing_ms
+    if isinstance(value, str):
+        text = value.strip()
+        if not text:
+            return missing_ms
+        if len(text) != _BASIC_DATE_DIGITS and len(text) <= 40 and _NUMBER.fullmatch(text):
+            return _from_number(float(text), value, name)
+        return _from_iso(text, name)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return _from_number(value, value, name)
+    raise PageError(
+        Reject.FIELD_TYPE,
+        name,
+        "must be ISO 8601 text or a number of seconds or milliseconds",
+        shorten(value),
+        "send a time, or leave the field out to use the message's timestamp",
+    )
+
+
+def _from_iso(text: str, name: str) -> int:
+    try:
+        when = datetime.fromisoformat(text)
+        if when.tzinfo is None:
+            when = when.replace(tzinfo=UTC)
+        milliseconds = (when - _EPOCH) // _MILLISECOND
+    except (ValueError, OverflowError):
+        milliseconds = -1
+    if milliseconds < 0:
+        raise _bad_time(text, name)
+    return milliseconds
+
+
+def _from_number(number: float, value: object, name: str) -> int:
+    if 0 <= number < _FIRST_MILLISECONDS:
+        return int(number * 1000)
+    if _FIRST_MILLISECONDS <= number < _END_MILLISECONDS:
+        return int(number)
+    raise _bad_time(value, name)
+
+
+def _bad_time(value: object, name: str) -> PageError:
+    return PageError(
+        Reject.BAD_TIME,
+        name,
+        "must be ISO 8601, epoch seconds or epoch milliseconds, not before 1970",
+        shorten(value),
+        "send e.g. 2024-03-01T00:00:10Z, or leave the field out to use the message's timestamp",
+    )

@@ -1,0 +1,84 @@
+"""Owns the scheme `chain`: spots (Theobald et al. 2008), simhash 64 and permuted tables (Manku et al. 2007).
+
+Pages with too few spots have no fingerprint: a handful of features makes fingerprints of different pages meet. They,
+and pages that are not text, are compared by their digest alone: limit 0 over 64 inline bits, in a bucket whose key holds
+another 56 bits of the digest; 120 of 128 bits of XXH3-128 decide.
+"""
+
+from collections.abc import Sequence
+
+import numba
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from stream.config import SchemeSettings, SpotsSection
+from stream.fingerprints.tables import DIGEST_TAG, FINGERPRINT_BITS, KEY_BITS, design_tables
+from stream.page import Page, lay_out
+from stream.schemes import Probes
+from stream.signature import Signatures, Status
+
+
+class ChainScheme:
+    """Spots -> simhash -> permuted tables -> Hamming distance <= k."""
+
+    name = "chain"
+
+    def __init__(self, settings: SchemeSettings, spots: SpotsSection) -> None:
+        """Raises SettingError where no table design has the wished number of tables for k."""
+        self.design = design_tables(settings.max_distance_bits, settings.tables)
+        self.min_features = settings.min_features
+        self.spots = spots
+
+    def sign(self, pages: Sequence[Page]) -> Signatures:
+        """Digest every body; lay out, extract spots and fold them for those that can be judged."""
+        raise NotImplementedError
+
+    def probe(self, signatures: Signatures) -> Probes:
+        """T tagged keys for a fingerprinted page, the digest key for one without, none for an empty one."""
+        tables = self.design.keys(signatures.fingerprint)
+        status = signatures.status
+        sizes = np.ones(len(status), np.int64)
+        sizes[status == Status.FINGERPRINTED] = len(self.design)
+        sizes[status == Status.EMPTY] = 0
+        bounds = np.zeros(len(status) + 1, np.int64)
+        np.cumsum(sizes, out=bounds[1:])
+        keys = np.empty(bounds[-1], np.uint64)
+        inline = np.empty(len(status), np.uint64)
+        limit = np.empty(len(status), np.uint8)
+        _fill_probes(
+            tables, status, signatures.fingerprint, signatures.digest, np.uint8(self.design.max_distance_bits), bounds,
+            keys, inline, limit,
+        )
+        return Probes(keys, bounds, inline, limit)
+
+    def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
+        """The share of fingerprint bits that agree."""
+        return 1.0 - distance / FINGERPRINT_BITS
+
+
+def digest_bodies(pages: Sequence[Page]) -> NDArray[np.uint64]:
+    """XXH3-128 of each body, as sent: uint64[n, 2], low word first."""
+    raw = b"".join([xxhash.xxh3_128_digest(page.body) for page in pages])
+    words: NDArray[np.uint64] = np.frombuffer(raw, ">u8").reshape(-1, 2)[:, ::-1].astype(np.uint64)
+    return words
+
+
+@numba.njit(nogil=True, cache=True)
+def _fill_probes(tables, status, fingerprint, digest, max_distance, bounds, keys, inline, limit):  # type: ignore[no-untyped-def]
+    # tables: uint64[n, T]  status: uint8[n]  fingerprint: uint64[n]  digest: uint64[n, 2]  max_distance: uint8
+    # bounds: int64[n + 1]  ->  keys: uint64[m]  inline: uint64[n]  limit: uint8[n]
+    low_bits = (np.uint64(1) << np.uint64(KEY_BITS)) - np.uint64(1)
+    tag = np.uint64(DIGEST_TAG) << np.uint64(KEY_BITS)
+    for page in range(len(status)):
+        first, last = bounds[page], bounds[page + 1]
+        if status[page] == 0:  # Status.FINGERPRINTED
+            for slot in range(first, last):
+                keys[slot] = tables[page, slot - first]
+            inline[page] = fingerprint[page]
+            limit[page] = max_distance
+        else:
+            if last > first:
+                keys[first] = tag | (digest[page, 0] & low_bits)
+            inline[page] = digest[page, 1]
+            limit[page] = 0

@@ -1,0 +1,148 @@
+"""Owns how aiokafka's clients are made from the settings, and what its errors mean for a person."""
+
+import ssl
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import (
+    AuthenticationFailedError,
+    GroupAuthorizationFailedError,
+    KafkaConnectionError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailed,
+    UnknownTopicOrPartitionError,
+)
+from aiokafka.helpers import create_ssl_context
+
+from stream.config import KafkaSettings, Settings
+from stream.errors import BrokerError, SettingError, SpotsieveError
+
+PRODUCER_BATCH_BYTES = 900_000
+"""Below the broker's default message.max.bytes (1,048,588), which bounds a whole batch."""
+
+PERMISSION_ERRORS = (TopicAuthorizationFailedError, GroupAuthorizationFailedError, TransactionalIdAuthorizationFailed)
+
+
+def client_options(kafka: KafkaSettings) -> dict[str, Any]:
+    """What every client of aiokafka takes.
+
+    Raises SettingError where certificates cannot be read.
+    """
+    options: dict[str, Any] = {
+        "bootstrap_servers": kafka.bootstrap_servers,
+        "client_id": kafka.client_id,
+        "request_timeout_ms": kafka.request_timeout_ms,
+        "security_protocol": kafka.security_protocol,
+    }
+    if "SSL" in kafka.security_protocol:
+        options["ssl_context"] = _ssl_context(kafka)
+    if kafka.security_protocol.startswith("SASL"):
+        options["sasl_mechanism"] = kafka.sasl_mechanism
+        options["sasl_plain_username"] = kafka.sasl_username
+        options["sasl_plain_password"] = kafka.sasl_password.get_secret_value()
+    return options
+
+
+def _ssl_context(kafka: KafkaSettings) -> ssl.SSLContext:
+    try:
+        return create_ssl_context(
+            cafile=kafka.ssl_cafile or None, certfile=kafka.ssl_certfile or None, keyfile=kafka.ssl_keyfile or None
+        )
+    except (OSError, ssl.SSLError) as error:
+        value = [kafka.ssl_cafile, kafka.ssl_certfile, kafka.ssl_keyfile]
+        raise SettingError("kafka.ssl_*file", f"must be readable PEM files: {error}", value, "check the paths") from None
+
+
+def pages_consumer(settings: Settings) -> AIOKafkaConsumer:
+    """The consumer of the input topic, not yet subscribed."""
+    kafka = settings.kafka
+    return AIOKafkaConsumer(
+        **client_options(kafka),
+        group_id=kafka.group_id,
+        enable_auto_commit=False,
+        # Offsets are ours to choose: a position that retention removed is an error to report, not to skip.
+        auto_offset_reset="none",
+        isolation_level=kafka.isolation_level,
+        session_timeout_ms=kafka.session_timeout_ms,
+        heartbeat_interval_ms=max(300, kafka.session_timeout_ms // 10),
+        rebalance_timeout_ms=kafka.rebalance_timeout_ms,
+        fetch_max_bytes=kafka.fetch_max_bytes,
+        max_partition_fetch_bytes=max(2**20, kafka.fetch_max_bytes // 4),
+        fetch_max_wait_ms=100,
+        check_crcs=True,
+    )
+
+
+def log_consumer(settings: Settings) -> AIOKafkaConsumer:
+    """The reader of the log: no group, the position is kept in the state."""
+    return AIOKafkaConsumer(
+        **client_options(settings.kafka),
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        fetch_max_bytes=settings.kafka.fetch_max_bytes,
+        max_partition_fetch_bytes=settings.kafka.fetch_max_bytes,
+        fetch_max_wait_ms=100,
+    )
+
+
+def log_producer(settings: Settings) -> AIOKafkaProducer:
+    """The writer of the log: idempotent, every replica acknowledges."""
+    return _producer(settings, compression="none")
+
+
+def output_producer(settings: Settings, transactional_id: str | None) -> AIOKafkaProducer:
+    """The writer of pages and reports; transactional under exactly_once."""
+    return _producer(settings, settings.service.compression, transactional_id)
+
+
+def _producer(settings: Settings, compression: str, transactional_id: str | None = None) -> AIOKafkaProducer:
+    return AIOKafkaProducer(
+        **client_options(settings.kafka),
+        acks="all",
+        enable_idempotence=True,
+        transactional_id=transactional_id,
+        transaction_timeout_ms=settings.kafka.transaction_timeout_ms,
+        compression_type=None if compression == "none" else compression,
+        max_batch_size=PRODUCER_BATCH_BYTES,
+        max_request_size=2**30,
+        linger_ms=0,
+    )
+
+
+def is_fatal(error: KafkaError) -> bool:
+    """True where trying again cannot help: a right is missing, or a message does not fit its topic."""
+    return isinstance(error, (*PERMISSION_ERRORS, AuthenticationFailedError, MessageSizeTooLargeError))
+
+
+def explained(error: KafkaError, settings: Settings, step: str) -> SpotsieveError:
+    """A broker's refusal in a person's words: which setting it concerns and what to do."""
+    kafka = settings.kafka
+    detail = escape(str(error) or type(error).__name__)
+    if isinstance(error, AuthenticationFailedError):
+        return BrokerError("kafka.sasl_*", f"the broker refused the login while {step}: {detail}", None, "check user and password")
+    if isinstance(error, KafkaConnectionError):
+        return BrokerError(
+            "kafka.bootstrap_servers", f"no broker answers while {step}", kafka.bootstrap_servers,
+            "check host:port, security_protocol, and that the broker runs",
+        )  # fmt: skip
+    if isinstance(error, PERMISSION_ERRORS):
+        return BrokerError(
+            "kafka", f"has no permission while {step}: {detail}", kafka.sasl_username or "anonymous",
+            "grant Read on input and log, Write on outputs and log, Read on the group, Write on the transactional ids "
+            f"with prefix {kafka.group_id!r}",
+        )  # fmt: skip
+    if isinstance(error, UnknownTopicOrPartitionError):
+        return BrokerError("topics", f"one is missing while {step}", detail, "run `spotsieve topics create`")
+    if isinstance(error, MessageSizeTooLargeError):
+        return BrokerError(
+            "topics", f"a batch is larger than an output topic takes while {step}", detail,
+            "raise max.message.bytes of the output topics to that of the input topic",
+        )  # fmt: skip
+    return BrokerError("kafka", f"failed while {step}: {detail}", type(error).__name__, "see the broker's log, then start again")
+
+
+def escape(text: str) -> str:
+    """Broker texts hold topic and user names: keep them on one line."""
+    return " ".join(text.split())

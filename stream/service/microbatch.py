@@ -1,0 +1,119 @@
+"""Owns a micro-batch on its way through the service: its messages, what became of each, and its slices by partition."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from aiokafka.structs import ConsumerRecord, TopicPartition
+from numpy.typing import NDArray
+
+from stream.errors import PageError
+from stream.intake import Decoder, Message
+from stream.page import Page
+from stream.schemes import Scheme
+from stream.service.partitions import OwnedPartition
+from stream.signature import Signatures
+from stream.verdict import Verdicts
+
+TOMBSTONE = -1
+REJECTED = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The messages of one partition: a range of the micro-batch, and the epoch they were fetched under."""
+
+    owned: OwnedPartition
+    epoch: int
+    first: int
+    end: int
+    next_offset: int
+
+    @property
+    def current(self) -> bool:
+        """False once the partition was handed over or reopened."""
+        return self.owned.epoch == self.epoch
+
+
+@dataclass(slots=True)
+class MicroBatch:
+    """Messages fetched together, and what the stages found out about them.
+
+    rows: int64[len(messages)], a message's row in signatures and verdicts, or TOMBSTONE, or REJECTED.
+    signatures and verdicts are None where no message is a page.
+    """
+
+    messages: list[ConsumerRecord]
+    slices: list[Slice]
+    rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    rejections: dict[int, PageError] = field(default_factory=dict)
+    signatures: Signatures | None = None
+    verdicts: Verdicts | None = None
+
+    @property
+    def current(self) -> bool:
+        """True while at least one slice can still be committed."""
+        return any(part.current for part in self.slices)
+
+    def done(self) -> None:
+        """Every slice is committed or dropped."""
+        for part in self.slices:
+            part.owned.end_slice()
+
+
+def micro_batches(
+    fetched: Mapping[TopicPartition, Sequence[ConsumerRecord]],
+    owners: Mapping[TopicPartition, OwnedPartition],
+    most_pages: int,
+    most_bytes: int,
+) -> list[MicroBatch]:
+    """Cut what one fetch returned into micro-batches of at most this many pages and (but for a single page) bytes."""
+    batches = []
+    messages: list[ConsumerRecord] = []
+    slices: list[Slice] = []
+    size = 0
+    for partition, records in fetched.items():
+        owned = owners[partition]
+        first = len(messages)
+        for record in records:
+            length = len(record.value or b"")
+            if messages and (len(messages) >= most_pages or size + length > most_bytes):
+                if len(messages) > first:
+                    slices.append(_slice(owned, messages, first))
+                batches.append(MicroBatch(messages, slices))
+                messages, slices, size, first = [], [], 0, 0
+            messages.append(record)
+            size += length
+        if len(messages) > first:
+            slices.append(_slice(owned, messages, first))
+    if messages:
+        batches.append(MicroBatch(messages, slices))
+    return batches
+
+
+def _slice(owned: OwnedPartition, messages: list[ConsumerRecord], first: int) -> Slice:
+    owned.begin_slice()
+    return Slice(owned, owned.epoch, first, len(messages), messages[-1].offset + 1)
+
+
+def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
+    """Decode every message and sign the pages: fills rows, rejections and signatures. Runs in a thread."""
+    pages: list[Page] = []
+    rows = np.empty(len(batch.messages), np.int64)
+    for number, record in enumerate(batch.messages):
+        if record.value is None:
+            rows[number] = TOMBSTONE
+            continue
+        message = Message(
+            record.key, record.value, record.headers, record.topic, record.partition, record.offset, record.timestamp
+        )
+        try:
+            page = decoder.decode(message)
+        except PageError as error:
+            rows[number] = REJECTED
+            batch.rejections[number] = error
+            continue
+        rows[number] = len(pages)
+        pages.append(page)
+    batch.rows = rows
+    batch.signatures = scheme.sign(pages) if pages else None

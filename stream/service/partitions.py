@@ -1,0 +1,176 @@
+"""Owns which input partitions this worker has: opening (fence, committed offset, seek), counting what is in flight, handing over."""
+
+import asyncio
+from collections.abc import Iterable
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.abc import ConsumerRebalanceListener
+from aiokafka.errors import KafkaError
+
+from stream.config import Settings
+from stream.service.backoff import Backoff
+from stream.service.clients import explained, is_fatal, output_producer
+from stream.service.logs import logger
+from stream.service.metrics import Metrics
+
+PRODUCER_STOP_SECONDS = 2.0
+
+
+class OwnedPartition:
+    """One input partition while this worker has it.
+
+    `epoch` grows with every opening: a slice of a micro-batch that was fetched under an older epoch must not be committed.
+    Seeks are asked for here (`seek_to`) and done by the intake loop between two fetches, so that records fetched before
+    a seek are never taken for records fetched after it.
+    """
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self.partition = partition
+        self.epoch = 0
+        self.producer: AIOKafkaProducer | None = None
+        self.seek_to: int | None = None
+        self.committed = 0
+        self.accepting = False
+        self._in_flight = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def begin_slice(self) -> None:
+        """A slice of this partition entered the pipeline."""
+        self._in_flight += 1
+        self._idle.clear()
+
+    def end_slice(self) -> None:
+        """A slice left it, committed or dropped."""
+        self._in_flight -= 1
+        if not self._in_flight:
+            self._idle.set()
+
+    async def drained(self, timeout_seconds: float) -> bool:
+        """Wait until nothing is in flight; False after the time-out."""
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's class is untyped
+    """The worker's partitions, kept in step with the consumer group."""
+
+    def __init__(self, settings: Settings, consumer: AIOKafkaConsumer, metrics: Metrics) -> None:
+        self._settings = settings
+        self._consumer = consumer
+        self._metrics = metrics
+        self._owned: dict[TopicPartition, OwnedPartition] = {}
+        self._reopening: set[asyncio.Task[None]] = set()
+        self.failure: BaseException | None = None
+        """aiokafka swallows what a listener raises; the intake loop raises it instead."""
+
+    def __getitem__(self, partition: TopicPartition) -> OwnedPartition | None:
+        return self._owned.get(partition)
+
+    def all(self) -> list[OwnedPartition]:
+        """Every partition this worker has now."""
+        return list(self._owned.values())
+
+    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        """Finish what is in flight, so that the next owner begins where this worker ends."""
+        leaving = [self._owned[partition] for partition in revoked if partition in self._owned]
+        for owned in leaving:
+            owned.accepting = False
+        timeout = self._settings.kafka.rebalance_timeout_ms / 1000 / 2
+        await asyncio.gather(*(self._close(owned, timeout) for owned in leaving))
+        self._metrics.partitions.set(len(self._owned))
+
+    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        """Fence former owners, then begin at the committed offsets."""
+        self._metrics.rebalances.inc()
+        new = [OwnedPartition(partition) for partition in assigned]
+        self._owned = {owned.partition: owned for owned in new}
+        opened = await asyncio.gather(*(self.open(owned) for owned in new), return_exceptions=True)
+        for owned, error in zip(new, opened, strict=True):
+            if isinstance(error, KafkaError) and not is_fatal(error):
+                self.reopen(owned)
+            elif isinstance(error, BaseException):
+                self.failure = error
+        self._metrics.partitions.set(len(self._owned))
+        logger().info("partitions assigned", partitions=sorted(owned.partition.partition for owned in new))
+
+    async def open(self, owned: OwnedPartition) -> None:
+        """Take or retake a partition: a new producer epoch first, only then the committed offset (aiokafka issue 844).
+
+        InitProducerId fences a former owner and ends its open transaction, so the committed offset read after it is final.
+        """
+        owned.accepting = False
+        owned.epoch += 1
+        await stop_producer(owned)
+        if self._settings.service.guarantee == "exactly_once":
+            owned.producer = output_producer(self._settings, self.transactional_id(owned.partition))
+            await owned.producer.start()
+        committed = await self._consumer.committed(owned.partition)
+        owned.committed = owned.seek_to = await self._start_offset(owned.partition) if committed is None else committed
+
+    def reopen(self, owned: OwnedPartition) -> None:
+        """Drop what is in flight and take the partition again, as soon as the broker lets us."""
+        owned.accepting = False
+        owned.epoch += 1
+        task = asyncio.create_task(self._reopen(owned))
+        self._reopening.add(task)
+        task.add_done_callback(self._reopening.discard)
+
+    async def _reopen(self, owned: OwnedPartition) -> None:
+        backoff = Backoff()
+        while self._owned.get(owned.partition) is owned:
+            await backoff.wait()
+            try:
+                await self.open(owned)
+                break
+            except KafkaError as error:
+                self._metrics.retries.labels("reopen").inc()
+                if is_fatal(error):
+                    self.failure = explained(error, self._settings, "taking a partition again")
+                    return
+        if self._owned.get(owned.partition) is not owned:
+            await stop_producer(owned)  # Handed over meanwhile.
+
+    async def close(self) -> None:
+        """Stop every producer."""
+        for task in self._reopening:
+            task.cancel()
+        await asyncio.gather(*self._reopening, return_exceptions=True)
+        await asyncio.gather(*(stop_producer(owned) for owned in self._owned.values()))
+        self._owned.clear()
+
+    def transactional_id(self, partition: TopicPartition) -> str:
+        """One id an input partition: whoever owns the partition owns the id, and fences whoever had it before."""
+        return f"{self._settings.kafka.group_id}-{partition.topic}-{partition.partition}"
+
+    async def _close(self, owned: OwnedPartition, timeout_seconds: float) -> None:
+        if not await owned.drained(timeout_seconds):
+            # Nothing is lost: what was not committed is read again by the next owner.
+            logger().warning("partition handed over with pages in flight", partition=owned.partition.partition)
+        owned.epoch += 1
+        await stop_producer(owned)
+        if self._owned.get(owned.partition) is owned:
+            del self._owned[owned.partition]
+
+    async def _start_offset(self, partition: TopicPartition) -> int:
+        ask = self._consumer.beginning_offsets if self._settings.kafka.start == "earliest" else self._consumer.end_offsets
+        offsets: dict[TopicPartition, int] = await ask([partition])
+        return offsets[partition]
+
+
+async def stop_producer(owned: OwnedPartition) -> None:
+    """Stop a partition's producer; what it had open is aborted by the next InitProducerId.
+
+    aiokafka's stop() first waits for what is unsent, which a silent broker would make last for ever.
+    """
+    producer, owned.producer = owned.producer, None
+    if producer is not None:
+        try:
+            async with asyncio.timeout(PRODUCER_STOP_SECONDS):
+                await producer.stop()
+        except (KafkaError, TimeoutError) as error:
+            logger().debug("producer stopped with an error", error=type(error).__name__)

@@ -1,0 +1,142 @@
+"""Owns the life of a service process: compile, open the state, check the topics, work, and close in order."""
+
+import asyncio
+import os
+import signal
+import threading
+import time
+
+import prometheus_client
+from structlog.stdlib import BoundLogger
+
+import stream
+from state.rocks import RocksState
+from stream.config import Settings
+from stream.engine import Engine
+from stream.errors import EXIT_OK, SpotsieveError
+from stream.schemes import Scheme, scheme_of
+from stream.service.health import HealthServer
+from stream.service.logs import logger
+from stream.service.metrics import Metrics
+from stream.service.topics import check_topics
+from stream.service.worker import Worker
+from stream.verdict import Kind
+
+STATE_SECONDS = 10.0
+"""Between two looks at the state's size: it asks RocksDB for properties."""
+EXIT_HARD_SECONDS = 9.5
+"""After SIGTERM the process is gone within 10 s, whatever the broker does."""
+
+
+class Service:
+    """The parts of a running process, and the answers of its health port."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._metrics = Metrics()
+        self._failed = False
+        self._starting = "compiling kernels"
+        self._worker: Worker | None = None
+
+    def run(self) -> int:
+        """Work until SIGTERM or SIGINT, or an error; returns the exit code. Raises SpotsieveError."""
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # doubles the series and says nothing new
+        health = None
+        try:
+            if self._settings.metrics.enabled:
+                health = HealthServer(self._settings.metrics, self._metrics.registry, lambda: not self._failed, self._problems)
+                logger().info("metrics", host=self._settings.metrics.host, port=health.port)
+            scheme = scheme_of(self._settings)
+            scheme.compile()
+            self._metrics.build.info({"version": stream.__version__, "scheme": self._settings.scheme.name})
+            self._starting = "opening the state"
+            state = RocksState.open(self._settings)
+            try:
+                engine = Engine(scheme, state, self._settings)
+                asyncio.run(self._serve(scheme, engine))
+            finally:
+                state.close()
+        except SpotsieveError:
+            self._failed = True
+            raise
+        finally:
+            if health is not None:
+                health.close()
+        return EXIT_OK
+
+    def _problems(self) -> list[str]:
+        if self._worker is None or not self._worker.ready:
+            return [self._starting]
+        return []
+
+    async def _serve(self, scheme: Scheme, engine: Engine) -> None:
+        loop = asyncio.get_running_loop()
+        self._starting = "checking the topics"
+        stopped = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopped.set)
+        starting = asyncio.create_task(check_topics(self._settings))
+        waiting = asyncio.create_task(stopped.wait())
+        await asyncio.wait([starting, waiting], return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            return
+        worker = self._worker = Worker(self._settings, scheme, engine, starting.result(), self._metrics)
+        self._starting = "catching up with the log"
+        working = asyncio.create_task(worker.run())
+        reporting = asyncio.create_task(self._report(engine))
+        await asyncio.wait([working, waiting, reporting], return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            logger().info("stopping: finishing what was fetched")
+            _exit_hard_after(EXIT_HARD_SECONDS)
+            worker.stop()
+        try:
+            await working
+        finally:
+            reporting.cancel()
+            waiting.cancel()
+        logger().info("stopped", log_position=engine.position)
+
+    async def _report(self, engine: Engine) -> None:
+        """A summary line a minute, and the state's size for the gauges."""
+        summary = Summary(self._metrics, logger())
+        every = self._settings.log.summary_seconds
+        due = time.monotonic() + every
+        while True:
+            stats = await asyncio.to_thread(engine.state_stats)
+            self._metrics.state_entries.set(stats.entries)
+            self._metrics.state_bytes.set(stats.bytes_on_disk)
+            if every and time.monotonic() >= due:
+                due += every
+                summary.say()
+            await asyncio.sleep(min(STATE_SECONDS, every) if every else STATE_SECONDS)
+
+
+class Summary:
+    """What happened since the last summary line."""
+
+    def __init__(self, metrics: Metrics, log: BoundLogger) -> None:
+        self._metrics = metrics
+        self._log = log
+        self._last = dict.fromkeys(Kind, 0)
+        self._since = time.monotonic()
+
+    def say(self) -> None:
+        """Log pages a second, the share dropped and the totals."""
+        totals = self._metrics.pages_by_kind()
+        seconds = time.monotonic() - self._since
+        new = {kind: totals[kind] - self._last[kind] for kind in Kind}
+        pages = sum(new.values())
+        self._log.info(
+            "summary", pages=pages, pages_per_second=round(pages / seconds, 1),
+            dropped_share=round(new[Kind.DUPLICATE] / pages, 4) if pages else 0.0,
+            **{kind.name.lower(): number for kind, number in new.items()},
+        )  # fmt: skip
+        self._last, self._since = totals, time.monotonic()
+
+
+def _exit_hard_after(seconds: float) -> None:
+    """Leave even where a client hangs on a dead broker: what is not committed is read again after the next start."""
+    timer = threading.Timer(seconds, os._exit, args=(1,))
+    timer.daemon = True
+    timer.start()

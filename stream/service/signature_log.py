@@ -1,0 +1,149 @@
+"""Owns the way of signatures through the log: append a micro-batch, follow the log into the state, hand back its verdicts."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from state.logrecord import encode_split
+from stream.config import Settings
+from stream.engine import Applied, Engine
+from stream.errors import StateError
+from stream.service.backoff import Backoff
+from stream.service.clients import explained, log_consumer, log_producer
+from stream.service.logs import logger
+from stream.service.metrics import Metrics
+from stream.signature import Signatures
+from stream.verdict import Verdicts, concatenate
+
+FETCH_TIMEOUT_MS = 500
+PROGRESS_SECONDS = 5.0
+RECORD_BYTES = 900_000
+"""Below the broker's default message.max.bytes, with room for the batch header."""
+
+
+class SignatureLog:
+    """The log topic as one worker sees it.
+
+    Every verdict comes from reading the log back, never from what was appended: the record's place among those of other
+    workers is known only then.
+    """
+
+    def __init__(self, settings: Settings, engine: Engine, writer: bytes, metrics: Metrics) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._writer = writer
+        self._metrics = metrics
+        self._partition = TopicPartition(settings.topics.log, 0)
+        self._sequence = 0
+        self._waiting: dict[int, asyncio.Future[Applied]] = {}
+        self._judging = ThreadPoolExecutor(1, thread_name_prefix="judge")
+        self._consumer: AIOKafkaConsumer = log_consumer(settings)
+        self._producer: AIOKafkaProducer = log_producer(settings)
+
+    async def start(self, progress: Callable[[int, int], None]) -> None:
+        """Connect and apply every record that the state has not seen. progress(position, end) is called now and then.
+
+        Raises StateError where the log no longer holds what the state needs, or the state is ahead of the log.
+        """
+        try:
+            await self._consumer.start()
+            await self._producer.start()
+            self._consumer.assign([self._partition])
+            begin = (await self._consumer.beginning_offsets([self._partition]))[self._partition]
+            end = (await self._consumer.end_offsets([self._partition]))[self._partition]
+        except KafkaError as error:
+            raise explained(error, self._settings, "opening the log") from None
+        self._engine.check_log_range(begin, end)
+        self._consumer.seek(self._partition, self._engine.position)
+        self._metrics.log_end.set(end)
+        said = time.monotonic()
+        while self._engine.position < end:
+            await self._follow_once()
+            if time.monotonic() - said > PROGRESS_SECONDS:
+                said = time.monotonic()
+                progress(self._engine.position, end)
+
+    async def append(self, signatures: Signatures) -> list[asyncio.Future[Applied]]:
+        """Append a micro-batch, as one record unless it is larger than the broker takes.
+
+        Returns a future a record, done when the record was read back and judged. An append whose outcome is unknown is
+        repeated: a page that is in the log twice gets its first verdict again.
+        """
+        futures = []
+        encoded = encode_split(signatures, self._writer, self._sequence, self._engine.settings_digest, RECORD_BYTES)
+        for sequence, value in enumerate(encoded, self._sequence):
+            future: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
+            self._waiting[sequence] = future
+            futures.append(future)
+            backoff = Backoff()
+            while True:
+                try:
+                    await self._producer.send_and_wait(self._partition.topic, value, partition=0)
+                    break
+                except KafkaError as error:
+                    if not error.retriable:
+                        raise explained(error, self._settings, "writing the log") from None
+                    self._metrics.retries.labels("append").inc()
+                    await backoff.wait()
+        self._sequence += len(encoded)
+        return futures
+
+    async def follow(self) -> None:
+        """Apply the log's records as they come, for ever."""
+        while True:
+            await self._follow_once()
+
+    async def close(self) -> None:
+        """Stop reading and writing; the record being applied is finished first."""
+        for future in self._waiting.values():
+            future.cancel()
+        await self._consumer.stop()
+        await self._producer.stop()
+        await asyncio.to_thread(self._judging.shutdown)
+
+    async def _follow_once(self) -> None:
+        try:
+            fetched = await self._consumer.getmany(self._partition, timeout_ms=FETCH_TIMEOUT_MS)
+        except KafkaError as error:
+            if not error.retriable:
+                raise self._lost(error) from None
+            self._metrics.retries.labels("follow").inc()
+            await asyncio.sleep(0.2)
+            return
+        loop = asyncio.get_running_loop()
+        for record in fetched.get(self._partition, ()):
+            with self._metrics.timed("judge"):
+                applied = await loop.run_in_executor(self._judging, self._engine.apply, record.value, record.offset)
+            self._metrics.observe_applied(applied)
+            self._metrics.log_position.set(self._engine.position)
+            if applied.writer == self._writer:
+                # A repeated append comes back twice: the first reading answered.
+                waiting = self._waiting.pop(applied.sequence, None)
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(applied)
+        end = self._consumer.highwater(self._partition)
+        if end is not None:
+            self._metrics.log_end.set(end)
+
+    def _lost(self, error: KafkaError) -> Exception:
+        if type(error).__name__ == "OffsetOutOfRangeError":
+            return StateError(
+                f"topics.log {self._partition.topic!r}", "no longer holds the records that the state needs", self._engine.position,
+                "restore a newer state, or start with an empty log topic and an empty state directory",
+            )  # fmt: skip
+        return explained(error, self._settings, "reading the log")
+
+
+async def verdicts_of(futures: list[asyncio.Future[Applied]]) -> Verdicts:
+    """The verdicts of a micro-batch, once all of its records are judged."""
+    parts = [(await future).verdicts for future in futures]
+    return parts[0] if len(parts) == 1 else concatenate(parts)
+
+
+def log_progress(position: int, end: int) -> None:
+    """Say how far the state has caught up with the log."""
+    logger().info("catching up with the log", position=position, end=end)

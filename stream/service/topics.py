@@ -1,0 +1,126 @@
+"""Owns the topics the service needs: what they must look like, creating them, and checking them before the first page."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+
+from stream.config import Settings, TopicSettings
+from stream.errors import BrokerError, SettingError
+from stream.service.clients import client_options, explained
+
+FOREVER = "-1"
+DEFAULT_MESSAGE_BYTES = 1_048_588
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """What the broker says of a topic."""
+
+    partitions: int
+    settings: Mapping[str, str]
+
+    @property
+    def max_message_bytes(self) -> int:
+        """The largest record batch that the topic takes."""
+        return int(self.settings.get("max.message.bytes", DEFAULT_MESSAGE_BYTES))
+
+
+def topic_names(topics: TopicSettings) -> dict[str, str]:
+    """Role (the setting's name) to topic name."""
+    return {role: getattr(topics, role) for role in ("input", "novel", "duplicates", "rejected", "log")}
+
+
+async def create_topics(settings: Settings, partitions: int, replication: int) -> dict[str, bool]:
+    """Create the topics that are missing: the log with one partition and kept forever, the others with `partitions`.
+
+    Returns topic name -> True where it was created. Raises BrokerError.
+    """
+    names = topic_names(settings.topics)
+    made: dict[str, bool] = {}
+    admin = await _admin(settings)
+    try:
+        for role, name in names.items():
+            is_log = role == "log"
+            # The log must never lose a record: the state is a function of it.
+            configs = {"retention.ms": FOREVER, "retention.bytes": FOREVER, "cleanup.policy": "delete"} if is_log else {}
+            topic = NewTopic(name, 1 if is_log else partitions, replication, topic_configs=configs)
+            response = await admin.create_topics([topic])
+            error = for_code(response.topic_errors[0][1])
+            made[name] = error.errno == 0
+            if error.errno and error is not TopicAlreadyExistsError:
+                raise BrokerError(f"topics.{role}", f"cannot be created: {response.topic_errors[0][2] or error.__name__}", name)
+    except KafkaError as error:
+        raise explained(error, settings, "creating topics") from None
+    finally:
+        await admin.close()
+    return made
+
+
+async def check_topics(settings: Settings) -> dict[str, TopicFacts]:
+    """Look at the topics and refuse what could lose pages or change verdicts.
+
+    Returns role -> facts. Raises SettingError naming the topic and the next step, or BrokerError.
+    """
+    names = topic_names(settings.topics)
+    if len(set(names.values())) < len(names):
+        raise SettingError("topics", "must be five different topics", list(names.values()), "give each its own name")
+    admin = await _admin(settings)
+    try:
+        facts = await _facts(admin, sorted(names.values()))
+    except KafkaError as error:
+        raise explained(error, settings, "looking at the topics") from None
+    finally:
+        await admin.close()
+    for role, name in names.items():
+        if name not in facts:
+            raise SettingError(f"topics.{role}", "does not exist on the broker", name, "create it: `spotsieve topics create`")
+    found = {role: facts[name] for role, name in names.items()}
+    _check_log(names["log"], found["log"])
+    for role in ("novel", "rejected"):
+        if found[role].max_message_bytes < found["input"].max_message_bytes:
+            raise SettingError(
+                f"topics.{role}", f"must take messages as large as {names['input']!r} does "
+                f"(max.message.bytes {found['input'].max_message_bytes})", found[role].max_message_bytes,
+                f"raise max.message.bytes of {names[role]!r}",
+            )  # fmt: skip
+    return found
+
+
+def _check_log(name: str, facts: TopicFacts) -> None:
+    if facts.partitions != 1:
+        raise SettingError("topics.log", "must have one partition: it is the one order of pages", facts.partitions, f"make {name!r} anew")
+    if "compact" in facts.settings.get("cleanup.policy", ""):
+        raise SettingError(
+            "topics.log", "must not be compacted: the state is a function of every record", facts.settings["cleanup.policy"],
+            f"set cleanup.policy=delete on {name!r}",
+        )  # fmt: skip
+
+
+async def _admin(settings: Settings) -> AIOKafkaAdminClient:
+    admin = AIOKafkaAdminClient(**client_options(settings.kafka))
+    try:
+        await admin.start()
+    except KafkaError as error:
+        await admin.close()
+        raise explained(error, settings, "connecting") from None
+    return admin
+
+
+async def _facts(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, TopicFacts]:
+    described: list[dict[str, Any]] = await admin.describe_topics(names)
+    partitions = {row["topic"]: len(row["partitions"]) for row in described if row["error_code"] == 0}
+    for row in described:
+        error = for_code(row["error_code"])
+        if row["error_code"] and "Authorization" in error.__name__:
+            raise error(row["topic"])
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in partitions]
+    configs: dict[str, dict[str, str]] = {}
+    for response in await admin.describe_configs(resources) if resources else []:
+        for _, _, _, name, entries in response.resources:
+            configs[name] = {entry[0]: entry[1] for entry in entries}
+    # Describing settings is a right of its own; without it the checks fall back on the broker's defaults.
+    return {name: TopicFacts(number, configs.get(name, {})) for name, number in partitions.items()}

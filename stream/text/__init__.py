@@ -1,0 +1,1 @@
+"""From page bytes to blocks of tokens: the markup scanner, its frozen tables and the token hash."""

@@ -1,0 +1,87 @@
+"""The hash of a token and of a chain of tokens: 64 bits, the same on every CPU and in every release.
+
+    folded(a, b) = high 64 bits of a * b  xor  low 64 bits of a * b
+    state        = SEED
+    for each 16 bytes of the token's normalised UTF-8 but the last 1..16:   state = folded(first ^ K0, second ^ state)
+    last 1..16 bytes, zero padded:                                          state = folded(first ^ K0, second ^ state)
+    token hash   = folded(state ^ K1, K2) with the two low bits set to 0
+
+`first` and `second` are little-endian 64-bit words. The construction is wyhash's (Wang Yi) with the length left out: a
+normalised token holds no NUL byte, so the padding tells the length. The two low bits are left to the kernel, which keeps
+"is an antecedent" and "is a stop-word" there.
+
+    chain hash   = fold over the tokens (antecedent first):  state = folded(state ^ K3, token ^ K4), state = SEED at first
+    spot hash    = folded(state ^ K1, K2)
+"""
+
+import numpy as np
+from numba import njit
+
+from stream.text.vectors import folded_product, loaded16, lowered16
+
+SEED = np.uint64(0x9E3779B97F4A7C15)
+K0 = np.uint64(0xA0761D6478BD642F)
+K1 = np.uint64(0xE7037ED1A0B428DB)
+K2 = np.uint64(0x8EBC6AF09C88C6E3)
+K3 = np.uint64(0x589965CC75374CC3)
+K4 = np.uint64(0x1D8E4E27C47D124F)
+
+ANTECEDENT = 1
+STOP_WORD = 2
+HASH_BITS = np.uint64(0xFFFFFFFFFFFFFFFC)
+"""The bits of a token that are hash; the two below are the flags ANTECEDENT and STOP_WORD."""
+
+_WORD = (1 << 64) - 1
+
+
+def hash_token(normalised: bytes) -> int:
+    """Hash of a token's normalised UTF-8 bytes (see the module's first lines); at least one byte."""
+    state = int(SEED)
+    for start in range(0, len(normalised), 16):
+        part = normalised[start : start + 16].ljust(16, b"\0")
+        first, second = int.from_bytes(part[:8], "little"), int.from_bytes(part[8:], "little")
+        state = _folded(first ^ int(K0), second ^ state)
+    return _folded(state ^ int(K1), int(K2)) & int(HASH_BITS)
+
+
+def _folded(left: int, right: int) -> int:
+    product = left * right
+    return (product >> 64) ^ (product & _WORD)
+
+
+@njit(nogil=True, cache=True)
+def finish_hash(state):  # type: ignore[no-untyped-def]  # uint64 -> uint64
+    return folded_product(state ^ K1, K2)
+
+
+@njit(nogil=True, cache=True)
+def hash_lowered(address, length):  # type: ignore[no-untyped-def]  # int64, int64 -> uint64
+    """Hash of an ASCII token in any case."""
+    state = SEED
+    while length > 16:
+        first, second = lowered16(address, np.int64(16))
+        state = folded_product(first ^ K0, second ^ state)
+        address += 16
+        length -= 16
+    first, second = lowered16(address, length)
+    state = folded_product(first ^ K0, second ^ state)
+    return finish_hash(state) & HASH_BITS
+
+
+@njit(nogil=True, cache=True)
+def hash_bytes(address, length):  # type: ignore[no-untyped-def]  # int64, int64 -> uint64
+    """Hash of normalised bytes as they are; also the key of an entity name."""
+    state = SEED
+    while length > 16:
+        first, second = loaded16(address, np.int64(16))
+        state = folded_product(first ^ K0, second ^ state)
+        address += 16
+        length -= 16
+    first, second = loaded16(address, length)
+    state = folded_product(first ^ K0, second ^ state)
+    return finish_hash(state) & HASH_BITS
+
+
+@njit(nogil=True, cache=True)
+def chain_hash(state, token):  # type: ignore[no-untyped-def]  # uint64, uint64 -> uint64
+    return folded_product(state ^ K3, (token & HASH_BITS) ^ K4)
