@@ -4,13 +4,14 @@ In this order (the HTML standard's, sec. 13.2.3.2, but for rule 2):
 1. A byte order mark decides (WHATWG Encoding, "decode": it outranks the header).
 2. Bytes that are valid UTF-8 are UTF-8, whatever is declared: a legacy text of any length is practically never valid
    UTF-8, while UTF-8 pages under an old iso-8859-1 header are common. Exceptions are the sets whose texts can look so:
-   7-bit sets with escapes, UTF-16, and CJK sets where few bytes speak for UTF-8 (SURE_UTF8_BYTES; two hanzi in GBK can).
+   7-bit sets with escapes, UTF-16, and CJK sets where few bytes speak for UTF-8 (SURE_UTF8_BYTES).
 3. The declared sets: header, then <meta> or XML declaration of the first PRESCAN_BYTES. The first that decodes without
    error; else the first in which less than 1 in 8 of the non-ASCII bytes cannot be decoded (they become U+FFFD).
 4. Detection over DETECT_BYTES from the first byte that is not UTF-8 (faust-cchardet). Nothing found: windows-1252.
 
 Why faust-cchardet: of 20 samples (13 languages, 18 sets, 16 KB of HTML each) faust-cchardet 3.2 gets all right in
-1.0 ms a page, chardet 7.7 all in 3.3 ms, charset-normalizer 3.5 gets 13 right in 2.3 ms (CJK pages with an ASCII head fail).
+1.0 ms a page, chardet 7.7 all in 3.3 ms, charset-normalizer 3.5 gets 13 right in 2.3 ms (it fails on CJK pages with an
+ASCII head).
 """
 
 import codecs
