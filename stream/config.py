@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 
 def setting(default: Any, about: str, *, unit: str = "", verdicts: bool = False, **rules: Any) -> Any:
-    """A field that says what it is, its unit, and whether it changes verdicts (`spotsieve config example` prints all)."""
+    """A field that says what it is, its unit, and whether it changes verdicts (`config example` prints all)."""
     return Field(default, description=about, json_schema_extra={"unit": unit, "verdicts": verdicts}, **rules)
 
 
@@ -40,34 +40,60 @@ class InputSettings(Section):
     )
     fields: FieldPaths = Field(default=FieldPaths())
     body_encoding: Literal["text", "base64", "auto"] = setting(
-        "auto", "how JSON holds the body; auto: base64 where the whole body is valid base64 of at least 64 characters",
+        "auto",
+        "how JSON holds the body; auto: base64 where the whole body is valid base64 of at least 64 characters",
         verdicts=True,
     )
-    url_from: str = setting("key", "format html: where the address is, `key` or `header:NAME`", pattern=r"^(key|header:.+)$")
+    url_from: str = setting(
+        "key", "format html: where the address is, `key` or `header:NAME`", pattern=r"^(key|header:.+)$"
+    )
     content_type_header: str = setting("content-type", "format html: header that holds the Content-Type", verdicts=True)
     max_page_bytes: int = setting(
-        16 * 2**20, "a larger body is passed on as unchecked (its digest is still compared)", unit="bytes", verdicts=True,
-        ge=1024, le=2**30,
+        16 * 2**20,
+        "a larger body is passed on as unchecked (its digest is still compared)",
+        unit="bytes",
+        verdicts=True,
+        ge=1024,
+        le=2**30,
     )
 
 
 class SpotsSection(Section):
     """Text to spots (Theobald et al. 2008)."""
 
-    distance: int = setting(2, "spot distance d: every d-th word after the antecedent", unit="words", verdicts=True, ge=1, le=16)
+    distance: int = setting(
+        2, "spot distance d: every d-th word after the antecedent", unit="words", verdicts=True, ge=1, le=16
+    )
     chain_length: int = setting(3, "chain length c: words in a chain", unit="words", verdicts=True, ge=1, le=8)
-    antecedents: tuple[str, ...] = setting((), "words that start a chain; empty: the built-in English list", verdicts=True)
-    stop_words: tuple[str, ...] = setting((), "words a chain steps over; empty: the built-in English list", verdicts=True)
+    antecedents: tuple[str, ...] = setting(
+        (), "words that start a chain; empty: the built-in English list", verdicts=True
+    )
+    stop_words: tuple[str, ...] = setting(
+        (), "words a chain steps over; empty: the built-in English list", verdicts=True
+    )
 
 
 class SchemeSettings(Section):
     """Which published system judges, and its parameters."""
 
-    name: Literal["chain"] = setting("chain", "scheme: spots, simhash 64, permuted tables (Manku et al. 2007)", verdicts=True)
+    name: Literal["chain"] = setting(
+        "chain", "scheme: spots, simhash 64, permuted tables (Manku et al. 2007)", verdicts=True
+    )
     max_distance_bits: int = setting(3, "k: fingerprints this near are copies", unit="bits", verdicts=True, ge=0, le=7)
-    tables: int = setting(10, "permuted tables; for k = 3: 4, 10, 16 or 20 (keys differ, so a state belongs to one design)", verdicts=True, ge=1, le=255)
+    tables: int = setting(
+        10,
+        "permuted tables; for k = 3: 4, 10, 16 or 20 (keys differ, so a state belongs to one design)",
+        verdicts=True,
+        ge=1,
+        le=255,
+    )
     min_features: int = setting(
-        8, "pages with fewer spots are unchecked: only their digest is compared", unit="spots", verdicts=True, ge=1, le=10_000
+        8,
+        "pages with fewer spots are unchecked: only their digest is compared",
+        unit="spots",
+        verdicts=True,
+        ge=1,
+        le=10_000,
     )
 
 
@@ -75,7 +101,9 @@ class IndexSettings(Section):
     """What is remembered, and where."""
 
     directory: Path = setting(Path("spotsieve-state"), "state directory, owned by one process")
-    bucket_cap: int = setting(256, "a bucket takes no more entries than this", unit="entries", verdicts=True, ge=1, le=65_536)
+    bucket_cap: int = setting(
+        256, "a bucket takes no more entries than this", unit="entries", verdicts=True, ge=1, le=65_536
+    )
     cache_mb: int = setting(256, "RocksDB block cache", unit="MiB", ge=8)
     write_buffer_mb: int = setting(32, "RocksDB write buffer", unit="MiB", ge=1)
 
@@ -94,9 +122,13 @@ class KafkaSettings(Section):
     ssl_certfile: str = setting("", "client certificate, PEM")
     ssl_keyfile: str = setting("", "client key, PEM")
     session_timeout_ms: int = setting(30_000, "a worker silent for so long loses its partitions", unit="ms", ge=1_000)
-    rebalance_timeout_ms: int = setting(60_000, "time for a worker to finish its batches when partitions move", unit="ms", ge=1_000)
+    rebalance_timeout_ms: int = setting(
+        60_000, "time for a worker to finish its batches when partitions move", unit="ms", ge=1_000
+    )
     request_timeout_ms: int = setting(40_000, "longest wait for one request", unit="ms", ge=1_000)
-    transaction_timeout_ms: int = setting(60_000, "the broker aborts a transaction older than this", unit="ms", ge=1_000)
+    transaction_timeout_ms: int = setting(
+        60_000, "the broker aborts a transaction older than this", unit="ms", ge=1_000
+    )
     fetch_max_bytes: int = setting(16 * 2**20, "most bytes of one fetch", unit="bytes", ge=2**16)
     start: Literal["earliest", "latest"] = setting("earliest", "where a group without committed offsets begins")
     isolation_level: Literal["read_committed", "read_uncommitted"] = setting(
@@ -110,7 +142,9 @@ class TopicSettings(Section):
     input: str = setting("pages", "crawled pages", min_length=1)
     novel: str = setting("pages.novel", "pages let through, unchanged, plus verdict headers", min_length=1)
     duplicates: str = setting("pages.duplicates", "a JSON report for each dropped page", min_length=1)
-    rejected: str = setting("pages.rejected", "dead letters: messages that are no page, unchanged, plus the reason", min_length=1)
+    rejected: str = setting(
+        "pages.rejected", "dead letters: messages that are no page, unchanged, plus the reason", min_length=1
+    )
     log: str = setting("signatures", "the log: one partition, the one order of pages", min_length=1)
 
 
@@ -134,7 +168,7 @@ class MetricsSettings(Section):
     """Where metrics, health and readiness are served."""
 
     enabled: bool = setting(True, "serve /metrics, /healthz and /readyz")
-    host: str = setting("0.0.0.0", "address to bind")  # noqa: S104 - scraped from outside the container; set 127.0.0.1 to close
+    host: str = setting("0.0.0.0", "address to bind")  # scraped from outside the container; 127.0.0.1 closes it
     port: int = setting(9464, "port; 0: any free one", ge=0, le=65_535)
 
 

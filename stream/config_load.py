@@ -42,7 +42,7 @@ def example_toml() -> str:
     lines = [
         "# Spotsieve settings. Every line is the default; change what you need.",
         "# [verdicts] marks what changes verdicts: a state and its log belong to one choice of these.",
-        f"# Environment: {ENVIRONMENT_PREFIX}KAFKA{SECTION_SEPARATOR}GROUP_ID=... overrides kafka.group_id; flags override both.",
+        f"# Environment: {ENVIRONMENT_PREFIX}KAFKA{SECTION_SEPARATOR}GROUP_ID=... sets kafka.group_id; flags override it.",
     ]
     lines.extend(_example_section((), Settings))
     return "\n".join(lines) + "\n"
@@ -63,7 +63,10 @@ def _read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingError(
-            str(path), f"cannot be read: {error.strerror}", None, "give -c FILE, or write one with `spotsieve config example`"
+            str(path),
+            f"cannot be read: {error.strerror}",
+            None,
+            "give -c FILE, or write one with `spotsieve config example`",
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingError(str(path), f"must be TOML: {error}", None, "see `spotsieve config example`") from None
@@ -107,7 +110,9 @@ def _first_error(error: ErrorDetails) -> SettingError:
         return SettingError(name, "is not a setting", None, hint)
     rule = error["msg"].removeprefix("Input ").replace("String ", "")
     secret = "password" in name
-    return SettingError(name, rule, None if secret else error["input"], "`spotsieve config example` shows the default and the unit")
+    return SettingError(
+        name, rule, None if secret else error["input"], "`spotsieve config example` shows the default and the unit"
+    )
 
 
 def _sections(path: str) -> list[str]:

@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 KERNEL_PADDING_BYTES = 64
-"""Zero bytes after the last page of a batch, so that a kernel may load whole vectors without a bounds check."""
+"""Zero bytes after the last page of a batch: a kernel may load whole vectors without a bounds check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """One crawled document.
 
-    The page id is (source, partition, offset): topic, partition and offset in Kafka; path, 0 and record number in files.
+    The page id is (source, partition, offset): topic, partition, offset in Kafka; path, 0, record number in files.
     It must be the same whenever the same page is submitted again, and never the same for two pages.
     """
 

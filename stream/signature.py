@@ -21,7 +21,8 @@ class Signatures:
     """Signatures of n pages, in the order of the micro-batch.
 
     source: uint16[n] (index into sources)  partition: int32[n]  offset: int64[n]  event_time_ms: int64[n]
-    digest: uint64[n, 2] (XXH3-128 of the body)  fingerprint: uint64[n] (0 without meaning unless status is FINGERPRINTED)
+    digest: uint64[n, 2] (XXH3-128 of the body)
+    fingerprint: uint64[n] (means something only where status is FINGERPRINTED)
     status: uint8[n] (Status; a page without fingerprint matches by digest alone, an EMPTY one matches nothing)
     feature_count: uint32[n]  urls, labels: n UTF-8 byte strings (label may be b"")
     """

@@ -16,10 +16,10 @@ COMMANDS = {
     "config": "print every setting, or check a configuration",
     "state": "look at a state directory",
 }
-"""Each is a module of this package with add_arguments(parser) and run(options) -> exit code; imported when asked for."""
+"""Each is a module of this package with add_arguments(parser) and run(options) -> exit code, imported when named."""
 
-EPILOG = """exit codes: 0 done; 2 wrong setting or usage; 3 unreadable input; 4 state cannot be used; 5 broker refuses or
-is not reached; 130 interrupted"""
+EPILOG = """exit codes: 0 done; 2 wrong setting or usage; 3 unreadable input; 4 state cannot be used;
+5 broker refuses or is not reached; 130 interrupted"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(_module(options.command).run(options))
     except SpotsieveError as error:
         # One line, no traceback: a person's mistake or the outside world's, not a defect of ours.
-        from stream.service.logs import escape_control_characters
+        from stream.text_safety import escape_control_characters
 
         print(f"spotsieve: {escape_control_characters(str(error))}", file=sys.stderr)
         return error.exit_code

@@ -9,7 +9,9 @@ from stream.cli.settings import add_settings_arguments, settings_of
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `spotsieve topics`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    create = actions.add_parser("create", help="create those that are missing; the log gets one partition, kept for ever")
+    create = actions.add_parser(
+        "create", help="create those that are missing; the log gets one partition, kept for ever"
+    )
     check = actions.add_parser("check", help="say whether they are there and fit")
     for action in (create, check):
         add_settings_arguments(action)

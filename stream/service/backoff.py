@@ -15,5 +15,5 @@ class Backoff:
 
     async def wait(self) -> None:
         """Sleep, longer each time."""
-        await asyncio.sleep(random.uniform(0, self._most))  # noqa: S311 - jitter, not a secret
+        await asyncio.sleep(random.uniform(0, self._most))
         self._most = min(self._most * 2, MOST_SECONDS)

@@ -47,12 +47,15 @@ def client_options(kafka: KafkaSettings) -> dict[str, Any]:
 
 def _ssl_context(kafka: KafkaSettings) -> ssl.SSLContext:
     try:
-        return create_ssl_context(
+        context: ssl.SSLContext = create_ssl_context(
             cafile=kafka.ssl_cafile or None, certfile=kafka.ssl_certfile or None, keyfile=kafka.ssl_keyfile or None
         )
+        return context
     except (OSError, ssl.SSLError) as error:
         value = [kafka.ssl_cafile, kafka.ssl_certfile, kafka.ssl_keyfile]
-        raise SettingError("kafka.ssl_*file", f"must be readable PEM files: {error}", value, "check the paths") from None
+        raise SettingError(
+            "kafka.ssl_*file", f"must be readable PEM files: {error}", value, "check the paths"
+        ) from None
 
 
 def pages_consumer(settings: Settings) -> AIOKafkaConsumer:
@@ -121,7 +124,9 @@ def explained(error: KafkaError, settings: Settings, step: str) -> SpotsieveErro
     kafka = settings.kafka
     detail = escape(str(error) or type(error).__name__)
     if isinstance(error, AuthenticationFailedError):
-        return BrokerError("kafka.sasl_*", f"the broker refused the login while {step}: {detail}", None, "check user and password")
+        return BrokerError(
+            "kafka.sasl_*", f"the broker refused the login while {step}: {detail}", None, "check user and password"
+        )
     if isinstance(error, KafkaConnectionError):
         return BrokerError(
             "kafka.bootstrap_servers", f"no broker answers while {step}", kafka.bootstrap_servers,
@@ -140,7 +145,9 @@ def explained(error: KafkaError, settings: Settings, step: str) -> SpotsieveErro
             "topics", f"a batch is larger than an output topic takes while {step}", detail,
             "raise max.message.bytes of the output topics to that of the input topic",
         )  # fmt: skip
-    return BrokerError("kafka", f"failed while {step}: {detail}", type(error).__name__, "see the broker's log, then start again")
+    return BrokerError(
+        "kafka", f"failed while {step}: {detail}", type(error).__name__, "see the broker's log, then start again"
+    )
 
 
 def escape(text: str) -> str:

@@ -61,7 +61,8 @@ class HealthServer:
             return [b"only GET and HEAD\n"]
         path = environ["PATH_INFO"]
         if path == "/metrics":
-            return self._metrics(environ, start_response)
+            answer: Iterable[bytes] = self._metrics(environ, start_response)
+            return answer
         if path == "/healthz":
             return self._state(start_response, [] if self._alive() else ["the worker has failed; see its log"])
         if path == "/readyz":

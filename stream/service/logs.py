@@ -1,4 +1,4 @@
-"""Owns how the service logs: structured lines on standard error, JSON unless a person watches, control characters escaped."""
+"""Owns how the service logs: structured lines on standard error, JSON unless a person watches, nothing raw in them."""
 
 import logging
 import sys
@@ -8,13 +8,7 @@ from typing import Any
 import structlog
 
 from stream.config import LogSettings
-
-_ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
-
-
-def escape_control_characters(text: str) -> str:
-    """A text that cannot move a terminal's cursor or start a new log line, whatever a page's URL holds."""
-    return text.translate(_ESCAPES)
+from stream.text_safety import escape_control_characters
 
 
 def configure_logs(settings: LogSettings) -> None:

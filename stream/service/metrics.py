@@ -1,4 +1,4 @@
-"""Owns the metrics: their names, units and labels by the Prometheus conventions, and the arrays behind the histograms."""
+"""Owns the metrics: names, units and labels by the Prometheus conventions, and the arrays behind the histograms."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -64,9 +64,13 @@ class Metrics:
         def gauge(name: str, about: str, *labels: str) -> Gauge:
             return Gauge(name, about, labels, registry=registry)
 
-        self.pages = counter("spotsieve_pages", "Pages judged and committed, by verdict and reason.", "verdict", "reason")
+        self.pages = counter(
+            "spotsieve_pages", "Pages judged and committed, by verdict and reason.", "verdict", "reason"
+        )
         self.page_bytes = counter("spotsieve_page_bytes", "Bytes of messages committed, by verdict.", "verdict")
-        self.page_size = ArrayHistogram("spotsieve_page_size_bytes", "Body size of a page.", PAGE_BYTES_BUCKETS, registry)
+        self.page_size = ArrayHistogram(
+            "spotsieve_page_size_bytes", "Body size of a page.", PAGE_BYTES_BUCKETS, registry
+        )
         self.tombstones = counter("spotsieve_tombstones", "Messages without a value, passed through.")
         self.dead_letters = counter("spotsieve_dead_letters", "Messages sent to the dead letters, by reason.", "reason")
         self.stage = Histogram(
@@ -90,9 +94,13 @@ class Metrics:
         self.state_bytes = gauge("spotsieve_state_bytes", "Bytes of the state on disk.")
         self.log_position = gauge("spotsieve_log_position", "Offset of the next log record to apply.")
         self.log_end = gauge("spotsieve_log_end", "End offset of the log.")
-        self.lag = gauge("spotsieve_consumer_lag", "Messages not yet committed, by input partition.", "topic", "partition")
+        self.lag = gauge(
+            "spotsieve_consumer_lag", "Messages not yet committed, by input partition.", "topic", "partition"
+        )
         self.commits = counter("spotsieve_commits", "Commits of input offsets.")
-        self.commit_failures = counter("spotsieve_commit_failures", "Commits that failed and were redone, by error.", "error")
+        self.commit_failures = counter(
+            "spotsieve_commit_failures", "Commits that failed and were redone, by error.", "error"
+        )
         self.expired = counter(
             "spotsieve_expired_messages", "Messages that the input topic's retention removed before they were read."
         )

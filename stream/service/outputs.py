@@ -11,10 +11,10 @@ from aiokafka.structs import ConsumerRecord
 
 from stream.config import Settings
 from stream.errors import PageError, Reject
-from stream.service.logs import escape_control_characters
 from stream.service.microbatch import REJECTED, TOMBSTONE, MicroBatch, Slice
 from stream.service.topics import TopicFacts
 from stream.signature import page_id_text
+from stream.text_safety import escape_control_characters
 from stream.verdict import Kind, Reason, Verdicts
 
 RECORD_OVERHEAD_BYTES = 512
@@ -59,7 +59,9 @@ class OutputBuilder:
     def build(self, producer: AIOKafkaProducer, batch: MicroBatch, part: Slice) -> Outputs:
         """The batches of one slice, in the order of its messages."""
         writers = {
-            role: _TopicWriter(producer, getattr(self._settings.topics, role), part.owned.partition.partition % partitions)
+            role: _TopicWriter(
+                producer, getattr(self._settings.topics, role), part.owned.partition.partition % partitions
+            )
             for role, partitions in self._partitions.items()
         }
         dead_letters: Counter[str] = Counter()
@@ -82,12 +84,15 @@ class OutputBuilder:
         self, writers: Mapping[str, "_TopicWriter"], batch: MicroBatch, message: ConsumerRecord, row: int
     ) -> PageError | None:
         """Write a judged page where its verdict sends it; an error where no output can hold it."""
-        assert batch.verdicts is not None and batch.signatures is not None  # noqa: S101, PT018 - rows >= 0 are judged
+        assert batch.verdicts is not None
+        assert batch.signatures is not None
         verdicts = batch.verdicts
         kind, reason = Kind(verdicts.kind[row]), Reason(verdicts.reason[row])
         headers: Headers = self._verdict_headers[kind, reason]
         if kind is Kind.DUPLICATE:
-            writers["duplicates"].add(message, orjson.dumps(self._report(message, batch.signatures.urls[row], verdicts, row)), ())
+            writers["duplicates"].add(
+                message, orjson.dumps(self._report(message, batch.signatures.urls[row], verdicts, row)), ()
+            )
             if not self._annotate:
                 return None
             original = verdicts.originals[row]
@@ -98,7 +103,8 @@ class OutputBuilder:
             )
         if self._too_large(message):
             return PageError(
-                Reject.TOO_LARGE, "message", f"must fit the outputs' max.message.bytes ({self._most_bytes})", len(message.value),
+                Reject.TOO_LARGE, "message", f"must fit the outputs' max.message.bytes ({self._most_bytes})",
+                len(message.value),
                 "the page stays in the input topic under its page id; raise the limit of the output topics",
             )  # fmt: skip
         writers["novel"].add(message, message.value, (*message.headers, *headers))
@@ -123,7 +129,7 @@ class OutputBuilder:
 
     def _report(self, message: ConsumerRecord, url: bytes, verdicts: Verdicts, row: int) -> dict[str, object]:
         original = verdicts.originals[row]
-        assert original is not None  # noqa: S101 - a duplicate has an original
+        assert original is not None
         return {
             "page": {
                 "id": page_id_text(message.topic, message.partition, message.offset),

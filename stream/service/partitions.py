@@ -1,4 +1,4 @@
-"""Owns which input partitions this worker has: opening (fence, committed offset, seek), counting what is in flight, handing over."""
+"""Owns which input partitions this worker has: opening (fence, committed offset, seek), draining, handing over."""
 
 import asyncio
 from collections.abc import Iterable
@@ -19,9 +19,9 @@ PRODUCER_STOP_SECONDS = 2.0
 class OwnedPartition:
     """One input partition while this worker has it.
 
-    `epoch` grows with every opening: a slice of a micro-batch that was fetched under an older epoch must not be committed.
-    Seeks are asked for here (`seek_to`) and done by the intake loop between two fetches, so that records fetched before
-    a seek are never taken for records fetched after it.
+    `epoch` grows with every opening: a slice of a micro-batch fetched under an older epoch must not be committed.
+    Seeks are asked for here (`seek_to`) and done by the intake loop between two fetches, so that records fetched
+    before a seek are never taken for records fetched after it.
     """
 
     def __init__(self, partition: TopicPartition) -> None:
@@ -75,6 +75,10 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         """Every partition this worker has now."""
         return list(self._owned.values())
 
+    async def drained(self, timeout_seconds: float) -> bool:
+        """Wait until nothing is in flight; False after the time-out."""
+        return all(await asyncio.gather(*(owned.drained(timeout_seconds) for owned in self.all())))
+
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         """Finish what is in flight, so that the next owner begins where this worker ends."""
         leaving = [self._owned[partition] for partition in revoked if partition in self._owned]
@@ -101,7 +105,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
     async def open(self, owned: OwnedPartition) -> None:
         """Take or retake a partition: a new producer epoch first, only then the committed offset (aiokafka issue 844).
 
-        InitProducerId fences a former owner and ends its open transaction, so the committed offset read after it is final.
+        InitProducerId fences a former owner and ends its open transaction: the committed offset read after it is final.
         """
         owned.accepting = False
         owned.epoch += 1
@@ -157,7 +161,9 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
             del self._owned[owned.partition]
 
     async def _start_offset(self, partition: TopicPartition) -> int:
-        ask = self._consumer.beginning_offsets if self._settings.kafka.start == "earliest" else self._consumer.end_offsets
+        ask = (
+            self._consumer.beginning_offsets if self._settings.kafka.start == "earliest" else self._consumer.end_offsets
+        )
         offsets: dict[TopicPartition, int] = await ask([partition])
         return offsets[partition]
 

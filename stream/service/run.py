@@ -44,7 +44,9 @@ class Service:
         health = None
         try:
             if self._settings.metrics.enabled:
-                health = HealthServer(self._settings.metrics, self._metrics.registry, lambda: not self._failed, self._problems)
+                health = HealthServer(
+                    self._settings.metrics, self._metrics.registry, lambda: not self._failed, self._problems
+                )
                 logger().info("metrics", host=self._settings.metrics.host, port=health.port)
             scheme = scheme_of(self._settings)
             scheme.compile()

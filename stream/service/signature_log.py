@@ -1,4 +1,4 @@
-"""Owns the way of signatures through the log: append a micro-batch, follow the log into the state, hand back its verdicts."""
+"""Owns the way of signatures through the log: append a micro-batch, follow the log, hand back its verdicts."""
 
 import asyncio
 import time
@@ -132,7 +132,8 @@ class SignatureLog:
     def _lost(self, error: KafkaError) -> Exception:
         if type(error).__name__ == "OffsetOutOfRangeError":
             return StateError(
-                f"topics.log {self._partition.topic!r}", "no longer holds the records that the state needs", self._engine.position,
+                f"topics.log {self._partition.topic!r}", "no longer holds the records that the state needs",
+                self._engine.position,
                 "restore a newer state, or start with an empty log topic and an empty state directory",
             )  # fmt: skip
         return explained(error, self._settings, "reading the log")

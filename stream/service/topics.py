@@ -1,4 +1,4 @@
-"""Owns the topics the service needs: what they must look like, creating them, and checking them before the first page."""
+"""Owns the topics the service needs: how they must look, creating them, and checking them before the first page."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,13 +46,17 @@ async def create_topics(settings: Settings, partitions: int, replication: int) -
         for role, name in names.items():
             is_log = role == "log"
             # The log must never lose a record: the state is a function of it.
-            configs = {"retention.ms": FOREVER, "retention.bytes": FOREVER, "cleanup.policy": "delete"} if is_log else {}
+            configs = (
+                {"retention.ms": FOREVER, "retention.bytes": FOREVER, "cleanup.policy": "delete"} if is_log else {}
+            )
             topic = NewTopic(name, 1 if is_log else partitions, replication, topic_configs=configs)
             response = await admin.create_topics([topic])
             error = for_code(response.topic_errors[0][1])
             made[name] = error.errno == 0
             if error.errno and error is not TopicAlreadyExistsError:
-                raise BrokerError(f"topics.{role}", f"cannot be created: {response.topic_errors[0][2] or error.__name__}", name)
+                raise BrokerError(
+                    f"topics.{role}", f"cannot be created: {response.topic_errors[0][2] or error.__name__}", name
+                )
     except KafkaError as error:
         raise explained(error, settings, "creating topics") from None
     finally:
@@ -77,7 +81,9 @@ async def check_topics(settings: Settings) -> dict[str, TopicFacts]:
         await admin.close()
     for role, name in names.items():
         if name not in facts:
-            raise SettingError(f"topics.{role}", "does not exist on the broker", name, "create it: `spotsieve topics create`")
+            raise SettingError(
+                f"topics.{role}", "does not exist on the broker", name, "create it: `spotsieve topics create`"
+            )
     found = {role: facts[name] for role, name in names.items()}
     _check_log(names["log"], found["log"])
     for role in ("novel", "rejected"):
@@ -92,10 +98,16 @@ async def check_topics(settings: Settings) -> dict[str, TopicFacts]:
 
 def _check_log(name: str, facts: TopicFacts) -> None:
     if facts.partitions != 1:
-        raise SettingError("topics.log", "must have one partition: it is the one order of pages", facts.partitions, f"make {name!r} anew")
+        raise SettingError(
+            "topics.log",
+            "must have one partition: it is the one order of pages",
+            facts.partitions,
+            f"make {name!r} anew",
+        )
     if "compact" in facts.settings.get("cleanup.policy", ""):
         raise SettingError(
-            "topics.log", "must not be compacted: the state is a function of every record", facts.settings["cleanup.policy"],
+            "topics.log", "must not be compacted: the state is a function of every record",
+            facts.settings["cleanup.policy"],
             f"set cleanup.policy=delete on {name!r}",
         )  # fmt: skip
 

@@ -91,15 +91,15 @@ class Worker:
 
     async def _drain(self, running: list[asyncio.Task[None]]) -> None:
         """Let the stages finish what was fetched, for as long as a stop may take."""
-        drained = asyncio.gather(*(owned.drained(1e6) for owned in self._partitions.all()))
         timeout = self._settings.service.shutdown_timeout_ms / 1000
-        done, _ = await asyncio.wait([drained, *running], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-        if not drained.done():
+        draining = asyncio.create_task(self._partitions.drained(timeout))
+        done, _ = await asyncio.wait([draining, *running], return_when=asyncio.FIRST_COMPLETED)
+        for task in running:
+            if task in done:
+                task.result()
+        if not await draining:
             # Nothing is lost: what is not committed is read again after the next start.
             logger().warning("stopped with pages in flight", waited_seconds=timeout)
-            drained.cancel()
 
     async def _close(self) -> None:
         closers: list[Callable[[], Awaitable[None]]] = [
