@@ -1,0 +1,159 @@
+"""Spots: an antecedent and the chain of non-stop-words that follows it (Theobald, Siddharth, Paepcke, SIGIR 2008, sec. 3)."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from stream.errors import SettingError
+from stream.text.hashing import ANTECEDENT, HASH_BITS, SEED, STOP_WORD, chain_hash, finish_hash, hash_token
+from stream.text.tables import is_token
+from stream.text.vectors import load_int32, load_word
+
+DEFAULT_ANTECEDENTS: tuple[str, ...] = tuple(
+    "a an the "
+    "am are be been being is was were "
+    "can could will would "
+    "had has have having "
+    "did do does doing done".split()
+)
+"""Articles and the flexions of be, can, will, have, do: the best F1 of the paper's figure 6 (sec. 5.2)."""
+
+DEFAULT_STOP_WORDS: tuple[str, ...] = tuple(
+    # Snowball's English list, cut at the apostrophes as tokens are (don't -> don, t), with the antecedents above
+    "a about above after again against ain all am an and any are aren as at be because been before being below between "
+    "both but by can cannot could couldn d did didn do does doesn doing don done down during each few for from further "
+    "had hadn has hasn have haven having he her here hers herself him himself his how i if in into is isn it its itself "
+    "let ll m ma me might mightn more most must mustn my myself needn no nor not now o of off on once only or other "
+    "ought our ours ourselves out over own re s same shan she should shouldn so some such t than that the their theirs "
+    "them themselves then there these they this those through to too under until up ve very was wasn we were weren what "
+    "when where which while who whom why will with won would wouldn y you your yours yourself yourselves".split()
+)
+
+MAX_DISTANCE = 100
+MAX_CHAIN_LENGTH = 100
+MAX_WORDS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class SpotSettings:
+    """What makes a spot; every field changes verdicts.
+
+    antecedents and stop_words are tokens: lower case, one word each (an apostrophe parts words: "don't" is don and t).
+    An antecedent that is no stop-word may stand in a chain. distance and chain_length are the paper's d and c
+    (sec. 5.2: d = 2, c = 3 are best). Raises SettingError.
+    """
+
+    antecedents: tuple[str, ...] = DEFAULT_ANTECEDENTS
+    stop_words: tuple[str, ...] = DEFAULT_STOP_WORDS
+    distance: int = 2
+    chain_length: int = 3
+
+    def __post_init__(self) -> None:
+        _check_words("antecedents", self.antecedents)
+        _check_words("stop_words", self.stop_words)
+        if not self.antecedents:
+            raise SettingError(
+                "antecedents", "must name at least one word", self.antecedents, "without one no page has a spot"
+            )
+        for name, highest in (("distance", MAX_DISTANCE), ("chain_length", MAX_CHAIN_LENGTH)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= highest:
+                raise SettingError(name, f"must be a whole number in 1..{highest}", value, "the paper's choice is 2 and 3")
+
+
+@dataclass(frozen=True, slots=True)
+class SpotModel:
+    """The settings as the kernel reads them: flags: uint64[2 * slots], two entries a slot, each a token hash with its
+    ANTECEDENT and STOP_WORD bits; a token's slot is `hash * multiplier >> shift`."""
+
+    settings: SpotSettings
+    flags: NDArray[np.uint64] = field(init=False, repr=False, compare=False)
+    multiplier: np.uint64 = field(init=False, repr=False, compare=False)
+    shift: np.uint64 = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        flags: dict[int, int] = {}
+        for bit, words in ((ANTECEDENT, self.settings.antecedents), (STOP_WORD, self.settings.stop_words)):
+            for word in words:
+                key = hash_token(word.encode())
+                flags[key] = flags.get(key, 0) | bit
+        table, multiplier, shift = _place(np.array([key | bits for key, bits in flags.items()], dtype=np.uint64))
+        object.__setattr__(self, "flags", table)
+        object.__setattr__(self, "multiplier", multiplier)
+        object.__setattr__(self, "shift", shift)
+
+
+def _check_words(name: str, words: tuple[str, ...]) -> None:
+    if not isinstance(words, tuple) or not all(isinstance(word, str) for word in words):
+        raise SettingError(name, "must be a tuple of words", words, 'write for example ("a", "the", "is")')
+    if len(words) > MAX_WORDS:
+        raise SettingError(name, f"must be at most {MAX_WORDS} words", len(words), "keep the most frequent ones")
+    for word in words:
+        if not is_token(word):
+            raise SettingError(
+                name,
+                "must be single tokens in lower case, without blanks, apostrophes or other signs",
+                word,
+                "write the parts as words of their own, for example don and t for don't",
+            )
+
+
+def _place(entries: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], np.uint64, np.uint64]:
+    """Two entries a slot at most: try multipliers in a fixed order, and twice the slots after every 256 of them."""
+    hashes = entries & HASH_BITS
+    bits = max(4, int(2 * len(entries)).bit_length())
+    trial = 0
+    while True:
+        multiplier = np.uint64((0x9E3779B97F4A7C15 * (2 * trial + 1)) & 0xFFFFFFFFFFFFFFFF)
+        shift = np.uint64(64 - bits)
+        slots = (hashes * multiplier >> shift).astype(np.int64)
+        order = np.argsort(slots, kind="stable")
+        ordered = slots[order]
+        if len(ordered) < 3 or not (ordered[2:] == ordered[:-2]).any():
+            break
+        trial += 1
+        bits += trial % 256 == 0
+    # An empty entry matches no token: its hash would need all its bits set
+    table = np.full(2 << bits, np.uint64(0xFFFFFFFFFFFFFFFF), dtype=np.uint64)
+    for position, index in enumerate(order):
+        second = position > 0 and ordered[position - 1] == ordered[position]
+        table[2 * ordered[position] + second] = entries[index]
+    return table, multiplier, shift
+
+
+@njit(nogil=True, cache=True)
+def chain_spots(tokens, antecedents, count, blocks, block_count, distance, chain_length, spots, place):  # type: ignore[no-untyped-def]
+    """Write the spot hashes of one page to spots[place:], return how many.
+
+    tokens: address of uint64[m], hash and flags  antecedents: address of int32[count], places of antecedents, ascending
+    blocks: address of int32[block_count], the end of each block  spots: uint64[>= place + count]
+
+    The second, fourth, sixth word after the antecedent for d = 2, c = 3; where one is a stop-word the next word that
+    is none, from which the distance counts on. A chain is cut off where its block ends (the paper: the document), and
+    then needs one word at least.
+    """
+    written = place
+    block = np.int64(0)
+    block_end = np.int64(0)
+    for index in range(count):
+        antecedent = load_int32(antecedents + (index << 2))
+        while antecedent >= block_end and block < block_count:
+            block_end = load_int32(blocks + (block << 2))
+            block += 1
+        state = chain_hash(SEED, load_word(tokens + (antecedent << 3)))
+        position = antecedent
+        links = 0
+        while links < chain_length:
+            position += distance
+            while position < block_end and load_word(tokens + (position << 3)) & np.uint64(STOP_WORD) != np.uint64(0):
+                position += 1
+            if position >= block_end:
+                break
+            state = chain_hash(state, load_word(tokens + (position << 3)))
+            links += 1
+        if links > 0:
+            spots[written] = finish_hash(state)
+            written += 1
+    return written - place

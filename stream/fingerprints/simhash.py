@@ -1,0 +1,51 @@
+"""The 64-bit simhash of a page's features (Charikar, STOC 2002; Manku, Jain, Das Sarma, WWW 2007, sec. 2)."""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from stream.text.vectors import count_bits
+
+HASH_BITS = 64
+_MOST_AT_ONCE = 255
+"""Features that eight-bit counters can take before they are added to the wide ones."""
+
+
+def simhash64(
+    features: NDArray[np.uint64], bounds: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """Fold each page's feature hashes into the signs of 64 sums (Manku et al. 2007, sec. 2).
+
+    features: uint64[m]  bounds: int64[n + 1], page i has features[bounds[i]:bounds[i + 1]]
+    -> fingerprints: uint64[n], present: bool[n]
+
+    A feature's weight is how often it occurs. A zero sum gives bit 0; the paper leaves ties open. A page without
+    features has no fingerprint: present is False and the value, 0, means nothing. Raises TypeError and ValueError.
+    """
+    if features.dtype != np.uint64 or features.ndim != 1:
+        raise TypeError(f"features must be uint64[m], got {features.dtype}[{features.ndim} dimensions]")
+    if bounds.dtype != np.int64 or bounds.ndim != 1 or len(bounds) == 0:
+        raise TypeError(f"bounds must be int64[n + 1], got {bounds.dtype}[{bounds.shape}]")
+    if bounds[0] < 0 or bounds[-1] > len(features) or (np.diff(bounds) < 0).any():
+        raise ValueError(f"bounds must ascend within 0..{len(features)}, got {bounds[0]}..{bounds[-1]}")
+    fingerprints: NDArray[np.uint64] = _fold(np.ascontiguousarray(features), np.ascontiguousarray(bounds))
+    return fingerprints, np.diff(bounds) > 0
+
+
+@njit(nogil=True, cache=True)
+def _fold(features, bounds):  # type: ignore[no-untyped-def]  # uint64[m], int64[n + 1] -> uint64[n]
+    pages = len(bounds) - 1
+    fingerprints = np.zeros(pages, dtype=np.uint64)
+    ones = np.zeros(HASH_BITS, dtype=np.uint32)
+    base, totals = np.int64(features.ctypes.data), np.int64(ones.ctypes.data)
+    for page in range(pages):
+        ones[:] = 0
+        first, end = bounds[page], bounds[page + 1]
+        for start in range(first, end, _MOST_AT_ONCE):
+            count_bits(base + (start << 3), min(end - start, _MOST_AT_ONCE), totals)
+        fingerprint = np.uint64(0)
+        for bit in range(HASH_BITS):
+            # ones > zeros; the weighted sum of +1 and -1 is ones - zeros
+            fingerprint |= np.uint64(2 * np.int64(ones[bit]) > end - first) << np.uint64(bit)
+        fingerprints[page] = fingerprint
+    return fingerprints
