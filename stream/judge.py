@@ -1,8 +1,8 @@
 """Owns judging: probe, resolve, and what is to be filed, for one record of the log over a view of the state.
 
 The rules, so that a verdict depends on the log's order and on nothing else:
-- The original of a page is the EARLIEST accepted filed page. Postings lie in their buckets in the order of filing, so the
-  first accepted of each bucket and then the least entry number over the buckets decides.
+- The original of a page is the EARLIEST accepted filed page. Postings lie in their buckets in the order of filing, so
+  the first accepted of each bucket and then the least entry number over the buckets decides.
 - Only novel pages and unchecked ones are filed. An earlier page of the same record counts exactly as if it had been
   filed in a record before: only through a bucket that it was really filed in.
 - A bucket takes `cap` postings and then no more; it is still probed. A page that fits no bucket is not filed and gets no
@@ -72,7 +72,7 @@ def resolve(
     head, tail, added = (np.full(len(keys), NOBODY, np.int64) for _ in range(3))
     added[:] = 0
     following, slot_page = np.full(slots, NOBODY, np.int64), np.empty(slots, np.int64)
-    filed, capped = _walk(
+    capped = _walk(
         probes.bounds, slot_bucket, probes.inline, probes.limit, buckets.bounds, buckets.numbers, buckets.inlines,
         first_number, cap, head, tail, added, following, slot_page, number, page, distance, candidates, entry,
     )
@@ -129,10 +129,8 @@ def entry_of(signatures: Signatures, index: int) -> Entry:
 
 def _is_page(signatures: Signatures, index: int, entry: Entry) -> bool:
     """Whether an entry is this very page, by its page id."""
-    return (
-        entry.offset == signatures.offset[index]
-        and entry.partition == signatures.partition[index]
-        and entry.source == signatures.sources[signatures.source[index]]
+    return (entry.offset, entry.partition, entry.source) == (
+        int(signatures.offset[index]), int(signatures.partition[index]), signatures.sources[signatures.source[index]]
     )
 
 
@@ -151,9 +149,9 @@ def _walk(  # type: ignore[no-untyped-def]
     slot_bounds, slot_bucket, inline, limit, bucket_bounds, bucket_numbers, bucket_inlines, first_number, cap,
     head, tail, added, following, slot_page, number, page, distance, candidates, entry,
 ):
-    # Pages i with slots slot_bounds[i]..; a slot leads to a bucket: filed postings, then a linked list of the slots that
-    # this record filed there (head, tail, added: int64[u]; following, slot_page: int64[m]).
-    # ->  number, page, entry: int64[n]  distance: uint8[n]  candidates: int64[n]; returns (filed, capped)
+    # Pages i with slots slot_bounds[i]..; a slot leads to a bucket: filed postings, then a linked list of the slots
+    # that this record filed there (head, tail, added: int64[u]; following, slot_page: int64[m]).
+    # ->  number, page, entry: int64[n]  distance: uint8[n]  candidates: int64[n]; returns capped
     filed, capped = 0, 0
     for i in range(len(inline)):
         best, best_distance, tested = NOBODY, 0, 0
@@ -164,9 +162,9 @@ def _walk(  # type: ignore[no-untyped-def]
             for posting in range(first, last):
                 differing = count_bits(bucket_inlines[posting] ^ inline[i])
                 if differing <= limit[i]:
-                    candidate = np.int64(bucket_numbers[posting])
+                    candidate = int(bucket_numbers[posting])
                     if best == NOBODY or candidate < best:
-                        best, best_distance = candidate, np.int64(differing)
+                        best, best_distance = candidate, int(differing)
                     break
         number[i], page[i], candidates[i] = best, NOBODY, tested
         if best == NOBODY:
@@ -176,7 +174,7 @@ def _walk(  # type: ignore[no-untyped-def]
                     differing = count_bits(inline[slot_page[other]] ^ inline[i])
                     if differing <= limit[i]:
                         if best == NOBODY or slot_page[other] < best:
-                            best, best_distance = slot_page[other], np.int64(differing)
+                            best, best_distance = slot_page[other], int(differing)
                         break
                     other = following[other]
             page[i] = best
@@ -200,7 +198,7 @@ def _walk(  # type: ignore[no-untyped-def]
         if fits:
             entry[i] = first_number + filed
             filed += 1
-    return filed, capped
+    return capped
 
 
 @numba.njit(nogil=True, cache=True)

@@ -1,8 +1,8 @@
 """Owns the scheme `chain`: spots (Theobald et al. 2008), simhash 64 and permuted tables (Manku et al. 2007).
 
 Pages with too few spots have no fingerprint: a handful of features makes fingerprints of different pages meet. They,
-and pages that are not text, are compared by their digest alone: limit 0 over 64 inline bits, in a bucket whose key holds
-another 56 bits of the digest; 120 of 128 bits of XXH3-128 decide.
+and pages that are not text, are compared by their digest alone: limit 0 over 64 inline bits, in a bucket whose key
+holds another 56 bits of the digest; 120 of 128 bits of XXH3-128 decide.
 """
 
 from collections.abc import Sequence
@@ -13,10 +13,13 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream.config import SchemeSettings, SpotsSection
+from stream.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS, SpotModel, SpotSettings
+from stream.fingerprints.simhash import simhash64
 from stream.fingerprints.tables import DIGEST_TAG, FINGERPRINT_BITS, KEY_BITS, design_tables
 from stream.page import Page, lay_out
 from stream.schemes import Probes
 from stream.signature import Signatures, Status
+from stream.text.extract import extract_spots
 
 
 class ChainScheme:
@@ -28,11 +31,40 @@ class ChainScheme:
         """Raises SettingError where no table design has the wished number of tables for k."""
         self.design = design_tables(settings.max_distance_bits, settings.tables)
         self.min_features = settings.min_features
-        self.spots = spots
+        self.model = SpotModel(
+            SpotSettings(
+                spots.antecedents or DEFAULT_ANTECEDENTS, spots.stop_words or DEFAULT_STOP_WORDS, spots.distance,
+                spots.chain_length,
+            )
+        )
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
-        """Digest every body; lay out, extract spots and fold them for those that can be judged."""
-        raise NotImplementedError
+        """Digest every body; extract the spots of those that can be judged, and fold them where there are enough."""
+        batch = lay_out(pages)
+        features = extract_spots(batch.buffer, batch.bounds, batch.markup.view(np.bool_), self.model)
+        counts = np.diff(features.spot_bounds)
+        fingerprints, present = simhash64(features.spots, features.spot_bounds)
+        status = np.where(present & (counts >= self.min_features), Status.FINGERPRINTED, Status.TOO_FEW_FEATURES)
+        for index, page in enumerate(pages):
+            if not page.body:
+                status[index] = Status.EMPTY
+            elif not page.judgeable:
+                status[index] = Status.NOT_TEXT
+        sources = tuple(dict.fromkeys(page.source for page in pages))
+        number = {source: index for index, source in enumerate(sources)}
+        return Signatures(
+            sources,
+            np.array([number[page.source] for page in pages], np.uint16),
+            np.array([page.partition for page in pages], np.int32),
+            np.array([page.offset for page in pages], np.int64),
+            np.array([page.event_time_ms for page in pages], np.int64),
+            digest_bodies(pages),
+            np.where(status == Status.FINGERPRINTED, fingerprints, np.uint64(0)),
+            status.astype(np.uint8),
+            counts.astype(np.uint32),
+            tuple([page.url.encode("utf-8", "replace") for page in pages]),
+            tuple([page.label.encode("utf-8", "replace") for page in pages]),
+        )
 
     def probe(self, signatures: Signatures) -> Probes:
         """T tagged keys for a fingerprinted page, the digest key for one without, none for an empty one."""

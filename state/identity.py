@@ -1,0 +1,64 @@
+"""Owns whether a state belongs to this configuration and this log, and whether the log still reaches the state."""
+
+from state.formats import STATE_FORMAT
+from stream.errors import SettingsMismatch, StateError
+from stream.verdict_settings import describe_difference
+
+
+def check_identity(directory: str, stored: tuple[int, str, str], settings_text: str, log_name: str) -> None:
+    """stored: (state format, settings text, log name) as found in the state.
+
+    Raises SettingsMismatch naming each setting that differs, StateError for another format or another log.
+    """
+    stored_format, stored_settings, stored_log = stored
+    if stored_format != STATE_FORMAT:
+        raise StateError(
+            f"state {directory}", f"must have format {STATE_FORMAT}", stored_format,
+            "use the release that wrote it, or delete the directory to rebuild the state from the log",
+        )
+    if stored_settings != settings_text:
+        raise SettingsMismatch(
+            f"state {directory}",
+            f"was written with other settings that change verdicts: "
+            f"{describe_difference(stored_settings, settings_text, 'state')}",
+            None,
+            "restore these settings, or begin anew: another index.directory (--state) and another log (topics.log)",
+        )
+    if stored_log != log_name:
+        raise StateError(
+            f"state {directory}", f"must follow the log it was built from, {stored_log!r}", log_name,
+            "configure that log, or choose another index.directory to build a state from this one",
+        )
+
+
+def check_settings_digest(found: bytes, configured: bytes, log_name: str, offset: int) -> None:
+    """Raises SettingsMismatch where a log record was signed with other settings."""
+    if found != configured:
+        raise SettingsMismatch(
+            f"log {log_name}[{offset}]",
+            f"was signed with other settings that change verdicts "
+            f"(digest {found.hex()}, configured {configured.hex()})",
+            None,
+            "run every worker of one log with the same [input], [spots], [scheme] and index.bucket_cap, "
+            "or begin a new log (topics.log) and a new state directory",
+        )
+
+
+def check_log_range(log_name: str, position: int, first: int, end: int) -> None:
+    """Whether a log that holds offsets first..end - 1 can continue a state whose next offset is position.
+
+    Raises StateError where the log ends before the state's position, or begins after it.
+    """
+    if position > end:
+        raise StateError(
+            f"log {log_name}", f"must reach the state's position {position}, but ends at {end}", None,
+            "the log is not the one this state was built from, or lost its end: delete the state directory to rebuild "
+            "it from what the log holds",
+        )
+    if position < first:
+        raise StateError(
+            f"log {log_name}",
+            f"must hold everything from the state's position on, but offsets {position}..{first - 1} are gone",
+            None,
+            "restore the missing part of the log, or begin anew with another log and another state directory",
+        )

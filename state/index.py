@@ -1,0 +1,95 @@
+"""Owns what the judge sees of the state, and what it hands back to be filed; no store is imported here."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.signature import Entry, Signatures
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """The postings of u buckets, each in the order of filing (so entry numbers ascend).
+
+    bounds: int64[u + 1]  numbers: uint64[p] (entry numbers)  inlines: uint64[p] (fingerprint, or second digest word)
+    """
+
+    bounds: NDArray[np.int64]
+    numbers: NDArray[np.uint64]
+    inlines: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Filing:
+    """What one record adds to the state.
+
+    signatures: the record's pages  pages: int64[f], which of them are filed, ascending; they get the entry numbers
+    first_number, first_number + 1, ...  keys: uint64[c] and buckets: the WHOLE new contents of every bucket that grew
+    capped: filings left out because their bucket was full (a page in no bucket at all is not filed)
+    largest_bucket: postings of the largest bucket met
+    """
+
+    signatures: Signatures
+    pages: NDArray[np.int64]
+    first_number: int
+    keys: NDArray[np.uint64]
+    buckets: Buckets
+    capped: int
+    largest_bucket: int
+
+
+class StateView(Protocol):
+    """What judging reads."""
+
+    @property
+    def entry_count(self) -> int:
+        """Number of filed pages; the next one gets this entry number."""
+
+    def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
+        """keys: uint64[u], all different -> their postings; a bucket never filed under is empty."""
+
+    def entries(self, numbers: NDArray[np.uint64]) -> list[Entry]:
+        """numbers: uint64[m] -> the filed pages of these numbers. Raises CorruptRecord where one is missing."""
+
+
+class State(StateView, Protocol):
+    """A store of the index; a function of the log up to its position."""
+
+    @property
+    def position(self) -> int:
+        """The next log offset to read: everything before it is applied."""
+
+    def file(self, filing: Filing | None, position: int) -> None:
+        """Apply a filing and move the position, both or neither. Raises StateError where it cannot be written."""
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """Everything remembered, as (name, value) bytes in a fixed order, for comparing states; slow."""
+
+    def stats(self) -> dict[str, int]:
+        """Figures for metrics: entries, position, bytes_on_disk, estimated_keys; more where cheap."""
+
+    def close(self) -> None:
+        """Write what is buffered and let go of the directory."""
+
+
+def states_equal(one: State, other: State) -> bool:
+    """Whether two states hold the same, byte for byte."""
+    return first_difference(one, other) is None
+
+
+def first_difference(one: State, other: State) -> tuple[bytes, bytes, bytes] | None:
+    """(name, value in one, value in other) where two states first differ; b"" where a side has ended."""
+    left, right = one.items(), other.items()
+    while True:
+        a, b = next(left, None), next(right, None)
+        if a is None and b is None:
+            return None
+        if a != b:
+            name = min(pair[0] for pair in (a, b) if pair is not None)
+            return name, a[1] if a and a[0] == name else b"", b[1] if b and b[0] == name else b""

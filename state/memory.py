@@ -1,0 +1,90 @@
+"""Owns the state in memory: the same contract as the stored one, in dictionaries, for tests, trials and comparisons."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from state.formats import encode_buckets, encode_entry, encode_progress, encode_source, number_keys
+from state.index import Buckets, Filing
+from stream.errors import CorruptRecord
+from stream.judge import entry_of
+from stream.signature import Entry
+
+
+class MemoryState:
+    """Buckets and entries in dictionaries; lost when the process ends."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[int, tuple[NDArray[np.uint64], NDArray[np.uint64]]] = {}
+        self._entries: list[Entry] = []
+        self._sources: dict[str, int] = {}
+        self._position = 0
+
+    @property
+    def entry_count(self) -> int:
+        """Number of filed pages."""
+        return len(self._entries)
+
+    @property
+    def position(self) -> int:
+        """The next log offset to read."""
+        return self._position
+
+    def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
+        """keys: uint64[u] -> their postings."""
+        empty = np.empty(0, np.uint64)
+        found = [self._buckets.get(key, (empty, empty)) for key in keys.tolist()]
+        bounds = np.zeros(len(found) + 1, np.int64)
+        np.cumsum([len(numbers) for numbers, _ in found], out=bounds[1:])
+        return Buckets(
+            bounds, np.concatenate([empty, *(numbers for numbers, _ in found)]),
+            np.concatenate([empty, *(inlines for _, inlines in found)]),
+        )
+
+    def entries(self, numbers: NDArray[np.uint64]) -> list[Entry]:
+        """numbers: uint64[m] -> the filed pages. Raises CorruptRecord where one is missing."""
+        try:
+            return [self._entries[number] for number in numbers.tolist()]
+        except IndexError:
+            raise CorruptRecord("entries", number_keys(numbers.max(keepdims=True))[0], "is missing") from None
+
+    def file(self, filing: Filing | None, position: int) -> None:
+        """Apply a filing and move the position."""
+        if filing is not None:
+            bounds = filing.buckets.bounds.tolist()
+            for place, key in enumerate(filing.keys.tolist()):
+                part = slice(bounds[place], bounds[place + 1])
+                self._buckets[key] = (filing.buckets.numbers[part], filing.buckets.inlines[part])
+            for page in filing.pages.tolist():
+                entry = entry_of(filing.signatures, page)
+                self._sources.setdefault(entry.source, len(self._sources))
+                self._entries.append(entry)
+        self._position = position
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """Everything remembered, named and ordered as RocksState.items does."""
+        yield b"meta/progress", encode_progress(self._position, len(self._entries))
+        for key in sorted(self._buckets):
+            numbers, inlines = self._buckets[key]
+            value = encode_buckets(Buckets(np.array([0, len(numbers)]), numbers, inlines))[0]
+            yield b"buckets/" + key.to_bytes(8, "big"), value
+        for number, entry in enumerate(self._entries):
+            value = encode_entry(
+                self._sources[entry.source], entry.partition, entry.offset, entry.event_time_ms, entry.url.encode(),
+                entry.label.encode(),
+            )
+            yield b"entries/" + number.to_bytes(8, "big"), value
+        for text, number in self._sources.items():
+            yield b"sources/" + number.to_bytes(8, "big"), encode_source(text)
+
+    def stats(self) -> dict[str, int]:
+        """Entries, position, and how full the buckets are."""
+        sizes = [len(numbers) for numbers, _ in self._buckets.values()]
+        return {
+            "entries": len(self._entries), "position": self._position, "bytes_on_disk": 0,
+            "estimated_keys": len(sizes), "largest_bucket": max(sizes, default=0),
+        }
+
+    def close(self) -> None:
+        """Nothing to let go of."""

@@ -1,0 +1,243 @@
+"""Owns the state on disk: buckets, entries, sources and log position in one RocksDB, each record one atomic write."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from rocksdict import DbClosedError, Rdict, WriteBatch, WriteOptions
+
+from state import formats
+from state.identity import check_identity
+from state.index import Buckets, Filing
+from state.rocks_options import column_families, database_options
+from stream.config import IndexSettings
+from stream.errors import CorruptRecord, StateError
+from stream.signature import Entry
+
+DIRECTORY = "index"
+"""Name of the database inside the state directory; the local log lies beside it."""
+
+_IDENTITY, _PROGRESS = b"identity", b"progress"
+
+
+class RocksState:
+    """The index of one process. Use open(); not safe for several threads, but reading releases the GIL."""
+
+    def __init__(self, directory: Path, database: Rdict) -> None:
+        self.directory = directory
+        self._database = database
+        self._handles = {name: database.get_column_family_handle(name) for name in column_families(None)}
+        self._buckets, self._entries, self._sources = (
+            database.get_column_family(name) for name in ("buckets", "entries", "sources")
+        )
+        self._write_options = WriteOptions()
+        self._source_texts: list[str] = []
+        self._source_numbers: dict[str, int] = {}
+        self._position = 0
+        self._entry_count = 0
+
+    @classmethod
+    def open(cls, directory: Path, settings_text: str, log_name: str, settings: IndexSettings) -> Self:
+        """Open the state in directory, or begin one.
+
+        settings_text: canonical text of the settings that change verdicts  log_name: which log the state follows
+        Raises StateError (locked, unreadable, another log), SettingsMismatch, CorruptRecord.
+        """
+        path = directory / DIRECTORY
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StateError(
+                "index.directory", f"must be a directory that can be written: {error.strerror}", str(directory),
+                "choose another with index.directory or --state",
+            ) from None
+        with _errors(directory, "open"):
+            database = Rdict(str(path), database_options(), column_families(settings))
+        state = cls(directory, database)
+        try:
+            state._load(settings_text, log_name)
+        except BaseException:
+            state._let_go()
+            raise
+        return state
+
+    @property
+    def entry_count(self) -> int:
+        """Number of filed pages."""
+        return self._entry_count
+
+    @property
+    def position(self) -> int:
+        """The next log offset to read."""
+        return self._position
+
+    def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
+        """keys: uint64[u] -> their postings."""
+        names = formats.number_keys(keys)
+        with _errors(self.directory, "read"):
+            values: Any = self._buckets.get(cast("list[Any]", names))
+        return formats.decode_buckets(names, values)
+
+    def entries(self, numbers: NDArray[np.uint64]) -> list[Entry]:
+        """numbers: uint64[m] -> the filed pages. Raises CorruptRecord where one is missing or damaged."""
+        names = formats.number_keys(numbers)
+        with _errors(self.directory, "read"):
+            values: Any = self._entries.get(cast("list[Any]", names))
+        sources = self._source_texts
+        return [formats.decode_entry(name, value, sources) for name, value in zip(names, values, strict=True)]
+
+    def file(self, filing: Filing | None, position: int) -> None:
+        """Write a filing and the position in one batch; where writing fails nothing of it is remembered."""
+        batch = WriteBatch(raw_mode=True)
+        count, new_sources = self._entry_count, list[str]()
+        if filing is not None and len(filing.pages):
+            if filing.first_number != count:
+                raise ValueError(f"filing begins at entry {filing.first_number}, the state at {count}")
+            batch.set_default_column_family(self._handles["buckets"])
+            for key, value in zip(
+                formats.number_keys(filing.keys), formats.encode_buckets(filing.buckets), strict=True
+            ):
+                batch[key] = value
+            new_sources = self._put_entries(batch, filing)
+            count += len(filing.pages)
+        batch.set_default_column_family(None)
+        batch[_PROGRESS] = formats.encode_progress(position, count)
+        with _errors(self.directory, "write"):
+            self._database.write(batch, self._write_options)
+        for text in new_sources:
+            self._intern(text)
+        self._entry_count, self._position = count, position
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """Everything remembered but the identity, as (family/key, value), in order."""
+        with _errors(self.directory, "read"):
+            yield b"meta/" + _PROGRESS, self._database[_PROGRESS]  # type: ignore[misc]
+            for name in ("buckets", "entries", "sources"):
+                for key, value in self._database.get_column_family(name).items():
+                    yield name.encode() + b"/" + key, value  # type: ignore[operator]
+
+    def stats(self) -> dict[str, int]:
+        """Figures that cost microseconds: entries, position, bytes on disk and in memory, keys (estimated)."""
+        families = [self._buckets, self._entries]
+
+        def total(name: str) -> int:
+            return sum(family.property_int_value(name) or 0 for family in families)
+
+        return {
+            "entries": self._entry_count, "position": self._position,
+            "bytes_on_disk": total("rocksdb.total-sst-files-size"),
+            "memtable_bytes": total("rocksdb.cur-size-all-mem-tables"),
+            "cache_bytes": self._buckets.property_int_value("rocksdb.block-cache-usage") or 0,
+            "estimated_keys": self._buckets.property_int_value("rocksdb.estimate-num-keys") or 0,
+            "sources": len(self._source_texts),
+        }
+
+    def sync(self) -> None:
+        """Return once everything filed would survive a power failure."""
+        with _errors(self.directory, "write"):
+            self._database.flush_wal(sync=True)
+
+    def close(self) -> None:
+        """Write what is buffered and let the directory go. Closing twice does nothing."""
+        with _errors(self.directory, "close"):
+            self._let_go()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _load(self, settings_text: str, log_name: str) -> None:
+        with _errors(self.directory, "read"):
+            identity: Any = self._database.get(_IDENTITY)
+            progress: Any = self._database.get(_PROGRESS)
+            sources = list(self._sources.items())
+        if identity is None and progress is None:
+            batch = WriteBatch(raw_mode=True)
+            batch[_IDENTITY] = formats.encode_identity(settings_text, log_name)
+            batch[_PROGRESS] = formats.encode_progress(0, 0)
+            durable = WriteOptions()
+            durable.sync = True
+            with _errors(self.directory, "write"):
+                self._database.write(batch, durable)
+            return
+        if identity is None or progress is None:
+            missing = _IDENTITY if identity is None else _PROGRESS
+            raise CorruptRecord("meta", missing, "is missing although the state is not new")
+        check_identity(str(self.directory), formats.decode_identity(identity), settings_text, log_name)
+        self._position, self._entry_count = formats.decode_progress(progress)
+        for key, value in sources:
+            self._intern(formats.decode_source(key, value))  # type: ignore[arg-type]  # raw mode: keys are bytes
+
+    def _put_entries(self, batch: WriteBatch, filing: Filing) -> list[str]:
+        """Put the filed pages and the sources that are new; the sources are numbered in the order of the log."""
+        signatures, pages = filing.signatures, filing.pages
+        numbers = dict(self._source_numbers)
+        new: list[str] = []
+        source_of: list[int] = []
+        for index in signatures.source[pages].tolist():
+            text = signatures.sources[index]
+            if text not in numbers:
+                numbers[text] = len(numbers)
+                new.append(text)
+            source_of.append(numbers[text])
+        batch.set_default_column_family(self._handles["sources"])
+        for text in new:
+            batch[numbers[text].to_bytes(8, "big")] = formats.encode_source(text)
+        names = formats.number_keys(np.arange(filing.first_number, filing.first_number + len(pages), dtype=np.uint64))
+        batch.set_default_column_family(self._handles["entries"])
+        columns = zip(
+            names, pages.tolist(), source_of, signatures.partition[pages].tolist(), signatures.offset[pages].tolist(),
+            signatures.event_time_ms[pages].tolist(), strict=True,
+        )
+        urls, labels, encode = signatures.urls, signatures.labels, formats.encode_entry
+        for name, page, source, partition, offset, event_time_ms in columns:
+            batch[name] = encode(source, partition, offset, event_time_ms, urls[page], labels[page])
+        return new
+
+    def _intern(self, text: str) -> None:
+        self._source_numbers[text] = len(self._source_texts)
+        self._source_texts.append(text)
+
+    def _let_go(self) -> None:
+        self._handles.clear()
+        for family in (self._buckets, self._entries, self._sources):
+            family.close()
+        self._database.close()
+
+
+@contextmanager
+def _errors(directory: Path, action: str) -> Iterator[None]:
+    """Turn RocksDB's messages into ours. rocksdict raises plain Exception and tells what happened only in its text."""
+    try:
+        yield
+    except DbClosedError:
+        raise StateError("index.directory", "is closed", str(directory), "open the state again") from None
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
+        raise _explain(str(error), directory, action) from None
+
+
+def _explain(text: str, directory: Path, action: str) -> StateError:
+    lower = text.lower()
+    if action == "open" and "lock" in lower and ("unavailable" in lower or "held" in lower or "hold" in lower):
+        return StateError(
+            "index.directory", "must belong to one process, and another one holds its lock", str(directory),
+            "stop the other process, or choose another directory with index.directory or --state",
+        )
+    if "no space left" in lower or "file too large" in lower or "disk quota" in lower:
+        return StateError(
+            "index.directory", f"must have room to grow ({text})", str(directory),
+            "free disk space and start again: the state is intact and continues from the log where it stopped",
+        )
+    if "corruption" in lower:
+        return CorruptRecord("index", str(directory).encode(), f"cannot be read ({text})")
+    return StateError(
+        "index.directory", f"cannot be used to {action} the state ({text})", str(directory),
+        "check the disk and the permissions, or delete the directory to rebuild the state from the log",
+    )

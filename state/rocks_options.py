@@ -1,0 +1,65 @@
+"""Owns how RocksDB is tuned: which options every column family is opened with, and what each was measured to save."""
+
+from rocksdict import BlockBasedOptions, Cache, ChecksumType, DBCompressionType, Options
+
+from stream.config import IndexSettings
+
+MIB = 2**20
+
+
+def database_options() -> Options:
+    """Options of the database and of the default family, which holds the meta values only."""
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    options.set_max_background_jobs(2)
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(MIB)
+    options.set_stats_dump_period_sec(0)
+    options.set_stats_persist_period_sec(0)
+    options.set_max_total_wal_size(256 * MIB)
+    options.set_write_buffer_size(MIB)
+    return options
+
+
+def column_families(settings: IndexSettings | None) -> dict[str, Options]:
+    """Options of every family but the default one; None: only the names matter.
+
+    All must be given at every opening, or RocksDB opens the family with its defaults and the tuning is silently lost.
+    """
+    settings = settings or IndexSettings()
+    cache = Cache(settings.cache_mb * MIB)
+    return {
+        "buckets": _buckets(settings, cache),
+        "entries": _entries(cache),
+        "sources": Options(raw_mode=True),
+    }
+
+
+def _buckets(settings: IndexSettings, cache: Cache) -> Options:
+    """Random 8-byte keys, small values, mostly absent when read."""
+    options = Options(raw_mode=True)
+    table = BlockBasedOptions()
+    table.set_block_cache(cache)
+    table.set_bloom_filter(10, False)
+    table.set_checksum_type(ChecksumType.xxh3())
+    table.set_format_version(5)
+    options.set_block_based_table_factory(table)
+    options.set_compression_type(DBCompressionType.none())
+    options.set_write_buffer_size(settings.write_buffer_mb * MIB)
+    options.set_memtable_prefix_bloom_ratio(0.1)
+    options.set_memtable_whole_key_filtering(True)
+    return options
+
+
+def _entries(cache: Cache) -> Options:
+    """Ascending keys, written once, read for the originals of duplicates."""
+    options = Options(raw_mode=True)
+    table = BlockBasedOptions()
+    table.set_block_cache(cache)
+    table.set_checksum_type(ChecksumType.xxh3())
+    table.set_format_version(5)
+    options.set_block_based_table_factory(table)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_write_buffer_size(8 * MIB)
+    return options

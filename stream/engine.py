@@ -1,0 +1,96 @@
+"""Owns applying the log: each record is decoded, judged and filed once, in order, whoever wrote it."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from state.formats import decode_buckets, encode_buckets
+from state.identity import check_settings_digest
+from state.index import Buckets, State
+from state.logrecord import LogRecord, decode, encode, split
+from state.memory import MemoryState
+from state.rocks import RocksState
+from stream.config import Settings
+from stream.judge import judge
+from stream.page import Page
+from stream.schemes import Scheme
+from stream.schemes.registry import scheme_of
+from stream.verdict import Verdicts
+from stream.verdict_settings import settings_digest, verdict_settings_text
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What applying one record did; the numbers are for metrics.
+
+    filed: pages filed  capped: filings left out because their bucket was full  candidates: postings met
+    largest_bucket: postings of the largest bucket met  again: the record had been applied before, nothing was filed
+    """
+
+    record: LogRecord
+    verdicts: Verdicts
+    filed: int
+    capped: int
+    candidates: int
+    largest_bucket: int
+    again: bool
+    seconds: float
+
+
+def open_engine(settings: Settings, log_name: str) -> "Engine":
+    """The engine over the state directory of the settings. Raises SettingError, StateError, SettingsMismatch."""
+    text = verdict_settings_text(settings)
+    scheme = scheme_of(settings.scheme, settings.spots)
+    state = RocksState.open(settings.index.directory, text, log_name, settings.index)
+    return Engine(scheme, state, settings.index.bucket_cap, settings_digest(text), log_name)
+
+
+def compile_kernels(scheme: Scheme) -> None:
+    """Compile every kernel between a page and its verdict, or load it from numba's cache; before a worker is ready."""
+    digest, state = bytes(16), MemoryState()
+    engine = Engine(scheme, state, 1, digest, "compile")
+    words = b" ".join(b"the word%d of a page%d" % (number, number) for number in range(40))
+    pages = [Page("compile", 0, number, "", body, True, 0) for number, body in enumerate((words, words, b"<p>few", b""))]
+    for offset in range(2):
+        for part in split(scheme.sign(pages), 2**20):
+            engine.apply(encode(part, bytes(16), offset, digest), offset)
+    one = np.ones(1, np.uint64)
+    decode_buckets([b""], [*encode_buckets(Buckets(np.array([0, 1]), one, one))])
+
+
+class Engine:
+    """The one that judges: a scheme over a state that follows one log. Call it from one thread."""
+
+    def __init__(
+        self, scheme: Scheme, state: State, bucket_cap: int, settings_digest: bytes, log_name: str,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.scheme = scheme
+        self.state = state
+        self.bucket_cap = bucket_cap
+        self.settings_digest = settings_digest
+        self.log_name = log_name
+        self._clock = clock
+
+    def apply(self, record: bytes | LogRecord, offset: int) -> Applied:
+        """Judge the record at this log offset and file its novel pages; state and position move together.
+
+        A record before the state's position is judged again without filing: every page in it finds its first attempt
+        or the original that it had, so the verdicts are those of then. An offset may be skipped (Kafka numbers
+        transaction markers too).
+        Raises CorruptRecord, SettingsMismatch, StateError; the state is then as it was before the call.
+        """
+        began = self._clock()
+        if isinstance(record, bytes):
+            record = decode(record, self.log_name, offset)
+        check_settings_digest(record.settings_digest, self.settings_digest, self.log_name, offset)
+        verdicts, filing = judge(record.signatures, self.scheme, self.state, self.bucket_cap)
+        again = offset < self.state.position
+        if not again:
+            self.state.file(filing, offset + 1)
+        return Applied(
+            record, verdicts, 0 if again else len(filing.pages), 0 if again else filing.capped,
+            int(verdicts.candidates.sum()), filing.largest_bucket, again, self._clock() - began,
+        )

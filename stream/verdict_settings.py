@@ -1,0 +1,48 @@
+"""Owns the canonical text of the settings that change verdicts: what a state and a log are bound to."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import xxhash
+from pydantic import BaseModel
+
+VERDICTS_REVISION = 1
+"""Raised whenever the same settings would give other verdicts than before (a changed kernel or built-in word list)."""
+
+DIGEST_BYTES = 16
+
+
+def verdict_settings_text(settings: BaseModel) -> str:
+    """Every setting below `settings` that changes verdicts, by its dotted name, as JSON with sorted names."""
+    fields = dict(_verdict_fields(settings, ""))
+    return json.dumps({"revision": VERDICTS_REVISION, **fields}, sort_keys=True, separators=(",", ":"))
+
+
+def settings_digest(text: str) -> bytes:
+    """XXH3-128 of the canonical text: 16 bytes, carried by every log record."""
+    return xxhash.xxh3_128_digest(text.encode())
+
+
+def describe_difference(stored: str, configured: str, stored_name: str) -> str:
+    """One clause for each setting that differs, with both values."""
+    there, here = json.loads(stored), json.loads(configured)
+    clauses = [
+        f"{name} is {_shown(there, name)} in the {stored_name} and {_shown(here, name)} in the configuration"
+        for name in sorted(there.keys() | here.keys())
+        if there.get(name) != here.get(name) or (name in there) != (name in here)
+    ]
+    return "; ".join(clauses)
+
+
+def _shown(fields: dict[str, Any], name: str) -> str:
+    return json.dumps(fields[name]) if name in fields else "absent"
+
+
+def _verdict_fields(model: BaseModel, prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        if isinstance(value, BaseModel):
+            yield from _verdict_fields(value, f"{prefix}{name}.")
+        elif isinstance(field.json_schema_extra, dict) and field.json_schema_extra.get("verdicts"):
+            yield prefix + name, model.model_dump(mode="json", include={name})[name]
