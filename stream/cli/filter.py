@@ -1,0 +1,133 @@
+"""Owns `spotsieve filter`: its flags, its files, what it prints, and how it ends."""
+
+import argparse
+import contextlib
+import json
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from stream.cli.settings import add_settings_arguments, settings_of
+from stream.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, SettingError
+
+ABOUT = """JSONL (one object a line, see [input] in `spotsieve config example`) or WARC, by content; gzip, xz, zstd and
+bzip2 are read, .gz .xz .zst written by the output's name. Outputs get their name when the run is complete; one that is
+interrupted leaves NAME.partial. A damaged file is judged up to the damage, the others whole, and the exit code is 3."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `spotsieve filter`."""
+    parser.epilog = ABOUT
+    parser.add_argument("files", nargs="+", metavar="FILE", help="files of pages; - is standard input")
+    parser.add_argument(
+        "-o", "--out", metavar="FILE", help="novel and unchecked pages as they came; - is standard output"
+    )
+    parser.add_argument(
+        "--duplicates", metavar="FILE", help="JSONL: the verdict of each dropped page, with its original"
+    )
+    parser.add_argument("--verdicts", metavar="FILE", help="JSONL: a verdict for each page, in the order of the pages")
+    parser.add_argument("--rejected", metavar="FILE", help="JSONL: what could not become a page, and why")
+    parser.add_argument(
+        "--state",
+        type=Path,
+        metavar="DIR",
+        help="remember pages in DIR, and go on from what it knows (default: forget)",
+    )
+    parser.add_argument(
+        "--stdin-name", default="-", metavar="NAME",
+        help="what stands for a path in the ids of pages from standard input; a NAME for each input of a --state",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
+    add_settings_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Filter the files; the exit code."""
+    from stream.files import check_inputs
+    from stream.files.filtering import LocalEngine, filter_files
+    from stream.files.progress import ProgressLine
+    from stream.files.summary import Summary
+    from stream.files.writer import Outputs
+    from stream.schemes.registry import scheme_of
+
+    settings = settings_of(options)
+    inputs = check_inputs(options.files, options.stdin_name)
+    names = {flag: getattr(options, flag) for flag in ("out", "duplicates", "verdicts", "rejected")}
+    _check_names(names, options.files, options.json)
+    scheme = scheme_of(settings.scheme, settings.spots)
+    sizes = [file.size for file in inputs]
+    summary = Summary(files=len(inputs))
+    stopping = threading.Event()
+    with contextlib.ExitStack() as stack:
+        directory = stack.enter_context(_state_directory(options.state))
+        local = stack.enter_context(LocalEngine(directory, settings, scheme))
+        outputs = stack.enter_context(Outputs.open(**names))
+        line = ProgressLine(sys.stderr, None if None in sizes else sum(filter(None, sizes)))
+        began = time.monotonic()
+        with _stop_on_signals(stopping), contextlib.closing(line):
+            filter_files(
+                inputs, settings, local, outputs, summary, stopping,
+                on_batch=lambda: line.update(summary.pages, summary.duplicates, summary.bytes_read),
+            )  # fmt: skip
+        if not summary.interrupted:
+            outputs.complete()
+        summary.seconds = time.monotonic() - began
+    if options.json:
+        print(json.dumps(summary.as_json()))
+    else:
+        print(summary.as_text(), file=sys.stderr)
+    if summary.interrupted:
+        return EXIT_INTERRUPTED
+    return EXIT_INPUT if summary.faults else EXIT_OK
+
+
+def _state_directory(directory: Path | None) -> contextlib.AbstractContextManager[Path]:
+    if directory is not None:
+        return contextlib.nullcontext(directory)
+
+    @contextlib.contextmanager
+    def temporary() -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(prefix="spotsieve-") as made:
+            yield Path(made)
+
+    return temporary()
+
+
+def _check_names(names: dict[str, str | None], files: Sequence[str], json_wanted: bool) -> None:
+    """No output may be an input or another output, and standard output takes one thing."""
+    taken = {_identity(file): file for file in files if file != "-"}
+    taken.update({"-": "--json"} if json_wanted else {})
+    for flag, name in names.items():
+        if not name:
+            continue
+        other = taken.get(_identity(name))
+        if other is not None and not (Path(name).exists() and not Path(name).is_file()):
+            raise SettingError(
+                f"--{flag}", f"must not be written where {other} already is", name, "choose another file"
+            )
+        taken[_identity(name)] = f"--{flag}"
+
+
+def _identity(name: str) -> str:
+    return name if name == "-" else str(Path(name).resolve())
+
+
+@contextlib.contextmanager
+def _stop_on_signals(stopping: threading.Event) -> Iterator[None]:
+    """The first SIGINT or SIGTERM lets the micro-batch in hand finish; the second stops at once."""
+
+    def stop(*_: object) -> None:
+        if stopping.is_set():
+            raise KeyboardInterrupt
+        stopping.set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,95 @@
+"""Owns how the payload of an HTTP response is unfolded: header, chunks, Content-Encoding."""
+
+import io
+import zlib
+from dataclasses import dataclass
+
+import zstandard
+from fastwarc.stream_io import BrotliReader
+
+from stream.errors import PageError, Reject
+
+
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    """Content-Type as sent, and the body as a browser would see it."""
+
+    content_type: str | None
+    body: bytes
+
+
+def read_http(block: bytes, max_body_bytes: int) -> HttpResponse:
+    """The response in a block of bytes; of the body at most max_body_bytes + 1 bytes are unfolded.
+
+    Crawlers store bodies as sent, or unfolded with the old headers left in place: so a body that is not what the
+    headers say is taken as it is, and of one that is cut, what can be unfolded. Raises PageError BAD_WARC.
+    """
+    end = header_end(block)
+    head, body = (block[:end], block[end:]) if end >= 0 else (block, b"")
+    if not head.startswith(b"HTTP/"):
+        raise PageError(
+            Reject.BAD_WARC,
+            "HTTP response",
+            "must begin with a status line and have a header",
+            head[:60].decode("latin-1"),
+            "look at the tool that wrote the file",
+        )
+    fields: dict[str, str] = {}
+    for line in head.decode("latin-1").split("\n")[1:]:
+        name, _, value = line.partition(":")
+        fields.setdefault(name.strip().lower(), value.strip())
+    if "chunked" in fields.get("transfer-encoding", "").lower():
+        body = _join_chunks(body)
+    encodings = [name.strip() for name in fields.get("content-encoding", "").lower().split(",")]
+    for encoding in reversed(encodings):
+        body = _unfold(body, encoding, max_body_bytes + 1)
+    return HttpResponse(fields.get("content-type"), body)
+
+
+def header_end(data: bytes | bytearray) -> int:
+    """The place behind the empty line that ends a header; -1 if there is none. LF alone is tolerated."""
+    crlf = data.find(b"\r\n\r\n")
+    lf = data.find(b"\n\n", 0, crlf if crlf >= 0 else len(data))
+    if lf >= 0:
+        return lf + 2
+    return crlf + 4 if crlf >= 0 else -1
+
+
+def _join_chunks(body: bytes) -> bytes:
+    """RFC 9112, sec. 7.1. Not chunked after all: the body as it is; cut: the chunks there are."""
+    parts: list[bytes] = []
+    place = 0
+    while True:
+        line_end = body.find(b"\n", place, place + 1024)
+        try:
+            size = int(body[place : line_end if line_end >= 0 else place].split(b";")[0].strip(), 16)
+        except ValueError:
+            return b"".join(parts) if parts else body
+        if size <= 0:
+            return b"".join(parts)
+        parts.append(body[line_end + 1 : line_end + 1 + size])
+        place = line_end + 1 + size
+        place += len(body[place : place + 2]) - len(body[place : place + 2].lstrip(b"\r\n"))
+
+
+def _unfold(body: bytes, encoding: str, most: int) -> bytes:
+    try:
+        if encoding in ("gzip", "x-gzip"):
+            return zlib.decompressobj(wbits=31).decompress(body, most)
+        if encoding == "deflate":
+            return _inflate(body, most)
+        if encoding == "br":
+            return bytes(BrotliReader(io.BytesIO(body)).read(most)) if body else body
+        if encoding == "zstd":
+            return zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(body).read(most)
+    except (zlib.error, zstandard.ZstdError, OSError):
+        pass
+    return body
+
+
+def _inflate(body: bytes, most: int) -> bytes:
+    # "deflate" means zlib (RFC 9110, sec. 8.4.1.2), but some servers send the bare stream.
+    try:
+        return zlib.decompressobj().decompress(body, most)
+    except zlib.error:
+        return zlib.decompressobj(wbits=-15).decompress(body, most)

@@ -1,0 +1,67 @@
+"""Owns how JSONL is divided: one record a line, blank lines are none, in bounded memory."""
+
+from collections.abc import Iterator
+
+from stream.errors import InputError, Reject
+from stream.files.records import MAX_RECORD_BYTES, SHOWN_BYTES, Record
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def split_lines(chunks: Iterator[bytes], max_record_bytes: int = MAX_RECORD_BYTES) -> Iterator[Record]:
+    """Lines as records, without their line feed; a mark at the file's beginning is left out.
+
+    A longer line than max_record_bytes has the fault TOO_LARGE and its first SHOWN_BYTES; one that a damaged file cut
+    has the fault TRUNCATED. The InputError of a damaged file is raised after the last record.
+    """
+    number = 0
+    line = bytearray()
+    dropped = 0
+    fault: InputError | None = None
+    while True:
+        try:
+            chunk = next(chunks, None)
+        except InputError as error:
+            fault, chunk = error, None
+        if chunk is None:
+            break
+        *ended, begun = chunk.split(b"\n")
+        for part in ended:
+            if line or dropped:
+                whole = _append(line, part, dropped, max_record_bytes)
+                record = _record(number, bytes(line), whole, max_record_bytes)
+                line.clear()
+                dropped = 0
+            else:
+                record = _record(number, part, len(part), max_record_bytes)
+            if record is not None:
+                yield record
+                number += 1
+        dropped = max(0, _append(line, begun, dropped, max_record_bytes) - len(line))
+    if line:
+        yield from _last(number, bytes(line), dropped, fault, max_record_bytes)
+    if fault is not None:
+        raise fault
+
+
+def _append(line: bytearray, part: bytes, dropped: int, most: int) -> int:
+    """Keep at most one byte more than a record may have; the line's length so far."""
+    whole = len(line) + dropped + len(part)
+    line += part[: max(0, most + 1 - len(line))]
+    return whole
+
+
+def _record(number: int, raw: bytes, length: int, most: int) -> Record | None:
+    if length > most:
+        return Record(number, raw[:SHOWN_BYTES], (Reject.TOO_LARGE, f"must have at most {most} bytes, has {length}"))
+    if number == 0:
+        raw = raw.removeprefix(_BYTE_ORDER_MARK)
+    return Record(number, raw) if raw.strip() else None
+
+
+def _last(number: int, line: bytes, dropped: int, fault: InputError | None, most: int) -> Iterator[Record]:
+    record = _record(number, line, len(line) + dropped, most)
+    if record is not None and record.fault is None and fault is not None:
+        record = Record(number, line, (Reject.TRUNCATED, "is cut: the file is damaged here"))
+    if record is not None:
+        yield record

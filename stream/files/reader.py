@@ -1,0 +1,177 @@
+"""Owns how a file becomes pages: opened, its compression and layout found out, its records decoded."""
+
+import os
+import select
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from stream.config import InputSettings
+from stream.errors import InputError, PageError
+from stream.files.compression import read_chunks
+from stream.files.jsonlines import split_lines
+from stream.files.records import MAX_RECORD_BYTES, Layout, Record
+from stream.files.warc import capture_of, split_warc
+from stream.intake import Decoder, Message, make_page, shorten
+from stream.page import Page
+
+STDIN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A record and what became of it: a page, a rejection, or None for a WARC record that is no page."""
+
+    record: Record
+    layout: Layout
+    result: Page | PageError | None
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A file to read, or standard input. source: the first part of its pages' ids; size: bytes on disk, or None."""
+
+    path: Path | None
+    source: str
+    size: int | None
+
+
+def check_inputs(names: Sequence[str], stdin_name: str = STDIN) -> list[Input]:
+    """Every file can be opened, or InputError before any work is done; "-" is standard input.
+
+    A page's id begins with its file's absolute path, so that the same file is the same source from any directory.
+    """
+    inputs = []
+    for name in names:
+        if name == STDIN:
+            inputs.append(Input(None, stdin_name, None))
+            continue
+        path = Path(name).resolve()
+        try:
+            with path.open("rb") as file:
+                inputs.append(Input(path, str(path), os.fstat(file.fileno()).st_size or None))
+        except OSError as error:
+            raise InputError(
+                name, f"cannot be read: {error.strerror}", None, "check the path, or use - for standard input"
+            ) from None
+    return inputs
+
+
+class FileReader:
+    """Reads one input. Iterate for an Outcome a record, in order, in bounded memory; use it as a context.
+
+    Iterating raises InputError where the file is damaged, after every record before the fault, or is no JSONL or WARC.
+    before_waiting: called when standard input has nothing to read, so that what was read can be judged meanwhile.
+    """
+
+    def __init__(
+        self,
+        file: Input,
+        settings: InputSettings,
+        max_record_bytes: int = MAX_RECORD_BYTES,
+        before_waiting: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._input = file
+        self._max_record_bytes = max_record_bytes
+        self._max_page_bytes = settings.max_page_bytes
+        # Files are JSONL or WARC by their content; `format` says what the messages of a topic are.
+        self._decoder = Decoder(settings.model_copy(update={"format": "json"}))
+        self._before_waiting = before_waiting
+        self._file = _open(file)
+        self._missing_time_ms = _time_of(file)
+        self.bytes_read = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes as they are on disk, counted for the progress line."""
+        if self._input.path is None and not select.select([self._file], [], [], 0)[0]:
+            self._before_waiting()
+        try:
+            data = self._file.read(size)
+        except OSError as error:
+            raise InputError(
+                self._input.source, f"cannot be read: {error.strerror}", None, "check the disk and try again"
+            ) from None
+        self.bytes_read += len(data)
+        return data
+
+    def __iter__(self) -> Iterator[Outcome]:
+        chunks = read_chunks(self, self._input.source)
+        beginning, fault = _begin(chunks)
+        layout = self._layout_of(beginning)
+        split = split_warc if layout is Layout.WARC else split_lines
+        for record in split(_again(beginning, chunks, fault), self._max_record_bytes):
+            yield Outcome(record, layout, self._decode(record, layout))
+
+    def _layout_of(self, beginning: bytes) -> Layout:
+        head = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
+        if head.startswith(b"WARC/") or ".warc" in Path(self._input.source).suffixes:
+            return Layout.WARC
+        if head[:1] in (b"<", b"\x00", b"%") or head.startswith(b"PK\x03\x04"):
+            raise InputError(
+                self._input.source, "must be JSONL or WARC, plain or as gzip, xz, zstd or bzip2", shorten(head[:20]),
+                "write one JSON object a line for each page, or make a WARC of the pages",
+            )  # fmt: skip
+        return Layout.JSONL
+
+    def _decode(self, record: Record, layout: Layout) -> Page | PageError | None:
+        source, number = self._input.source, record.number
+        if record.fault is not None:
+            reason, rule = record.fault
+            return PageError(reason, f"{source} record {number}", rule, None, "look at the file at this place")
+        try:
+            if layout is Layout.JSONL:
+                return self._decoder.decode(Message(None, record.raw, (), source, 0, number, self._missing_time_ms))
+            capture = capture_of(record.raw, self._max_page_bytes, self._missing_time_ms)
+            if capture is None:
+                return None
+            return make_page(
+                capture.body, source=source, partition=0, offset=number, url=capture.url,
+                content_type=capture.content_type, event_time_ms=capture.time_ms, max_page_bytes=self._max_page_bytes,
+            )  # fmt: skip
+        except PageError as error:
+            return error
+
+
+def _begin(chunks: Iterator[bytes]) -> tuple[bytes, InputError | None]:
+    """The first bytes that say what the layout is."""
+    beginning = b""
+    try:
+        while len(beginning.lstrip()) < 16:
+            chunk = next(chunks, None)
+            if chunk is None:
+                break
+            beginning += chunk
+    except InputError as error:
+        return beginning, error
+    return beginning, None
+
+
+def _again(beginning: bytes, chunks: Iterator[bytes], fault: InputError | None) -> Iterator[bytes]:
+    if beginning:
+        yield beginning
+    if fault is not None:
+        raise fault
+    yield from chunks
+
+
+def _open(file: Input) -> BinaryIO:
+    if file.path is not None:
+        return file.path.open("rb")
+    # Unbuffered: a read returns what a pipe holds, and does not wait for a full buffer.
+    return os.fdopen(os.dup(0), "rb", buffering=0)
+
+
+def _time_of(file: Input) -> int:
+    """What stands in for a missing fetch time: when the file was written; for standard input, now."""
+    return int((time.time() if file.path is None else file.path.stat().st_mtime) * 1000)
