@@ -1,0 +1,98 @@
+"""Owns the pages that broker tests send: one number always gives one page, another number never a near copy of it."""
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Headers = Sequence[tuple[str, bytes]]
+
+_SYLLABLES = (
+    "ba",
+    "ce",
+    "di",
+    "fo",
+    "gu",
+    "ha",
+    "je",
+    "ki",
+    "lo",
+    "mu",
+    "na",
+    "pe",
+    "qui",
+    "ro",
+    "su",
+    "ta",
+    "ve",
+    "wi",
+)
+_FRAMES = (
+    "the {} {} was a {} {} of the {} {} that is {} {}.",
+    "a {} {} is the {} {} and to be {} {} there was an {} {}.",
+    "it was {} {} {} for the {} {} {} with a {} {}.",
+)
+
+
+def article(number: int, sentences: int = 12) -> str:
+    """English-looking text of its own words: about four spots a sentence."""
+    dice = random.Random(number)
+    words = ["".join(dice.choices(_SYLLABLES, k=4)) for _ in range(sentences * 8)]
+    return " ".join(_FRAMES[n % 3].format(*words[n * 8 : n * 8 + 8]) for n in range(sentences))
+
+
+def html_of(number: int, template: int = 0, sentences: int = 12) -> str:
+    """The article in a site's frame. Frames hold no stop-words: another frame gives a near copy with the same spots."""
+    site = f"site{template}"
+    return (
+        f"<!doctype html><html><head><title>{site}</title><style>p{{margin:{template}px}}</style></head><body>"
+        f"<nav><a href='/{site}'>{site} home</a></nav><article><p>{article(number, sentences)}</p></article>"
+        f"<footer>copyright {site}</footer></body></html>"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PageMessage:
+    """One message to send; the key names the page through the whole run."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    timestamp_ms: int | None = None
+    partition: int | None = None
+
+
+def url_of(number: int) -> str:
+    return f"https://crawl.example/{number}"
+
+
+def json_page(number: int, html: str, **fields: object) -> PageMessage:
+    """A page as crawlers send it, keyed by its URL."""
+    message = {"url": url_of(number), "body": html, "content_type": "text/html", **fields}
+    return PageMessage(url_of(number).encode(), json.dumps(message).encode(), (("crawl", b"c%d" % number),))
+
+
+@dataclass(frozen=True, slots=True)
+class Crawl:
+    """Messages, and for each key the article it shows: pages of one article are copies of each other."""
+
+    messages: list[PageMessage]
+    articles: dict[bytes, int]
+
+
+def crawl(pages: int, copies_percent: int = 30, seed: int = 1, sentences: int = 4) -> Crawl:
+    """Pages of which every so many are copies (half of them exact, half in another frame) of a page before."""
+    dice = random.Random(seed)
+    messages, articles = [], {}
+    fresh: list[int] = []
+    for number in range(pages):
+        if fresh and dice.randrange(100) < copies_percent:
+            shown = dice.choice(fresh)
+        else:
+            shown = seed * 10_000_000 + number
+            fresh.append(shown)
+        message = json_page(number, html_of(shown, template=dice.randrange(2), sentences=sentences))
+        messages.append(message)
+        assert message.key is not None
+        articles[message.key] = shown
+    return Crawl(messages, articles)

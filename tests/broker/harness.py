@@ -1,0 +1,306 @@
+"""Owns how broker tests run the service: topics of their own, a `spotsieve` process, messages in and out."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.structs import ConsumerRecord
+
+from tests.broker.crawls import PageMessage
+from tests.conftest import REPOSITORY
+
+ROLES = ("input", "novel", "duplicates", "rejected", "log")
+START_SECONDS = 90.0
+T = TypeVar("T")
+
+
+# The broker.
+
+
+def wait_for(what: Callable[[], T | None], seconds: float, about: str, every: float = 0.05) -> T:
+    """Ask until the answer is true; AssertionError after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = what()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"waited {seconds:.0f} s for {about}"
+        time.sleep(every)
+
+
+class TopicSet:
+    """The five topics of one service, uniquely named; deleted when the block ends."""
+
+    def __init__(
+        self,
+        servers: str,
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+        leave_out: Iterable[str] = (),
+        **client: Any,
+    ) -> None:
+        self.servers = servers
+        self.suffix = uuid.uuid4().hex[:8]
+        self._partitions = partitions
+        self._config = dict(config or {})
+        self._client = client
+        self.names = {role: f"{role}-{self.suffix}" for role in ROLES}
+        self.made = [role for role in ROLES if role not in leave_out]
+
+    def __enter__(self) -> Self:
+        new = [
+            NewTopic(self.names[role], 1 if role == "log" else self._partitions, 1, topic_configs=self._config)
+            for role in self.made
+        ]
+        asyncio.run(self._admin(lambda admin: admin.create_topics(new)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run(self._admin(lambda admin: admin.delete_topics([self.names[role] for role in self.made])))
+
+    async def _admin(self, act: Callable[[AIOKafkaAdminClient], Coroutine[Any, Any, Any]]) -> None:
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.servers, **self._client)
+        await admin.start()
+        try:
+            await act(admin)
+        finally:
+            await admin.close()
+
+    def toml(self) -> str:
+        """The settings of this service's topics and group, with times short enough for tests."""
+        lines = [f'topics.{role} = "{name}"' for role, name in self.names.items()]
+        return "\n".join(
+            [
+                *lines,
+                f'kafka.bootstrap_servers = "{self.servers}"',
+                f'kafka.group_id = "group-{self.suffix}"',
+                "kafka.session_timeout_ms = 6000",
+                "kafka.rebalance_timeout_ms = 20000",
+                'metrics.host = "127.0.0.1"',
+                "metrics.port = 0",
+                "",
+            ]
+        )
+
+    def send(self, messages: Iterable[PageMessage], **client: Any) -> None:
+        """Produce to the input topic, in order for each partition, and wait until all are acknowledged."""
+        asyncio.run(send(self.servers, self.names["input"], messages, **client))
+
+    def read(self, role: str, count: int | None = None, quiet_seconds: float = 20.0) -> list[ConsumerRecord]:
+        """Committed messages of a topic from its beginning: all that are there, or until there are so many."""
+        partitions = 1 if role == "log" else self._partitions
+        tps = [TopicPartition(self.names[role], number) for number in range(partitions)]
+        return asyncio.run(receive(self.servers, tps, count, quiet_seconds))
+
+
+async def send(servers: str, topic: str, messages: Iterable[PageMessage], **client: Any) -> None:
+    """Produce messages; large ones too."""
+    async with AIOKafkaProducer(
+        bootstrap_servers=servers, max_request_size=2**28, max_batch_size=2**18, linger_ms=5, **client
+    ) as producer:
+        waiting = []
+        for message in messages:
+            place = (message.partition, message.timestamp_ms, list(message.headers))
+            waiting.append(await producer.send(topic, message.value, message.key, *place))
+        await asyncio.gather(*waiting)
+
+
+async def receive(
+    servers: str, partitions: list[TopicPartition], count: int | None, quiet_seconds: float
+) -> list[ConsumerRecord]:
+    """Read committed messages from the beginning; with a count, fail after quiet_seconds without a new message."""
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=servers,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        max_partition_fetch_bytes=2**26,
+        fetch_max_wait_ms=100,
+    )
+    await consumer.start()
+    try:
+        consumer.assign(partitions)
+        ends = await consumer.end_offsets(partitions)
+        found: list[ConsumerRecord] = []
+        heard = time.monotonic()
+        while True:
+            for records in (await consumer.getmany(timeout_ms=200)).values():
+                found.extend(records)
+                heard = time.monotonic()
+            if count is None:
+                # Positions pass transaction markers too, so the end is reached also where the last record is one.
+                if all([await consumer.position(partition) >= ends[partition] for partition in partitions]):
+                    return found
+            elif len(found) >= count:
+                return found
+            if time.monotonic() - heard > quiet_seconds:
+                raise AssertionError(f"{partitions[0].topic}: {len(found)} messages, waited for {count}")
+    finally:
+        await consumer.stop()
+
+
+def header(record: ConsumerRecord, name: str) -> bytes | None:
+    """A header's last value, or None."""
+    return next((value for key, value in reversed(record.headers) if key == name), None)
+
+
+# The service.
+
+
+@dataclass
+class Spotsieve:
+    """One `spotsieve` process, its settings and all it wrote; as a context manager it never outlives the block."""
+
+    directory: Path
+    toml: str
+    name: str = "worker"
+    command: tuple[str, ...] = ("run",)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    python_options: tuple[str, ...] = ()
+    process: subprocess.Popen[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.config = self.directory / f"{self.name}.toml"
+        self.log = self.directory / f"{self.name}.log"
+        self.state = self.directory / f"{self.name}-state"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def start(self) -> Self:
+        """Start the process; what it writes is appended to the log."""
+        settings = self.toml
+        if "index.directory" not in settings:
+            settings += f'\nindex.directory = "{self.state}"\n'
+        self.config.write_text(settings, "utf-8")
+        self._log_start = self.log.stat().st_size if self.log.exists() else 0
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("SPOTSIEVE_")}
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, *self.python_options, "-m", "stream", *self.command, "-c", str(self.config)],
+                cwd=REPOSITORY,
+                env={**inherited, **self.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        return self
+
+    def run_to_end(self, seconds: float = 60.0) -> int:
+        """Start, and wait for an end of its own; returns the exit code."""
+        return self.start().wait(seconds)
+
+    def text(self) -> str:
+        """What the last started process wrote."""
+        return self.log.read_bytes()[self._log_start :].decode("utf-8", "replace")
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """Its log lines that are JSON."""
+        for line in self.text().splitlines():
+            with contextlib.suppress(ValueError):
+                parsed = json.loads(line)
+                if isinstance(parsed, dict):
+                    yield parsed
+
+    def error(self) -> str:
+        """The one line that tells a person what went wrong."""
+        lines = [line for line in self.text().splitlines() if line.startswith("spotsieve: ")]
+        assert len(lines) == 1, self.text()
+        assert "Traceback" not in self.text(), self.text()
+        return lines[0]
+
+    @property
+    def alive(self) -> subprocess.Popen[bytes]:
+        assert self.process is not None
+        return self.process
+
+    def port(self) -> int:
+        """The port of metrics and health."""
+
+        def said() -> int | None:
+            assert self.alive.poll() is None, self.text()
+            return next((int(line["port"]) for line in self.lines() if "port" in line), None)
+
+        return wait_for(said, START_SECONDS, f"the port of {self.name}")
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and text of an HTTP answer."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port()}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def until_ready(self) -> Self:
+        """Wait until /readyz says 200."""
+
+        def ready() -> bool:
+            assert self.alive.poll() is None, f"{self.name} ended:\n{self.text()}"
+            with contextlib.suppress(OSError):
+                return self.get("/readyz")[0] == 200
+            return False
+
+        wait_for(ready, START_SECONDS, f"{self.name} to be ready")
+        return self
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric's samples that have these labels."""
+        from prometheus_client.parser import text_string_to_metric_families
+
+        total = 0.0
+        for family in text_string_to_metric_families(self.get("/metrics")[1]):
+            for sample in family.samples:
+                if sample.name == name and labels.items() <= sample.labels.items():
+                    total += sample.value
+        return total
+
+    def until_metric(self, name: str, least: float, seconds: float = 60.0, **labels: str) -> None:
+        """Wait until a metric has at least this value."""
+        wait_for(lambda: self.metric(name, **labels) >= least, seconds, f"{name} >= {least}")
+
+    def committed(self) -> int:
+        """Messages that this process has committed, whatever became of them."""
+        names = ("spotsieve_pages_total", "spotsieve_tombstones_total", "spotsieve_dead_letters_total")
+        return int(sum(self.metric(name) for name in names))
+
+    def until_committed(self, count: int, seconds: float = 60.0) -> None:
+        """Wait until the process has committed so many messages."""
+        wait_for(lambda: self.committed() >= count, seconds, f"{self.name} to commit {count} messages")
+
+    def kill(self) -> None:
+        """End it at once (kill -9)."""
+        self.alive.kill()
+        self.alive.wait()
+
+    def terminate(self, seconds: float = 15.0) -> int:
+        """SIGTERM, and wait for the end; returns the exit code."""
+        self.alive.send_signal(signal.SIGTERM)
+        return self.wait(seconds)
+
+    def wait(self, seconds: float) -> int:
+        """Wait for the end; returns the exit code."""
+        try:
+            return self.alive.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.name} still runs after {seconds} s:\n{self.text()}") from None

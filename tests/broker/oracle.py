@@ -1,0 +1,64 @@
+"""Owns what the service should have said: the log, judged again in memory, record by record."""
+
+import tomllib
+from collections.abc import Iterable
+
+import orjson
+from aiokafka.structs import ConsumerRecord
+
+from state.memory import MemoryState
+from stream.config import Settings
+from stream.engine import Engine
+from stream.schemes.registry import scheme_of
+from stream.signature import page_id_text
+from stream.verdict import Kind
+from stream.verdict_settings import settings_digest, verdict_settings_text
+from tests.broker.harness import TopicSet, header
+
+Verdict = tuple[str, str | None]
+"""A verdict and the id of the original, if any."""
+
+
+def settings_from(toml: str) -> Settings:
+    """The settings of a test's TOML text."""
+    return Settings.model_validate(tomllib.loads(toml))
+
+
+def judge_again(toml: str, log: Iterable[ConsumerRecord], log_name: str) -> tuple[dict[str, Verdict], MemoryState]:
+    """Page id -> its verdict, from the log alone; a page that is in the log twice must get the same verdict twice."""
+    settings = settings_from(toml)
+    state = MemoryState()
+    engine = Engine(
+        scheme_of(settings.scheme, settings.spots),
+        state,
+        settings.index.bucket_cap,
+        settings_digest(verdict_settings_text(settings)),
+        log_name,
+    )
+    found: dict[str, Verdict] = {}
+    for record in log:
+        applied = engine.apply(record.value, record.offset)
+        signatures = applied.record.signatures
+        for row in range(len(signatures)):
+            source = signatures.sources[signatures.source[row]]
+            page = page_id_text(source, int(signatures.partition[row]), int(signatures.offset[row]))
+            original = applied.verdicts.originals[row]
+            verdict = (Kind(applied.verdicts.kind[row]).name.lower(), original.id if original else None)
+            assert found.setdefault(page, verdict) == verdict, f"{page} was judged twice, differently"
+    return found, state
+
+
+def verdicts_sent(topics: TopicSet) -> dict[bytes, list[Verdict]]:
+    """Page key -> every verdict that a read_committed consumer finds in the outputs."""
+    sent: dict[bytes, list[Verdict]] = {}
+    for record in topics.read("novel"):
+        kind = (header(record, "spotsieve-verdict") or b"").decode()
+        sent.setdefault(record.key, []).append((kind, None))
+    for record in topics.read("duplicates"):
+        sent.setdefault(record.key, []).append(("duplicate", orjson.loads(record.value)["duplicate_of"]["id"]))
+    return sent
+
+
+def ids_by_key(topics: TopicSet) -> dict[bytes, str]:
+    """Page key -> page id, from the input topic."""
+    return {record.key: page_id_text(record.topic, record.partition, record.offset) for record in topics.read("input")}
