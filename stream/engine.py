@@ -5,16 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from state.formats import decode_buckets, encode_buckets
 from state.identity import check_settings_digest
-from state.index import Buckets, State
-from state.logrecord import LogRecord, decode, encode, split
-from state.memory import MemoryState
+from state.index import State
+from state.logrecord import LogRecord, decode
 from state.rocks import RocksState
 from stream.config import Settings
 from stream.judge import judge
-from stream.page import Page
 from stream.schemes import Scheme
 from stream.schemes.registry import scheme_of
 from stream.verdict import Verdicts
@@ -26,7 +24,9 @@ class Applied:
     """What applying one record did; the numbers are for metrics.
 
     filed: pages filed  capped: filings left out because their bucket was full  candidates: postings met
-    largest_bucket: postings of the largest bucket met  again: the record had been applied before, nothing was filed
+    largest_bucket: postings of the largest bucket met
+    bucket_sizes: int64[b], postings of the buckets that grew
+    filled_buckets: how many of them became full  again: the record had been applied before, nothing was filed
     """
 
     record: LogRecord
@@ -35,6 +35,8 @@ class Applied:
     capped: int
     candidates: int
     largest_bucket: int
+    bucket_sizes: NDArray[np.int64]
+    filled_buckets: int
     again: bool
     seconds: float
 
@@ -45,19 +47,6 @@ def open_engine(settings: Settings, log_name: str) -> "Engine":
     scheme = scheme_of(settings.scheme, settings.spots)
     state = RocksState.open(settings.index.directory, text, log_name, settings.index)
     return Engine(scheme, state, settings.index.bucket_cap, settings_digest(text), log_name)
-
-
-def compile_kernels(scheme: Scheme) -> None:
-    """Compile every kernel between a page and its verdict, or load it from numba's cache; before a worker is ready."""
-    digest, state = bytes(16), MemoryState()
-    engine = Engine(scheme, state, 1, digest, "compile")
-    words = b" ".join(b"the word%d of a page%d" % (number, number) for number in range(40))
-    pages = [Page("compile", 0, number, "", body, True, 0) for number, body in enumerate((words, words, b"<p>few", b""))]
-    for offset in range(2):
-        for part in split(scheme.sign(pages), 2**20):
-            engine.apply(encode(part, bytes(16), offset, digest), offset)
-    one = np.ones(1, np.uint64)
-    decode_buckets([b""], [*encode_buckets(Buckets(np.array([0, 1]), one, one))])
 
 
 class Engine:
@@ -90,7 +79,9 @@ class Engine:
         again = offset < self.state.position
         if not again:
             self.state.file(filing, offset + 1)
+        sizes = np.diff(filing.buckets.bounds[:1] if again else filing.buckets.bounds)
         return Applied(
             record, verdicts, 0 if again else len(filing.pages), 0 if again else filing.capped,
-            int(verdicts.candidates.sum()), filing.largest_bucket, again, self._clock() - began,
+            int(verdicts.candidates.sum()), filing.largest_bucket, sizes,
+            int(np.count_nonzero(sizes >= self.bucket_cap)), again, self._clock() - began,
         )

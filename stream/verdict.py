@@ -1,6 +1,7 @@
 """Owns the verdict: novel, duplicate of an original, or unchecked, with the reason."""
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,8 +46,9 @@ class Reason(enum.IntEnum):
 class Verdicts:
     """Verdicts of n pages.
 
-    kind: uint8[n] (Kind)  reason: uint8[n] (Reason)  score: float64[n] (similarity in [0, 1]; nan where nothing was
-    accepted)  originals: n entries, None where the page is no duplicate  candidates: int64[n] (postings tested)
+    kind: uint8[n] (Kind)  reason: uint8[n] (Reason)  score: float64[n] (similarity in [0, 1] of a duplicate to its
+    original, else nan)  originals: n entries, None where the page is no duplicate  candidates: int64[n] (postings in
+    the probed buckets)
     """
 
     kind: NDArray[np.uint8]
@@ -57,3 +59,14 @@ class Verdicts:
 
     def __len__(self) -> int:
         return len(self.kind)
+
+
+def concatenate(parts: Sequence[Verdicts]) -> Verdicts:
+    """The verdicts of consecutive parts of a micro-batch, as one."""
+    return Verdicts(
+        np.concatenate([part.kind for part in parts]),
+        np.concatenate([part.reason for part in parts]),
+        np.concatenate([part.score for part in parts]),
+        tuple(original for part in parts for original in part.originals),
+        np.concatenate([part.candidates for part in parts]),
+    )

@@ -53,6 +53,7 @@ def run(options: argparse.Namespace) -> int:
     from stream.files.summary import Summary
     from stream.files.writer import Outputs
     from stream.schemes.registry import scheme_of
+    from stream.warm import compile_kernels
 
     settings = settings_of(options)
     inputs = check_inputs(options.files, options.stdin_name)
@@ -63,6 +64,9 @@ def run(options: argparse.Namespace) -> int:
     summary = Summary(files=len(inputs))
     stopping = threading.Event()
     with contextlib.ExitStack() as stack:
+        with contextlib.closing(ProgressLine(sys.stderr, None)) as notice:
+            notice.say("compiling the kernels; after the first time they are read from a cache")
+            compile_kernels(scheme)
         directory = stack.enter_context(_state_directory(options.state))
         local = stack.enter_context(LocalEngine(directory, settings, scheme))
         outputs = stack.enter_context(Outputs.open(**names))

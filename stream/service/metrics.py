@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from stream.engine import Applied
 from stream.verdict import Kind, Reason, Verdicts
 
 STAGES = ("fetch", "sign", "append", "judge", "commit")
@@ -84,7 +85,10 @@ class Metrics:
             "spotsieve_page_candidates", "Postings tested for a page.", CANDIDATE_BUCKETS, registry
         )
         self.bucket_entries = ArrayHistogram(
-            "spotsieve_bucket_entries", "Entries in a bucket that a probe found.", BUCKET_ENTRY_BUCKETS, registry
+            "spotsieve_bucket_entries",
+            "Entries in a bucket after a page was filed in it.",
+            BUCKET_ENTRY_BUCKETS,
+            registry,
         )
         self.capped_filings = counter(
             "spotsieve_capped_filings", "Postings not filed because the bucket was full (bucket_cap)."
@@ -122,6 +126,13 @@ class Metrics:
             yield
         finally:
             self.stage.labels(stage).observe(time.perf_counter() - start)
+
+    def observe_applied(self, applied: Applied) -> None:
+        """What judging one record of the log met and did."""
+        self.candidates.observe(applied.verdicts.candidates)
+        self.bucket_entries.observe(applied.bucket_sizes)
+        self.capped_filings.inc(applied.capped)
+        self.capped_buckets.inc(applied.filled_buckets)
 
     def pages_by_kind(self) -> dict[Kind, int]:
         """Pages committed since the start."""

@@ -156,12 +156,14 @@ class _TopicWriter:
         """Append a message under the original's key and timestamp."""
         if self._open is None:
             self._open = self._producer.create_batch()
-        appended = self._open.append(timestamp=message.timestamp, key=message.key, value=value, headers=headers)
+        # aiokafka's compiled builder takes a list and nothing else.
+        listed = list(headers)
+        appended = self._open.append(timestamp=message.timestamp, key=message.key, value=value, headers=listed)
         if appended is None:
             self._full.append(self._open)
             self._open = self._producer.create_batch()
             # The first message of a batch is always taken, whatever its size.
-            self._open.append(timestamp=message.timestamp, key=message.key, value=value, headers=headers)
+            self._open.append(timestamp=message.timestamp, key=message.key, value=value, headers=listed)
 
     def finish(self) -> list[tuple[str, int, BatchBuilder]]:
         """Every batch, closed."""

@@ -10,17 +10,17 @@ import prometheus_client
 from structlog.stdlib import BoundLogger
 
 import stream
-from state.rocks import RocksState
 from stream.config import Settings
-from stream.engine import Engine
+from stream.engine import Engine, open_engine
 from stream.errors import EXIT_OK, SpotsieveError
-from stream.schemes import Scheme, scheme_of
+from stream.schemes.registry import scheme_of
 from stream.service.health import HealthServer
 from stream.service.logs import logger
 from stream.service.metrics import Metrics
 from stream.service.topics import check_topics
 from stream.service.worker import Worker
 from stream.verdict import Kind
+from stream.warm import compile_kernels
 
 STATE_SECONDS = 10.0
 """Between two looks at the state's size: it asks RocksDB for properties."""
@@ -48,16 +48,14 @@ class Service:
                     self._settings.metrics, self._metrics.registry, lambda: not self._failed, self._problems
                 )
                 logger().info("metrics", host=self._settings.metrics.host, port=health.port)
-            scheme = scheme_of(self._settings)
-            scheme.compile()
+            compile_kernels(scheme_of(self._settings.scheme, self._settings.spots))
             self._metrics.build.info({"version": stream.__version__, "scheme": self._settings.scheme.name})
             self._starting = "opening the state"
-            state = RocksState.open(self._settings)
+            engine = open_engine(self._settings, self._settings.topics.log)
             try:
-                engine = Engine(scheme, state, self._settings)
-                asyncio.run(self._serve(scheme, engine))
+                asyncio.run(self._serve(engine))
             finally:
-                state.close()
+                engine.state.close()
         except SpotsieveError:
             self._failed = True
             raise
@@ -71,7 +69,7 @@ class Service:
             return [self._starting]
         return []
 
-    async def _serve(self, scheme: Scheme, engine: Engine) -> None:
+    async def _serve(self, engine: Engine) -> None:
         loop = asyncio.get_running_loop()
         self._starting = "checking the topics"
         stopped = asyncio.Event()
@@ -83,7 +81,7 @@ class Service:
         if not starting.done():
             starting.cancel()
             return
-        worker = self._worker = Worker(self._settings, scheme, engine, starting.result(), self._metrics)
+        worker = self._worker = Worker(self._settings, engine.scheme, engine, starting.result(), self._metrics)
         self._starting = "catching up with the log"
         working = asyncio.create_task(worker.run())
         reporting = asyncio.create_task(self._report(engine))
@@ -97,7 +95,7 @@ class Service:
         finally:
             reporting.cancel()
             waiting.cancel()
-        logger().info("stopped", log_position=engine.position)
+        logger().info("stopped", log_position=engine.state.position)
 
     async def _report(self, engine: Engine) -> None:
         """A summary line a minute, and the state's size for the gauges."""
@@ -105,9 +103,9 @@ class Service:
         every = self._settings.log.summary_seconds
         due = time.monotonic() + every
         while True:
-            stats = await asyncio.to_thread(engine.state_stats)
-            self._metrics.state_entries.set(stats.entries)
-            self._metrics.state_bytes.set(stats.bytes_on_disk)
+            stats = engine.state.stats()
+            self._metrics.state_entries.set(stats["entries"])
+            self._metrics.state_bytes.set(stats["bytes_on_disk"])
             if every and time.monotonic() >= due:
                 due += every
                 summary.say()

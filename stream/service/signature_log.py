@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from state.logrecord import encode_split
+from state.identity import check_log_range
+from state.logrecord import encode, split
 from stream.config import Settings
 from stream.engine import Applied, Engine
 from stream.errors import StateError
@@ -57,15 +58,15 @@ class SignatureLog:
             end = (await self._consumer.end_offsets([self._partition]))[self._partition]
         except KafkaError as error:
             raise explained(error, self._settings, "opening the log") from None
-        self._engine.check_log_range(begin, end)
-        self._consumer.seek(self._partition, self._engine.position)
+        check_log_range(self._partition.topic, self._engine.state.position, begin, end)
+        self._consumer.seek(self._partition, self._engine.state.position)
         self._metrics.log_end.set(end)
         said = time.monotonic()
-        while self._engine.position < end:
+        while self._engine.state.position < end:
             await self._follow_once()
             if time.monotonic() - said > PROGRESS_SECONDS:
                 said = time.monotonic()
-                progress(self._engine.position, end)
+                progress(self._engine.state.position, end)
 
     async def append(self, signatures: Signatures) -> list[asyncio.Future[Applied]]:
         """Append a micro-batch, as one record unless it is larger than the broker takes.
@@ -74,10 +75,11 @@ class SignatureLog:
         repeated: a page that is in the log twice gets its first verdict again.
         """
         futures = []
-        encoded = encode_split(signatures, self._writer, self._sequence, self._engine.settings_digest, RECORD_BYTES)
-        for sequence, value in enumerate(encoded, self._sequence):
+        for part in split(signatures, RECORD_BYTES):
+            value = encode(part, self._writer, self._sequence, self._engine.settings_digest)
             future: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
-            self._waiting[sequence] = future
+            self._waiting[self._sequence] = future
+            self._sequence += 1
             futures.append(future)
             backoff = Backoff()
             while True:
@@ -89,7 +91,6 @@ class SignatureLog:
                         raise explained(error, self._settings, "writing the log") from None
                     self._metrics.retries.labels("append").inc()
                     await backoff.wait()
-        self._sequence += len(encoded)
         return futures
 
     async def follow(self) -> None:
@@ -119,10 +120,10 @@ class SignatureLog:
             with self._metrics.timed("judge"):
                 applied = await loop.run_in_executor(self._judging, self._engine.apply, record.value, record.offset)
             self._metrics.observe_applied(applied)
-            self._metrics.log_position.set(self._engine.position)
-            if applied.writer == self._writer:
+            self._metrics.log_position.set(self._engine.state.position)
+            if applied.record.writer == self._writer:
                 # A repeated append comes back twice: the first reading answered.
-                waiting = self._waiting.pop(applied.sequence, None)
+                waiting = self._waiting.pop(applied.record.sequence, None)
                 if waiting is not None and not waiting.done():
                     waiting.set_result(applied)
         end = self._consumer.highwater(self._partition)
@@ -133,7 +134,7 @@ class SignatureLog:
         if type(error).__name__ == "OffsetOutOfRangeError":
             return StateError(
                 f"topics.log {self._partition.topic!r}", "no longer holds the records that the state needs",
-                self._engine.position,
+                self._engine.state.position,
                 "restore a newer state, or start with an empty log topic and an empty state directory",
             )  # fmt: skip
         return explained(error, self._settings, "reading the log")
