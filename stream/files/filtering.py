@@ -226,16 +226,17 @@ class _ReadAhead:
             batch = Batch(file)
 
         most = self._settings.service
-        with FileReader(file, self._settings.input, before_waiting=send) as reader:
-            try:
+        reader = FileReader(file, self._settings.input, before_waiting=send)
+        try:
+            with reader:
                 for outcome in reader:
                     batch.outcomes.append(outcome)
                     batch.record_bytes += len(outcome.record.raw)
                     if len(batch.outcomes) >= most.batch_pages or batch.record_bytes >= most.batch_bytes:
                         send()
-            except InputError as error:
-                batch.fault = error
-            send()
+        except InputError as error:
+            batch.fault = error
+        send()
 
     def _put(self, item: Batch | BaseException | None) -> None:
         while not (self._left.is_set() or self._stopping.is_set()):

@@ -20,15 +20,19 @@ class ProgressLine:
         self._shown = stream.isatty()
         self._width = 0
 
+    def say(self, text: str) -> None:
+        """Show this text now."""
+        if self._shown:
+            self._stream.write("\r" + text.ljust(self._width))
+            self._stream.flush()
+            self._width = len(text)
+
     def update(self, pages: int, dropped: int, bytes_read: int) -> None:
         """Show where the work is; cheap to call often."""
         now = self._clock()
         if self._shown and now - self._last >= INTERVAL_S:
             self._last = now
-            text = progress_text(pages, dropped, bytes_read, self._total, now - self._began)
-            self._stream.write("\r" + text.ljust(self._width))
-            self._stream.flush()
-            self._width = len(text)
+            self.say(progress_text(pages, dropped, bytes_read, self._total, now - self._began))
 
     def close(self) -> None:
         """Take the line away, so that other text can be written."""

@@ -54,9 +54,7 @@ def check_inputs(names: Sequence[str], stdin_name: str = STDIN) -> list[Input]:
             with path.open("rb") as file:
                 inputs.append(Input(path, str(path), os.fstat(file.fileno()).st_size or None))
         except OSError as error:
-            raise InputError(
-                name, f"cannot be read: {error.strerror}", None, "check the path, or use - for standard input"
-            ) from None
+            raise _unreadable(name, error) from None
     return inputs
 
 
@@ -80,28 +78,31 @@ class FileReader:
         # Files are JSONL or WARC by their content; `format` says what the messages of a topic are.
         self._decoder = Decoder(settings.model_copy(update={"format": "json"}))
         self._before_waiting = before_waiting
-        self._file = _open(file)
-        self._missing_time_ms = _time_of(file)
+        self._file: BinaryIO | None = None
+        self._missing_time_ms = 0
         self.bytes_read = 0
 
     def __enter__(self) -> Self:
+        """Open the file. Raises InputError."""
+        self._file, self._missing_time_ms = _open(self._input)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
     def read(self, size: int, /) -> bytes:
         """The next bytes as they are on disk, counted for the progress line."""
+        if self._file is None:
+            raise ValueError("a FileReader is read inside its context")
         if self._input.path is None and not select.select([self._file], [], [], 0)[0]:
             self._before_waiting()
         try:
             data = self._file.read(size)
         except OSError as error:
-            raise InputError(
-                self._input.source, f"cannot be read: {error.strerror}", None, "check the disk and try again"
-            ) from None
+            raise _unreadable(self._input.source, error) from None
         self.bytes_read += len(data)
         return data
 
@@ -165,13 +166,18 @@ def _again(beginning: bytes, chunks: Iterator[bytes], fault: InputError | None) 
     yield from chunks
 
 
-def _open(file: Input) -> BinaryIO:
-    if file.path is not None:
-        return file.path.open("rb")
-    # Unbuffered: a read returns what a pipe holds, and does not wait for a full buffer.
-    return os.fdopen(os.dup(0), "rb", buffering=0)
+def _open(file: Input) -> tuple[BinaryIO, int]:
+    """The file, and what stands in for a missing fetch time: when it was written; for standard input, now (ms)."""
+    try:
+        if file.path is None:
+            # Unbuffered: a read returns what a pipe holds, and does not wait for a full buffer.
+            return os.fdopen(os.dup(0), "rb", buffering=0), int(time.time() * 1000)
+        return file.path.open("rb"), int(file.path.stat().st_mtime * 1000)
+    except OSError as error:
+        raise _unreadable(file.source, error) from None
 
 
-def _time_of(file: Input) -> int:
-    """What stands in for a missing fetch time: when the file was written; for standard input, now."""
-    return int((time.time() if file.path is None else file.path.stat().st_mtime) * 1000)
+def _unreadable(name: str, error: OSError) -> InputError:
+    return InputError(
+        name, f"cannot be read: {error.strerror}", None, "check the path and the disk, or use - for standard input"
+    )
