@@ -45,6 +45,7 @@ lock: $(INSTALLED) ## resolve the newest allowed dependencies into requirements*
 	@$(PY) -m pip install -q 'uv>=0.5'
 	@$(VENV)/bin/uv pip compile -q pyproject.toml --all-extras --group dev $(LOCK_OPTIONS) -o requirements.lock
 	@$(VENV)/bin/uv pip compile -q pyproject.toml -c requirements.lock $(LOCK_OPTIONS) -o requirements-run.lock
+	@$(VENV)/bin/uv pip compile -q --group build -c requirements.lock $(LOCK_OPTIONS) -o requirements-build.lock
 LOCK_OPTIONS := --upgrade --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header
 
 clean: ## remove .venv and everything generated (not the cache in ~/.cache/spotsieve)
