@@ -1,0 +1,49 @@
+"""The lines of the outputs, byte for byte: other programs read them."""
+
+import numpy as np
+
+from stream.errors import PageError, Reject
+from stream.files.records import Record
+from stream.files.report import rejected_line, verdict_line
+from stream.page import Page
+from stream.signature import Entry
+from stream.verdict import Kind, Reason, Verdicts
+
+PAGES = [
+    Page("/crawl/a.jsonl", 0, 7, "http://a/ä\n", b"", True, 0, "n7"),
+    Page("/crawl/a.jsonl", 0, 8, "http://a/8", b"", True, 0),
+    Page("/crawl/a.jsonl", 0, 9, "", b"", True, 0),
+]
+VERDICTS = Verdicts(
+    np.array([Kind.NOVEL, Kind.DUPLICATE, Kind.UNCHECKED], np.uint8),
+    np.array([Reason.NO_MATCH, Reason.NEAR, Reason.TOO_FEW_FEATURES], np.uint8),
+    np.array([np.nan, 0.953125, np.nan]),
+    (None, Entry("/crawl/b.jsonl", 0, 3, 0, "http://b/3", ""), None),
+    np.zeros(3, np.int64),
+)
+
+
+def test_verdict_lines_keep_their_bytes() -> None:
+    assert [verdict_line(page, VERDICTS, row, "chain").decode() for row, page in enumerate(PAGES)] == [
+        (
+            '{"id":"n7","verdict":"novel","duplicate_of":null,"score":null,"scheme":"chain","reason":"no_match",'
+            '"url":"http://a/ä\\n","original_url":null}'
+        ),
+        (
+            '{"id":"/crawl/a.jsonl/0/8","verdict":"duplicate","duplicate_of":"/crawl/b.jsonl/0/3","score":0.953125,'
+            '"scheme":"chain","reason":"near","url":"http://a/8","original_url":"http://b/3"}'
+        ),
+        (
+            '{"id":"/crawl/a.jsonl/0/9","verdict":"unchecked","duplicate_of":null,"score":null,"scheme":"chain",'
+            '"reason":"too_few_features","url":"","original_url":null}'
+        ),
+    ]
+
+
+def test_rejected_lines_keep_their_bytes() -> None:
+    error = PageError(Reject.NO_BODY, "body", "must hold the page's body", None, "correct the crawler")
+    assert rejected_line("a.jsonl", Record(4, b'{"url": "\xc3\xa4"}'), error).decode() == (
+        '{"id":"a.jsonl/0/4","reason":"no_body","error":"body must hold the page\'s body; correct the crawler",'
+        '"record":"{\\"url\\": \\"ä\\"}"}'
+    )
+    assert rejected_line("a.jsonl", Record(5, b"\xff\x00"), error).decode().endswith('"record_base64":"/wA="}')
