@@ -1,7 +1,7 @@
 """Owns the state on disk: buckets, entries, sources and log position in one RocksDB, each record one atomic write."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -38,6 +38,7 @@ class RocksState:
         self._source_numbers: dict[str, int] = {}
         self._position = 0
         self._entry_count = 0
+        self._failed = False
 
     @classmethod
     def open(cls, directory: Path, settings_text: str, log_name: str, settings: IndexSettings) -> Self:
@@ -105,8 +106,10 @@ class RocksState:
             count += len(filing.pages)
         batch.set_default_column_family(None)
         batch[_PROGRESS] = formats.encode_progress(position, count)
+        self._failed = True
         with _errors(self.directory, "write"):
             self._database.write(batch, self._write_options)
+        self._failed = False
         for text in new_sources:
             self._intern(text)
         self._entry_count, self._position = count, position
@@ -142,8 +145,12 @@ class RocksState:
 
     def close(self) -> None:
         """Write what is buffered and let the directory go. Closing twice does nothing."""
-        with _errors(self.directory, "close"):
-            self._let_go()
+        if self._failed:
+            with suppress(Exception):  # RocksDB refuses to flush after a failed write; that error was raised then
+                self._let_go()
+        else:
+            with _errors(self.directory, "close"):
+                self._let_go()
 
     def __enter__(self) -> Self:
         return self
@@ -204,10 +211,16 @@ class RocksState:
         self._source_texts.append(text)
 
     def _let_go(self) -> None:
+        """Every family flushes as it closes; the lock is gone with the last one, so all are closed whatever fails."""
         self._handles.clear()
-        for family in (self._buckets, self._entries, self._sources):
-            family.close()
-        self._database.close()
+        with ExitStack() as closing:
+            for family in (self._database, self._sources, self._entries, self._buckets):
+                closing.callback(_close, family)
+
+
+def _close(family: Rdict) -> None:
+    with suppress(DbClosedError):
+        family.close()
 
 
 @contextmanager

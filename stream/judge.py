@@ -8,8 +8,8 @@ The rules, so that a verdict depends on the log's order and on nothing else:
 - A bucket takes `cap` postings and then no more; it is still probed. A page that fits no bucket is not filed and gets no
   entry number. Full buckets stay full, so submitting such a page again changes nothing either.
 - A page whose original is itself (same source, partition, offset) was judged before: it gets the verdict of its first
-  attempt and is not filed again. Buckets only grow at their ends, so a page judged again meets the same earliest entry:
-  the original it had, or itself.
+  attempt and is not filed again. Buckets only grow at their ends, so a page judged again meets the same earliest
+  entry: the original it had, or itself.
 """
 
 from dataclasses import dataclass

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from state.rocks import RocksState
 from stream.config import IndexSettings, SchemeSettings, SpotsSection
-from stream.engine import compile_kernels
 from stream.judge import judge
 from stream.schemes.chain import ChainScheme
 from stream.signature import Signatures, Status
 from stream.verdict import Kind
+from stream.warm import compile_kernels
 
 BATCH_PAGES = 512
 WINDOW_PAGES = 10_240
@@ -28,20 +28,21 @@ MIB = 2**20
 
 
 def measure_index(
-    fingerprints: int, tables: int, directory: Path | None = None, cap: int = 256, progress: Callable[[str], None] = print
+    fingerprints: int, tables: int, directory: Path | None = None, cap: int = 256,
+    progress: Callable[[str], None] = print,
 ) -> dict[str, float]:
     """File this many random fingerprints, 30 % of them copies of earlier ones at distance 0..3; -> figures.
 
     cpu_us_per_page: median, over windows of 10,240 pages within the last 100,000, of the process's CPU time (all
-    threads, so RocksDB's flushes and compactions too); cpu_us_per_page_mean: the mean of the same; _whole: of the whole
-    run, with closing. wall_us_per_page: mean of the whole run. bytes_per_page: on disk after closing. rss_mib: at the end.
+    threads, so RocksDB's flushes and compactions too); cpu_us_per_page_mean: the mean of the same. wall_us_per_page: mean
+    of the whole run. bytes_per_page: on disk after closing. rss_mib: at the end.
     """
     scheme = ChainScheme(SchemeSettings(tables=tables), SpotsSection())
     compile_kernels(scheme)
     pages = plant(fingerprints, np.random.default_rng(fingerprints + tables))
     with tempfile.TemporaryDirectory(dir=directory) as scratch:
         state = RocksState.open(Path(scratch), "{}", "bench", IndexSettings())
-        windows, duplicates, began, wall = [], 0, time.process_time(), time.perf_counter()
+        windows, duplicates, wall = [], 0, time.perf_counter()
         for start in range(0, fingerprints, WINDOW_PAGES):
             window = time.process_time()
             signing = 0.0
@@ -59,12 +60,11 @@ def measure_index(
         wall = time.perf_counter() - wall
         rss, figures = psutil.Process().memory_info().rss, state.stats()
         state.close()
-        whole = time.process_time() - began
         on_disk = sum(path.stat().st_size for path in Path(scratch).rglob("*") if path.is_file())
     last = windows[-max(1, 100_000 // WINDOW_PAGES) :]
     return {
         "fingerprints": fingerprints, "tables": tables, "cpu_us_per_page": statistics.median(last),
-        "cpu_us_per_page_mean": statistics.fmean(last), "cpu_us_per_page_whole": whole / fingerprints * 1e6,
+        "cpu_us_per_page_mean": statistics.fmean(last),
         "wall_us_per_page": wall / fingerprints * 1e6, "bytes_per_page": on_disk / fingerprints,
         "rss_mib": rss / MIB, "entries": figures["entries"], "duplicates": duplicates,
     }

@@ -14,7 +14,8 @@ FARTHER = 2
 
 @numba.njit(nogil=True, cache=True)
 def _found_counts(queries, query_keys, sorted_keys, sorted_rows, fingerprints, k):  # type: ignore[no-untyped-def]
-    # The fingerprints that share a bucket with a query and are within k, each counted once, by distance: int64[q, k + 1]
+    # The fingerprints that share a bucket with a query and are within k, each counted once, by distance
+    # ->  int64[q, k + 1]
     counts = np.zeros((len(queries), k + 1), np.int64)
     for query in range(len(queries)):
         seen = set([np.int64(-1)])  # noqa: C405 - numba infers the element type from the list
@@ -57,7 +58,8 @@ def test_among_a_million_fingerprints_every_neighbour_within_3_bits_is_found_and
 
 
 @pytest.mark.parametrize(
-    ("k", "tables"), [(0, 1), (1, 2), (1, 4), (1, 64), (2, 3), (2, 6), (2, 9), (4, 5), (4, 25), (5, 21), (6, 28), (7, 36)]
+    ("k", "tables"),
+    [(0, 1), (1, 2), (1, 4), (1, 64), (2, 3), (2, 6), (2, 9), (4, 5), (4, 25), (5, 21), (6, 28), (7, 36)],
 )
 def test_every_neighbour_within_other_distances_is_found_too(k: int, tables: int) -> None:
     _compare(design_tables(k, tables), 20_000, 50, seed=100 * k + tables)

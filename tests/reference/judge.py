@@ -22,7 +22,8 @@ class ObviousJudge:
 
     def _judge_page(self, signatures: Signatures, index: int) -> tuple[str, str, float | None, str]:
         status = Status(int(signatures.status[index]))
-        page = (signatures.sources[signatures.source[index]], int(signatures.partition[index]), int(signatures.offset[index]))
+        source = signatures.sources[signatures.source[index]]
+        page = (source, int(signatures.partition[index]), int(signatures.offset[index]))
         if status is Status.EMPTY:
             return "unchecked", "", None, "empty"
         if status is Status.FINGERPRINTED:

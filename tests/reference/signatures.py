@@ -1,0 +1,42 @@
+"""Signatures for tests of state and log: any number of pages, some near others, with addresses."""
+
+import numpy as np
+
+from stream.signature import Signatures, Status
+
+
+def make_signatures(count: int, seed: int, first: int = 0, sources: tuple[str, ...] = ("pages", "news/ärger.jsonl")) -> Signatures:
+    """Pages first..first + count - 1; about a third are near an earlier one, a few have no fingerprint."""
+    random = np.random.default_rng(seed)
+    fingerprint = random.integers(0, 2**64, count, np.uint64)
+    for index in range(1, count):
+        if index % 3 == 0:
+            fingerprint[index] = fingerprint[random.integers(0, index)] ^ np.uint64(1) << np.uint64(random.integers(0, 64))
+    status = np.where(random.random(count) < 0.1, random.integers(1, 4, count), Status.FINGERPRINTED).astype(np.uint8)
+    ids = range(first, first + count)
+    return Signatures(
+        sources, random.integers(0, len(sources), count).astype(np.uint16), np.array([i % 4 for i in ids], np.int32),
+        np.array(ids, np.int64), np.array(ids, np.int64) + 1_700_000_000_000,
+        random.integers(0, 4, (count, 2), np.uint64), np.where(status == 0, fingerprint, np.uint64(0)), status,
+        random.integers(0, 500, count).astype(np.uint32), tuple(f"https://example.org/ü/{i}".encode() for i in ids),
+        tuple(b"" if i % 2 else b"label-%d" % i for i in ids),
+    )
+
+
+def one_page() -> Signatures:
+    """The page of the golden records."""
+    return Signatures(
+        ("pages",), np.array([0], np.uint16), np.array([7], np.int32), np.array([258], np.int64),
+        np.array([1_700_000_000_000], np.int64), np.array([[0x1122334455667788, 0x99AABBCCDDEEFF00]], np.uint64),
+        np.array([0x0123456789ABCDEF], np.uint64), np.array([0], np.uint8), np.array([300], np.uint32),
+        (b"https://example.org/a",), (b"a",),
+    )
+
+
+def assert_same(one: Signatures, other: Signatures) -> None:
+    """Every column equal, in value and in meaning of its dtype."""
+    assert (one.sources, one.urls, one.labels) == (other.sources, other.urls, other.labels)
+    for name in ("source", "partition", "offset", "event_time_ms", "digest", "fingerprint", "status", "feature_count"):
+        left, right = getattr(one, name), getattr(other, name)
+        assert left.dtype == right.dtype, name
+        np.testing.assert_array_equal(left, right, err_msg=name)

@@ -1,0 +1,91 @@
+"""The log record: what goes in comes out, damage is told from news, and records stay below the broker's limit."""
+
+import dataclasses
+
+import pytest
+
+from state.logrecord import MAX_ADDRESS_BYTES, decode, encode, split
+from stream.errors import CorruptRecord, StateError
+from tests.reference.signatures import assert_same, make_signatures
+
+WRITER, DIGEST = bytes(range(16)), bytes(range(16, 32))
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 513])
+def test_a_record_gives_back_what_was_signed(count: int) -> None:
+    signatures = make_signatures(count, seed=count)
+    record = decode(encode(signatures, WRITER, 2**63, DIGEST))
+    assert (record.writer, record.sequence, record.settings_digest) == (WRITER, 2**63, DIGEST)
+    assert_same(record.signatures, signatures)
+
+
+def test_every_changed_byte_of_a_record_is_noticed() -> None:
+    record = encode(make_signatures(3, seed=3), WRITER, 1, DIGEST)
+    for place in range(len(record)):
+        damaged = bytearray(record)
+        damaged[place] ^= 0x10
+        with pytest.raises(StateError):
+            decode(bytes(damaged))
+
+
+def test_a_damaged_record_names_the_log_and_the_offset() -> None:
+    damaged = bytearray(encode(make_signatures(3, seed=3), WRITER, 1, DIGEST))
+    damaged[60] ^= 1
+    with pytest.raises(CorruptRecord, match=r"signatures\[77\] must end in its xxh3-64 checksum; something else wrote"):
+        decode(bytes(damaged), "signatures", 77)
+
+
+@pytest.mark.parametrize("length", [0, 1, 40, 55, 100])
+def test_a_cut_record_is_corrupt(length: int) -> None:
+    record = encode(make_signatures(3, seed=3), WRITER, 1, DIGEST)
+    with pytest.raises(CorruptRecord, match=r"log\[0\]"):
+        decode(record[:length])
+
+
+def test_a_record_of_a_later_kind_or_version_says_to_upgrade() -> None:
+    from state.formats import seal
+
+    record = encode(make_signatures(1, seed=1), WRITER, 1, DIGEST)
+    kind = seal(record[:1] + b"\x07" + record[2:-8])
+    with pytest.raises(StateError, match="must be of a kind known here .* got 7; a newer release wrote it: upgrade"):
+        decode(kind)
+    with pytest.raises(StateError, match="must be record version 1, got 2; a newer release wrote it: upgrade"):
+        decode(b"\x02" + record[1:])
+
+
+def test_columns_that_go_beyond_the_record_are_corrupt_even_with_a_sound_checksum() -> None:
+    from state.formats import seal
+
+    record = bytearray(encode(make_signatures(2, seed=1), WRITER, 1, DIGEST)[:-8])
+    record[42] = 200  # the number of pages
+    with pytest.raises(CorruptRecord, match="must hold the columns that it declares"):
+        decode(seal(bytes(record)))
+
+
+@pytest.mark.parametrize("limit", [1, 400, 5_000, 10**6])
+def test_parts_stay_below_the_limit_and_together_are_the_whole(limit: int) -> None:
+    signatures = make_signatures(200, seed=9)
+    parts = list(split(signatures, limit))
+    for part in parts:
+        assert len(part) == 1 or len(encode(part, WRITER, 0, DIGEST)) <= limit
+    assert b"".join(url for part in parts for url in part.urls) == b"".join(signatures.urls)
+    assert [offset for part in parts for offset in part.offset] == signatures.offset.tolist()
+    if limit == 10**6:
+        assert len(parts) == 1
+
+
+def test_parts_are_as_large_as_the_limit_allows() -> None:
+    signatures = make_signatures(200, seed=9)
+    first = next(split(signatures, 5_000))
+    longer = dataclasses.replace(
+        make_signatures(len(first) + 1, seed=9), urls=signatures.urls[: len(first) + 1],
+        labels=signatures.labels[: len(first) + 1],
+    )
+    assert len(encode(longer, WRITER, 0, DIGEST)) > 5_000
+
+
+def test_a_very_long_address_is_cut_at_a_whole_character() -> None:
+    signatures = dataclasses.replace(make_signatures(1, seed=1), urls=(("x" + "ä" * 50_000).encode(),))
+    (part,) = split(signatures, 10_000)
+    assert part.urls[0].decode() == "x" + "ä" * ((MAX_ADDRESS_BYTES - 1) // 2)
+    assert len(encode(part, WRITER, 0, DIGEST)) < 10_000
