@@ -1,5 +1,6 @@
 """Owns how aiokafka's clients are made from the settings, and what its errors mean for a person."""
 
+import asyncio
 import ssl
 from typing import Any
 
@@ -18,10 +19,12 @@ from aiokafka.helpers import create_ssl_context
 
 from stream.config import KafkaSettings, Settings
 from stream.errors import BrokerError, SettingError, SpotsieveError
+from stream.service.logs import logger
 
 PRODUCER_BATCH_BYTES = 900_000
 """Below the broker's default message.max.bytes (1,048,588), which bounds a whole batch."""
 
+STOP_SECONDS = 2.0
 PERMISSION_ERRORS = (TopicAuthorizationFailedError, GroupAuthorizationFailedError, TransactionalIdAuthorizationFailed)
 
 
@@ -111,7 +114,18 @@ def _producer(settings: Settings, compression: str, transactional_id: str | None
         max_batch_size=PRODUCER_BATCH_BYTES,
         max_request_size=2**30,
         linger_ms=0,
+        # A broker that still completes the last transaction asks to try again; it needs milliseconds, not 100.
+        retry_backoff_ms=20,
     )
+
+
+async def stop_client(client: AIOKafkaConsumer | AIOKafkaProducer) -> None:
+    """Stop a client, but not for longer than STOP_SECONDS: with a silent broker aiokafka would wait for ever."""
+    try:
+        async with asyncio.timeout(STOP_SECONDS):
+            await client.stop()
+    except (KafkaError, TimeoutError) as error:
+        logger().debug("client stopped with an error", error=type(error).__name__, detail=str(error))
 
 
 def is_fatal(error: KafkaError) -> bool:

@@ -1,25 +1,49 @@
-"""Owns the commit of a slice: outputs and input offsets together, or outputs first and then offsets."""
+"""Owns the commit: outputs and input offsets together, or outputs first and then offsets, partition by partition."""
 
 import asyncio
+from collections.abc import Callable, Sequence
 
+import numpy as np
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from stream.config import Settings
-from stream.service.clients import output_producer
-from stream.service.microbatch import MicroBatch, Slice
+from stream.service.clients import explained, is_fatal, output_producer, stop_client
+from stream.service.logs import logger
+from stream.service.metrics import Metrics
+from stream.service.microbatch import Judged, MicroBatch
 from stream.service.outputs import OutputBuilder, Outputs
+from stream.service.partitions import OwnedPartition, Partitions
 
 
 class Committer:
-    """Commits slices under the chosen guarantee. Raises KafkaError where the outcome is a failure or unknown."""
+    """Commits judged slices: each partition has at most one commit on its way, which takes all that waits for it.
 
-    def __init__(self, settings: Settings, consumer: AIOKafkaConsumer, builder: OutputBuilder) -> None:
+    So partitions do not wait for each other, and where the broker is slow fewer, larger transactions are made (group
+    commit). `failure` is done, with an exception, where no commit can succeed.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        consumer: AIOKafkaConsumer,
+        partitions: Partitions,
+        builder: OutputBuilder,
+        metrics: Metrics,
+        finished: Callable[[], None],
+    ) -> None:
+        """finished() is called once for every micro-batch whose slices are all committed or dropped."""
         self._settings = settings
         self._consumer = consumer
+        self._partitions = partitions
         self._builder = builder
+        self._metrics = metrics
+        self._finished = finished
         self._exactly_once = settings.service.guarantee == "exactly_once"
         self._producer: AIOKafkaProducer | None = None if self._exactly_once else output_producer(settings, None)
+        self._waiting: dict[OwnedPartition, list[Judged]] = {}
+        self._committing: set[asyncio.Task[None]] = set()
+        self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def start(self) -> None:
         """Connect the shared producer of at_least_once; exactly_once has one a partition."""
@@ -27,35 +51,103 @@ class Committer:
             await self._producer.start()
 
     async def close(self) -> None:
-        """Disconnect."""
+        """Give up what is on its way, and disconnect."""
+        for task in self._committing:
+            task.cancel()
+        await asyncio.gather(*self._committing, return_exceptions=True)
         if self._producer is not None:
-            await self._producer.stop()
+            await stop_client(self._producer)
 
-    async def commit(self, batch: MicroBatch, part: Slice) -> Outputs:
-        """Produce a slice's outputs and commit its offsets."""
-        producer = part.owned.producer if self._exactly_once else self._producer
-        if producer is None:
-            raise KafkaError("the partition was handed over")
-        outputs = self._builder.build(producer, batch, part)
-        offsets = {part.owned.partition: part.next_offset}
-        if self._exactly_once:
-            await self._in_transaction(producer, outputs, offsets)
-        else:
-            await _deliver(producer, outputs)
-            await self._consumer.commit(offsets)
-        return outputs
+    def submit(self, batch: MicroBatch) -> None:
+        """Take a judged micro-batch; its slices are committed in the order of submission."""
+        for part in batch.slices:
+            waiting = self._waiting.get(part.owned)
+            if waiting is not None:
+                waiting.append((batch, part))
+                continue
+            self._waiting[part.owned] = [(batch, part)]
+            task = asyncio.create_task(self._commit_partition(part.owned))
+            self._committing.add(task)
+            task.add_done_callback(self._ended)
+
+    async def _commit_partition(self, owned: OwnedPartition) -> None:
+        """Commit all that waits for a partition, again and again until nothing does."""
+        while work := self._waiting[owned]:
+            self._waiting[owned] = []
+            try:
+                # What was fetched before the partition was handed over or reopened is read again by its next reader.
+                current = [judged for judged in work if judged[1].current]
+                if current:
+                    with self._metrics.timed("commit"):
+                        await self._commit(owned, current)
+            finally:
+                for batch, part in work:
+                    if batch.end_slice(part):
+                        self._finished()
+        del self._waiting[owned]
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._committing.discard(task)
+        if not task.cancelled() and task.exception() is not None and not self.failure.done():
+            self.failure.set_exception(task.exception() or RuntimeError("a commit ended without a reason"))
+
+    async def _commit(self, owned: OwnedPartition, work: Sequence[Judged]) -> None:
+        producer = owned.producer if self._exactly_once else self._producer
+        next_offset = work[-1][1].next_offset
+        try:
+            if producer is None:
+                raise KafkaError("the partition has no producer")  # noqa: TRY301 - one way for all that failed
+            outputs = self._builder.build(producer, owned.partition.partition, work)
+            offsets = {owned.partition: next_offset}
+            if self._exactly_once:
+                await self._in_transaction(producer, outputs, offsets)
+            else:
+                await _deliver(producer, outputs)
+                await self._consumer.commit(offsets)
+        except KafkaError as error:
+            self._failed(owned, error)
+            return
+        owned.committed = next_offset
+        self._count(work, outputs)
 
     async def _in_transaction(
         self, producer: AIOKafkaProducer, outputs: Outputs, offsets: dict[TopicPartition, int]
     ) -> None:
         await producer.begin_transaction()
-        sending = asyncio.ensure_future(_deliver(producer, outputs))
+        sending = asyncio.create_task(_deliver(producer, outputs))
         try:
             await producer.send_offsets_to_transaction(offsets, self._settings.kafka.group_id)
         finally:
             # aiokafka's commit does not look at failed deliveries: each must be seen to succeed before it.
             await sending
         await producer.commit_transaction()
+
+    def _failed(self, owned: OwnedPartition, error: KafkaError) -> None:
+        """Outcome unknown or refused: drop what is not committed and begin again at the committed offset."""
+        name = type(error).__name__
+        self._metrics.commit_failures.labels(name).inc()
+        if is_fatal(error):
+            raise explained(error, self._settings, "committing") from error
+        logger().warning(
+            "commit failed; going back to the committed offset",
+            partition=owned.partition.partition,
+            error=name,
+            detail=str(error),
+        )
+        self._partitions.reopen(owned)
+
+    def _count(self, work: Sequence[Judged], outputs: Outputs) -> None:
+        metrics = self._metrics
+        metrics.commits.inc()
+        metrics.tombstones.inc(outputs.tombstones)
+        for reason, number in outputs.dead_letters.items():
+            metrics.dead_letters.labels(reason).inc(number)
+        for batch, part in work:
+            if batch.verdicts is not None:
+                rows = batch.rows[part.first : part.end]
+                messages = batch.messages[part.first : part.end]
+                sizes = np.fromiter((len(message.value or b"") for message in messages), np.int64, len(rows))
+                metrics.count_verdicts(batch.verdicts, rows[rows >= 0], sizes[rows >= 0])
 
 
 async def _deliver(producer: AIOKafkaProducer, outputs: Outputs) -> None:

@@ -49,16 +49,20 @@ class MicroBatch:
     rejections: dict[int, PageError] = field(default_factory=dict)
     signatures: Signatures | None = None
     verdicts: Verdicts | None = None
+    open_slices: int = 0
 
-    @property
-    def current(self) -> bool:
-        """True while at least one slice can still be committed."""
-        return any(part.current for part in self.slices)
+    def __post_init__(self) -> None:
+        self.open_slices = len(self.slices)
 
-    def done(self) -> None:
-        """Every slice is committed or dropped."""
-        for part in self.slices:
-            part.owned.end_slice()
+    def end_slice(self, part: Slice) -> bool:
+        """A slice is committed or dropped; True where it was the last."""
+        part.owned.end_slice()
+        self.open_slices -= 1
+        return not self.open_slices
+
+
+Judged = tuple[MicroBatch, Slice]
+"""A slice whose verdicts are known, with its micro-batch."""
 
 
 def micro_batches(

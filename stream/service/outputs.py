@@ -1,4 +1,4 @@
-"""Owns what is produced for a slice of a micro-batch: pages let through, duplicate reports and dead letters."""
+"""Owns what is produced for the slices of a partition: pages let through, duplicate reports and dead letters."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from aiokafka.structs import ConsumerRecord
 
 from stream.config import Settings
 from stream.errors import PageError, Reject
-from stream.service.microbatch import REJECTED, TOMBSTONE, MicroBatch, Slice
+from stream.service.microbatch import REJECTED, TOMBSTONE, Judged, MicroBatch
 from stream.service.topics import TopicFacts
 from stream.signature import page_id_text
 from stream.text_safety import escape_control_characters
@@ -35,7 +35,7 @@ class Outputs:
 
 
 class OutputBuilder:
-    """Builds the batches of a slice.
+    """Builds the batches of slices.
 
     A message of input partition p goes to partition p modulo the output's partitions: what was in order stays in order,
     what was keyed together stays together, and one transaction touches one partition a topic.
@@ -56,27 +56,26 @@ class OutputBuilder:
             for reason in Reason
         }
 
-    def build(self, producer: AIOKafkaProducer, batch: MicroBatch, part: Slice) -> Outputs:
-        """The batches of one slice, in the order of its messages."""
+    def build(self, producer: AIOKafkaProducer, partition: int, work: Sequence[Judged]) -> Outputs:
+        """The batches of consecutive slices of one input partition, in the order of their messages."""
         writers = {
-            role: _TopicWriter(
-                producer, getattr(self._settings.topics, role), part.owned.partition.partition % partitions
-            )
+            role: _TopicWriter(producer, getattr(self._settings.topics, role), partition % partitions)
             for role, partitions in self._partitions.items()
         }
         dead_letters: Counter[str] = Counter()
         tombstones = 0
-        for number in range(part.first, part.end):
-            message = batch.messages[number]
-            row = int(batch.rows[number])
-            if row == TOMBSTONE:
-                tombstones += 1
-                writers["novel"].add(message, None, message.headers)
-                continue
-            error = batch.rejections[number] if row == REJECTED else self._judged(writers, batch, message, row)
-            if error is not None:
-                dead_letters[error.reason.value] += 1
-                self._reject(writers["rejected"], message, error)
+        for batch, part in work:
+            for number in range(part.first, part.end):
+                message = batch.messages[number]
+                row = int(batch.rows[number])
+                if row == TOMBSTONE:
+                    tombstones += 1
+                    writers["novel"].add(message, None, message.headers)
+                    continue
+                error = batch.rejections[number] if row == REJECTED else self._judged(writers, batch, message, row)
+                if error is not None:
+                    dead_letters[error.reason.value] += 1
+                    self._reject(writers["rejected"], message, error)
         batches = [made for writer in writers.values() for made in writer.finish()]
         return Outputs(batches, dead_letters, tombstones)
 

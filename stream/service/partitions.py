@@ -9,11 +9,9 @@ from aiokafka.errors import KafkaError
 
 from stream.config import Settings
 from stream.service.backoff import Backoff
-from stream.service.clients import explained, is_fatal, output_producer
+from stream.service.clients import explained, is_fatal, output_producer, stop_client
 from stream.service.logs import logger
 from stream.service.metrics import Metrics
-
-PRODUCER_STOP_SECONDS = 2.0
 
 
 class OwnedPartition:
@@ -169,14 +167,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
 
 
 async def stop_producer(owned: OwnedPartition) -> None:
-    """Stop a partition's producer; what it had open is aborted by the next InitProducerId.
-
-    aiokafka's stop() first waits for what is unsent, which a silent broker would make last for ever.
-    """
+    """Stop a partition's producer; what it had open is aborted by the next InitProducerId."""
     producer, owned.producer = owned.producer, None
     if producer is not None:
-        try:
-            async with asyncio.timeout(PRODUCER_STOP_SECONDS):
-                await producer.stop()
-        except (KafkaError, TimeoutError) as error:
-            logger().debug("producer stopped with an error", error=type(error).__name__)
+        await stop_client(producer)

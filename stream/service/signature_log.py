@@ -14,7 +14,7 @@ from stream.config import Settings
 from stream.engine import Applied, Engine
 from stream.errors import StateError
 from stream.service.backoff import Backoff
-from stream.service.clients import explained, log_consumer, log_producer
+from stream.service.clients import explained, log_consumer, log_producer, stop_client
 from stream.service.logs import logger
 from stream.service.metrics import Metrics
 from stream.signature import Signatures
@@ -102,8 +102,8 @@ class SignatureLog:
         """Stop reading and writing; the record being applied is finished first."""
         for future in self._waiting.values():
             future.cancel()
-        await self._consumer.stop()
-        await self._producer.stop()
+        await stop_client(self._consumer)
+        await stop_client(self._producer)
         await asyncio.to_thread(self._judging.shutdown)
 
     async def _follow_once(self) -> None:

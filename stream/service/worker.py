@@ -2,10 +2,10 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-import numpy as np
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord
@@ -14,18 +14,18 @@ from stream.config import Settings
 from stream.engine import Applied, Engine
 from stream.intake import Decoder
 from stream.schemes import Scheme
-from stream.service.clients import explained, is_fatal, pages_consumer
+from stream.service.clients import explained, pages_consumer, stop_client
 from stream.service.commit import Committer
 from stream.service.logs import logger
 from stream.service.metrics import Metrics
-from stream.service.microbatch import MicroBatch, Slice, micro_batches, sign
-from stream.service.outputs import OutputBuilder, Outputs
+from stream.service.microbatch import MicroBatch, micro_batches, sign
+from stream.service.outputs import OutputBuilder
 from stream.service.partitions import OwnedPartition, Partitions
 from stream.service.signature_log import SignatureLog, log_progress, verdicts_of
 from stream.service.topics import TopicFacts
 
-QUEUE_BATCHES = 2
-"""Micro-batches that wait between two stages: enough to overlap, few enough that memory stays flat."""
+IN_FLIGHT_BATCHES = 8
+"""Micro-batches between intake and commit: enough for every stage to work, few enough that memory stays flat."""
 WRITER_BYTES = 16
 LAG_SECONDS = 1.0
 
@@ -43,11 +43,14 @@ class Worker:
         self._consumer: AIOKafkaConsumer = pages_consumer(settings)
         self._partitions = Partitions(settings, self._consumer, metrics)
         self._log = SignatureLog(settings, engine, os.urandom(WRITER_BYTES), metrics)
-        self._committer = Committer(settings, self._consumer, OutputBuilder(settings, facts))
+        self._room = asyncio.Semaphore(IN_FLIGHT_BATCHES)
+        self._committer = Committer(
+            settings, self._consumer, self._partitions, OutputBuilder(settings, facts), metrics, self._room.release
+        )
         self._signing = ThreadPoolExecutor(1, thread_name_prefix="sign")
-        self._to_sign: asyncio.Queue[MicroBatch] = asyncio.Queue(QUEUE_BATCHES)
-        self._to_append: asyncio.Queue[MicroBatch] = asyncio.Queue(QUEUE_BATCHES)
-        self._to_commit: asyncio.Queue[tuple[MicroBatch, list[asyncio.Future[Applied]]]] = asyncio.Queue(QUEUE_BATCHES)
+        self._to_sign: asyncio.Queue[MicroBatch] = asyncio.Queue()
+        self._to_append: asyncio.Queue[MicroBatch] = asyncio.Queue()
+        self._to_commit: asyncio.Queue[tuple[MicroBatch, list[asyncio.Future[Applied]]]] = asyncio.Queue()
         self._stopping = asyncio.Event()
         self.ready = False
 
@@ -80,9 +83,8 @@ class Worker:
         running = [asyncio.create_task(stage) for stage in stages]
         intake = asyncio.create_task(self._intake())
         try:
-            done, _ = await asyncio.wait([*running, intake], return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            watched: list[asyncio.Future[Any]] = [*running, intake, self._committer.failure]
+            await _first_of(asyncio.create_task(self._stopping.wait()), *watched)
             await self._drain(running)
         finally:
             for task in (*running, intake):
@@ -93,23 +95,16 @@ class Worker:
         """Let the stages finish what was fetched, for as long as a stop may take."""
         timeout = self._settings.service.shutdown_timeout_ms / 1000
         draining = asyncio.create_task(self._partitions.drained(timeout))
-        done, _ = await asyncio.wait([draining, *running], return_when=asyncio.FIRST_COMPLETED)
-        for task in running:
-            if task in done:
-                task.result()
+        await _first_of(draining, *running, self._committer.failure)
         if not await draining:
             # Nothing is lost: what is not committed is read again after the next start.
             logger().warning("stopped with pages in flight", waited_seconds=timeout)
 
     async def _close(self) -> None:
-        closers: list[Callable[[], Awaitable[None]]] = [
-            self._partitions.close, self._committer.close, self._consumer.stop, self._log.close,
-        ]  # fmt: skip
-        for close in closers:
-            try:
-                await close()
-            except KafkaError as error:
-                logger().warning("closing failed", error=type(error).__name__, detail=str(error))
+        await self._committer.close()
+        await self._partitions.close()
+        await stop_client(self._consumer)
+        await self._log.close()
         self._signing.shutdown()
 
     # Stages, in the order a page meets them.
@@ -127,6 +122,7 @@ class Worker:
             taken = {partition: fetched[partition] for partition in owners}
             for batch in micro_batches(taken, owners, service.batch_pages, service.batch_bytes):
                 self._metrics.batch_pages.observe(len(batch.messages))
+                await self._room.acquire()
                 await self._to_sign.put(batch)
 
     async def _fetch(self, linger_ms: int, most: int) -> dict[TopicPartition, list[ConsumerRecord]]:
@@ -198,45 +194,7 @@ class Worker:
         while True:
             batch, futures = await self._to_commit.get()
             batch.verdicts = await verdicts_of(futures) if futures else None
-            with self._metrics.timed("commit"):
-                await asyncio.gather(*(self._commit_slice(batch, part) for part in batch.slices))
-            batch.done()
-
-    async def _commit_slice(self, batch: MicroBatch, part: Slice) -> None:
-        if not part.current:
-            return  # Handed over or reopened: its next reader begins before these messages.
-        try:
-            outputs = await self._committer.commit(batch, part)
-        except KafkaError as error:
-            self._commit_failed(part, error)
-            return
-        part.owned.committed = part.next_offset
-        self._count(batch, part, outputs)
-
-    def _commit_failed(self, part: Slice, error: KafkaError) -> None:
-        """Outcome unknown or refused: drop what is not committed and begin again at the committed offset."""
-        name = type(error).__name__
-        self._metrics.commit_failures.labels(name).inc()
-        if is_fatal(error):
-            raise explained(error, self._settings, "committing") from error
-        logger().warning(
-            "commit failed; going back to the committed offset", partition=part.owned.partition.partition, error=name,
-            detail=str(error),
-        )  # fmt: skip
-        self._partitions.reopen(part.owned)
-
-    def _count(self, batch: MicroBatch, part: Slice, outputs: Outputs) -> None:
-        metrics = self._metrics
-        metrics.commits.inc()
-        metrics.tombstones.inc(outputs.tombstones)
-        for reason, number in outputs.dead_letters.items():
-            metrics.dead_letters.labels(reason).inc(number)
-        if batch.verdicts is not None:
-            rows = batch.rows[part.first : part.end]
-            sizes = np.fromiter(
-                (len(message.value or b"") for message in batch.messages[part.first : part.end]), np.int64, len(rows)
-            )
-            metrics.count_verdicts(batch.verdicts, rows[rows >= 0], sizes[rows >= 0])
+            self._committer.submit(batch)
 
     async def _watch_lag(self) -> None:
         """Keep the lag gauge true, also while nothing arrives."""
@@ -248,3 +206,10 @@ class Worker:
                     lag = self._metrics.lag.labels(owned.partition.topic, owned.partition.partition)
                     lag.set(max(0, end - owned.committed))
             await asyncio.sleep(LAG_SECONDS)
+
+
+async def _first_of(*waited: asyncio.Future[Any]) -> None:
+    """Wait until one is done; raises what a failed one holds."""
+    done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+    for future in done:
+        future.result()
