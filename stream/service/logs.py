@@ -42,12 +42,37 @@ def configure_logs(settings: LogSettings) -> None:
     for library in ("aiokafka", "kafka", "asyncio", "numba"):
         # aiokafka reports every join and fetch at info; what a person needs of it is said by our own lines.
         logging.getLogger(library).setLevel(max(logging.WARNING, root.level))
+    logging.getLogger("aiokafka.producer.sender").addFilter(_LastTransaction())
 
 
 def logger() -> structlog.stdlib.BoundLogger:
     """The service's logger."""
     log: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger("spotsieve")
     return log
+
+
+class _LastTransaction(logging.Filter):
+    """Hides the retry that Kafka 4 asks for while it still completes a producer's last transaction.
+
+    It answers older clients NOT_ENOUGH_REPLICAS then, a few times a minute and for milliseconds. Where replicas are
+    really missing the same answer comes without end, and is shown.
+    """
+
+    _ALLOWED = 20
+    _SECONDS = 10.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._since = 0.0
+        self._seen = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if "NotEnoughReplicasError" not in record.getMessage():
+            return True
+        if record.created - self._since > self._SECONDS:
+            self._since, self._seen = record.created, 0
+        self._seen += 1
+        return self._seen > self._ALLOWED
 
 
 def _escape_values(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
