@@ -106,6 +106,26 @@ class TopicSet:
         tps = [TopicPartition(self.names[role], number) for number in range(partitions)]
         return asyncio.run(receive(self.servers, tps, count, quiet_seconds))
 
+    def uncommitted(self) -> int:
+        """Input messages beyond the group's committed offsets."""
+        return asyncio.run(self._uncommitted())
+
+    async def _uncommitted(self) -> int:
+        group = f"group-{self.suffix}"
+        partitions = [TopicPartition(self.names["input"], number) for number in range(self._partitions)]
+        consumer = AIOKafkaConsumer(bootstrap_servers=self.servers, group_id=group, enable_auto_commit=False)
+        await consumer.start()
+        try:
+            consumer.assign(partitions)
+            ends = await consumer.end_offsets(partitions)
+            return sum([ends[partition] - (await consumer.committed(partition) or 0) for partition in partitions])
+        finally:
+            await consumer.stop()
+
+    def until_all_committed(self, seconds: float = 60.0) -> None:
+        """Wait until the group has committed the whole input topic."""
+        wait_for(lambda: self.uncommitted() == 0, seconds, "the whole input to be committed", every=0.3)
+
 
 async def send(servers: str, topic: str, messages: Iterable[PageMessage], **client: Any) -> None:
     """Produce messages; large ones too."""
@@ -197,7 +217,17 @@ class Spotsieve:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("SPOTSIEVE_")}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, *self.python_options, "-m", "stream", *self.command, "-c", str(self.config)],
+                [
+                    sys.executable,
+                    "-X",
+                    "faulthandler",
+                    *self.python_options,
+                    "-m",
+                    "stream",
+                    *self.command,
+                    "-c",
+                    str(self.config),
+                ],
                 cwd=REPOSITORY,
                 env={**inherited, **self.environment},
                 stdin=subprocess.DEVNULL,
@@ -256,7 +286,7 @@ class Spotsieve:
         """Wait until /readyz says 200."""
 
         def ready() -> bool:
-            assert self.alive.poll() is None, f"{self.name} ended:\n{self.text()}"
+            assert self.alive.poll() is None, f"{self.name} ended with {self.alive.returncode}:\n{self.text()}"
             with contextlib.suppress(OSError):
                 return self.get("/readyz")[0] == 200
             return False

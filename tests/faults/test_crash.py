@@ -1,0 +1,72 @@
+"""Owns the proof that kill -9 loses no page, doubles none and changes no verdict."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.broker.crawls import Crawl, crawl
+from tests.broker.harness import Spotsieve, TopicSet
+from tests.broker.oracle import Verdict, ids_by_key, judge_again, verdicts_sent
+from tests.conftest import Broker
+
+PAGES = 20_000
+PARTITIONS = 4
+SETTINGS = 'service.batch_pages = 128\nlog.level = "debug"\n'
+KILL_AFTER = (2_000, 6_000, 5_000)
+"""Messages that each life commits at least before it is killed."""
+# A killed member holds its partitions until its session ends.
+SHORT_SESSIONS = ("kafka.session_timeout_ms = 6000", "kafka.session_timeout_ms = 3000")
+
+
+def check_verdicts(topics: TopicSet, toml: str, sent_pages: Crawl, sent: dict[bytes, list[Verdict]]) -> None:
+    """Every verdict that was sent is the one the log gives, and one page of each article was let through."""
+    expected, _ = judge_again(toml, topics.read("log"), topics.names["log"])
+    ids = ids_by_key(topics)
+    assert len(expected) == len(ids) == len(sent_pages.messages)
+    wrong = {key: verdicts for key, verdicts in sent.items() if set(verdicts) != {expected[ids[key]]}}
+    assert not wrong, f"{len(wrong)} pages, such as {next(iter(wrong.items()))}"
+    novel = [sent_pages.articles[key] for key, verdicts in sent.items() if verdicts[0][0] == "novel"]
+    assert len(novel) == len(set(novel)), "two pages of one article were let through"
+    assert set(novel) == set(sent_pages.articles.values()), "an article was not let through at all"
+
+
+def run_with_crashes(service: Spotsieve, topics: TopicSet) -> int:
+    """Kill and restart three times in the middle of the run, then let it finish; returns the crashes."""
+    crashes = 0
+    for committed in KILL_AFTER:
+        service.start().until_ready()
+        service.until_committed(committed)
+        service.kill()
+        crashes += 1
+    service.start().until_ready()
+    topics.until_all_committed()
+    assert service.terminate() == 0, service.text()
+    return crashes
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_killed_in_the_middle_of_20_000_pages_every_verdict_is_read_exactly_once(kafka: Broker, tmp_path: Path) -> None:
+    pages = crawl(PAGES)
+    with TopicSet(kafka.bootstrap_servers, partitions=PARTITIONS) as topics:
+        topics.send(pages.messages)
+        with Spotsieve(tmp_path, topics.toml().replace(*SHORT_SESSIONS) + SETTINGS) as service:
+            assert run_with_crashes(service, topics) == len(KILL_AFTER)
+        sent = verdicts_sent(topics)
+        assert sent.keys() == pages.articles.keys(), "a page without a verdict"
+        assert {len(verdicts) for verdicts in sent.values()} == {1}, "a page with two verdicts"
+        check_verdicts(topics, service.toml, pages, sent)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_under_at_least_once_a_crash_loses_no_page_and_repeats_say_the_same(kafka: Broker, tmp_path: Path) -> None:
+    pages = crawl(PAGES, seed=2)
+    with TopicSet(kafka.bootstrap_servers, partitions=PARTITIONS) as topics:
+        topics.send(pages.messages)
+        toml = topics.toml().replace(*SHORT_SESSIONS) + SETTINGS + 'service.guarantee = "at_least_once"\n'
+        with Spotsieve(tmp_path, toml) as service:
+            run_with_crashes(service, topics)
+        sent = verdicts_sent(topics)
+        assert sent.keys() == pages.articles.keys(), "a page without a verdict"
+        check_verdicts(topics, service.toml, pages, sent)

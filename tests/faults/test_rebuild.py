@@ -1,0 +1,47 @@
+"""Owns the proof that the state is a function of the log: a deleted directory comes back equal, whoever reads."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from state.index import first_difference
+from state.rocks import RocksState
+from stream.verdict_settings import verdict_settings_text
+from tests.broker.crawls import crawl
+from tests.broker.harness import Spotsieve, TopicSet
+from tests.broker.oracle import judge_again, settings_from
+from tests.conftest import Broker
+
+
+def open_state(service: Spotsieve, topics: TopicSet, directory: Path) -> RocksState:
+    settings = settings_from(service.toml)
+    return RocksState.open(directory, verdict_settings_text(settings), topics.names["log"], settings.index)
+
+
+@pytest.mark.timeout(180)
+def test_a_deleted_state_directory_is_rebuilt_equal_from_the_log(kafka: Broker, tmp_path: Path) -> None:
+    with TopicSet(kafka.bootstrap_servers, partitions=2) as topics:
+        topics.send(crawl(3_000, seed=5).messages)
+        with Spotsieve(tmp_path, topics.toml() + "service.batch_pages = 100\n") as service:
+            service.start().until_ready()
+            service.until_committed(3_000)
+            assert service.terminate() == 0, service.text()
+            kept = tmp_path / "kept"
+            shutil.move(service.state, kept)
+            service.start().until_ready()
+            assert service.metric("spotsieve_log_position") == service.metric("spotsieve_log_end") > 0
+            assert service.terminate() == 0, service.text()
+        with open_state(service, topics, kept) as before, open_state(service, topics, service.state) as after:
+            assert before.entry_count > 1_000
+            assert first_difference(before, after) is None
+            _, in_memory = judge_again(service.toml, topics.read("log"), topics.names["log"])
+            assert first_difference(after, in_memory) is None
+        # And it goes on from there: copies of what was filed before are still found.
+        again = crawl(3_000, seed=5)
+        topics.send(again.messages)
+        with service:
+            service.start().until_ready()
+            service.until_committed(3_000)
+            assert service.metric("spotsieve_pages_total", verdict="novel") == 0
+            assert service.terminate() == 0

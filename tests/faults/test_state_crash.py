@@ -1,0 +1,79 @@
+"""kill -9 in the middle of writing: the state is that of the log up to its position, never something between."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from state.index import first_difference
+from state.locallog import LocalLog
+from state.logrecord import encode
+from state.memory import MemoryState
+from state.rocks import RocksState
+from stream.config import IndexSettings, SchemeSettings, SpotsSection
+from stream.engine import Engine
+from stream.schemes.chain import ChainScheme
+from tests.reference.signatures import make_signatures
+
+RECORDS, PAGES = 1500, 64
+DIGEST = bytes(16)
+
+WRITER = """
+import sys
+from pathlib import Path
+from state.locallog import LocalLog
+from state.rocks import RocksState
+from stream.config import IndexSettings, SchemeSettings, SpotsSection
+from stream.engine import Engine
+from stream.schemes.chain import ChainScheme
+directory = Path(sys.argv[1])
+state = RocksState.open(directory, "{}", "log", IndexSettings(write_buffer_mb=1))
+engine = Engine(ChainScheme(SchemeSettings(), SpotsSection()), state, 256, bytes(16), "log")
+with LocalLog(directory) as log:
+    for offset, record in log.read_from(state.position):
+        engine.apply(record, offset)
+        print(state.position, flush=True)
+"""
+
+
+@pytest.mark.timeout(240)
+def test_after_kill_9_while_writing_the_state_is_that_of_the_log_up_to_its_position(tmp_path: Path) -> None:
+    with LocalLog(tmp_path) as log:
+        for number in range(RECORDS):
+            pages = make_signatures(PAGES, seed=number % 50, first=number * PAGES)
+            log.append(encode(pages, bytes(16), number, DIGEST))
+    chance, scheme, reached = random.Random(5), ChainScheme(SchemeSettings(), SpotsSection()), 0
+    rebuilt = MemoryState()
+    rebuilding = Engine(scheme, rebuilt, 256, DIGEST, "log")
+    for _ in range(4):
+        told = _kill_while_writing(tmp_path, reached, chance.uniform(0.02, 0.25))
+        with RocksState.open(tmp_path, "{}", "log", IndexSettings(write_buffer_mb=1)) as state:
+            assert told <= state.position <= told + 1, "nothing that was told as written may be lost"
+            reached = state.position
+            with LocalLog(tmp_path) as log:
+                for offset, record in log.read_from(rebuilt.position):
+                    if offset >= reached:
+                        break
+                    rebuilding.apply(record, offset)
+            assert first_difference(state, rebuilt) is None
+    assert 0 < reached < RECORDS, "the kills came in the middle"
+
+
+def _kill_while_writing(directory: Path, position: int, seconds: float) -> int:
+    """Let the writer write for a while, kill it, -> the last position that it told."""
+    told = position
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(directory)], stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        told = int(writer.stdout.readline())
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            told = int(writer.stdout.readline())
+        writer.send_signal(signal.SIGKILL)
+        for line in writer.stdout:
+            if line.endswith("\n"):
+                told = int(line)
+    return told
