@@ -20,7 +20,7 @@ from stream.signature import Entry
 DIRECTORY = "index"
 """Name of the database inside the state directory; the local log lies beside it."""
 
-_IDENTITY, _PROGRESS = b"identity", b"progress"
+IDENTITY, PROGRESS = b"identity", b"progress"
 
 
 class RocksState:
@@ -105,7 +105,7 @@ class RocksState:
             new_sources = self._put_entries(batch, filing)
             count += len(filing.pages)
         batch.set_default_column_family(None)
-        batch[_PROGRESS] = formats.encode_progress(position, count)
+        batch[PROGRESS] = formats.encode_progress(position, count)
         self._failed = True
         with _errors(self.directory, "write"):
             self._database.write(batch, self._write_options)
@@ -117,7 +117,7 @@ class RocksState:
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Everything remembered but the identity, as (family/key, value), in order."""
         with _errors(self.directory, "read"):
-            yield b"meta/" + _PROGRESS, self._database[_PROGRESS]  # type: ignore[misc]
+            yield b"meta/" + PROGRESS, self._database[PROGRESS]  # type: ignore[misc]
             for name in ("buckets", "entries", "sources"):
                 for key, value in self._database.get_column_family(name).items():
                     yield name.encode() + b"/" + key, value  # type: ignore[operator]
@@ -160,20 +160,20 @@ class RocksState:
 
     def _load(self, settings_text: str, log_name: str) -> None:
         with _errors(self.directory, "read"):
-            identity: Any = self._database.get(_IDENTITY)
-            progress: Any = self._database.get(_PROGRESS)
+            identity: Any = self._database.get(IDENTITY)
+            progress: Any = self._database.get(PROGRESS)
             sources = list(self._sources.items())
         if identity is None and progress is None:
             batch = WriteBatch(raw_mode=True)
-            batch[_IDENTITY] = formats.encode_identity(settings_text, log_name)
-            batch[_PROGRESS] = formats.encode_progress(0, 0)
+            batch[IDENTITY] = formats.encode_identity(settings_text, log_name)
+            batch[PROGRESS] = formats.encode_progress(0, 0)
             durable = WriteOptions()
             durable.sync = True
             with _errors(self.directory, "write"):
                 self._database.write(batch, durable)
             return
         if identity is None or progress is None:
-            missing = _IDENTITY if identity is None else _PROGRESS
+            missing = IDENTITY if identity is None else PROGRESS
             raise CorruptRecord("meta", missing, "is missing although the state is not new")
         check_identity(str(self.directory), formats.decode_identity(identity), settings_text, log_name)
         self._position, self._entry_count = formats.decode_progress(progress)

@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what the directory says of itself."""
-    from state.rocks import describe
+    from state.inspect import describe
 
     facts = describe(options.directory)
     if options.json:

@@ -1,0 +1,45 @@
+"""Owns looking at a state directory without owning it: what it holds, for `spotsieve state info`."""
+
+from pathlib import Path
+from typing import Any
+
+from rocksdict import AccessType, Rdict
+
+from state import formats
+from state.rocks import DIRECTORY, IDENTITY, PROGRESS
+from state.rocks_options import column_families, database_options
+from stream.errors import StateError
+
+
+def describe(directory: Path) -> dict[str, Any]:
+    """Entries, log position, log name, size and settings of a state; a running service may own it meanwhile.
+
+    What that service has filed since RocksDB's last flush may be missing. Raises StateError where there is no state.
+    """
+    path = directory / DIRECTORY
+    if not (path / "CURRENT").exists():
+        raise StateError(
+            "directory", "must hold a state", str(directory), "name the directory given as index.directory"
+        )
+    try:
+        database = Rdict(str(path), database_options(), column_families(None), AccessType.read_only())
+    except Exception as error:  # rocksdict raises plain Exception
+        raise StateError("directory", f"cannot be read ({error})", str(directory), "check the permissions") from None
+    try:
+        identity, progress = database.get(IDENTITY), database.get(PROGRESS)
+        if not isinstance(identity, bytes) or not isinstance(progress, bytes):
+            raise StateError(
+                "directory", "holds no identity: its first start did not finish", str(directory), "delete it"
+            )
+        state_format, settings, log_name = formats.decode_identity(identity)
+        position, entries = formats.decode_progress(progress)
+    finally:
+        database.close()
+    return {
+        "format": state_format,
+        "log": log_name,
+        "log_position": position,
+        "entries": entries,
+        "bytes_on_disk": sum(file.stat().st_size for file in path.iterdir() if file.is_file()),
+        "verdict_settings": settings,
+    }
