@@ -53,6 +53,7 @@ def run(options: argparse.Namespace) -> int:
     from stream.files.summary import Summary
     from stream.files.writer import Outputs
     from stream.schemes.registry import scheme_of
+    from stream.text_safety import escape_control_characters
     from stream.warm import compile_kernels
 
     settings = settings_of(options)
@@ -69,6 +70,8 @@ def run(options: argparse.Namespace) -> int:
             compile_kernels(scheme)
         directory = stack.enter_context(_state_directory(options.state))
         local = stack.enter_context(LocalEngine(directory, settings, scheme))
+        for text in local.notices:
+            print(f"spotsieve: {escape_control_characters(text)}", file=sys.stderr)
         outputs = stack.enter_context(Outputs.open(**names))
         line = ProgressLine(sys.stderr, None if None in sizes else sum(filter(None, sizes)))
         began = time.monotonic()

@@ -7,13 +7,14 @@ Verdicts do not depend on where batches are cut.
 import queue
 import threading
 import uuid
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from state.identity import check_log_range
-from state.locallog import LocalLog
+from state.locallog import LocalLog, TornTail
 from state.logrecord import encode, split
 from state.rocks import RocksState
 from stream.config import Settings
@@ -48,7 +49,7 @@ class Batch:
 class LocalEngine:
     """The engine over a directory: local log and RocksDB state. A context; opening it applies what the log holds more.
 
-    Raises StateError, SettingsMismatch, CorruptRecord as the log and the state do.
+    notices: what a person should know about the log. Raises StateError, SettingsMismatch, CorruptRecord.
     """
 
     def __init__(self, directory: Path, settings: Settings, scheme: Scheme) -> None:
@@ -56,7 +57,7 @@ class LocalEngine:
         self._digest = settings_digest(text)
         self._writer = uuid.uuid4().bytes
         self._sequence = 0
-        self._log = LocalLog(directory)
+        self._log, self.notices = _open_log(directory)
         try:
             self._state = RocksState.open(directory, text, LocalLog.name, settings.index)
         except BaseException:
@@ -104,6 +105,14 @@ class LocalEngine:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _open_log(directory: Path) -> tuple[LocalLog, list[str]]:
+    """The log, and what it had to say (that a torn tail was cut off): for a person, not for Python's warning lines."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", TornTail)
+        log = LocalLog(directory)
+    return log, [str(warning.message) for warning in caught]
 
 
 def filter_files(

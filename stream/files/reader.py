@@ -47,12 +47,12 @@ def check_inputs(names: Sequence[str], stdin_name: str = STDIN) -> list[Input]:
     inputs = []
     for name in names:
         if name == STDIN:
-            inputs.append(Input(None, stdin_name, None))
+            inputs.append(Input(None, _as_utf8(stdin_name), None))
             continue
         path = Path(name).resolve()
         try:
             with path.open("rb") as file:
-                inputs.append(Input(path, str(path), os.fstat(file.fileno()).st_size or None))
+                inputs.append(Input(path, _as_utf8(str(path)), os.fstat(file.fileno()).st_size or None))
         except OSError as error:
             raise _unreadable(name, error) from None
     return inputs
@@ -175,6 +175,11 @@ def _open(file: Input) -> tuple[BinaryIO, int]:
         return file.path.open("rb"), int(file.path.stat().st_mtime * 1000)
     except OSError as error:
         raise _unreadable(file.source, error) from None
+
+
+def _as_utf8(name: str) -> str:
+    """A name whose bytes are no UTF-8 is written with escapes: page ids are UTF-8."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _unreadable(name: str, error: OSError) -> InputError:

@@ -87,7 +87,9 @@ class Summary:
             lines.append(f"  other      {self.other_records:>10,}  WARC records that are no pages")
         lines.append(f"  the state knows {self.entries:,} pages")
         if self.interrupted:
-            lines.append("  interrupted: the rest was not judged; the same command with --state goes on without harm")
+            lines.append(
+                "  interrupted: the rest was not judged, and outputs end in .partial; run the same command again"
+            )
         lines.extend(f"  {escape_control_characters(str(fault))}" for fault in self.faults)
         return "\n".join(lines)
 

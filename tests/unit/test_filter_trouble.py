@@ -2,12 +2,14 @@
 
 import gzip
 import json
+import os
 import signal
 import time
 from pathlib import Path
 
 import pytest
 
+from stream.cli import main
 from tests.unit.filter_crawl import filter_json, lines, page, read_json, refused, spotsieve, write_crawl
 
 
@@ -146,3 +148,25 @@ def test_a_file_that_vanishes_before_it_is_read_is_named_and_the_others_are_judg
     summary = filter_json(capsys, gone, crawl, code=3)
     assert summary["pages"] == 5
     assert "gone.jsonl cannot be read: No such file or directory" in summary["errors"][0]
+
+
+def test_a_log_that_was_cut_short_is_told_of_and_the_run_goes_on(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "state"
+    filter_json(capsys, crawl, "--state", state)
+    with (state / "log").open("ab") as log:
+        log.write(b"\x07")
+    assert main(["filter", str(crawl), "--state", str(state)]) == 0
+    error = capsys.readouterr().err
+    assert "incomplete record 1" in error
+    assert "5 pages of 1 file" in error
+
+
+def test_a_file_name_that_is_no_utf8_is_read_and_written_with_escapes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path / "p") + b"\xff.jsonl"))
+    path.write_bytes(lines([page(1) | {"id": None}]))
+    filter_json(capsys, path, "--verdicts", tmp_path / "v.jsonl")
+    assert read_json(tmp_path / "v.jsonl")[0]["id"] == f"{tmp_path}/p\\xff.jsonl/0/0"
