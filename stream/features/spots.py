@@ -124,16 +124,22 @@ def _place(entries: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], np.uint64, 
 
 
 @njit(nogil=True, cache=True)
-def chain_spots(tokens, antecedents, count, blocks, block_count, distance, chain_length, spots, place):  # type: ignore[no-untyped-def]
+def chain_spots(tokens, antecedents, count, blocks, block_count, distance, runs, spots, place):  # type: ignore[no-untyped-def]
     """Write the spot hashes of one page to spots[place:], return how many.
 
     tokens: address of uint64[m], hash and flags  antecedents: address of int32[count], places of antecedents, ascending
     blocks: address of int32[block_count], the end of each block  spots: uint64[>= place + count]
+    runs: int64[c, 2], c is the chain length; written over
 
     The second, fourth, sixth word after the antecedent for d = 2, c = 3; where one is a stop-word the next word that
     is none, from which the distance counts on. A chain is cut off where its block ends (the paper: the document), and
     then needs one word at least.
+
+    The k-th link's place never moves back from one antecedent to the next, so runs[k], the stop-words last skipped
+    for it, keeps the time linear where a page is nothing but stop-words.
     """
+    runs[:] = 0
+    chain_length = len(runs)
     written = place
     block = np.int64(0)
     block_end = np.int64(0)
@@ -147,8 +153,13 @@ def chain_spots(tokens, antecedents, count, blocks, block_count, distance, chain
         links = 0
         while links < chain_length:
             position += distance
+            skipped = position
+            if runs[links, 0] <= position < runs[links, 1]:
+                position = runs[links, 1]
             while position < block_end and load_word(tokens + (position << 3)) & np.uint64(STOP_WORD) != np.uint64(0):
                 position += 1
+            if position > skipped:
+                runs[links, 0], runs[links, 1] = skipped, position
             if position >= block_end:
                 break
             state = chain_hash(state, load_word(tokens + (position << 3)))

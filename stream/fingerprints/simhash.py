@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream.text.vectors import count_bits
+from stream.text.vectors import count_bits, load_int
 
 HASH_BITS = 64
 _MOST_AT_ONCE = 255
@@ -28,21 +28,25 @@ def simhash64(
         raise TypeError(f"bounds must be int64[n + 1], got {bounds.dtype}[{bounds.shape}]")
     if bounds[0] < 0 or bounds[-1] > len(features) or (np.diff(bounds) < 0).any():
         raise ValueError(f"bounds must ascend within 0..{len(features)}, got {bounds[0]}..{bounds[-1]}")
-    fingerprints: NDArray[np.uint64] = _fold(np.ascontiguousarray(features), np.ascontiguousarray(bounds))
+    features, bounds = np.ascontiguousarray(features), np.ascontiguousarray(bounds)
+    fingerprints: NDArray[np.uint64] = _fold(features.ctypes.data, bounds.ctypes.data, len(bounds) - 1)
     return fingerprints, np.diff(bounds) > 0
 
 
 @njit(nogil=True, cache=True)
-def _fold(features, bounds):  # type: ignore[no-untyped-def]  # uint64[m], int64[n + 1] -> uint64[n]
-    pages = len(bounds) - 1
+def _fold(features, bounds, pages):  # type: ignore[no-untyped-def]
+    """Addresses of features: uint64[m] and bounds: int64[n + 1]; pages: n -> uint64[n]
+
+    Addresses, since numba compiles once more for an array that is read-only.
+    """
     fingerprints = np.zeros(pages, dtype=np.uint64)
     ones = np.zeros(HASH_BITS, dtype=np.uint32)
-    base, totals = np.int64(features.ctypes.data), np.int64(ones.ctypes.data)
+    totals = np.int64(ones.ctypes.data)
     for page in range(pages):
         ones[:] = 0
-        first, end = bounds[page], bounds[page + 1]
+        first, end = load_int(bounds + (page << 3)), load_int(bounds + (page << 3) + 8)
         for start in range(first, end, _MOST_AT_ONCE):
-            count_bits(base + (start << 3), min(end - start, _MOST_AT_ONCE), totals)
+            count_bits(features + (start << 3), min(end - start, _MOST_AT_ONCE), totals)
         fingerprint = np.uint64(0)
         for bit in range(HASH_BITS):
             # ones > zeros; the weighted sum of +1 and -1 is ones - zeros

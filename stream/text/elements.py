@@ -21,7 +21,7 @@ ELEMENTS: dict[int, tuple[str, ...]] = {
         "thead tr ul".split()
     ),
     # embedded content and controls: something stands between the words, but the paragraph goes on
-    BREAK: tuple("applet audio br button canvas embed img input meter object progress rp rt video".split()),
+    BREAK: tuple("applet audio br button canvas embed image img input meter object progress rp rt video".split()),
     # never shown: the content up to the end tag is skipped, the words around are not parted
     HIDDEN: ("noembed", "noframes", "noscript", "style", "title"),
     HIDDEN_BREAK: ("iframe",),

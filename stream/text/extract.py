@@ -8,11 +8,12 @@ from numba import njit
 from numpy.typing import NDArray
 
 from stream.features.spots import SpotModel, SpotSettings, chain_spots
+from stream.fingerprints.simhash import simhash64
+from stream.text import words as slots
 from stream.text.elements import element_table
 from stream.text.scan import scan_markup, scan_plain
 from stream.text.tables import text_tables
-from stream.text.vectors import PADDING, load_int32, load_word
-from stream.text import words as slots
+from stream.text.vectors import PADDING, byte_at, load_int, load_int32
 
 MAX_PAGE_BYTES = (1 << 31) - 1
 """A page's tokens are counted in 31 bits."""
@@ -68,16 +69,16 @@ def tokens_of(page: bytes, markup: bool) -> list[list[str]]:
     buffer = np.zeros(len(page) + PADDING, dtype=np.uint8)
     buffer[: len(page)] = np.frombuffer(page, dtype=np.uint8)
     state, keep = _state(len(page), _no_words(), tracing=True)
-    blocks = _trace(buffer, len(page), markup, state)
-    tokens = keep[-1][: state[slots.TRACE_LENGTH // 8]].tobytes().decode().split("\n")[:-1]
-    starts = [0, *blocks.tolist()[:-1]]
-    return [tokens[start:end] for start, end in zip(starts, blocks.tolist(), strict=True)]
+    ends = _trace(buffer.ctypes.data, len(page), markup, state).tolist()
+    tokens = keep[-1][: state[slots.TRACE_LENGTH // 8]].tobytes().decode().split("\n")
+    return [tokens[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def compile_kernels() -> None:
-    """Compile every kernel of this module, or load it from numba's cache on disk; called before a worker is ready."""
+    """Compile text, spot and simhash kernels, or load them from numba's cache; called before a worker is ready."""
     page = b"<p>the first word of a page</p>"
-    extract_spots(np.frombuffer(page, dtype=np.uint8), np.array([0, len(page)]), True, _no_words())
+    features = extract_spots(np.frombuffer(page, dtype=np.uint8), np.array([0, len(page)]), True, _no_words())
+    simhash64(features.spots, features.spot_bounds)
     tokens_of(page, True)
 
 
@@ -122,7 +123,13 @@ def _run(
     state, keep = _state(int(np.diff(bounds).max()), model)
     settings = model.settings
     spots, spot_bounds, token_counts, block_counts = _extract(
-        buffer, bounds, markup, state, settings.distance, settings.chain_length
+        buffer.ctypes.data,
+        bounds.ctypes.data,
+        markup.ctypes.data,
+        len(markup),
+        state,
+        settings.distance,
+        settings.chain_length,
     )
     del keep
     return PageFeatures(spots, spot_bounds, token_counts, block_counts)
@@ -175,17 +182,21 @@ def _clear(state):  # type: ignore[no-untyped-def]  # int64[24] -> None
 
 
 @njit(nogil=True, cache=True)
-def _extract(buffer, bounds, markup, state, distance, chain_length):  # type: ignore[no-untyped-def]
-    """buffer: uint8[N]  bounds: int64[n + 1]  markup: bool[n]  state: int64[24]  distance, chain_length: int64"""
-    pages = len(bounds) - 1
+def _extract(base, bounds, markup, pages, state, distance, chain_length):  # type: ignore[no-untyped-def]
+    """Addresses of buffer: uint8[N], bounds: int64[n + 1], markup: bool[n]; pages: n  state: int64[24]
+
+    Addresses, since numba compiles once more for an array that is read-only, as all are that come from bytes.
+    """
     spot_bounds = np.zeros(pages + 1, dtype=np.int64)
     token_counts = np.zeros(pages, dtype=np.int32)
     block_counts = np.zeros(pages, dtype=np.int32)
     spots = np.empty(256 * pages + 64, dtype=np.uint64)
-    base, place = np.int64(buffer.ctypes.data), np.int64(state.ctypes.data)
+    runs = np.empty((chain_length, 2), dtype=np.int64)
+    place = np.int64(state.ctypes.data)
     for page in range(pages):
         _clear(state)
-        _scan(place, base + bounds[page], base + bounds[page + 1], markup[page])
+        start, end = load_int(bounds + (page << 3)), load_int(bounds + (page << 3) + 8)
+        _scan(place, base + start, base + end, byte_at(markup + page) != 0)
         token_counts[page] = state[slots.TOKEN_COUNT // 8]
         block_counts[page] = state[slots.BLOCK_COUNT // 8]
         marked = state[slots.ANTECEDENT_COUNT // 8]
@@ -201,7 +212,7 @@ def _extract(buffer, bounds, markup, state, distance, chain_length):  # type: ig
             state[slots.BLOCKS // 8],
             block_counts[page],
             distance,
-            chain_length,
+            runs,
             spots,
             written,
         )
@@ -209,8 +220,7 @@ def _extract(buffer, bounds, markup, state, distance, chain_length):  # type: ig
 
 
 @njit(nogil=True, cache=True)
-def _trace(buffer, size, markup, state):  # type: ignore[no-untyped-def]  # uint8[N], int64, bool, int64[24] -> int32[]
-    base = np.int64(buffer.ctypes.data)
+def _trace(base, size, markup, state):  # type: ignore[no-untyped-def]  # int64, int64, bool, int64[24] -> int32[]
     _scan(np.int64(state.ctypes.data), base, base + size, markup)
     ends = np.empty(state[slots.BLOCK_COUNT // 8], dtype=np.int32)
     for block in range(len(ends)):

@@ -52,8 +52,8 @@ class TextTables:
 @cache
 def text_tables() -> TextTables:
     """Read the frozen tables once a process; RuntimeError where a file is not the one this release was tested with."""
-    pages, leaves = _character_arrays(_frozen_lines("characters.txt"))
-    keys, values = _entity_arrays(_frozen_lines("entities.txt"))
+    pages, leaves = _character_arrays(frozen_lines("characters.txt"))
+    keys, values = _entity_arrays(frozen_lines("entities.txt"))
     return TextTables(pages, leaves, keys, values)
 
 
@@ -77,7 +77,8 @@ def is_token(word: str) -> bool:
     return kinds[0] == WORD and all(kind in (WORD, MARK) for kind in kinds)
 
 
-def _frozen_lines(name: str) -> list[str]:
+def frozen_lines(name: str) -> list[str]:
+    """The lines of a frozen file, without its header; RuntimeError where the digest is another."""
     written = files(__package__).joinpath(name).read_bytes()
     digest = hashlib.sha256(written).hexdigest()
     if digest != DIGESTS[name]:

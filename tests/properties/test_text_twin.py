@@ -1,0 +1,41 @@
+"""Whatever the bytes, the text kernel and its plain-Python twin give the same blocks of tokens."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream.features.spots import SpotModel, SpotSettings
+from stream.text.extract import extract_spots, tokens_of
+from tests.reference.spots import chains_of, spot_hash
+from tests.reference.text import blocks_of
+
+PIECES = (
+    "< > \" ' = / & a b Zq p div 1 <p> </p> <b> </b> <!-- --> --! <! <? </ <script> </script> <SCRIPT\t </Script\n "
+    "<script/> <style> </style> <title> </title> <title/> <textarea> </textarea> <xmp> </xmp> <template> </template> "
+    "<svg> </svg> <svg/> <math> <![CDATA[ ]]> <iframe> </iframe> <noscript> </noscript> <br> <plaintext> <my-tag <h1 "
+    '<o:p> <blockquote> &amp; &amp &eacute; &eacute &notit; &#65; &#x41 &#128; &#xD800; &#0; &#99999999999; &fjlig; '
+    "é É 漢 ｶ ー \u0301 \u00ad \u200d \u200b 😀 𝒜 𐐀 ſ İ Σ ς Ⱥ don’t a=\"b\" c='d>\"' href=\"x>y\" <a\thref=\" \"></a> the is"
+).split(" ")
+BLANKS = [" ", "\n", "\n\n", "\r", "\t", "\0", "\u00a0", " e=f ", ' g = "h" ', "x" * 20, "y" * 70, " " * 61]
+soup = st.lists(st.sampled_from([*PIECES, *BLANKS]), max_size=40).map(lambda pieces: "".join(pieces).encode())
+broken = st.tuples(soup, st.binary(max_size=4), st.integers(0, 200)).map(
+    lambda parts: parts[0][: parts[2]] + parts[1] + parts[0][parts[2] :]
+)
+pages = st.one_of(soup, broken, st.binary(max_size=150), st.text(max_size=80).map(lambda text: text.encode("utf-8")))
+
+
+@settings(max_examples=1500, deadline=None)
+@given(pages, st.booleans())
+def test_the_kernel_reads_any_bytes_as_its_twin_does(page: bytes, markup: bool) -> None:
+    assert tokens_of(page, markup) == blocks_of(page, markup)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(pages, max_size=5), st.booleans(), st.integers(1, 3), st.integers(1, 4))
+def test_the_spots_of_a_batch_are_the_twin_s(batch: list[bytes], markup: bool, distance: int, length: int) -> None:
+    rules = SpotSettings(("the", "is", "a"), ("the", "is", "b", "é"), distance, length)
+    bounds = np.concatenate([[0], np.cumsum([len(page) for page in batch])]).astype(np.int64)
+    found = extract_spots(np.frombuffer(b"".join(batch), dtype=np.uint8), bounds, markup, SpotModel(rules))
+    expected = [[spot_hash(chain) for chain in chains_of(blocks_of(page, markup), rules)] for page in batch]
+    assert found.spots.tolist() == [spot for spots in expected for spot in spots]
+    assert np.diff(found.spot_bounds).tolist() == [len(spots) for spots in expected]

@@ -1,0 +1,313 @@
+"""The text kernel's plain-Python twin: HTML or plain text to blocks of tokens, one character at a time."""
+
+import html.entities
+from collections.abc import Callable
+
+from stream.text import elements
+from stream.text.tables import IDEOGRAPH, IGNORED, MARK, WORD, class_and_lower
+
+BLANKS = "\t\n\f\r "
+NAME_ENDS = BLANKS + "/>"
+LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+ALPHANUMERIC = LETTERS | frozenset("0123456789")
+KINDS = {name: kind for kind, names in elements.ELEMENTS.items() for name in names}
+# What the HTML standard makes of &#128; to &#159;: windows-1252, where it has a character
+WINDOWS_1252 = {
+    code: bytes([code]).decode("windows-1252") if code not in (0x81, 0x8D, 0x8F, 0x90, 0x9D) else chr(code)
+    for code in range(128, 160)
+}
+_ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_CLASSES: dict[str, tuple[int, str]] = {}
+
+
+def blocks_of(page: bytes, markup: bool) -> list[list[str]]:
+    """The normalised tokens of a page, block by block; what stream.text.extract.tokens_of must return."""
+    text = page.decode("utf-8", "replace")
+    words = Words()
+    if markup:
+        _Scanner(text, words).run()
+    else:
+        # a blank line holds nothing above U+0020
+        for line in text.split("\n"):
+            if all(character <= " " for character in line):
+                words.end_block()
+            else:
+                for character in line:
+                    words.read(character)
+                words.end_word()
+    words.end_block()
+    return words.blocks
+
+
+class Words:
+    """Characters become words, words blocks."""
+
+    def __init__(self) -> None:
+        self.blocks: list[list[str]] = []
+        self.block: list[str] = []
+        self.word = ""
+        self.hidden = False
+
+    def read(self, character: str) -> None:
+        if self.hidden:
+            return
+        known = _CLASSES.get(character)
+        if known is None:
+            kind, lower = class_and_lower(ord(character))
+            known = _CLASSES[character] = (kind, chr(lower))
+        kind, low = known
+        if kind == WORD or (kind == MARK and self.word):
+            self.word += low
+        elif kind == IDEOGRAPH:
+            self.end_word()
+            self.block.append(low)
+        elif kind not in (IGNORED, MARK):
+            self.end_word()
+
+    def end_word(self) -> None:
+        if self.word:
+            self.block.append(self.word)
+            self.word = ""
+
+    def end_block(self) -> None:
+        if not self.hidden:
+            self.end_word()
+            if self.block:
+                self.blocks.append(self.block)
+                self.block = []
+
+
+class _Scanner:
+    """The HTML standard's tokenizer (13.2.5), as far as it decides what is text."""
+
+    def __init__(self, text: str, words: Words) -> None:
+        self.text = text
+        self.at = 0
+        self.words = words
+        self.foreign = 0
+        self.templates = 0
+
+    def run(self) -> None:
+        text, words = self.text, self.words
+        while self.at < len(text):
+            character = text[self.at]
+            if character == "<":
+                self.markup()
+            elif character == "&":
+                self.reference()
+            else:
+                if character != "\0":
+                    words.read(character)
+                self.at += 1
+        words.end_word()
+        words.hidden = False
+
+    def markup(self) -> None:
+        text, at = self.text, self.at
+        following = text[at + 1 : at + 2]
+        if following in LETTERS:
+            self.tag(at + 1, closing=False)
+        elif following == "/" and text[at + 2 : at + 3] in LETTERS:
+            self.tag(at + 2, closing=True)
+        elif text.startswith("<!--", at):
+            self.comment(at + 4)
+        elif self.foreign and text.startswith("<![CDATA[", at):
+            end = self.find("]]>", at + 9)
+            for character in text[at + 9 : end]:
+                self.words.read(character)
+            self.at = end + 3
+        elif following in ("!", "?") or (following == "/" and at + 2 < len(text)):
+            self.at = self.find(">", at + 2) + 1
+        else:
+            self.words.read("<")
+            self.at += 1
+
+    def find(self, wanted: str, start: int) -> int:
+        place = self.text.find(wanted, start)
+        return len(self.text) if place < 0 else place
+
+    def comment(self, start: int) -> None:
+        for abrupt in (">", "->"):
+            if self.text.startswith(abrupt, start):
+                self.at = start + len(abrupt)
+                return
+        self.at = min(self.find("-->", start) + 3, self.find("--!>", start) + 4)
+
+    def reference(self) -> None:
+        characters, length = character_reference(self.text, self.at)
+        for character in characters:
+            self.words.read(character)
+        self.at += length
+
+    def tag(self, start: int, closing: bool) -> None:
+        text = self.text
+        at = start
+        while at < len(text) and text[at] not in NAME_ENDS:
+            at += 1
+        name = text[start:at].translate(_ASCII_LOWER)
+        self.at = after_attributes(text, at)
+        if self.at > len(text):
+            # the page ends inside the tag: it is none
+            return
+        self.element(name, closing)
+
+    def element(self, name: str, closing: bool) -> None:
+        words, text = self.words, self.text
+        kind = KINDS.get(name, elements.INLINE)
+        if kind == elements.INLINE:
+            return
+        if kind not in (elements.HIDDEN, elements.SCRIPT):
+            words.end_word()
+        if kind == elements.BLOCK:
+            words.end_block()
+            self.foreign = 0
+        if kind <= elements.BREAK:
+            return
+        empty = text[self.at - 2] == "/"
+        if kind == elements.FOREIGN:
+            if closing:
+                self.foreign = max(0, self.foreign - 1)
+            elif not empty:
+                self.foreign += 1
+        elif kind == elements.TEMPLATE:
+            self.templates = max(0, self.templates + (-1 if closing else 1))
+            words.hidden = self.templates > 0
+        elif closing or (self.foreign and empty):
+            return
+        elif kind == elements.SCRIPT:
+            self.at = script_end(text, self.at)
+        else:
+            self.raw_text(kind, name)
+
+    def raw_text(self, kind: int, name: str) -> None:
+        start = self.at
+        end = len(self.text) if kind == elements.PLAINTEXT else raw_end(self.text, start, name)
+        if kind == elements.TEXTAREA:
+            while self.at < end:
+                if self.text[self.at] == "&":
+                    # the reference must not reach beyond the text
+                    characters, length = character_reference(self.text[:end], self.at)
+                    for character in characters:
+                        self.words.read(character)
+                    self.at += length
+                else:
+                    self.words.read(self.text[self.at])
+                    self.at += 1
+            self.words.end_word()
+        elif kind in (elements.XMP, elements.PLAINTEXT):
+            for character in self.text[start:end]:
+                self.words.read(character)
+            self.words.end_word()
+        self.at = end
+
+
+def after_attributes(text: str, at: int) -> int:
+    """Behind the '>' of a tag whose name ends at `at`; beyond the text where it has none."""
+    nowhere = len(text) + 1
+
+    def skip(wanted: Callable[[str], bool]) -> None:
+        nonlocal at
+        while at < len(text) and wanted(text[at]):
+            at += 1
+
+    while at < len(text):
+        skip(lambda character: character in BLANKS or character == "/")
+        if at >= len(text):
+            return nowhere
+        if text[at] == ">":
+            return at + 1
+        at += 1
+        skip(lambda character: character not in NAME_ENDS and character != "=")
+        skip(lambda character: character in BLANKS)
+        if text[at : at + 1] != "=":
+            continue
+        at += 1
+        skip(lambda character: character in BLANKS)
+        quote = text[at : at + 1]
+        if quote in ("'", '"'):
+            at = text.find(quote, at + 1) + 1
+            if at == 0:
+                return nowhere
+        else:
+            skip(lambda character: character not in BLANKS and character != ">")
+    return nowhere
+
+
+def raw_end(text: str, start: int, name: str) -> int:
+    """The '<' of the first end tag of that name."""
+    lowered = text.translate(_ASCII_LOWER)
+    at = lowered.find("</" + name, start)
+    while at >= 0:
+        behind = text[at + 2 + len(name) : at + 3 + len(name)]
+        if behind and behind in NAME_ENDS:
+            return at
+        at = lowered.find("</" + name, at + 1)
+    return len(text)
+
+
+def script_end(text: str, at: int) -> int:
+    """The '<' of the end tag that closes a script, by the script data states: plain, escaped, double escaped."""
+    state = "plain"
+
+    def tag_at(opening: str) -> bool:
+        behind = text[at + len(opening) : at + len(opening) + 1]
+        found = text[at : at + len(opening)].translate(_ASCII_LOWER) == opening
+        return found and bool(behind) and behind in NAME_ENDS
+
+    while at < len(text):
+        if state == "plain":
+            if tag_at("</script"):
+                return at
+            if text.startswith("<!--", at):
+                state = "escaped"
+                at += 2
+                continue
+        elif text.startswith("-->", at):
+            state = "plain"
+            at += 3
+            continue
+        elif state == "escaped":
+            if tag_at("</script"):
+                return at
+            if tag_at("<script"):
+                state = "double"
+        elif tag_at("</script"):
+            state = "escaped"
+        at += 1
+    return len(text)
+
+
+def character_reference(text: str, at: int) -> tuple[str, int]:
+    """(characters, length) of the character reference at '&'; ('&', 1) where it is none."""
+    if text.startswith("#", at + 1):
+        return _numeric_reference(text, at)
+    end = at + 1
+    while end < len(text) and text[end] in ALPHANUMERIC:
+        end += 1
+    for stop in range(min(end + 1, at + 1 + 33), at + 1, -1):
+        found = html.entities.html5.get(text[at + 1 : stop])
+        if found is not None:
+            return found, stop - at
+    return "&", 1
+
+
+def _numeric_reference(text: str, at: int) -> tuple[str, int]:
+    start = at + 2
+    digits, base = "0123456789", 10
+    if text[start : start + 1] in ("x", "X"):
+        start += 1
+        digits, base = "0123456789abcdefABCDEF", 16
+    end = start
+    while end < len(text) and text[end] in digits:
+        end += 1
+    if end == start:
+        return "&", 1
+    # more digits than 5000 are above the last code point unless they are zeros
+    significant = text[start:end].lstrip("0")
+    code = int(significant or "0", base) if len(significant) < 10 else 0x110000
+    length = end - at + (text[end : end + 1] == ";")
+    if code in WINDOWS_1252:
+        return WINDOWS_1252[code], length
+    if code == 0 or code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+        return "\ufffd", length
+    return chr(code), length
