@@ -57,7 +57,7 @@ def encode_buckets(buckets: Buckets) -> list[bytes]:
 def decode_buckets(keys: Sequence[bytes], values: Sequence[bytes | None]) -> Buckets:
     """The postings of values, None meaning an empty bucket. Raises CorruptRecord naming the key."""
     found = [value for value in values if value is not None]
-    lengths = np.zeros(len(values), np.int64)
+    lengths = np.full(len(values), -1)
     if found:
         lengths[[index for index, value in enumerate(values) if value is not None]] = list(map(len, found))
     bounds = np.zeros(len(values) + 1, np.int64)
@@ -91,10 +91,10 @@ def _write_buckets(bounds, numbers, inlines, buffer):  # type: ignore[no-untyped
 
 @numba.njit(nogil=True, cache=True)
 def _read_buckets(buffer, lengths, numbers, inlines):  # type: ignore[no-untyped-def]
-    # buffer: uint8[sum(lengths)]  lengths: int64[u]  ->  numbers, inlines: uint64[p]; the first bad value, or -1
+    # buffer: uint8[...]  lengths: int64[u], -1 where there is no value  ->  numbers, inlines: uint64[p]; the first bad value, or -1
     at, posting = 0, 0
     for bucket in range(len(lengths)):
-        if lengths[bucket] == 0:
+        if lengths[bucket] < 0:
             continue
         if buffer[at] != BUCKET_VERSION or lengths[bucket] < 1 + POSTING_BYTES or (lengths[bucket] - 1) % POSTING_BYTES:
             return bucket

@@ -5,7 +5,7 @@ The rules, so that a verdict depends on the log's order and on nothing else:
   the first accepted of each bucket and then the least entry number over the buckets decides.
 - Only novel pages and unchecked ones are filed. An earlier page of the same record counts exactly as if it had been
   filed in a record before: only through a bucket that it was really filed in.
-- A bucket takes `cap` postings and then no more; it is still probed. A page that fits no bucket is not filed and gets no
+- A bucket takes `cap` postings and then no more; it is still probed. A page that fits no bucket is not filed and has no
   entry number. Full buckets stay full, so submitting such a page again changes nothing either.
 - A page whose original is itself (same source, partition, offset) was judged before: it gets the verdict of its first
   attempt and is not filed again. Buckets only grow at their ends, so a page judged again meets the same earliest

@@ -34,8 +34,8 @@ def measure_index(
     """File this many random fingerprints, 30 % of them copies of earlier ones at distance 0..3; -> figures.
 
     cpu_us_per_page: median, over windows of 10,240 pages within the last 100,000, of the process's CPU time (all
-    threads, so RocksDB's flushes and compactions too); cpu_us_per_page_mean: the mean of the same. wall_us_per_page: mean
-    of the whole run. bytes_per_page: on disk after closing. rss_mib: at the end.
+    threads, so RocksDB's flushes and compactions too); cpu_us_per_page_mean: the mean of the same. wall_us_per_page:
+    mean of the whole run. bytes_per_page: on disk after closing. rss_mib: at the end.
     """
     scheme = ChainScheme(SchemeSettings(tables=tables), SpotsSection())
     compile_kernels(scheme)

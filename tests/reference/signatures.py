@@ -5,13 +5,16 @@ import numpy as np
 from stream.signature import Signatures, Status
 
 
-def make_signatures(count: int, seed: int, first: int = 0, sources: tuple[str, ...] = ("pages", "news/ärger.jsonl")) -> Signatures:
+def make_signatures(
+    count: int, seed: int, first: int = 0, sources: tuple[str, ...] = ("pages", "news/ärger.jsonl")
+) -> Signatures:
     """Pages first..first + count - 1; about a third are near an earlier one, a few have no fingerprint."""
     random = np.random.default_rng(seed)
     fingerprint = random.integers(0, 2**64, count, np.uint64)
     for index in range(1, count):
         if index % 3 == 0:
-            fingerprint[index] = fingerprint[random.integers(0, index)] ^ np.uint64(1) << np.uint64(random.integers(0, 64))
+            changed = np.uint64(1) << np.uint64(random.integers(0, 64))
+            fingerprint[index] = fingerprint[random.integers(0, index)] ^ changed
     status = np.where(random.random(count) < 0.1, random.integers(1, 4, count), Status.FINGERPRINTED).astype(np.uint8)
     ids = range(first, first + count)
     return Signatures(

@@ -79,7 +79,8 @@ def test_a_file_that_is_no_log_is_refused_and_left_alone(tmp_path: Path) -> None
 
 
 def test_a_log_in_use_is_refused(directory: Path) -> None:
-    with LocalLog(directory), pytest.raises(StateError, match="must belong to one process, and another one holds its lock"):
+    in_use = "must belong to one process, and another one holds its lock"
+    with LocalLog(directory), pytest.raises(StateError, match=in_use):
         LocalLog(directory)
     assert read(directory) == RECORDS
 

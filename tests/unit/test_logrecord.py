@@ -47,7 +47,7 @@ def test_a_record_of_a_later_kind_or_version_says_to_upgrade() -> None:
 
     record = encode(make_signatures(1, seed=1), WRITER, 1, DIGEST)
     kind = seal(record[:1] + b"\x07" + record[2:-8])
-    with pytest.raises(StateError, match="must be of a kind known here .* got 7; a newer release wrote it: upgrade"):
+    with pytest.raises(StateError, match=r"must be of a kind known here .* got 7; a newer release wrote it: upgrade"):
         decode(kind)
     with pytest.raises(StateError, match="must be record version 1, got 2; a newer release wrote it: upgrade"):
         decode(b"\x02" + record[1:])

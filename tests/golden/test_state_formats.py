@@ -1,0 +1,146 @@
+"""The bytes of every stored and sent format, frozen: a change here is a new version, told in CHANGELOG and FORMATS.md."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from state import formats
+from state.index import Buckets
+from state.locallog import FILE_NAME, LocalLog
+from state.logrecord import decode, encode
+from state.rocks import RocksState
+from stream.config import IndexSettings, SchemeSettings, Settings, SpotsSection
+from stream.engine import Engine
+from stream.errors import CorruptRecord
+from stream.schemes.chain import ChainScheme
+from stream.verdict_settings import settings_digest, verdict_settings_text
+from tests.reference.signatures import assert_same, one_page
+
+WRITER, DIGEST = bytes(range(16)), bytes(range(16, 32))
+
+BUCKETS = Buckets(
+    np.array([0, 1, 3]), np.array([0, 1, 258], np.uint64), np.array([2**64 - 1, 0x0123456789ABCDEF, 5], np.uint64)
+)
+BUCKET_VALUES = [
+    "01" "0000000000000000" "ffffffffffffffff",
+    "01" "0100000000000000" "efcdab8967452301" "0201000000000000" "0500000000000000",
+]  # fmt: skip
+ENTRY = (
+    "01" "02000000" "07000000" "0201000000000000" "0068e5cf8b010000" "0300" "0100" "687421" "61"
+)  # fmt: skip
+RECORD = (
+    "0101000102030405060708090a0b0c0d0e0f0102000000000000101112131415161718191a1b1c1d1e1f010000000100"
+    "0500706167657300000700000002010000000000000068e5cf8b010000887766554433221100ffeeddccbbaa99efcdab"
+    "8967452301002c0100001500010068747470733a2f2f6578616d706c652e6f72672f616177b03d9478b784c3"
+)
+LOCAL_LOG = (
+    "535053564c4f47010300000077acae806f6e65a0e11f32a7ab1f9100000000c898f477c294d3380580062d"
+)
+
+
+def test_a_bucket_key_is_its_tag_and_bits_big_endian() -> None:
+    assert formats.number_keys(np.array([0x0901020304050607, 3], np.uint64)) == [
+        bytes.fromhex("0901020304050607"), bytes.fromhex("0000000000000003")
+    ]
+
+
+def test_a_bucket_value_is_its_version_and_16_bytes_a_posting() -> None:
+    assert [value.hex() for value in formats.encode_buckets(BUCKETS)] == BUCKET_VALUES
+    decoded = formats.decode_buckets([b"a", b"b", b"c"], [None, *map(bytes.fromhex, BUCKET_VALUES)])
+    assert decoded.bounds.tolist() == [0, 0, 1, 3]
+    assert decoded.numbers.tolist() == BUCKETS.numbers.tolist()
+    assert decoded.inlines.tolist() == BUCKETS.inlines.tolist()
+
+
+@pytest.mark.parametrize(
+    "value", ["", "01", "02" + BUCKET_VALUES[0][2:], BUCKET_VALUES[0][:-2], BUCKET_VALUES[0] + BUCKET_VALUES[0][2:]]
+)
+def test_a_bucket_value_of_another_version_or_length_or_order_is_corrupt_and_named(value: str) -> None:
+    with pytest.raises(CorruptRecord, match=r"buckets\[0102\] must be version 1 and whole postings"):
+        formats.decode_buckets([b"xx", b"\x01\x02"], [None, bytes.fromhex(value)])
+
+
+def test_an_entry_is_29_bytes_and_its_address() -> None:
+    value = formats.encode_entry(2, 7, 258, 1_700_000_000_000, b"ht!", b"a")
+    assert value.hex() == ENTRY
+    entry = formats.decode_entry(b"\0", value, ["x", "y", "pages"])
+    assert (entry.source, entry.partition, entry.offset, entry.event_time_ms) == ("pages", 7, 258, 1_700_000_000_000)
+    assert (entry.url, entry.label, entry.id) == ("ht!", "a", "a")
+
+
+@pytest.mark.parametrize("damage", [lambda v: v[:-1], lambda v: v + b"x", lambda v: b"\x09" + v[1:], lambda v: v[:10]])
+def test_a_damaged_entry_is_corrupt_and_named(damage: object) -> None:
+    assert callable(damage)
+    with pytest.raises(CorruptRecord, match=r"entries\[00ff\]"):
+        formats.decode_entry(b"\x00\xff", damage(bytes.fromhex(ENTRY)), ["x", "y", "pages"])
+    with pytest.raises(CorruptRecord, match=r"entries\[00ff\] is missing although a bucket refers to it"):
+        formats.decode_entry(b"\x00\xff", None, [])
+    with pytest.raises(CorruptRecord, match="the source that it declares"):
+        formats.decode_entry(b"\x00\xff", bytes.fromhex(ENTRY), ["x", "y"])
+
+
+def test_a_source_is_its_version_and_utf_8() -> None:
+    assert formats.encode_source("pägés").hex() == "0170c3a467c3a973"
+    assert formats.decode_source(b"", formats.encode_source("pägés")) == "pägés"
+    for damaged in (b"", b"\x02abc", b"\x01\xff"):
+        with pytest.raises(CorruptRecord, match="sources"):
+            formats.decode_source(b"", damaged)
+
+
+def test_the_progress_value() -> None:
+    value = formats.encode_progress(5, 258)
+    assert value.hex() == "01" "0500000000000000" "0201000000000000" "bf1eb5b4315a6298"  # fmt: skip
+    assert formats.decode_progress(value) == (5, 258)
+    for place in range(len(value)):
+        with pytest.raises(CorruptRecord, match="meta"):
+            formats.decode_progress(value[:place] + bytes([value[place] ^ 1]) + value[place + 1 :])
+
+
+def test_the_identity_value() -> None:
+    value = formats.encode_identity('{"a":1}', "local")
+    assert value == b'\x01{"format": 1, "log": "local", "settings": "{\\"a\\":1}"}' + bytes.fromhex("85d248f3db87a75f")
+    assert formats.decode_identity(value) == (1, '{"a":1}', "local")
+    with pytest.raises(CorruptRecord, match="must end in its xxh3-64 checksum"):
+        formats.decode_identity(value[:-1])
+
+
+def test_a_log_record() -> None:
+    record = encode(one_page(), WRITER, 513, DIGEST)
+    assert record.hex() == RECORD
+    decoded = decode(bytes.fromhex(RECORD))
+    assert (decoded.writer, decoded.sequence, decoded.settings_digest) == (WRITER, 513, DIGEST)
+    assert_same(decoded.signatures, one_page())
+
+
+def test_a_local_log_file(tmp_path: Path) -> None:
+    with LocalLog(tmp_path) as log:
+        log.append(b"one")
+        log.append(b"")
+    assert (tmp_path / FILE_NAME).read_bytes().hex() == LOCAL_LOG
+
+
+def test_the_names_and_values_of_a_whole_state(tmp_path: Path) -> None:
+    with RocksState.open(tmp_path, "{}", "local", IndexSettings()) as state:
+        engine = Engine(ChainScheme(SchemeSettings(tables=4), SpotsSection()), state, 256, DIGEST, "local")
+        engine.apply(bytes.fromhex(RECORD), 4)
+        posting = "01" "0000000000000000" "efcdab8967452301"  # fmt: skip
+        assert [(name[:8], name[8:].hex(), value.hex()) for name, value in state.items()] == [
+            (b"meta/pro", b"gress".hex(), formats.encode_progress(5, 1).hex()),
+            (b"buckets/", "0000000000000123", posting),
+            (b"buckets/", "0100000000004567", posting),
+            (b"buckets/", "02000000000089ab", posting),
+            (b"buckets/", "030000000000cdef", posting),
+            (b"entries/", "0000000000000000", formats.encode_entry(
+                0, 7, 258, 1_700_000_000_000, b"https://example.org/a", b"a").hex()),
+            (b"sources/", "0000000000000000", formats.encode_source("pages").hex()),
+        ]  # fmt: skip
+
+
+def test_the_settings_text_is_canonical_and_complete() -> None:
+    text = verdict_settings_text(Settings())
+    assert text.startswith('{"index.bucket_cap":256,"input.body_encoding":"auto",')
+    assert '"revision":1' in text
+    assert '"scheme.max_distance_bits":3,"scheme.min_features":8,"scheme.name":"chain","scheme.tables":10' in text
+    assert "directory" not in text
+    assert settings_digest("{}").hex() == "dc7048f8f8747f561349cde127705c16"
