@@ -5,6 +5,7 @@ import ssl
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.conn import collect_hosts
 from aiokafka.errors import (
     AuthenticationFailedError,
     GroupAuthorizationFailedError,
@@ -31,8 +32,9 @@ PERMISSION_ERRORS = (TopicAuthorizationFailedError, GroupAuthorizationFailedErro
 def client_options(kafka: KafkaSettings) -> dict[str, Any]:
     """What every client of aiokafka takes.
 
-    Raises SettingError where certificates cannot be read.
+    Raises SettingError where an address is none, or certificates cannot be read.
     """
+    _check_addresses(kafka.bootstrap_servers)
     options: dict[str, Any] = {
         "bootstrap_servers": kafka.bootstrap_servers,
         "client_id": kafka.client_id,
@@ -46,6 +48,20 @@ def client_options(kafka: KafkaSettings) -> dict[str, Any]:
         options["sasl_plain_username"] = kafka.sasl_username
         options["sasl_plain_password"] = kafka.sasl_password.get_secret_value()
     return options
+
+
+def _check_addresses(servers: str) -> None:
+    """Refuse what is no address: aiokafka raises ValueError, UnicodeError or (on connecting) OverflowError for it."""
+    try:
+        hosts = collect_hosts(servers, randomize=False)
+        fit = all(host.encode("idna") and 0 < port < 2**16 for host, port, _ in hosts)
+    except ValueError:
+        fit = False
+    if not fit:
+        raise SettingError(
+            "kafka.bootstrap_servers", "must be host:port joined by commas, ports 1 to 65535", servers,
+            "such as broker1:9092,broker2:9092",
+        )  # fmt: skip
 
 
 def _ssl_context(kafka: KafkaSettings) -> ssl.SSLContext:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.structs import ConsumerRecord
 
 from tests.broker.crawls import PageMessage
@@ -79,6 +79,24 @@ class TopicSet:
             await act(admin)
         finally:
             await admin.close()
+
+    def make_anew(self, role: str) -> None:
+        """Delete a topic and make it again, empty."""
+        name = self.names[role]
+        asyncio.run(self._admin(lambda admin: admin.delete_topics([name])))
+        new = NewTopic(name, 1 if role == "log" else self._partitions, 1, topic_configs=self._config)
+
+        async def create(admin: AIOKafkaAdminClient) -> None:
+            # Deleting takes the broker a moment.
+            while (await admin.create_topics([new])).topic_errors[0][1]:  # noqa: ASYNC110 - there is no event to wait for
+                await asyncio.sleep(0.1)
+
+        asyncio.run(asyncio.wait_for(self._admin(create), 20))
+
+    def delete_before(self, role: str, offset: int) -> None:
+        """Remove the first messages, as retention does."""
+        records = {TopicPartition(self.names[role], 0): RecordsToDelete(before_offset=offset)}
+        asyncio.run(self._admin(lambda admin: admin.delete_records(records)))
 
     def toml(self) -> str:
         """The settings of this service's topics and group, with times short enough for tests."""
