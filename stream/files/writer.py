@@ -110,7 +110,7 @@ class OutputFile:
         except OSError as error:
             raise StateError(
                 self.name, f"cannot be written: {error.strerror}", None,
-                "free disk space, or keep the reader of a pipe running, and run again: with the same --state verdicts stay the same",
+                "free disk space, or keep a pipe's reader running, and run again: with the same --state verdicts are the same",
             ) from None  # fmt: skip
 
 
