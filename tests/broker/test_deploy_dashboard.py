@@ -1,0 +1,206 @@
+"""Owns the proof that a real Prometheus scrapes the running filter, and that every panel and rule finds data there."""
+
+import asyncio
+import json
+import math
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiokafka import AIOKafkaProducer
+
+from deploy.localkafka import LocalKafka
+from deploy.localkafka.ports import free_port
+from stream.text_safety import escape_control_characters
+from tests.conftest import REPOSITORY, Broker, Topics
+
+DEPLOY = REPOSITORY / "deploy"
+DASHBOARD = DEPLOY / "grafana" / "dashboards" / "spotsieve.json"
+COPIES = 10
+WORDS = "mill river fox hill light keeper sack night yard roof song field horse road bridge winter letter".split()
+VARIABLES = {"$__rate_interval": "15s", "$__interval": "5s", "$__range": "60s", "$instance": ".*"}
+ANSWER_SECONDS = 90
+
+
+def page(number: int) -> bytes:
+    """Every article comes ten times, each time in a frame of its own: one novel page, then nine duplicates."""
+    choose = random.Random(number // COPIES)
+    chosen = (choose.choices(WORDS, k=4) for _ in range(60))
+    sentences = (f"<p>The {a} is at the {b} of a {c} {d}.</p>" for a, b, c, d in chosen)
+    fields = {"url": f"https://example.org/{number}", "body": f"<html><h1>{number}</h1>{''.join(sentences)}</html>"}
+    return json.dumps(fields).encode()
+
+
+def dashboard_queries() -> list[tuple[str, str]]:
+    """(panel title, PromQL with Grafana's variables replaced)."""
+    found = []
+    for panel in json.loads(DASHBOARD.read_text("utf-8"))["panels"]:
+        for target in panel.get("targets", []):
+            query = target["expr"]
+            for variable, value in VARIABLES.items():
+                query = query.replace(variable, value)
+            found.append((panel["title"], query))
+    return found
+
+
+def ask(port: int, path: str, **parameters: str) -> Any:
+    address = f"http://127.0.0.1:{port}{path}?{urllib.parse.urlencode(parameters)}"
+    with urllib.request.urlopen(address, timeout=5) as answer:
+        return json.load(answer)["data"]
+
+
+def has_data(port: int, query: str) -> bool:
+    """Whether a query gives a number now: an empty answer or NaN is a panel that shows nothing."""
+    series = ask(port, "/api/v1/query", query=query)["result"]
+    return any(not math.isnan(float(one["value"][1])) for one in series)
+
+
+@contextmanager
+def process(command: list[str], log: Path, directory: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("wb") as output:
+        running = subprocess.Popen(command, cwd=directory, stdout=output, stderr=subprocess.STDOUT)
+    try:
+        yield running
+    finally:
+        running.send_signal(signal.SIGTERM)
+        try:
+            running.wait(15)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.wait()
+
+
+@contextmanager
+def prometheus(directory: Path, target_port: int) -> Iterator[int]:
+    """A real Prometheus with our rules and our scrape configuration, but a fixed target and a second's interval."""
+    program = shutil.which("prometheus")
+    if program is None:
+        pytest.skip("needs Prometheus (Debian: apt-get install prometheus)")
+    port = free_port(taken=target_port)
+    settings = yaml.safe_load((DEPLOY / "prometheus/prometheus.yml").read_text("utf-8"))
+    settings["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    job = settings["scrape_configs"][0]
+    del job["dns_sd_configs"]
+    job["static_configs"] = [{"targets": [f"127.0.0.1:{target_port}"]}]
+    (directory / "prometheus.yml").write_text(yaml.safe_dump(settings), "utf-8")
+    shutil.copy(DEPLOY / "prometheus/alerts.yml", directory)
+    command = [
+        program,
+        "--config.file=prometheus.yml",
+        "--storage.tsdb.path=data",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    with process(command, directory / "prometheus.log", directory) as running:
+        deadline = time.monotonic() + 30
+        while True:
+            assert running.poll() is None, (directory / "prometheus.log").read_text("utf-8")
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready", timeout=2).close()
+                break
+            except OSError:
+                assert time.monotonic() < deadline, "Prometheus did not become ready"
+                time.sleep(0.1)
+        yield port
+
+
+@contextmanager
+def filter_service(directory: Path, servers: str, topics: dict[str, str], port: int) -> Iterator[None]:
+    settings = {
+        "kafka.bootstrap_servers": servers,
+        "kafka.group_id": topics["input"],
+        "index.directory": str(directory / "state"),
+        "metrics.host": "127.0.0.1",
+        "metrics.port": str(port),
+        **{f"topics.{role}": name for role, name in topics.items()},
+    }
+    assignments = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    log = directory / "filter.log"
+    with process([sys.executable, "-m", "stream", "run", *assignments], log, REPOSITORY) as running:
+        deadline = time.monotonic() + 60
+        while True:
+            assert running.poll() is None, escape_control_characters(log.read_text("utf-8"))
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2).close()
+                break
+            except OSError:
+                assert time.monotonic() < deadline, log.read_text("utf-8")
+                time.sleep(0.1)
+        yield
+
+
+@pytest.fixture
+async def crawl(kafka: Broker, topics: Topics) -> AsyncIterator[dict[str, str]]:
+    """Topics of a running crawl: pages, a tombstone and a message that is no page, again and again."""
+    names = {role: topics(role) for role in ("input", "novel", "duplicates", "rejected", "log")}
+    producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
+    await producer.start()
+
+    async def send_without_end() -> None:
+        number = 0
+        while True:
+            for _ in range(10):
+                await producer.send(names["input"], page(number))
+                number += 1
+            await producer.send(names["input"], None, key=b"gone")
+            await producer.send(names["input"], b"{not json")
+            await asyncio.sleep(0.2)
+
+    sending = asyncio.create_task(send_without_end())
+    yield names
+    sending.cancel()
+    await producer.stop()
+
+
+@pytest.mark.timeout(240)
+async def test_every_panel_of_the_dashboard_shows_data_of_a_running_filter(
+    kafka: Broker, crawl: dict[str, str], tmp_path: Path
+) -> None:
+    await asyncio.to_thread(check_dashboard, kafka.bootstrap_servers, crawl, tmp_path)
+
+
+def check_dashboard(servers: str, topics: dict[str, str], directory: Path) -> None:
+    port = free_port()
+    with prometheus(directory, port) as prometheus_port, filter_service(directory, servers, topics, port):
+        waiting = dashboard_queries()
+        assert len(waiting) > 40
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while waiting and time.monotonic() < deadline:
+            time.sleep(1)
+            waiting = [(title, query) for title, query in waiting if not has_data(prometheus_port, query)]
+        assert waiting == []
+        targets = ask(prometheus_port, "/api/v1/targets")["activeTargets"]
+        assert [target["health"] for target in targets] == ["up"]
+        rules = [rule for group in ask(prometheus_port, "/api/v1/rules")["groups"] for rule in group["rules"]]
+        assert {rule["health"] for rule in rules} == {"ok"}
+        firing = ask(prometheus_port, "/api/v1/query", query='ALERTS{alertstate="firing"}')["result"]
+        assert firing == []
+
+
+def test_the_broker_settings_of_the_compose_file_start_a_broker(tmp_path: Path) -> None:
+    service = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]["kafka"]
+    given = {
+        name.removeprefix("KAFKA_").lower().replace("_", "."): str(value)
+        for name, value in service["environment"].items()
+        if name.startswith("KAFKA_")
+    }
+    inside, outside, controller = free_port(), free_port(), free_port()
+    ports = {"19092": inside, "9092": outside, "9093": controller}
+    for name in ("listeners", "advertised.listeners", "controller.quorum.voters"):
+        for old, new in ports.items():
+            given[name] = given[name].replace("kafka:", "127.0.0.1:").replace(f"://:{old}", f"://127.0.0.1:{new}")
+            given[name] = given[name].replace(f"localhost:{old}", f"127.0.0.1:{new}")
+            given[name] = given[name].replace(f"127.0.0.1:{old}", f"127.0.0.1:{new}")
+    given["log.dirs"] = str(tmp_path / "data")
+    with LocalKafka(tmp_path, port=outside, settings=given) as broker:
+        assert broker.pid is not None
