@@ -110,7 +110,7 @@ class OutputFile:
         except OSError as error:
             raise StateError(
                 self.name, f"cannot be written: {error.strerror}", None,
-                "free disk space, or keep a pipe's reader running, and run again: with the same --state verdicts are the same",
+                "free disk space, or keep a pipe's reader running, and run again: a --state repeats its verdicts",
             ) from None  # fmt: skip
 
 
