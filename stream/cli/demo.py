@@ -1,0 +1,21 @@
+"""Owns `spotsieve demo`: a real Kafka, a small crawl, what is dropped and why."""
+
+import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `spotsieve demo`."""
+    parser.add_argument(
+        "--bootstrap-servers", metavar="HOST:PORT",
+        help="use this Kafka: topics get a prefix of their own and are deleted at the end (default: start one here)",
+    )  # fmt: skip
+    parser.add_argument("--keep", action="store_true", help="leave broker and filter running until Ctrl-C")
+    parser.add_argument("--json", action="store_true", help="print JSON; progress goes to standard error")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the demo: 0, or 1 where a page was lost or doubled."""
+    # Not imported for --help: numba and aiokafka take a second.
+    from stream.demo.session import run_demo
+
+    return run_demo(options.bootstrap_servers, keep=options.keep, as_json=options.json)

@@ -1,0 +1,125 @@
+"""Owns the demo's crawl: which messages are sent, and the truth about each."""
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+import orjson
+
+from stream.demo.articles import Article, write_articles
+from stream.demo.edits import Edit, edit_article
+from stream.demo.sites import NEWSPAPERS, SITES, Site, render
+
+SEED = 2008
+COPY_COUNTS = (0, 1, 2, 2, 3, 4, 6)
+"""How many other sites take an article over; drawn evenly."""
+EDITS = (Edit.NONE, Edit.NONE, Edit.NONE, Edit.TYPOGRAPHY, Edit.TYPOGRAPHY, Edit.DATELINE, Edit.CUT, Edit.WORDS)
+TRADE_WEIGHT = 4
+"""How much more often an article appears in a newspaper than on a site of another kind."""
+RECRAWLS = 8
+HOME = "articles on the site that wrote them"
+RECRAWL = "the same address fetched again"
+SYNDICATED = "taken over by another site"
+ODD = "odd messages"
+_START = datetime(2026, 3, 14, 6, 0, tzinfo=UTC)
+_PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAoAAAAKCAYAAACNMs+9AAAAFUlEQVR42mNk+M9Qz0AEYBxVSF+FABJADveWkH6oAAAAAElFTkSuQmCC"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One message of the crawl, and the truth about it.
+
+    article: number of the article that the page shows; None for odd messages  kind: HOME, RECRAWL, SYNDICATED or ODD
+    about: for an odd message, what it is  body: the page's HTML
+    """
+
+    key: bytes
+    value: bytes | None
+    url: str
+    kind: str
+    about: str = ""
+    article: int | None = None
+    edit: Edit = Edit.NONE
+    template: str = ""
+    body: bytes = b""
+
+
+def build_crawl(seed: int = SEED) -> list[Sent]:
+    """The messages in the order of sending; the same ones for the same seed."""
+    random = Random(f"{seed}-crawl")
+    articles = write_articles(seed)
+    homes: list[Sent] = []
+    copies: list[Sent] = []
+    for article in articles:
+        home, *others = _choose_sites(random, 1 + random.choice(COPY_COUNTS))
+        homes.append(_page(home, article, Edit.NONE, HOME, seed))
+        copies += [_page(site, article, random.choice(EDITS), SYNDICATED, seed) for site in others]
+    random.shuffle(copies)
+    recrawls = [Sent(page.key, page.value, page.url, RECRAWL, "", page.article, page.edit, page.template, page.body)
+                for page in random.sample(homes, RECRAWLS)]  # fmt: skip
+    # The articles come over the day, and so do their copies: most after, a few before the page of the site itself.
+    stream = homes[:40] + copies[: len(copies) // 3] + homes[40:] + copies[len(copies) // 3 :] + recrawls
+    stream[150:150] = _odd_messages()
+    return [_timed(message, number) for number, message in enumerate(stream)]
+
+
+def went_in(crawl: list[Sent]) -> list[tuple[str, int]]:
+    """What a person is told was sent: (what, messages), copies by their edit."""
+    kinds = Counter(sent.kind for sent in crawl)
+    edits = Counter(sent.edit for sent in crawl if sent.kind == SYNDICATED)
+    rows = [(HOME, kinds[HOME])]
+    rows += [(f"{SYNDICATED}: {edit.value}", edits[edit]) for edit in Edit]
+    rows.append((RECRAWL, kinds[RECRAWL]))
+    rows += [(sent.about, 1) for sent in crawl if sent.kind == ODD]
+    return rows
+
+
+def _choose_sites(random: Random, number: int) -> list[Site]:
+    """Different sites, newspapers and agencies more often than the others: that is who trades articles."""
+    left = list(SITES)
+    chosen = []
+    for _ in range(number):
+        (site,) = random.choices(left, [TRADE_WEIGHT if site.template in NEWSPAPERS else 1 for site in left])
+        left.remove(site)
+        chosen.append(site)
+    return chosen
+
+
+def _page(site: Site, article: Article, edit: Edit, kind: str, seed: int) -> Sent:
+    random = Random(f"{seed}-{site.host}-{article.number}")
+    url, markup = render(site, edit_article(article, edit, random), edit, random)
+    body = markup.encode()
+    fields = {"url": url, "content_type": "text/html; charset=utf-8", "body": markup}
+    return Sent(url.encode(), orjson.dumps(fields), url, kind, "", article.number, edit, site.template, body)
+
+
+def _timed(sent: Sent, number: int) -> Sent:
+    """Give the page its fetch time, a few seconds after the one before."""
+    if sent.value is None or sent.kind == ODD:
+        return sent
+    fields = orjson.loads(sent.value)
+    fetched = _START + timedelta(seconds=7 * number)
+    value = orjson.dumps({"fetched_at": fetched.isoformat(), **fields})
+    return Sent(sent.key, value, sent.url, sent.kind, "", sent.article, sent.edit, sent.template, sent.body)
+
+
+def _odd_messages() -> list[Sent]:
+    """What every crawl has: the filter must neither stop at it nor drop it."""
+    image = {
+        "url": "https://m.dispatch.example/px.png", "content_type": "image/png",
+        "body": _PIXEL, "fetched_at": _START.isoformat(),
+    }  # fmt: skip
+    empty = {"url": "https://www.thewhistle.example/gone", "content_type": "text/html", "body": ""}
+    login = {
+        "url": "https://news.bigportal.example/signin", "content_type": "text/html",
+        "body": "<html><body><form><label>Name<input></label><label>Password<input></label></form></body></html>",
+    }  # fmt: skip
+    found = [
+        ("an image", image["url"], orjson.dumps(image)),
+        ("an empty page", empty["url"], orjson.dumps(empty)),
+        ("a log-in form", login["url"], orjson.dumps(login)),
+        ("broken JSON", "https://broken.example/", b'{"url": "https://broken.example/", "body": "<p>the crawler died'),
+        ("a tombstone (a key without a value)", "https://www.thewhistle.example/deleted", None),
+    ]
+    return [Sent(url.encode(), value, url, ODD, about) for about, url, value in found]

@@ -1,0 +1,136 @@
+"""Owns the filter that the demo runs: `spotsieve run` as a process of its own that never outlives the demo."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import orjson
+from prometheus_client.parser import text_string_to_metric_families
+
+from deploy.localkafka import watchdog
+from stream.errors import BrokerError
+
+POLL_S = 0.02
+STOP_TIMEOUT_S = 12.0
+"""`spotsieve run` is gone 10 s after SIGTERM, whatever the broker does."""
+LOG_TAIL_LINES = 8
+MESSAGE_COUNTERS = ("spotsieve_pages_total", "spotsieve_tombstones_total", "spotsieve_dead_letters_total")
+
+
+class FilterProcess:
+    """`spotsieve run` with these settings, as a context manager; its log is written to `log`."""
+
+    def __init__(self, settings: Mapping[str, str], log: Path) -> None:
+        self._settings = {**settings, "metrics.host": "127.0.0.1", "metrics.port": "0", "log.format": "json"}
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+        self._watchdog: subprocess.Popen[bytes] | None = None
+        self.metrics_url = ""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start the process and return at once."""
+        given = [argument for name, value in self._settings.items() for argument in ("--set", f"{name}={value}")]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "stream", "run", *given],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                # Its own session: Ctrl-C reaches the demo alone, which stops the filter before the broker.
+                start_new_session=True,
+            )  # fmt: skip
+        self._watchdog = subprocess.Popen(
+            [sys.executable, "-I", "-S", watchdog.__file__, str(os.getpid()), str(self._process.pid)],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def stop(self) -> None:
+        """SIGTERM: the filter commits what it has and closes; SIGKILL where it does not."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+        if self._watchdog is not None:
+            self._watchdog.communicate(b"stopped\n")
+            self._watchdog = None
+
+    @property
+    def pid(self) -> int:
+        """The process id; 0 while it does not run."""
+        return self._process.pid if self._process else 0
+
+    def await_ready(self, timeout_s: float) -> None:
+        """Block until the filter says that it is ready; kernels that were never compiled take it half a minute.
+
+        Raises BrokerError with the end of its log where it ends or does not get ready.
+        """
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            self.check()
+            if not self.metrics_url:
+                self.metrics_url = self._find_port()
+            elif self._get("/readyz") is not None:
+                return
+            time.sleep(POLL_S)
+        raise self._failure(f"was not ready within {timeout_s:.0f} s")
+
+    def await_messages(self, number: int, timeout_s: float) -> None:
+        """Block until so many messages are judged and committed. Raises BrokerError."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            self.check()
+            if sum(self.metric(name) for name in MESSAGE_COUNTERS) >= number:
+                return
+            time.sleep(POLL_S)
+        raise self._failure(f"did not finish {number} messages within {timeout_s:.0f} s")
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric's samples of this name over all labels."""
+        text = (self._get("/metrics") or b"").decode()
+        families = text_string_to_metric_families(text)
+        return sum(sample.value for family in families for sample in family.samples if sample.name == name)
+
+    def check(self) -> None:
+        """Raises BrokerError where the filter has ended."""
+        if self._process is not None and self._process.poll() is not None:
+            raise self._failure(f"ended with exit code {self._process.returncode}")
+
+    def _find_port(self) -> str:
+        for line in self._log.read_bytes().splitlines():
+            if line.startswith(b"{") and b'"metrics"' in line:
+                fields = orjson.loads(line)
+                return f"http://{fields['host']}:{fields['port']}"
+        return ""
+
+    def _get(self, path: str) -> bytes | None:
+        try:
+            with urllib.request.urlopen(self.metrics_url + path, timeout=5) as answer:
+                body: bytes = answer.read()
+                return body
+        except (urllib.error.URLError, OSError):
+            return None
+
+    def _failure(self, what: str) -> BrokerError:
+        lines = self._log.read_text("utf-8", errors="replace").splitlines()[-LOG_TAIL_LINES:]
+        return BrokerError("the filter (spotsieve run)", what, None, "the end of its log:\n" + "\n".join(lines))

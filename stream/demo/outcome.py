@@ -1,0 +1,82 @@
+"""Owns the comparison of what came out with the truth: what was found, what was missed, and that no page was lost."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from stream.demo.crawl import HOME, ODD, RECRAWL, SYNDICATED, Sent
+from stream.demo.edits import Edit
+from stream.demo.traffic import Received
+
+WEIGHT = {edit: weight for weight, edit in enumerate(Edit)}
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of the planted copies.
+
+    found, missed: copies by how they differ from the page that stands for the article  lost: addresses of pages
+    dropped although they show another article, or nothing at all  strays: messages that came out not exactly once
+    reports: the duplicate reports, as parsed
+    """
+
+    found: Counter[str] = field(default_factory=Counter)
+    missed: Counter[str] = field(default_factory=Counter)
+    lost: list[str] = field(default_factory=list)
+    strays: list[str] = field(default_factory=list)
+    reports: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def good(self) -> bool:
+        """No page lost, none doubled, none dropped for the wrong reason."""
+        return not self.lost and not self.strays
+
+
+def compare(crawl: Sequence[Sent], received: Received) -> Outcome:
+    """Hold the output against the truth. Addresses name pages; the re-crawl of an address is the same page again."""
+    outcome = Outcome(reports=[orjson.loads(record.value) for record in received.duplicates])
+    truth = {sent.url: sent for sent in crawl}
+    dropped = [report["page"]["url"] for report in outcome.reports]
+    kept = [record.key.decode() for record in (*received.novel, *received.rejected)]
+    came_out, went_in = Counter(dropped) + Counter(kept), Counter(sent.url for sent in crawl)
+    outcome.strays = sorted(url for url in came_out | went_in if came_out[url] != went_in[url])
+    for report in outcome.reports:
+        page, original = truth[report["page"]["url"]], truth[report["duplicate_of"]["url"]]
+        if page.article is None or page.article != original.article:
+            outcome.lost.append(page.url)
+        else:
+            outcome.found[difference(page, original)] += 1
+    _count_missed(outcome, [truth[url] for url in kept])
+    return outcome
+
+
+def difference(page: Sent, original: Sent) -> str:
+    """How a pair differs: by address, or by the heavier of the two edits."""
+    if page.url == original.url:
+        return RECRAWL
+    return max(page.edit, original.edit, key=lambda edit: WEIGHT[edit]).value
+
+
+def article_count(crawl: Sequence[Sent]) -> int:
+    """Different articles in the crawl."""
+    return len({sent.article for sent in crawl if sent.kind in (HOME, SYNDICATED, RECRAWL)} - {None})
+
+
+def odd_count(crawl: Sequence[Sent]) -> int:
+    """Messages that show no article."""
+    return sum(sent.kind == ODD for sent in crawl)
+
+
+def _count_missed(outcome: Outcome, kept: Sequence[Sent]) -> None:
+    """Of the pages let through, the least edited stands for its article; the others are copies that were missed."""
+    by_article: defaultdict[int, list[Sent]] = defaultdict(list)
+    for sent in kept:
+        if sent.article is not None:
+            by_article[sent.article].append(sent)
+    for pages in by_article.values():
+        original, *others = sorted(pages, key=lambda sent: (WEIGHT[sent.edit], sent.kind != HOME))
+        for page in others:
+            outcome.missed[difference(page, original)] += 1

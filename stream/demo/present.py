@@ -1,0 +1,205 @@
+"""Owns what the demo prints: plain ASCII within 100 columns, in the order in which a person asks."""
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from stream.config import Settings
+from stream.demo.crawl import RECRAWL, Sent, went_in
+from stream.demo.edits import Edit
+from stream.demo.explain import Explanation
+from stream.demo.outcome import Outcome, article_count
+from stream.demo.traffic import Received
+from stream.text_safety import escape_control_characters
+
+COLUMNS = 98
+INDENT = 13
+SHOWN_URLS = 10
+SHOWN_WORDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """All that the demo found out. seconds: from the filter's ready to its last commit."""
+
+    crawl: list[Sent]
+    received: Received
+    outcome: Outcome
+    explanations: list[Explanation]
+    seconds: float
+    settings: Settings
+
+
+def as_text(result: Result) -> str:
+    """The whole report."""
+    parts = [_input(result), _output(result), _copies(result), _examples(result)]
+    lines = [escape_control_characters(line) for part in parts for line in part]
+    return "\n".join(lines)
+
+
+def as_json(result: Result) -> str:
+    """The same for machines."""
+    outcome, received = result.outcome, result.received
+    fields = {
+        "messages_in": len(result.crawl),
+        "articles": article_count(result.crawl),
+        "messages_out": {name: len(records) for name, records in _topics(result)},
+        "copies": {kind: {"found": outcome.found[kind], "missed": outcome.missed[kind]} for kind in _kinds(outcome)},
+        "lost": outcome.lost,
+        "not_exactly_once": outcome.strays,
+        "seconds": round(result.seconds, 3),
+        "pages_per_second": round(len(result.crawl) / result.seconds, 1),
+        "examples": [
+            {
+                **explanation.report,
+                "difference": explanation.difference,
+                "distance_bits": explanation.distance_bits,
+                "spots": dict(zip(("page", "original", "shared"), explanation.spots, strict=True)),
+                "longest_run_words": len(explanation.run),
+            }
+            for explanation in result.explanations
+        ],
+        "dead_letters": [_headers(record.headers).get("spotsieve-reason", "") for record in received.rejected],
+        "good": outcome.good,
+    }
+    return orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode()
+
+
+def next_steps(keeps: str | None) -> str:
+    """Where to go from here; keeps: the command line that would keep everything running, None where it does."""
+    lines = ["", "Where to go next"]
+    if keeps:
+        lines.append(f"  {keeps:<46} the same, and leave broker and filter running")
+    lines += [
+        f"  {'spotsieve config example > spotsieve.toml':<46} every setting, with its default",
+        f"  {'spotsieve topics create -c spotsieve.toml':<46} the topics on your own broker",
+        f"  {'spotsieve run -c spotsieve.toml':<46} the filter on your own crawl",
+        f"  {'spotsieve filter pages.jsonl --verdicts -':<46} the same engine on files, without a broker",
+    ]
+    return "\n".join(lines)
+
+
+def still_running(settings: Settings, metrics_url: str) -> str:
+    """What --keep leaves, and how to look at it."""
+    servers, topics = settings.kafka.bootstrap_servers, settings.topics
+    message = '{"url": "https://me.example/", "body": "<p>a page of mine"}'
+    return "\n".join(
+        [
+            "",
+            f"Broker {servers} and filter keep running until Ctrl-C.",
+            f"  curl {metrics_url}/metrics",
+            f"  kcat -b {servers} -t {topics.novel} -C -o beginning -e -f '%k %h\\n'",
+            f"  kcat -b {servers} -t {topics.duplicates} -C -o beginning -e",
+            f"  echo '{message}' | kcat -b {servers} -t {topics.input} -P",
+        ]
+    )
+
+
+def _input(result: Result) -> Iterator[str]:
+    crawl = result.crawl
+    templates = len({sent.template for sent in crawl if sent.template})
+    yield ""
+    yield f"What went in: {len(crawl)} messages on topic {result.settings.topics.input!r}"
+    yield from _wrapped(
+        f"{article_count(crawl)} different articles in {templates} site templates, so that each template holds many "
+        "articles (alike, and not copies) and many articles appear in several templates (copies).", "  ",
+    )  # fmt: skip
+    rows = went_in(crawl)
+    for what, number in rows:
+        yield f"  {what:<72} {number:>5}"
+
+
+def _output(result: Result) -> Iterator[str]:
+    yield ""
+    yield "What came out"
+    yield f"  {'topic':<40} {'messages':>8}"
+    for name, records in _topics(result):
+        yield f"  {name:<40} {len(records):>8}"
+    novel = result.received.novel
+    verdicts = Counter(_headers(record.headers).get("spotsieve-verdict", "tombstone") for record in novel)
+    kinds = ", ".join(f"{number} {name}" for name, number in verdicts.most_common())
+    yield f"  of {result.settings.topics.novel}: {kinds}"
+    for record in result.received.rejected:
+        yield from _labelled("rejected", _headers(record.headers).get("spotsieve-error", ""))
+    yield f"  {len(result.crawl)} messages in {result.seconds:.2f} s from ready to the last commit, joining the group"
+    yield "  included; that is too few to measure speed, which `make bench` does"
+
+
+def _copies(result: Result) -> Iterator[str]:
+    outcome = result.outcome
+    found, missed = outcome.found.total(), outcome.missed.total()
+    yield ""
+    yield f"Planted copies: {found} of {found + missed} dropped"
+    yield f"  {'how the copy differs from its original':<46} {'dropped':>8} {'missed':>8}"
+    for kind in _kinds(outcome):
+        yield f"  {kind:<46} {outcome.found[kind]:>8} {outcome.missed[kind]:>8}"
+    yield from _wrapped(
+        "The plain chain of this version (spots, simhash, Hamming distance up to "
+        f"{result.settings.scheme.max_distance_bits} of 64 bits) compares whole pages: sentences of a wordy template, "
+        "a cut or some changed words soon move more bits than that, and the copy is let through. That is the side on "
+        "which it errs.", "  ",
+    )  # fmt: skip
+    if outcome.lost:
+        yield f"  NOVEL PAGES LOST: {len(outcome.lost)}"
+        yield from (f"    {url}" for url in outcome.lost[:SHOWN_URLS])
+    else:
+        yield "  No novel page was lost: every dropped page shows the article of its original."
+    if outcome.strays:
+        yield f"  MESSAGES NOT SEEN EXACTLY ONCE: {len(outcome.strays)}"
+        yield from (f"    {url}" for url in outcome.strays[:SHOWN_URLS])
+    else:
+        yield "  Every message came out exactly once."
+
+
+def _examples(result: Result) -> Iterator[str]:
+    for number, explanation in enumerate(result.explanations, 1):
+        yield ""
+        yield f"Why it was dropped, example {number}: {explanation.difference}"
+        yield from _example(explanation, result.settings.scheme.max_distance_bits)
+
+
+def _example(explanation: Explanation, limit: int) -> Iterator[str]:
+    report, (own, other, shared) = explanation.report, explanation.spots
+    yield from _labelled("dropped", report["page"]["url"])
+    yield from _labelled("original", report["duplicate_of"]["url"])
+    verdict = {name: report[name] for name in ("scheme", "score", "reason")}
+    yield from _labelled("verdict", f"{orjson.dumps(verdict).decode()} for {report['page']['id']}, "
+                         f"duplicate of {report['duplicate_of']['id']}")  # fmt: skip
+    here, there = (f"{fingerprint:016x}" for fingerprint in explanation.fingerprints)
+    yield from _labelled("distance", f"{explanation.distance_bits} of 64 bits (limit {limit}): {here} and {there}")
+    yield from _labelled("spots", f"{own} on the page, {other} on the original, {shared} on both, such as")
+    for spot in explanation.shared_spots:
+        yield " " * INDENT + spot
+    yield from _labelled("page bytes", explanation.sources[0])
+    yield from _labelled("original's", explanation.sources[1])
+    words = " ".join(explanation.run[:SHOWN_WORDS]) + (" ..." if len(explanation.run) > SHOWN_WORDS else "")
+    yield from _labelled("same words", f"{len(explanation.run)} in a row, of {explanation.words[0]} and "
+                         f"{explanation.words[1]}: {words}")  # fmt: skip
+
+
+def _kinds(outcome: Outcome) -> list[str]:
+    kinds = [RECRAWL, *(edit.value for edit in Edit)]
+    return [kind for kind in kinds if outcome.found[kind] + outcome.missed[kind]]
+
+
+def _topics(result: Result) -> list[tuple[str, Sequence[object]]]:
+    topics, received = result.settings.topics, result.received
+    return [
+        (topics.novel, received.novel), (topics.duplicates, received.duplicates), (topics.rejected, received.rejected),
+    ]  # fmt: skip
+
+
+def _headers(headers: Sequence[tuple[str, bytes]]) -> dict[str, str]:
+    return {name: value.decode("utf-8", "replace") for name, value in headers}
+
+
+def _labelled(label: str, text: str) -> list[str]:
+    return _wrapped(text, f"  {label:<{INDENT - 2}}", " " * INDENT)
+
+
+def _wrapped(text: str, first: str, rest: str | None = None) -> list[str]:
+    indent = first if rest is None else rest
+    return textwrap.wrap(text, COLUMNS, initial_indent=first, subsequent_indent=indent, break_on_hyphens=False)

@@ -1,0 +1,135 @@
+"""Owns one run of the demo: start the broker, send the crawl, filter it, compare, and leave nothing behind."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TextIO
+
+from stream.config import Settings
+from stream.config_load import load_settings
+from stream.demo import present
+from stream.demo.crawl import build_crawl
+from stream.demo.explain import choose_examples, explain
+from stream.demo.filter_process import FilterProcess
+from stream.demo.outcome import compare
+from stream.demo.present import Result
+from stream.demo.traffic import count_brokers, delete_topics, receive_outputs, send_crawl
+from stream.service.topics import create_topics, topic_names
+
+PARTITIONS = 4
+READY_TIMEOUT_S = 240.0
+"""Kernels that were never compiled on this machine take up to a minute."""
+FILTER_TIMEOUT_S = 120.0
+EXIT_NOT_GOOD = 1
+
+
+def run_demo(bootstrap_servers: str | None, *, keep: bool, as_json: bool) -> int:
+    """The whole demo; returns the exit code: 1 where a page was lost or doubled. Raises BrokerError."""
+    # What goes wrong is said once, by our own error; aiokafka's log would say it again without a next step.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    say = _stopwatch(sys.stderr if as_json else sys.stdout)
+    with _sigterm_as_interrupt(), ExitStack() as things:
+        own_broker = bootstrap_servers is None
+        servers = _start_broker(things, say) if bootstrap_servers is None else bootstrap_servers
+        scratch = Path(things.enter_context(tempfile.TemporaryDirectory(prefix="spotsieve-demo-")))
+        overrides = _overrides(
+            servers, scratch / "state", "" if own_broker else f"spotsieve-demo-{uuid.uuid4().hex[:8]}."
+        )
+        settings = load_settings(None, {}, dict(overrides))
+        replication = 1 if own_broker else min(3, asyncio.run(count_brokers(settings)))
+        asyncio.run(create_topics(settings, PARTITIONS, replication))
+        if not own_broker:
+            names = list(topic_names(settings.topics).values())
+            things.callback(lambda: asyncio.run(delete_topics(settings, names)))
+        say(f"topics made: {', '.join(topic_names(settings.topics).values())}")
+        filter_process = FilterProcess(overrides, scratch / "filter.log")
+        things.enter_context(filter_process)
+        result = _filter_crawl(settings, filter_process, say)
+        _print(present.as_json(result) if as_json else present.as_text(result))
+        if not as_json:
+            _print(present.next_steps(None if keep else "spotsieve demo --keep"))
+        if keep:
+            about = present.still_running(settings, filter_process.metrics_url)
+            _wait(filter_process, lambda: _print(about, sys.stderr if as_json else sys.stdout))
+    return 0 if result.outcome.good else EXIT_NOT_GOOD
+
+
+def _filter_crawl(settings: Settings, filter_process: FilterProcess, say: Callable[[str], None]) -> Result:
+    crawl = build_crawl()
+    asyncio.run(send_crawl(settings, crawl))
+    size = sum(len(sent.value or b"") for sent in crawl)
+    say(f"crawl sent: {len(crawl)} messages, {size / 1e6:.1f} MB, {PARTITIONS} partitions")
+    filter_process.await_ready(READY_TIMEOUT_S)
+    ready = time.monotonic()
+    say("filter ready (spotsieve run, exactly_once)")
+    filter_process.await_messages(len(crawl), FILTER_TIMEOUT_S)
+    seconds = time.monotonic() - ready
+    say("all messages judged and committed")
+    received = asyncio.run(receive_outputs(settings))
+    outcome = compare(crawl, received)
+    chosen = [] if outcome.lost else choose_examples(crawl, outcome.reports)
+    explanations = [explain(crawl, report, settings) for report in chosen]
+    return Result(crawl, received, outcome, explanations, seconds, settings)
+
+
+def _start_broker(things: ExitStack, say: Callable[[str], None]) -> str:
+    from deploy.localkafka import KAFKA_VERSION, LocalKafka, prepare
+
+    prepare(say)
+    say(f"starting Apache Kafka {KAFKA_VERSION}")
+    broker = things.enter_context(LocalKafka())
+    say(f"Kafka serves {broker.bootstrap_servers}")
+    return broker.bootstrap_servers
+
+
+def _overrides(servers: str, state: Path, prefix: str) -> dict[str, str]:
+    """Settings of the demo; on a user's broker every name has a prefix of its own."""
+    overrides = {"kafka.bootstrap_servers": servers, "index.directory": str(state)}
+    if prefix:
+        overrides |= {f"topics.{role}": prefix + name for role, name in topic_names(Settings().topics).items()}
+        overrides["kafka.group_id"] = prefix + "filter"
+    return overrides
+
+
+def _wait(filter_process: FilterProcess, announce: Callable[[], None]) -> None:
+    """Announce, and wait until Ctrl-C or SIGTERM: from here on they are the expected end, exit code 0."""
+    with contextlib.suppress(KeyboardInterrupt):
+        announce()
+        while True:
+            filter_process.check()
+            time.sleep(0.5)
+
+
+@contextlib.contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """SIGTERM unwinds as Ctrl-C does: the filter first, then the broker."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _stopwatch(out: TextIO) -> Callable[[str], None]:
+    start = time.monotonic()
+
+    def say(what: str) -> None:
+        print(f"[{time.monotonic() - start:5.1f} s] {what}", file=out, flush=True)
+
+    return say
+
+
+def _print(text: str, out: TextIO | None = None) -> None:
+    print(text, file=out, flush=True)

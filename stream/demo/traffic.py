@@ -1,0 +1,104 @@
+"""Owns the demo's own traffic with Kafka: sending the crawl, reading all that came out, removing the topics."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+from aiokafka.structs import ConsumerRecord
+
+from stream.config import Settings
+from stream.demo.crawl import Sent
+from stream.errors import BrokerError
+from stream.service.clients import client_options, explained
+from stream.service.topics import check_topics
+
+READ_TIMEOUT_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """All committed messages of the three output topics."""
+
+    novel: list[ConsumerRecord]
+    duplicates: list[ConsumerRecord]
+    rejected: list[ConsumerRecord]
+
+
+async def send_crawl(settings: Settings, crawl: Sequence[Sent]) -> None:
+    """Produce the crawl to the input topic, keyed by address. Raises BrokerError."""
+    producer = AIOKafkaProducer(**client_options(settings.kafka), acks="all", linger_ms=5, max_batch_size=2**18)
+    try:
+        await producer.start()
+        for sent in crawl:
+            await producer.send(settings.topics.input, sent.value, key=sent.key)
+        await producer.flush()
+    except KafkaError as error:
+        raise explained(error, settings, "sending the crawl") from None
+    finally:
+        await producer.stop()
+
+
+async def receive_outputs(settings: Settings) -> Received:
+    """Every committed message of the output topics, in order of partition and offset. Raises BrokerError."""
+    facts = await check_topics(settings)
+    try:
+        read = await asyncio.gather(
+            *(
+                _read_all(settings, getattr(settings.topics, role), facts[role].partitions)
+                for role in ("novel", "duplicates", "rejected")
+            )
+        )
+    except KafkaError as error:
+        raise explained(error, settings, "reading the output") from None
+    return Received(*read)
+
+
+async def count_brokers(settings: Settings) -> int:
+    """Brokers in the cluster. Raises BrokerError."""
+    admin = AIOKafkaAdminClient(**client_options(settings.kafka))
+    try:
+        await admin.start()
+        cluster = await admin.describe_cluster()
+        return len(cluster["brokers"])
+    except KafkaError as error:
+        raise explained(error, settings, "connecting") from None
+    finally:
+        await admin.close()
+
+
+async def delete_topics(settings: Settings, names: Sequence[str]) -> None:
+    """Remove the demo's topics from a broker of the user's. Raises BrokerError."""
+    admin = AIOKafkaAdminClient(**client_options(settings.kafka))
+    try:
+        await admin.start()
+        await admin.delete_topics(list(names))
+    except KafkaError as error:
+        raise explained(error, settings, "deleting the demo's topics") from None
+    finally:
+        await admin.close()
+
+
+async def _read_all(settings: Settings, topic: str, number: int) -> list[ConsumerRecord]:
+    consumer = AIOKafkaConsumer(
+        **client_options(settings.kafka), isolation_level="read_committed", enable_auto_commit=False,
+        auto_offset_reset="earliest", fetch_max_wait_ms=50,
+    )  # fmt: skip
+    await consumer.start()
+    try:
+        partitions = [TopicPartition(topic, partition) for partition in range(number)]
+        consumer.assign(partitions)
+        ends = await consumer.end_offsets(partitions)
+        records: list[ConsumerRecord] = []
+        deadline = time.monotonic() + READ_TIMEOUT_S
+        while [part for part in partitions if await consumer.position(part) < ends[part]]:
+            for fetched in (await consumer.getmany(timeout_ms=100)).values():
+                records += fetched
+            if time.monotonic() > deadline:
+                raise BrokerError(f"topic {topic!r}", f"could not be read to its end within {READ_TIMEOUT_S:.0f} s")
+        return sorted(records, key=lambda record: (record.partition, record.offset))
+    finally:
+        await consumer.stop()
