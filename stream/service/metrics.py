@@ -70,7 +70,7 @@ class Metrics:
         )
         self.page_bytes = counter("spotsieve_page_bytes", "Bytes of messages committed, by verdict.", "verdict")
         self.page_size = ArrayHistogram(
-            "spotsieve_page_size_bytes", "Body size of a page.", PAGE_BYTES_BUCKETS, registry
+            "spotsieve_page_size_bytes", "Size of the message that holds a page.", PAGE_BYTES_BUCKETS, registry
         )
         self.tombstones = counter("spotsieve_tombstones", "Messages without a value, passed through.")
         self.dead_letters = counter("spotsieve_dead_letters", "Messages sent to the dead letters, by reason.", "reason")
@@ -146,6 +146,7 @@ class Metrics:
 
     def count_verdicts(self, verdicts: Verdicts, rows: NDArray[np.int64], message_bytes: NDArray[np.int64]) -> None:
         """Count committed pages: rows are indices into verdicts, message_bytes int64[len(rows)]."""
+        self.page_size.observe(message_bytes)
         kinds, reasons = verdicts.kind[rows], verdicts.reason[rows]
         for kind, reason in VERDICT_REASONS:
             chosen = (kinds == kind) & (reasons == reason)
