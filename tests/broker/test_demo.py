@@ -1,0 +1,107 @@
+"""Owns the proof that `spotsieve demo` works on a real Kafka, says the truth, and leaves nothing behind."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import orjson
+import psutil
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+
+from tests.conftest import REPOSITORY, Broker
+
+DEMO = [sys.executable, "-m", "stream", "demo"]
+pytestmark = [pytest.mark.timeout(300)]
+
+
+def descendants(pid: int) -> list[psutil.Process]:
+    return psutil.Process(pid).children(recursive=True)
+
+
+def await_gone(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
+    return psutil.wait_procs(processes, seconds)[1]
+
+
+def start(*arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([*DEMO, *arguments], cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+
+def read_until(demo: subprocess.Popen[bytes], what: bytes) -> list[bytes]:
+    assert demo.stdout is not None
+    lines = []
+    for line in demo.stdout:
+        lines.append(line)
+        if what in line:
+            return lines
+    raise AssertionError(b"".join(lines).decode())
+
+
+def test_the_demo_tells_a_person_what_was_dropped_and_why() -> None:
+    done = subprocess.run(DEMO, cwd=REPOSITORY, capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "No novel page was lost" in done.stdout
+    assert "Every message came out exactly once" in done.stdout
+    assert done.stdout.count("Why it was dropped, example") == 3
+    assert all(len(line) <= 100 for line in done.stdout.splitlines())
+    assert all(character == "\n" or character.isprintable() for character in done.stdout)
+    assert done.stdout.isascii()
+
+
+async def test_on_a_broker_of_ones_own_the_demo_removes_its_topics(kafka: Broker) -> None:
+    demo = await asyncio.create_subprocess_exec(
+        *DEMO, "--json", "--bootstrap-servers", kafka.bootstrap_servers,
+        cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    printed, errors = await demo.communicate()
+    assert demo.returncode == 0, errors.decode()
+    told = orjson.loads(printed)
+    assert told["good"] is True
+    assert sum(told["messages_out"].values()) == told["messages_in"]
+    assert sum(kind["found"] for kind in told["copies"].values()) > 50
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
+    await admin.start()
+    try:
+        assert [name for name in await admin.list_topics() if name.startswith("spotsieve-demo-")] == []
+    finally:
+        await admin.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_demo_that_is_kept_or_killed_leaves_no_process_behind(number: signal.Signals) -> None:
+    demo = start("--keep")
+    try:
+        read_until(demo, b"keep running until Ctrl-C")
+        processes = descendants(demo.pid)
+        assert any("kafka.Kafka" in process.cmdline() for process in processes)
+        os.kill(demo.pid, number)
+        assert demo.wait(60) == (-9 if number == signal.SIGKILL else 0)
+        assert await_gone(processes, 20) == []
+    finally:
+        demo.kill()
+        demo.communicate()
+
+
+def test_ctrl_c_while_the_broker_starts_leaves_no_process_behind() -> None:
+    demo = start()
+    try:
+        read_until(demo, b"starting Apache Kafka")
+        time.sleep(0.8)
+        processes = descendants(demo.pid)
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait(60) == 130
+        assert await_gone(processes, 20) == []
+    finally:
+        demo.kill()
+        demo.communicate()
+
+
+def test_a_broker_that_is_not_there_is_one_line_and_its_exit_code() -> None:
+    demo = [*DEMO, "--bootstrap-servers", "127.0.0.1:1"]
+    done = subprocess.run(demo, cwd=REPOSITORY, capture_output=True, check=False, text=True)
+    assert done.returncode == 5
+    assert done.stderr.count("\n") == 1
+    assert "127.0.0.1:1" in done.stderr
