@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 import orjson
@@ -22,6 +22,7 @@ POLL_S = 0.02
 STOP_TIMEOUT_S = 12.0
 """`spotsieve run` is gone 10 s after SIGTERM, whatever the broker does."""
 LOG_TAIL_LINES = 8
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
 MESSAGE_COUNTERS = ("spotsieve_pages_total", "spotsieve_tombstones_total", "spotsieve_dead_letters_total")
 
 
@@ -105,11 +106,11 @@ class FilterProcess:
             time.sleep(POLL_S)
         raise self._failure(f"did not finish {number} messages within {timeout_s:.0f} s")
 
-    def metric(self, name: str) -> float:
-        """The sum of a metric's samples of this name over all labels."""
+    def metric(self, name: str, labels: Mapping[str, str] = NO_LABELS) -> float:
+        """The sum of the samples of this name that have these labels."""
         text = (self._get("/metrics") or b"").decode()
-        families = text_string_to_metric_families(text)
-        return sum(sample.value for family in families for sample in family.samples if sample.name == name)
+        samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
+        return sum(s.value for s in samples if s.name == name and labels.items() <= s.labels.items())
 
     def check(self) -> None:
         """Raises BrokerError where the filter has ended."""

@@ -1,31 +1,32 @@
-"""The speed of the text kernel, HTML bytes to simhash, beside selectolax's (lexbor's) parse and text of the same pages."""
+"""The speed of the text kernel, HTML bytes to simhash, beside selectolax's (lexbor's) parse and text of the same."""
 
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from selectolax.lexbor import LexborHTMLParser
 
 from stream.features.spots import SpotModel, SpotSettings
 from stream.fingerprints.simhash import simhash64
-from stream.text.extract import PADDING, compile_kernels, extract_spots
+from stream.text.extract import compile_kernels, extract_spots
+from stream.text.vectors import PADDING
 from tests.reference.lexbor import DATA, pages_of
 
 BATCH_PAGES = 512
 
 
-def measure_kernel(rounds: int = 7) -> dict[str, float | int | str]:
-    """Medians over alternating rounds, one core, CPU seconds of this thread; FileNotFoundError without the pages.
+def measure_kernel(rounds: int = 7, pages: Sequence[bytes] = ()) -> dict[str, float | int | str]:
+    """Medians over alternating rounds, one core, CPU seconds of this thread; FileNotFoundError without pages.
 
-    MB are 10^6 bytes of HTML. The kernel runs in batches of 512 pages; every second of its own is counted, wrapper and
+    pages: what to measure on, by default those of ../shared/data/news. MB are 10^6 bytes of HTML. The kernel runs in batches of 512 pages; every second of its own is counted, wrapper and
     fold included. selectolax parses each page and takes `text()`, nothing else.
     """
-    if not (DATA / "news" / "pages.jsonl.xz").exists():
+    if not pages and not (DATA / "news" / "pages.jsonl.xz").exists():
         raise FileNotFoundError("../shared/data/news/pages.jsonl.xz is not beside the repository; the bench reads it")
     compile_kernels()
-    pages = [page for _, page in pages_of("news")]
+    pages = pages or [page for _, page in pages_of("news")]
     batches = []
     for first in range(0, len(pages), BATCH_PAGES):
         part = pages[first : first + BATCH_PAGES]
@@ -46,7 +47,7 @@ def measure_kernel(rounds: int = 7) -> dict[str, float | int | str]:
     kernel_speeds, lexbor_speeds = [], []
     for _ in range(rounds):
         # the kernel is so much quicker that one pass would be measured over a tenth of a second only
-        kernel_speeds.append(5 * megabytes / _seconds(lambda: [kernel() for _ in range(5)]))
+        kernel_speeds.append(5 * megabytes / _seconds(lambda: repeat(kernel, 5)))
         lexbor_speeds.append(megabytes / _seconds(lexbor))
     ours, theirs = statistics.median(kernel_speeds), statistics.median(lexbor_speeds)
     return {
@@ -60,6 +61,12 @@ def measure_kernel(rounds: int = 7) -> dict[str, float | int | str]:
         "ratio": round(ours / theirs, 2),
         "kernel_us_per_page": round(megabytes / ours / len(pages) * 1e6, 1),
     }
+
+
+def repeat(run: Callable[[], object], times: int) -> None:
+    """Run several times in a row."""
+    for _ in range(times):
+        run()
 
 
 def _seconds(run: Callable[[], object]) -> float:
