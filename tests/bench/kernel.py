@@ -20,8 +20,9 @@ BATCH_PAGES = 512
 def measure_kernel(rounds: int = 7, pages: Sequence[bytes] = ()) -> dict[str, float | int | str]:
     """Medians over alternating rounds, one core, CPU seconds of this thread; FileNotFoundError without pages.
 
-    pages: what to measure on, by default those of ../shared/data/news. MB are 10^6 bytes of HTML. The kernel runs in batches of 512 pages; every second of its own is counted, wrapper and
-    fold included. selectolax parses each page and takes `text()`, nothing else.
+    pages: what to measure on, by default those of ../shared/data/news. MB are 10^6 bytes of HTML. The kernel runs in
+    batches of 512 pages; every second of its own is counted, wrapper and fold included. selectolax parses each page and
+    takes `text()`, nothing else.
     """
     if not pages and not (DATA / "news" / "pages.jsonl.xz").exists():
         raise FileNotFoundError("../shared/data/news/pages.jsonl.xz is not beside the repository; the bench reads it")
