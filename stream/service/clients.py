@@ -158,9 +158,11 @@ def explained(error: KafkaError, settings: Settings, step: str) -> SpotsieveErro
             "kafka.sasl_*", f"the broker refused the login while {step}: {detail}", None, "check user and password"
         )
     if isinstance(error, KafkaConnectionError):
+        # A refused login at the first broker comes as this error too; only aiokafka's own log line tells them apart.
+        login = ", sasl_mechanism, user and password" if kafka.security_protocol.startswith("SASL") else ""
         return BrokerError(
             "kafka.bootstrap_servers", f"no broker answers while {step}", kafka.bootstrap_servers,
-            "check host:port, security_protocol, and that the broker runs",
+            f"check host:port, security_protocol{login}, and that the broker runs",
         )  # fmt: skip
     if isinstance(error, PERMISSION_ERRORS):
         return BrokerError(

@@ -1,0 +1,162 @@
+"""Owns the proof that a missing login or right ends in one clear line, and that the rights we ask for suffice."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.protocol.admin import CreateAclsRequest
+
+from deploy.localkafka import LocalKafka, prepare
+from deploy.localkafka.ports import free_port
+from stream.errors import EXIT_BROKER
+from tests.broker.crawls import crawl
+from tests.broker.harness import Spotsieve, TopicSet
+
+PASSWORD = "s3cret-of-the-crawl"
+TOPIC, GROUP, TRANSACTIONAL_ID = 2, 3, 5
+LITERAL, PREFIXED = 3, 4
+READ, WRITE = 3, 4
+ALLOW = 3
+
+JAAS = (
+    "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    f'username="broker" password="{PASSWORD}-of-the-broker" user_crawl="{PASSWORD}";'
+)
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A broker with two doors: one where everybody may do everything, and one with a login and rights."""
+
+    open_servers: str
+    guarded_servers: str
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Guarded]:
+    prepare()
+    ports: list[int] = []
+    while len(ports) < 3:
+        port = free_port()
+        if port not in ports:
+            ports.append(port)
+    open_door, login, controller = ports
+    settings = {
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{open_door},SASL_PLAINTEXT://127.0.0.1:{login},"
+        f"CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{open_door},SASL_PLAINTEXT://127.0.0.1:{login}",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": JAAS,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    with LocalKafka(port=open_door, settings=settings):
+        yield Guarded(f"127.0.0.1:{open_door}", f"127.0.0.1:{login}")
+
+
+def rights(topics: TopicSet) -> dict[str, tuple[int, str, int, int]]:
+    """What `spotsieve run` says it needs, by a name to leave one out."""
+    group = f"group-{topics.suffix}"
+    return {
+        "read input": (TOPIC, topics.names["input"], LITERAL, READ),
+        "read log": (TOPIC, topics.names["log"], LITERAL, READ),
+        **{
+            f"write {role}": (TOPIC, topics.names[role], LITERAL, WRITE) for role in ("novel", "duplicates", "rejected")
+        },
+        "write log": (TOPIC, topics.names["log"], LITERAL, WRITE),
+        "read group": (GROUP, group, LITERAL, READ),
+        "write transactional ids": (TRANSACTIONAL_ID, group, PREFIXED, WRITE),
+    }
+
+
+def grant(guarded: Guarded, given: list[tuple[int, str, int, int]]) -> None:
+    async def act() -> None:
+        admin = AIOKafkaAdminClient(bootstrap_servers=guarded.open_servers)
+        await admin.start()
+        try:
+            for kind, name, pattern, operation in given:
+                request = CreateAclsRequest(kind, name, pattern, "User:crawl", "*", operation, ALLOW)
+                answer = await admin._send_to_controller(request)
+                assert answer.creation_responses[0][0] == 0, answer
+        finally:
+            await admin.close()
+
+    asyncio.run(act())
+
+
+def toml_for(guarded: Guarded, topics: TopicSet, more: str = "") -> str:
+    return topics.toml().replace(guarded.open_servers, guarded.guarded_servers) + (
+        'kafka.security_protocol = "SASL_PLAINTEXT"\nkafka.sasl_username = "crawl"\nlog.level = "debug"\n' + more
+    )
+
+
+LOGIN = {"SPOTSIEVE_KAFKA__SASL_PASSWORD": PASSWORD}
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_the_rights_that_the_error_asks_for_suffice(guarded: Guarded, tmp_path: Path, guarantee: str) -> None:
+    with TopicSet(guarded.open_servers) as topics:
+        needed = rights(topics)
+        if guarantee == "at_least_once":
+            del needed["write transactional ids"]
+        grant(guarded, list(needed.values()))
+        (tmp_path / "password").write_text(PASSWORD + "\n")
+        toml = toml_for(guarded, topics, f'service.guarantee = "{guarantee}"\n')
+        secret = {"SPOTSIEVE_KAFKA__SASL_PASSWORD_FILE": str(tmp_path / "password")}
+        with Spotsieve(tmp_path, toml, environment=secret) as service:
+            topics.send(crawl(20).messages)
+            service.start().until_ready()
+            service.until_committed(20)
+            assert service.terminate() == 0, service.text()
+            assert PASSWORD not in service.text()
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        "read input",
+        "read log",
+        "write novel",
+        "write duplicates",
+        "write log",
+        "read group",
+        "write transactional ids",
+    ],
+)
+def test_a_missing_right_is_named_with_what_to_grant(guarded: Guarded, tmp_path: Path, missing: str) -> None:
+    with TopicSet(guarded.open_servers) as topics:
+        needed = rights(topics)
+        del needed[missing]
+        grant(guarded, list(needed.values()))
+        topics.send(crawl(20).messages)
+        with Spotsieve(tmp_path, toml_for(guarded, topics), environment=LOGIN) as service:
+            assert service.run_to_end(80) == EXIT_BROKER, service.text()
+            line = service.error()
+            assert "permission" in line
+            assert "grant" in line
+            assert "crawl" in line
+            assert PASSWORD not in service.text()
+        assert topics.uncommitted() == 20
+
+
+def test_a_wrong_password_is_refused_and_never_shown(guarded: Guarded, tmp_path: Path) -> None:
+    with TopicSet(guarded.open_servers) as topics:
+        wrong = {"SPOTSIEVE_KAFKA__SASL_PASSWORD": "wr0ng-passw0rd"}
+        with Spotsieve(tmp_path, toml_for(guarded, topics), environment=wrong) as service:
+            assert service.run_to_end() == EXIT_BROKER
+            assert "password" in service.error()
+            assert "wr0ng" not in service.text()
+
+
+def test_a_login_at_a_door_without_one_is_explained(guarded: Guarded, tmp_path: Path) -> None:
+    with TopicSet(guarded.open_servers) as topics:
+        toml = toml_for(guarded, topics).replace(guarded.guarded_servers, guarded.open_servers)
+        with Spotsieve(tmp_path, toml, environment=LOGIN) as service:
+            assert service.run_to_end() == EXIT_BROKER
+            assert "security_protocol" in service.error()
+            assert PASSWORD not in service.text()
