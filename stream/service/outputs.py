@@ -174,4 +174,6 @@ class _TopicWriter:
 
 def header_text(text: str) -> bytes:
     """Text as a header value: one line, no control characters, bounded."""
-    return escape_control_characters(text).encode("utf-8", "replace")[:HEADER_TEXT_BYTES]
+    encoded = escape_control_characters(text).encode("utf-8", "replace")
+    # A character cut in two would not be UTF-8.
+    return encoded[:HEADER_TEXT_BYTES].decode("utf-8", "ignore").encode()
