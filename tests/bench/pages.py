@@ -1,35 +1,45 @@
 """Owns the pages that the benchmarks send: generated, so that the measurement needs no data of others."""
 
 from collections.abc import Iterator
-from itertools import islice
+from functools import cache
 from random import Random
 
 import orjson
 
 from stream.demo.articles import Article, material, write_articles
 from stream.demo.edits import Edit
-from stream.demo.sites import NEWSPAPERS, SITES, render
+from stream.demo.sites import NEWSPAPERS, SITES, Site, render
 
 PAGE_BYTES = 20_000
 DUPLICATES = 0.3
+ARTICLE_SHARE = 0.13
+"""Of a page's bytes. Of the 1,953 pages of ../shared/data/news, 11 % are words and 18 % script and style."""
+SCRIPT_SHARE = 0.18
+JSON_BYTES = 1_800
+"""Field names, and the escapes of quotation marks."""
+RECENT = 500
 _NEWSPAPER_SITES = [site for site in SITES if site.template in NEWSPAPERS]
 
 
 def json_messages(count: int, seed: int, page_bytes: int = PAGE_BYTES) -> Iterator[tuple[bytes, bytes]]:
-    """(key, value) of `count` JSON messages of about page_bytes; three in ten bring the text of an earlier page.
+    """(key, value) of `count` JSON messages of about page_bytes; three in ten bring the article of an earlier page.
 
-    A copy has another address and other teasers; its article, which is nine tenths of the page, is the same.
+    A copy has another address, and stands in the menus, scripts and teasers of another site.
     """
     random = Random(f"bench-{seed}")
     recent: list[Article] = []
-    for number, article in enumerate(islice(_articles(random, page_bytes), count)):
-        shown = random.choice(recent) if recent and random.random() < DUPLICATES else article
-        if shown is article:
-            recent = [*recent[-499:], article]
+    for number in range(count):
+        is_copy = bool(recent) and random.random() < DUPLICATES
+        article = random.choice(recent) if is_copy else _article(random, round(page_bytes * ARTICLE_SHARE))
+        if not is_copy:
+            recent = [*recent[1 - RECENT :], article]
         site = _NEWSPAPER_SITES[number % len(_NEWSPAPER_SITES)]
-        url, markup = render(site, shown, Edit.NONE, random)
+        url, markup = render(site, article, Edit.NONE, random)
+        body_end = markup.lower().rindex("</body")
+        around = _surroundings(site, max(0, page_bytes - len(markup) - JSON_BYTES))
+        body = f"{markup[:body_end]}{around}{markup[body_end:]}"
         url = f"{url}?n={number}"
-        fields = {"url": url, "fetched_at": 1_773_468_000 + number, "content_type": "text/html", "body": markup}
+        fields = {"url": url, "fetched_at": 1_773_468_000 + number, "content_type": "text/html", "body": body}
         yield url.encode(), orjson.dumps(fields)
 
 
@@ -38,27 +48,54 @@ def html_pages(count: int, seed: int, page_bytes: int = PAGE_BYTES) -> list[byte
     return [orjson.loads(value)["body"].encode() for _, value in json_messages(count, seed, page_bytes)]
 
 
-def _articles(random: Random, page_bytes: int) -> Iterator[Article]:
-    """Endless different articles: sentences of all beats in random order, with numbers and names drawn anew."""
-    words = material()
-    sentences = [text for beat in words["beat"] for kind in ("facts", "backgrounds", "quotes", "outlooks")
-                 for text in beat[kind]] + [text for beat in words["beat"] for topic in beat["topics"]
-                                            for text in topic["own"]]  # fmt: skip
-    subjects = [topic["subject"] for beat in words["beat"] for topic in beat["topics"]]
-    model = write_articles(0)[0]
-    while True:
-        paragraphs: list[str] = []
-        size = 3_000  # what the template brings
-        for _ in range(10_000):
-            slots = {"subject": random.choice(subjects), "Subject": "It", "body": "the council"}
-            slots |= {"person": random.choice(words["names"]), "other": random.choice(words["names"])}
-            slots |= {"place": random.choice(words["places"]), "month": random.choice(words["months"])}
-            slots |= {"day": random.choice(words["days"]), "few": str(random.randint(3, 12))}
-            slots |= {"many": str(random.randint(104, 9_986)), "percent": str(random.randint(6, 48))}
-            slots["year"] = str(random.randint(1900, 2026))
-            paragraph = " ".join(random.sample(sentences, 3)).format_map(slots)
-            paragraphs.append(paragraph)
-            size += len(paragraph) + 8
-            if size >= page_bytes:
-                break
-        yield model.with_paragraphs(paragraphs, f"{random.choice(subjects)}, {random.randint(1, 10**9)}")
+def _article(random: Random, size: int) -> Article:
+    """Sentences of all beats in random order, with numbers and names drawn anew: `size` characters."""
+    words, (sentences, subjects) = material(), _sentences()
+    paragraphs: list[str] = []
+    while sum(map(len, paragraphs)) < size:
+        slots = {"subject": random.choice(subjects), "Subject": "It", "body": "the council"}
+        slots |= {name: random.choice(words[f"{name}s"]) for name in ("place", "month", "day")}
+        slots |= {"person": random.choice(words["names"]), "other": random.choice(words["names"])}
+        slots |= {"few": str(random.randint(3, 12)), "many": str(random.randint(104, 9_986))}
+        slots |= {"percent": str(random.randint(6, 48)), "year": str(random.randint(1900, 2026))}
+        paragraphs.append(" ".join(random.sample(sentences, 3)).format_map(slots))
+    title = f"{random.choice(subjects)}, {random.randint(1, 10**9)}"
+    return _any_article().with_paragraphs(paragraphs, title)
+
+
+@cache
+def _any_article() -> Article:
+    """Any article: what the generated ones take their author and section from."""
+    return write_articles(0)[0]
+
+
+@cache
+def _sentences() -> tuple[list[str], list[str]]:
+    """All sentences, and all subjects, of the demo's material."""
+    beats = material()["beat"]
+    sentences = [
+        text for beat in beats for kind in ("facts", "backgrounds", "quotes", "outlooks") for text in beat[kind]
+    ]
+    sentences += [text for beat in beats for topic in beat["topics"] for text in topic["own"]]
+    return sentences, [topic["subject"] for beat in beats for topic in beat["topics"]]
+
+
+@cache
+def _surroundings(site: Site, size: int) -> str:
+    """Menus and scripts of a site, `size` characters."""
+    random = Random(site.host)
+    script = "".join(
+        f'["{random.randbytes(6).hex()}",{{"w":{random.randint(1, 999)},"h":"<i class=\\"x\\">"}}],'
+        for _ in range(round(size * SCRIPT_SHARE / 45))
+    )
+    parts, length = [f"<script>window.slots=[{script}];</script>\n"], len(script)
+    while length < size:
+        name = random.choice(("News", "Local", "Weather", "Jobs", "Cars", "Video", "Letters", "Chess", "Photos"))
+        item = (
+            f'<li class="menu__item menu__item--level-{random.randint(1, 3)}" data-track="{random.randbytes(4).hex()}">'
+            f'<a class="menu__link" href="https://{site.host}/{name.lower()}/{random.randint(100, 999)}/" '
+            f'title="{name}" rel="nofollow"><span class="menu__label">{name}</span></a></li>\n'
+        )
+        parts.append(item)
+        length += len(item)
+    return "".join(parts)
