@@ -123,7 +123,7 @@ def _place(entries: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], np.uint64, 
     return table, multiplier, shift
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def chain_spots(tokens, antecedents, count, blocks, block_count, distance, runs, spots, place):  # type: ignore[no-untyped-def]
     """Write the spot hashes of one page to spots[place:], return how many.
 

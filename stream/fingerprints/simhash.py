@@ -1,9 +1,12 @@
 """The 64-bit simhash of a page's features (Charikar, STOC 2002; Manku, Jain, Das Sarma, WWW 2007, sec. 2)."""
 
+from functools import cache
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from stream.text.sources import sources_digest
 from stream.text.vectors import count_bits, load_int
 
 HASH_BITS = 64
@@ -29,11 +32,11 @@ def simhash64(
     if bounds[0] < 0 or bounds[-1] > len(features) or (np.diff(bounds) < 0).any():
         raise ValueError(f"bounds must ascend within 0..{len(features)}, got {bounds[0]}..{bounds[-1]}")
     features, bounds = np.ascontiguousarray(features), np.ascontiguousarray(bounds)
-    fingerprints: NDArray[np.uint64] = _fold(features.ctypes.data, bounds.ctypes.data, len(bounds) - 1)
+    fingerprints: NDArray[np.uint64] = _kernel()(features.ctypes.data, bounds.ctypes.data, len(bounds) - 1)
     return fingerprints, np.diff(bounds) > 0
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _fold(features, bounds, pages):  # type: ignore[no-untyped-def]
     """Addresses of features: uint64[m] and bounds: int64[n + 1]; pages: n -> uint64[n]
 
@@ -53,3 +56,15 @@ def _fold(features, bounds, pages):  # type: ignore[no-untyped-def]
             fingerprint |= np.uint64(2 * np.int64(ones[bit]) > end - first) << np.uint64(bit)
         fingerprints[page] = fingerprint
     return fingerprints
+
+
+@cache
+def _kernel():  # type: ignore[no-untyped-def]
+    """The cached outermost function (stream/text/sources.py says why it closes over the digest)."""
+    sources = sources_digest()
+
+    @njit(nogil=True, cache=True)
+    def fold(features, bounds, pages):  # type: ignore[no-untyped-def]
+        return _fold(features, bounds, pages if sources >= 0 else 0)
+
+    return fold

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -12,8 +14,9 @@ from stream.fingerprints.simhash import simhash64
 from stream.text import words as slots
 from stream.text.elements import element_table
 from stream.text.scan import scan_markup, scan_plain
+from stream.text.sources import sources_digest
 from stream.text.tables import text_tables
-from stream.text.vectors import PADDING, byte_at, load_int, load_int32
+from stream.text.vectors import PADDING, byte_at, load_int
 
 MAX_PAGE_BYTES = (1 << 31) - 1
 """A page's tokens are counted in 31 bits."""
@@ -68,10 +71,12 @@ def tokens_of(page: bytes, markup: bool) -> list[list[str]]:
     """The normalised tokens of one page, block by block, as the kernel sees them."""
     buffer = np.zeros(len(page) + PADDING, dtype=np.uint8)
     buffer[: len(page)] = np.frombuffer(page, dtype=np.uint8)
-    state, keep = _state(len(page), _no_words(), tracing=True)
-    ends = _trace(buffer.ctypes.data, len(page), markup, state).tolist()
-    tokens = keep[-1][: state[slots.TRACE_LENGTH // 8]].tobytes().decode().split("\n")
-    return [tokens[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    state, arrays = _state(len(page), _no_words(), tracing=True)
+    _call(buffer, np.array([0, len(page)]), np.array([markup]), state, _no_words().settings)
+    trace, ends = arrays[slots.TRACE], arrays[slots.BLOCKS]
+    tokens = trace[: state[slots.TRACE_LENGTH // 8]].tobytes().decode().split("\n")
+    places = [0, *ends[: state[slots.BLOCK_COUNT // 8]].tolist()]
+    return [tokens[start:end] for start, end in pairwise(places)]
 
 
 def compile_kernels() -> None:
@@ -79,7 +84,6 @@ def compile_kernels() -> None:
     page = b"<p>the first word of a page</p>"
     features = extract_spots(np.frombuffer(page, dtype=np.uint8), np.array([0, len(page)]), True, _no_words())
     simhash64(features.spots, features.spot_bounds)
-    tokens_of(page, True)
 
 
 @cache
@@ -119,10 +123,21 @@ def _joined(parts: list[PageFeatures]) -> PageFeatures:
 def _run(
     buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_], model: SpotModel
 ) -> PageFeatures:
-    # keep: the arrays whose addresses are in the state must outlive the call
-    state, keep = _state(int(np.diff(bounds).max()), model)
-    settings = model.settings
-    spots, spot_bounds, token_counts, block_counts = _extract(
+    # the arrays whose addresses are in the state must outlive the call
+    state, arrays = _state(int(np.diff(bounds).max()), model)
+    features = _call(buffer, bounds, markup, state, model.settings)
+    arrays.clear()
+    return features
+
+
+def _call(
+    buffer: NDArray[np.uint8],
+    bounds: NDArray[np.int64],
+    markup: NDArray[np.bool_],
+    state: NDArray[np.int64],
+    settings: SpotSettings,
+) -> PageFeatures:
+    spots, spot_bounds, token_counts, block_counts = _kernel()(
         buffer.ctypes.data,
         bounds.ctypes.data,
         markup.ctypes.data,
@@ -131,11 +146,10 @@ def _run(
         settings.distance,
         settings.chain_length,
     )
-    del keep
     return PageFeatures(spots, spot_bounds, token_counts, block_counts)
 
 
-def _state(longest: int, model: SpotModel, tracing: bool = False) -> tuple[NDArray[np.int64], list[NDArray[np.generic]]]:
+def _state(longest: int, model: SpotModel, tracing: bool = False) -> tuple[NDArray[np.int64], dict[int, NDArray[Any]]]:
     """The kernel's state for pages of up to `longest` bytes, and the arrays that it points into.
 
     Two tokens need a byte between them unless one is an ideograph of three bytes, so a page of s bytes has at most
@@ -143,7 +157,7 @@ def _state(longest: int, model: SpotModel, tracing: bool = False) -> tuple[NDArr
     """
     tables, elements = text_tables(), element_table()
     most = longest // 2 + 64
-    arrays: dict[int, NDArray[np.generic]] = {
+    arrays: dict[int, NDArray[Any]] = {
         slots.TOKENS: np.empty(most, dtype=np.uint64),
         slots.ANTECEDENTS: np.empty(most, dtype=np.int32),
         slots.BLOCKS: np.empty(most, dtype=np.int32),
@@ -165,10 +179,10 @@ def _state(longest: int, model: SpotModel, tracing: bool = False) -> tuple[NDArr
     words = state.view(np.uint64)
     words[slots.FLAG_MULTIPLIER // 8], words[slots.FLAG_SHIFT // 8] = model.multiplier, model.shift
     words[slots.NAME_MULTIPLIER // 8] = elements.multiplier
-    return state, list(arrays.values())
+    return state, arrays
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _scan(state, start, end, markup):  # type: ignore[no-untyped-def]  # int64 address, int64, int64, bool -> None
     if markup:
         scan_markup(state, start, end)
@@ -176,13 +190,13 @@ def _scan(state, start, end, markup):  # type: ignore[no-untyped-def]  # int64 a
         scan_plain(state, start, end)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _clear(state):  # type: ignore[no-untyped-def]  # int64[24] -> None
     state[slots.TOKEN_COUNT // 8 : slots.BLOCK_START // 8 + 1] = 0
 
 
-@njit(nogil=True, cache=True)
-def _extract(base, bounds, markup, pages, state, distance, chain_length):  # type: ignore[no-untyped-def]
+@njit(nogil=True)
+def _extract_batch(base, bounds, markup, pages, state, distance, chain_length):  # type: ignore[no-untyped-def]
     """Addresses of buffer: uint8[N], bounds: int64[n + 1], markup: bool[n]; pages: n  state: int64[24]
 
     Addresses, since numba compiles once more for an array that is read-only, as all are that come from bytes.
@@ -219,10 +233,14 @@ def _extract(base, bounds, markup, pages, state, distance, chain_length):  # typ
     return spots[: spot_bounds[pages]].copy(), spot_bounds, token_counts, block_counts
 
 
-@njit(nogil=True, cache=True)
-def _trace(base, size, markup, state):  # type: ignore[no-untyped-def]  # int64, int64, bool, int64[24] -> int32[]
-    _scan(np.int64(state.ctypes.data), base, base + size, markup)
-    ends = np.empty(state[slots.BLOCK_COUNT // 8], dtype=np.int32)
-    for block in range(len(ends)):
-        ends[block] = load_int32(state[slots.BLOCKS // 8] + (block << 2))
-    return ends
+@cache
+def _kernel():  # type: ignore[no-untyped-def]
+    """The outermost function, the only one that is cached on disk (stream/text/sources.py says why)."""
+    sources = sources_digest()
+
+    @njit(nogil=True, cache=True)
+    def extract(base, bounds, markup, pages, state, distance, chain_length):  # type: ignore[no-untyped-def]
+        state[slots.SOURCES // 8] = sources
+        return _extract_batch(base, bounds, markup, pages, state, distance, chain_length)
+
+    return extract

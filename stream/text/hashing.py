@@ -49,12 +49,12 @@ def _folded(left: int, right: int) -> int:
     return (product >> 64) ^ (product & _WORD)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def finish_hash(state):  # type: ignore[no-untyped-def]  # uint64 -> uint64
     return folded_product(state ^ K1, K2)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def hash_lowered(address, length):  # type: ignore[no-untyped-def]  # int64, int64 -> uint64
     """Hash of an ASCII token in any case."""
     state = SEED
@@ -68,7 +68,7 @@ def hash_lowered(address, length):  # type: ignore[no-untyped-def]  # int64, int
     return finish_hash(state) & HASH_BITS
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def hash_bytes(address, length):  # type: ignore[no-untyped-def]  # int64, int64 -> uint64
     """Hash of normalised bytes as they are; also the key of an entity name."""
     state = SEED
@@ -82,6 +82,6 @@ def hash_bytes(address, length):  # type: ignore[no-untyped-def]  # int64, int64
     return finish_hash(state) & HASH_BITS
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def chain_hash(state, token):  # type: ignore[no-untyped-def]  # uint64, uint64 -> uint64
     return folded_product(state ^ K3, (token & HASH_BITS) ^ K4)

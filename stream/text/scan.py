@@ -16,7 +16,7 @@ from stream.text.elements import (
     BREAK,
     FOREIGN,
     HIDDEN,
-    HIDDEN_BREAK,
+    INLINE,
     LONG_NAME,
     PLAINTEXT,
     SCRIPT,
@@ -31,9 +31,12 @@ from stream.text.skips import (
     after_byte,
     after_cdata,
     after_comment,
+    after_long_tag,
     after_tag,
     find_byte,
     in_set,
+    odd_bytes,
+    quoted_bytes,
     raw_text_end,
     script_end,
 )
@@ -55,6 +58,7 @@ from stream.text.words import (
     ANTECEDENTS,
     BLOCK_COUNT,
     BLOCK_START,
+    BLOCKS,
     ESCAPABLE,
     FLAG_MULTIPLIER,
     FLAG_SHIFT,
@@ -80,7 +84,7 @@ _U0, _U1 = np.uint64(0), np.uint64(1)
 _NAME_SHIFT = np.uint64(64 - SLOT_BITS)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def scan_plain(state, start, end):  # int64, int64, int64 -> None
     """Plain text: a blank line (nothing but blanks and control characters) parts blocks."""
     line = start
@@ -100,10 +104,11 @@ def scan_plain(state, start, end):  # int64, int64, int64 -> None
     end_block(state)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def scan_markup(state, start, end):  # int64, int64, int64 -> None
     """HTML."""
     tokens, antecedents = load_int(state + TOKENS), load_int(state + ANTECEDENTS)
+    blocks, block_count, block_start = load_int(state + BLOCKS), np.int64(0), np.int64(0)
     flags_table = load_int(state + FLAGS)
     flag_multiplier, flag_shift = load_word(state + FLAG_MULTIPLIER), load_word(state + FLAG_SHIFT)
     names, kinds = load_int(state + NAMES), load_int(state + KINDS)
@@ -243,41 +248,33 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             low, high = lowered16(name, length)
             folded = low ^ (high * LONG_NAME)
             slot = np.int64((folded * name_multiplier) >> _NAME_SHIFT)
-            if load_word(names + (slot << 3)) == folded:
-                kind = np.int64(byte_at(kinds + slot))
-        # the bytes inside double quotes, the opening one included
-        quoted = doubles ^ (doubles << _U1)
-        quoted ^= quoted << np.uint64(2)
-        quoted ^= quoted << np.uint64(4)
-        quoted ^= quoted << np.uint64(8)
-        quoted ^= quoted << np.uint64(16)
-        quoted ^= quoted << np.uint64(32)
+            kind = np.int64(byte_at(kinds + slot)) if load_word(names + (slot << 3)) == folded else np.int64(0)
+        quoted = quoted_bytes(doubles)
         closes &= ~quoted
-        opening = doubles & quoted
-        outside = equals & ~quoted
-        odd = (singles & ~quoted) | (opening & ~(equals << _U1))
-        odd |= outside & ~((opening >> _U1) & (words << _U1))
+        odd = odd_bytes(words, doubles, equals, singles, quoted)
         if regular and closes != _U0 and (odd & (closes - _U1) & ~closes) == _U0:
             position = name + trailing_zeros(closes) + 1
         else:
-            position = after_tag(name + length, end, not regular)
+            if regular and closes == _U0:
+                position = after_long_tag(name, name + length, end)
+            else:
+                position = after_tag(name + length, end, not regular)
             if position < 0:
                 break
-        if kind == 0:
-            continue
-        if spelling:
+        if spelling and kind != INLINE and kind != HIDDEN and kind != SCRIPT:
             put_int(state + TOKEN_COUNT, count)
             put_int(state + ANTECEDENT_COUNT, marked)
-            if kind < HIDDEN or (kind >= HIDDEN_BREAK and kind != SCRIPT):
-                close_word(state)
-                spelling = False
-                count, marked = load_int(state + TOKEN_COUNT), load_int(state + ANTECEDENT_COUNT)
+            close_word(state)
+            spelling = False
+            count, marked = load_int(state + TOKEN_COUNT), load_int(state + ANTECEDENT_COUNT)
         if kind <= BREAK:
-            open_end = np.int64(0)
-            if kind == BLOCK:
-                foreign = np.int64(0)
-                put_int(state + TOKEN_COUNT, count)
-                end_block(state)
+            # No branches here: which of the three it is cannot be foreseen. A block without tokens is none.
+            block = kind == BLOCK
+            put_int32(blocks + (block_count << 2), count)
+            block_count += np.int64(block and count > block_start)
+            block_start = count if block else block_start
+            foreign = np.int64(0) if block else foreign
+            open_end = open_end if kind == INLINE else np.int64(0)
             continue
         # --- elements with rules of their own
         if kind != HIDDEN and kind != SCRIPT:
@@ -293,13 +290,12 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
                 templates -= 1
                 if templates == 0:
                     count, marked = saved_count, saved_marked
-                    put_int(state + BLOCK_COUNT, saved_blocks)
-                    put_int(state + BLOCK_START, saved_start)
+                    block_count, block_start = saved_blocks, saved_start
                     put_int(state + TRACE_LENGTH, saved_trace)
             elif not closing:
                 if templates == 0:
                     saved_count, saved_marked = count, marked
-                    saved_blocks, saved_start = load_int(state + BLOCK_COUNT), load_int(state + BLOCK_START)
+                    saved_blocks, saved_start = block_count, block_start
                     saved_trace = load_int(state + TRACE_LENGTH)
                 templates += 1
             continue
@@ -326,13 +322,14 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
     if templates > 0:
         put_int(state + TOKEN_COUNT, saved_count)
         put_int(state + ANTECEDENT_COUNT, saved_marked)
-        put_int(state + BLOCK_COUNT, saved_blocks)
-        put_int(state + BLOCK_START, saved_start)
         put_int(state + TRACE_LENGTH, saved_trace)
+        block_count, block_start = saved_blocks, saved_start
+    put_int(state + BLOCK_COUNT, block_count)
+    put_int(state + BLOCK_START, block_start)
     end_block(state)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def is_cdata(position, end):  # int64, int64 -> bool
     """Whether '<![CDATA[' is at `position`."""
     if end - position < 9:

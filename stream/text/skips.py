@@ -10,7 +10,16 @@ searched twice and the time is linear in the page.
 import numpy as np
 from numba import njit
 
-from stream.text.vectors import byte_at, dashes_mask, equal_mask, lowered16, raw_end_mask, trailing_zeros
+from stream.text.vectors import (
+    byte_at,
+    dashes_mask,
+    equal_mask,
+    leading_zeros,
+    lowered16,
+    raw_end_mask,
+    tag_masks,
+    trailing_zeros,
+)
 
 _U1 = np.uint64(1)
 # tab, line feed, form feed, carriage return, space
@@ -20,13 +29,13 @@ NAME_ENDS = np.uint64(int(_BLANKS) | 1 << 47 | 1 << 62)
 _SCRIPT = np.uint64(int.from_bytes(b"script", "little"))
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def in_set(character, members):  # uint8, uint64 -> bool
     """Whether the bit of a character below 64 is set in `members`."""
     return character < 64 and (members >> np.uint64(character)) & _U1 != np.uint64(0)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def find_byte(address, end, character):  # int64, int64, uint8 -> int64
     """First place of `character`, or `end`."""
     while address < end:
@@ -37,13 +46,13 @@ def find_byte(address, end, character):  # int64, int64, uint8 -> int64
     return end
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def after_byte(address, end, character):  # int64, int64, uint8 -> int64
     """The address behind the first `character`, or `end`."""
     return min(find_byte(address, end, character) + 1, end)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def after_comment(address, end):  # int64, int64 -> int64
     """The address behind the comment whose '<!--' ends at `address`."""
     if address < end and byte_at(address) == 62:
@@ -65,7 +74,7 @@ def after_comment(address, end):  # int64, int64 -> int64
     return end
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def after_cdata(address, end):  # int64, int64 -> int64
     """The address of the ']]>' that ends a CDATA section, or `end`."""
     while address < end:
@@ -76,7 +85,7 @@ def after_cdata(address, end):  # int64, int64 -> int64
     return end
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def raw_text_end(address, end, first, second, length):  # int64, int64, uint64, uint64, int64 -> int64
     """The '<' of the end tag that closes raw text; the element's name comes as lowered16 gives it."""
     while address < end:
@@ -92,7 +101,7 @@ def raw_text_end(address, end, first, second, length):  # int64, int64, uint64, 
     return end
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def is_end_tag(place, end, first, second, length):  # int64, int64, uint64, uint64, int64 -> bool
     """Whether '</' + name + blank, '/' or '>' is at `place`."""
     behind = place + 2 + length
@@ -102,7 +111,7 @@ def is_end_tag(place, end, first, second, length):  # int64, int64, uint64, uint
     return found_first == first and found_second == second
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def script_end(address, end):  # int64, int64 -> int64
     """The '<' of the end tag that closes a script, with the escaped and double escaped states of the HTML standard."""
     while address < end:
@@ -126,7 +135,7 @@ def script_end(address, end):  # int64, int64 -> int64
     return end
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def escaped_script_end(address, end):  # int64, int64 -> (int64, bool)
     """From the '--' of a '<!--' in a script: (the closing '<', True), or (behind the '-->' that ends it, False)."""
     doubly = False
@@ -152,7 +161,65 @@ def escaped_script_end(address, end):  # int64, int64 -> (int64, bool)
     return end, True
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
+def quoted_bytes(doubles):  # uint64 -> uint64
+    """The bytes from each opening double quote to before its closing one: the running xor of the quotes."""
+    doubles ^= doubles << _U1
+    doubles ^= doubles << np.uint64(2)
+    doubles ^= doubles << np.uint64(4)
+    doubles ^= doubles << np.uint64(8)
+    doubles ^= doubles << np.uint64(16)
+    doubles ^= doubles << np.uint64(32)
+    return doubles
+
+
+@njit(nogil=True)
+def odd_bytes(words, doubles, equals, singles, quoted):  # uint64 masks of a tag -> uint64
+    """Bytes of a tag that are not as in `name name="value"`: there the quick way through the tag would be wrong.
+
+    A single quote outside of double ones, a double quote that does not follow '=', a '=' that does not stand between a
+    letter or digit and a double quote.
+    """
+    opening, outside = doubles & quoted, equals & ~quoted
+    odd = (singles & ~quoted) | (opening & ~(equals << _U1))
+    return odd | (outside & ~((opening >> _U1) & (words << _U1)))
+
+
+@njit(nogil=True)
+def after_long_tag(window, resume, end):  # int64, int64, int64 -> int64
+    """after_tag for a tag that goes on for more than the 64 bytes at `window`; `resume` is behind its name.
+
+    Window by window, each beginning behind a closing quote, as long as the tag has nothing odd.
+    """
+    while end - window >= 64:
+        words, closes, doubles, equals, singles = tag_masks(window)
+        quoted = quoted_bytes(doubles)
+        odd = odd_bytes(words, doubles, equals, singles, quoted)
+        closes &= ~quoted
+        if closes != np.uint64(0):
+            if odd & (closes - _U1) & ~closes != np.uint64(0):
+                break
+            return window + trailing_zeros(closes) + 1
+        if quoted >> np.uint64(63) != np.uint64(0):
+            if odd != np.uint64(0):
+                break
+            window = find_byte(window + 64, end, np.uint8(34)) + 1
+            if window > end:
+                return np.int64(-1)
+        else:
+            closing = doubles & ~quoted
+            if closing == np.uint64(0):
+                break
+            step = np.uint64(64) - np.uint64(leading_zeros(closing))
+            # the bits above the last closing quote are looked at again from there
+            if odd << (np.uint64(64) - step) != np.uint64(0):
+                break
+            window += np.int64(step)
+        resume = window
+    return after_tag(resume, end, False)
+
+
+@njit(nogil=True)
 def after_tag(address, end, in_name):  # int64, int64, bool -> int64
     """The address behind the '>' of a tag, from inside its name or before an attribute; -1 where the page ends in it."""
     if in_name:

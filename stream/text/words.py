@@ -22,6 +22,7 @@ TOKENS, ANTECEDENTS, BLOCKS, SPELLED, TRACE = 48, 56, 64, 72, 80
 PAGES, LEAVES, ENTITY_KEYS, ENTITY_VALUES = 88, 96, 104, 112
 FLAGS, FLAG_MULTIPLIER, FLAG_SHIFT = 120, 128, 136
 NAMES, KINDS, NAME_MULTIPLIER = 144, 152, 160
+SOURCES = 168
 STATE_SLOTS = 24
 
 MARKUP, ESCAPABLE, RAW = 0, 1, 2
@@ -38,13 +39,13 @@ _WINDOWS_1252 = np.array(
 )
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def is_alphanumeric(character):  # uint8 -> bool
     lowered = np.int64(character) | 0x20
     return (97 <= lowered <= 122) or (48 <= np.int64(character) <= 57)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def flags_of(state, token):  # int64 address, uint64 -> uint64
     """ANTECEDENT and STOP_WORD bits of a token hash."""
     slot = (token * load_word(state + FLAG_MULTIPLIER)) >> load_word(state + FLAG_SHIFT)
@@ -57,7 +58,7 @@ def flags_of(state, token):  # int64 address, uint64 -> uint64
     return np.uint64(0)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def add_token(state, token, address, length, lower):  # int64, uint64, int64, int64, uint8 -> None
     """Append a token hash; with tracing on also its `length` bytes at `address`, with the bits of `lower` set."""
     count, antecedents = load_int(state + TOKEN_COUNT), load_int(state + ANTECEDENT_COUNT)
@@ -70,7 +71,7 @@ def add_token(state, token, address, length, lower):  # int64, uint64, int64, in
         trace_token(state, address, length, lower)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def trace_token(state, address, length, lower):  # int64, int64, int64, uint8 -> None
     place = load_int(state + TRACE_LENGTH)
     target = load_int(state + TRACE) + place
@@ -80,7 +81,7 @@ def trace_token(state, address, length, lower):  # int64, int64, int64, uint8 ->
     put_int(state + TRACE_LENGTH, place + length + 1)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def close_word(state):  # int64 -> None
     """End the word that is being spelled, if any."""
     length = load_int(state + WORD_LENGTH)
@@ -90,7 +91,7 @@ def close_word(state):  # int64 -> None
         put_int(state + WORD_LENGTH, np.int64(0))
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def reopen_token(state, address, length):  # int64, int64, int64 -> None
     """Take the last token back, it goes on: its source, ASCII bytes at `address`, becomes the beginning of a word."""
     count = load_int(state + TOKEN_COUNT) - 1
@@ -104,7 +105,7 @@ def reopen_token(state, address, length):  # int64, int64, int64 -> None
     put_int(state + WORD_LENGTH, length)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def end_block(state):  # int64 -> None
     """End the current block; one without tokens is none."""
     count, blocks = load_int(state + TOKEN_COUNT), load_int(state + BLOCK_COUNT)
@@ -114,7 +115,7 @@ def end_block(state):  # int64 -> None
         put_int(state + BLOCK_START, count)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def spell(state, address, end, kind):  # int64, int64, int64, int64 -> int64
     """Read text from `address`, going on with the open word.
 
@@ -152,7 +153,7 @@ def spell(state, address, end, kind):  # int64, int64, int64, int64 -> int64
     return address
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def spell_character(state, code_point):  # int64, int64 -> None
     """Add one character to the open word, or end it (stream/text/tables.py has the classes)."""
     page = np.int64(load_short(load_int(state + PAGES) + ((code_point >> 7) << 1)))
@@ -170,7 +171,7 @@ def spell_character(state, code_point):  # int64, int64 -> None
         close_word(state)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def encode(address, code_point):  # int64, int64 -> int64
     """Write a code point as UTF-8, return the number of bytes."""
     if code_point < 0x80:
@@ -192,7 +193,7 @@ def encode(address, code_point):  # int64, int64 -> int64
     return 4
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def decode(address, end):  # int64, int64 -> (int64, int64)
     """(code point, bytes) of the UTF-8 at `address`; U+FFFD and 1 where it is none (Unicode 14, table 3-7)."""
     first = np.int64(byte_at(address))
@@ -221,7 +222,7 @@ def decode(address, end):  # int64, int64 -> (int64, int64)
     return _REPLACEMENT, 1
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def reference(state, address, end):  # int64, int64, int64 -> (int64, int64, int64)
     """(code point, second code point or 0, bytes) of the character reference at '&'; (32, 0, 1) where it is none."""
     name = address + 1
@@ -243,7 +244,7 @@ def reference(state, address, end):  # int64, int64, int64 -> (int64, int64, int
     return np.int64(32), np.int64(0), np.int64(1)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def entity_value(state, key):  # int64, uint64 -> uint64
     """The entry of stream/text/tables.py for the hash of an entity name, 0 for none."""
     slot = np.int64(key >> np.uint64(64 - ENTITY_SLOT_BITS))
@@ -257,7 +258,7 @@ def entity_value(state, key):  # int64, uint64 -> uint64
         slot = (slot + 1) & ((1 << ENTITY_SLOT_BITS) - 1)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def numeric_reference(address, end):  # int64, int64 -> (int64, int64, int64)
     """The same for `&#123;` and `&#x7B;`, by the rules of the HTML standard."""
     position = address + 2
