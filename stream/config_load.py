@@ -3,9 +3,9 @@
 import difflib
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
@@ -30,7 +30,8 @@ def load_settings(path: Path | None, environ: Mapping[str, str], overrides: Mapp
             _set(merged, *_from_environment(name, value))
     for name, given in overrides.items():
         if given is not None:
-            _set(merged, name.split("."), given)
+            parts = name.split(".")
+            _set(merged, parts, _list_or_text(name, parts, given) if isinstance(given, str) else given)
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
@@ -42,7 +43,7 @@ def example_toml() -> str:
     lines = [
         "# Spotsieve settings. Every line is the default; change what you need.",
         "# [verdicts] marks what changes verdicts: a state and its log belong to one choice of these.",
-        f"# Environment: {ENVIRONMENT_PREFIX}KAFKA{SECTION_SEPARATOR}GROUP_ID=... sets kafka.group_id; flags override it.",
+        f"# Environment: {ENVIRONMENT_PREFIX}KAFKA{SECTION_SEPARATOR}GROUP_ID=... sets kafka.group_id; flags win.",
     ]
     lines.extend(_example_section((), Settings))
     return "\n".join(lines) + "\n"
@@ -80,12 +81,18 @@ def _from_environment(name: str, value: str) -> tuple[list[str], object]:
             return path, Path(value).read_text(encoding="utf-8").rstrip("\n")
         except OSError as error:
             raise SettingError(name, f"must name a readable file: {error.strerror}", value, "check the path") from None
-    if value.startswith("["):
-        try:
-            return path, json.loads(value)
-        except ValueError:
-            raise SettingError(name, "must be a JSON list", value, 'write it as ["a", "b"]') from None
-    return path, value
+    return path, _list_or_text(name, path, value)
+
+
+def _list_or_text(name: str, path: Sequence[str], value: str) -> object:
+    """What the environment or a flag says: JSON where the setting is a list, else the text ([::1]:9092 is no list)."""
+    field = dict(leaf_settings(Settings)).get(tuple(path))
+    if field is None or get_origin(field.annotation) is not tuple:
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        raise SettingError(name, "must be a JSON list", value, 'write it as ["a", "b"]') from None
 
 
 def _set(tree: dict[str, Any], path: list[str], value: object) -> None:

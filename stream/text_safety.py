@@ -10,5 +10,5 @@ _ESCAPES = {
 
 
 def escape_control_characters(text: str) -> str:
-    """A text that cannot move a terminal's cursor, start a new log line or run backwards, whatever a page's URL holds."""
+    """A text that cannot move a terminal's cursor, start a line or run backwards, whatever a page's URL holds."""
     return text.translate(_ESCAPES)

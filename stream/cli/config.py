@@ -20,8 +20,11 @@ def run(options: argparse.Namespace) -> int:
         print(example_toml(), end="")
         return 0
     settings = settings_of(options)
+    from stream.intake import Decoder
     from stream.schemes.registry import scheme_of
 
+    # What no single setting can say: whether those of a scheme, and those of the input, go together.
     scheme_of(settings.scheme, settings.spots)
+    Decoder(settings.input)
     print("the settings are valid")
     return 0

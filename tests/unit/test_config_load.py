@@ -1,0 +1,203 @@
+"""Owns how settings are found: file below environment below flags, and how a mistake is told."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from stream.config import Settings
+from stream.config_load import example_toml, leaf_settings, load_settings
+from stream.errors import SettingError
+
+NOTHING: Mapping[str, str] = {}
+
+
+def written(directory: Path, text: str) -> Path:
+    path = directory / "spotsieve.toml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def refusal(
+    path: Path | None = None, environ: Mapping[str, str] = NOTHING, flags: Mapping[str, object] = NOTHING
+) -> str:
+    with pytest.raises(SettingError) as caught:
+        load_settings(path, environ, flags)
+    assert caught.value.exit_code == 2
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def test_without_anything_the_settings_are_the_defaults() -> None:
+    assert load_settings(None, NOTHING, {}) == Settings()
+
+
+def test_a_flag_wins_over_the_environment_which_wins_over_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, '[kafka]\ngroup_id = "file"\nclient_id = "file"\nbootstrap_servers = "file:1"\n')
+    environ = {"SPOTSIEVE_KAFKA__GROUP_ID": "environment", "SPOTSIEVE_KAFKA__CLIENT_ID": "environment"}
+    found = load_settings(path, environ, {"kafka.group_id": "flag", "kafka.client_id": None}).kafka
+    assert (found.group_id, found.client_id, found.bootstrap_servers) == ("flag", "environment", "file:1")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "path", "expected"),
+    [
+        ("SPOTSIEVE_SERVICE__BATCH_PAGES", "64", ("service", "batch_pages"), 64),
+        ("SPOTSIEVE_METRICS__ENABLED", "false", ("metrics", "enabled"), False),
+        ("SPOTSIEVE_LOG__SUMMARY_SECONDS", "0.5", ("log", "summary_seconds"), 0.5),
+        ("SPOTSIEVE_INPUT__FIELDS__URL", "meta.url", ("input", "fields", "url"), "meta.url"),
+        ("SPOTSIEVE_SPOTS__ANTECEDENTS", '["the", "a"]', ("spots", "antecedents"), ("the", "a")),
+        ("SPOTSIEVE_KAFKA__BOOTSTRAP_SERVERS", "[::1]:9092", ("kafka", "bootstrap_servers"), "[::1]:9092"),
+        ("SPOTSIEVE_INDEX__DIRECTORY", "/data", ("index", "directory"), Path("/data")),
+    ],
+)
+def test_the_environment_reaches_every_kind_of_setting(
+    name: str, value: str, path: tuple[str, ...], expected: object
+) -> None:
+    found: object = load_settings(None, {name: value}, {})
+    for part in path:
+        found = getattr(found, part)
+    assert found == expected
+
+
+def test_variables_of_others_are_left_alone() -> None:
+    # Kubernetes sets such ones for a Service named spotsieve.
+    environ = {"SPOTSIEVE_SERVICE_HOST": "10.0.0.1", "SPOTSIEVE_PORT_9464_TCP": "tcp://10.0.0.1:9464", "PATH": "/bin"}
+    assert load_settings(None, environ, {}) == Settings()
+
+
+def test_a_secret_comes_from_a_file_without_its_line_end(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("pass word\n", "utf-8")
+    found = load_settings(None, {"SPOTSIEVE_KAFKA__SASL_PASSWORD_FILE": str(secret)}, {}).kafka.sasl_password
+    assert found.get_secret_value() == "pass word"
+
+
+def test_a_secret_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    text = refusal(environ={"SPOTSIEVE_KAFKA__SASL_PASSWORD_FILE": str(tmp_path / "none")})
+    assert "SPOTSIEVE_KAFKA__SASL_PASSWORD_FILE" in text
+    assert str(tmp_path / "none") in text
+
+
+def test_a_secret_is_shown_nowhere(tmp_path: Path) -> None:
+    settings = load_settings(None, {"SPOTSIEVE_KAFKA__SASL_PASSWORD": "hunter2"}, {})
+    assert "hunter2" not in repr(settings)
+    assert "hunter2" not in str(settings.model_dump())
+    assert "hunter2" not in settings.model_dump_json()
+    for line in ('sasl_password = ["hunter2"]', 'sasl_pasword = "hunter2"', 'sasl_password = {a = "hunter2"}'):
+        assert "hunter2" not in refusal(written(tmp_path, f"[kafka]\n{line}\n"))
+    assert "hunter2" not in refusal(written(tmp_path, "[kafka]\nsasl_password = hunter2\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong", "near"),
+    [
+        ("[kafka]\ngroupid = 'a'\n", "kafka.groupid", "kafka.group_id"),
+        ("[input.field]\nurl = 'a'\n", "input.field", "input.fields"),
+        ("[servce]\nmode = 'filter'\n", "servce", "service"),
+        ("[scheme]\nmax_distance = 3\n", "scheme.max_distance", "scheme.max_distance_bits"),
+    ],
+)
+def test_an_unknown_name_suggests_the_nearest(tmp_path: Path, text: str, wrong: str, near: str) -> None:
+    said = refusal(written(tmp_path, text))
+    assert said.startswith(f"{wrong} is not a setting")
+    assert f"did you mean {near}?" in said
+
+
+def test_an_unknown_name_in_the_environment_or_a_flag_suggests_the_nearest_too() -> None:
+    assert "did you mean kafka.group_id?" in refusal(environ={"SPOTSIEVE_KAFKA__GROUPID": "a"})
+    assert "did you mean service.mode?" in refusal(flags={"service.modus": "a"})
+
+
+def test_a_name_like_nothing_points_to_the_example(tmp_path: Path) -> None:
+    assert "spotsieve config example" in refusal(written(tmp_path, "qqqqqqqq = 1\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("[scheme]\nmax_distance_bits = 9\n", "scheme.max_distance_bits", "9"),
+        ("[service]\nmode = 'both'\n", "service.mode", "'both'"),
+        ("[service]\nbatch_pages = 0\n", "service.batch_pages", "0"),
+        ("[metrics]\nport = 70000\n", "metrics.port", "70000"),
+        ("[kafka]\ngroup_id = ''\n", "kafka.group_id", "''"),
+        ("[input]\nurl_from = 'value'\n", "input.url_from", "'value'"),
+        ("kafka = 3\n", "kafka", "3"),
+    ],
+)
+def test_a_wrong_value_is_told_with_name_rule_value_and_next_step(
+    tmp_path: Path, text: str, name: str, value: str
+) -> None:
+    said = refusal(written(tmp_path, text))
+    assert said.startswith(f"{name} ")
+    assert f"got {value}" in said
+    assert "; " in said
+
+
+def test_bad_toml_names_the_file_and_the_place(tmp_path: Path) -> None:
+    said = refusal(written(tmp_path, "[kafka\n"))
+    assert "spotsieve.toml" in said
+    assert "line 1" in said
+
+
+def test_a_file_that_is_not_utf_8_is_no_toml(tmp_path: Path) -> None:
+    path = tmp_path / "spotsieve.toml"
+    path.write_bytes(b'[kafka]\ngroup_id = "\xff"\n')
+    assert "must be TOML" in refusal(path)
+
+
+def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:
+    assert "none.toml cannot be read" in refusal(tmp_path / "none.toml")
+    assert "cannot be read" in refusal(tmp_path)
+
+
+def test_a_list_that_is_none_shows_how_to_write_one() -> None:
+    said = refusal(environ={"SPOTSIEVE_SPOTS__ANTECEDENTS": "the, a"})
+    assert said.startswith("SPOTSIEVE_SPOTS__ANTECEDENTS must be a JSON list, got 'the, a'")
+    assert '["a", "b"]' in said
+
+
+def test_a_setting_below_a_setting_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, "kafka = 'broker:9092'\n")
+    assert "kafka" in refusal(path, {"SPOTSIEVE_KAFKA__GROUP_ID": "a"})
+
+
+def test_the_example_loads_and_equals_the_defaults(tmp_path: Path) -> None:
+    assert load_settings(written(tmp_path, example_toml()), NOTHING, {}) == Settings()
+
+
+def test_the_example_holds_every_setting_with_its_unit_and_whether_it_changes_verdicts() -> None:
+    text = example_toml()
+    parsed = tomllib.loads(text)
+    for path, field in leaf_settings(Settings):
+        below = parsed
+        for part in path:
+            assert part in below, path
+            below = below[part]
+        extra = field.json_schema_extra
+        name = path[-1]
+        comments = [
+            lines[0]
+            for lines in zip(text.splitlines(), text.splitlines()[1:], strict=False)
+            if lines[1].startswith(f"{name} = ")
+        ]
+        assert any(field.description in comment for comment in comments), path
+        if extra["unit"]:
+            assert any(f"[{extra['unit']}]" in comment for comment in comments), path
+        if extra["verdicts"]:
+            assert any("[verdicts]" in comment for comment in comments), path
+
+
+def test_every_setting_says_what_it_is() -> None:
+    for path, field in leaf_settings(Settings):
+        assert field.description, path
+        assert set(field.json_schema_extra) == {"unit", "verdicts"}, path
+        milliseconds_or_seconds = path[-1].endswith(("_ms", "_seconds", "_bytes", "_mb"))
+        assert field.json_schema_extra["unit"] or not milliseconds_or_seconds, path
+
+
+def test_settings_cannot_be_changed_after_loading() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load_settings(None, NOTHING, {}).kafka.group_id = "other"  # type: ignore[misc]  # the test's point
