@@ -68,18 +68,18 @@ def as_json(result: Result) -> str:
     return orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode()
 
 
-def next_steps(keeps: str | None) -> str:
-    """Where to go from here; keeps: the command line that would keep everything running, None where it does."""
-    lines = ["", "Where to go next"]
-    if keeps:
-        lines.append(f"  {keeps:<46} the same, and leave broker and filter running")
-    lines += [
-        f"  {'spotsieve config example > spotsieve.toml':<46} every setting, with its default",
-        f"  {'spotsieve topics create -c spotsieve.toml':<46} the topics on your own broker",
-        f"  {'spotsieve run -c spotsieve.toml':<46} the filter on your own crawl",
-        f"  {'spotsieve filter pages.jsonl --verdicts -':<46} the same engine on files, without a broker",
+def next_steps(command: str, *, kept: bool) -> str:
+    """Where to go from here. command: how this person calls spotsieve  kept: the demo is being kept running already."""
+    steps = [
+        ("demo --keep", "the same, left running to play with"),
+        ("config example > spotsieve.toml", "every setting, with its default"),
+        ("topics create -c spotsieve.toml", "the topics on your own broker"),
+        ("run -c spotsieve.toml", "the filter on your own crawl"),
+        ("filter pages.jsonl --out novel.jsonl", "the same engine on files, no broker"),
     ]
-    return "\n".join(lines)
+    width = len(command) + max(len(step) for step, _ in steps) + 2
+    lines = [f"  {f'{command} {step}':<{width}} {about}" for step, about in steps[kept:]]
+    return "\n".join(["", "Where to go next", *lines])
 
 
 def still_running(settings: Settings, metrics_url: str) -> str:

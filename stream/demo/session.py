@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import logging
+import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -55,7 +57,7 @@ def run_demo(bootstrap_servers: str | None, *, keep: bool, as_json: bool) -> int
         result = _filter_crawl(settings, filter_process, say)
         _print(present.as_json(result) if as_json else present.as_text(result))
         if not as_json:
-            _print(present.next_steps(None if keep else "spotsieve demo --keep"))
+            _print(present.next_steps(_command(), kept=keep))
         if keep:
             about = present.still_running(settings, filter_process.metrics_url)
             _wait(filter_process, lambda: _print(about, sys.stderr if as_json else sys.stdout))
@@ -97,6 +99,14 @@ def _overrides(servers: str, state: Path, prefix: str) -> dict[str, str]:
         overrides |= {f"topics.{role}": prefix + name for role, name in topic_names(Settings().topics).items()}
         overrides["kafka.group_id"] = prefix + "filter"
     return overrides
+
+
+def _command() -> str:
+    """How this person calls spotsieve: by name where it is on the path, else as it was called now."""
+    called = Path(sys.argv[0])
+    if shutil.which("spotsieve") or called.name != "spotsieve":
+        return "spotsieve" if shutil.which("spotsieve") else "python -m stream"
+    return os.path.relpath(called)
 
 
 def _wait(filter_process: FilterProcess, announce: Callable[[], None]) -> None:
