@@ -1,34 +1,31 @@
-"""Spots: an antecedent and the chain of non-stop-words that follows it (Theobald, Siddharth, Paepcke, SIGIR 2008, sec. 3)."""
+"""Spots: an antecedent and the chain of non-stop-words that follows it (Theobald et al., SIGIR 2008, sec. 3)."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from stream.errors import SettingError
 from stream.text.hashing import ANTECEDENT, HASH_BITS, SEED, STOP_WORD, chain_hash, finish_hash, hash_token
+from stream.text.sources import part
 from stream.text.tables import is_token
 from stream.text.vectors import load_int32, load_word
 
 DEFAULT_ANTECEDENTS: tuple[str, ...] = tuple(
-    "a an the "
-    "am are be been being is was were "
-    "can could will would "
-    "had has have having "
-    "did do does doing done".split()
+    "a an the am are be been being is was were can could will would had has have having did do does doing done".split()
 )
 """Articles and the flexions of be, can, will, have, do: the best F1 of the paper's figure 6 (sec. 5.2)."""
 
 DEFAULT_STOP_WORDS: tuple[str, ...] = tuple(
     # Snowball's English list, cut at the apostrophes as tokens are (don't -> don, t), with the antecedents above
-    "a about above after again against ain all am an and any are aren as at be because been before being below between "
-    "both but by can cannot could couldn d did didn do does doesn doing don done down during each few for from further "
-    "had hadn has hasn have haven having he her here hers herself him himself his how i if in into is isn it its itself "
-    "let ll m ma me might mightn more most must mustn my myself needn no nor not now o of off on once only or other "
-    "ought our ours ourselves out over own re s same shan she should shouldn so some such t than that the their theirs "
-    "them themselves then there these they this those through to too under until up ve very was wasn we were weren what "
-    "when where which while who whom why will with won would wouldn y you your yours yourself yourselves".split()
+    "a about above after again against ain all am an and any are aren as at be because been before being below "
+    "between both but by can cannot could couldn d did didn do does doesn doing don done down during each few "
+    "for from further had hadn has hasn have haven having he her here hers herself him himself his how i if in "
+    "into is isn it its itself let ll m ma me might mightn more most must mustn my myself needn no nor not now "
+    "o of off on once only or other ought our ours ourselves out over own re s same shan she should shouldn so "
+    "some such t than that the their theirs them themselves then there these they this those through to too "
+    "under until up ve very was wasn we were weren what when where which while who whom why will with won "
+    "would wouldn y you your yours yourself yourselves".split()
 )
 
 MAX_DISTANCE = 100
@@ -60,13 +57,15 @@ class SpotSettings:
         for name, highest in (("distance", MAX_DISTANCE), ("chain_length", MAX_CHAIN_LENGTH)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= highest:
-                raise SettingError(name, f"must be a whole number in 1..{highest}", value, "the paper's choice is 2 and 3")
+                rule = f"must be a whole number in 1..{highest}"
+                raise SettingError(name, rule, value, "the paper chose distance 2 and chain_length 3")
 
 
 @dataclass(frozen=True, slots=True)
 class SpotModel:
     """The settings as the kernel reads them: flags: uint64[2 * slots], two entries a slot, each a token hash with its
-    ANTECEDENT and STOP_WORD bits; a token's slot is `hash * multiplier >> shift`."""
+    ANTECEDENT and STOP_WORD bits; a token's slot is `hash * multiplier >> shift`.
+    """
 
     settings: SpotSettings
     flags: NDArray[np.uint64] = field(init=False, repr=False, compare=False)
@@ -85,7 +84,7 @@ class SpotModel:
         object.__setattr__(self, "shift", shift)
 
 
-def _check_words(name: str, words: tuple[str, ...]) -> None:
+def _check_words(name: str, words: object) -> None:
     if not isinstance(words, tuple) or not all(isinstance(word, str) for word in words):
         raise SettingError(name, "must be a tuple of words", words, 'write for example ("a", "the", "is")')
     if len(words) > MAX_WORDS:
@@ -123,7 +122,7 @@ def _place(entries: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], np.uint64, 
     return table, multiplier, shift
 
 
-@njit(nogil=True)
+@part
 def chain_spots(tokens, antecedents, count, blocks, block_count, distance, runs, spots, place):  # type: ignore[no-untyped-def]
     """Write the spot hashes of one page to spots[place:], return how many.
 

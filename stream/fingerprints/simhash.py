@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream.text.sources import sources_digest
+from stream.text.sources import part, sources_digest
 from stream.text.vectors import count_bits, load_int
 
 HASH_BITS = 64
@@ -14,9 +14,7 @@ _MOST_AT_ONCE = 255
 """Features that eight-bit counters can take before they are added to the wide ones."""
 
 
-def simhash64(
-    features: NDArray[np.uint64], bounds: NDArray[np.int64]
-) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+def simhash64(features: NDArray[np.uint64], bounds: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     """Fold each page's feature hashes into the signs of 64 sums (Manku et al. 2007, sec. 2).
 
     features: uint64[m]  bounds: int64[n + 1], page i has features[bounds[i]:bounds[i + 1]]
@@ -36,7 +34,7 @@ def simhash64(
     return fingerprints, np.diff(bounds) > 0
 
 
-@njit(nogil=True)
+@part
 def _fold(features, bounds, pages):  # type: ignore[no-untyped-def]
     """Addresses of features: uint64[m] and bounds: int64[n + 1]; pages: n -> uint64[n]
 

@@ -41,7 +41,8 @@ LONG_NAME = np.uint64(0xC2B2AE3D27D4EB4F)
 @dataclass(frozen=True, slots=True)
 class ElementTable:
     """names: uint64[1024], the folded name in its slot, 0 for none; kinds: uint8[1024]; a name's slot is
-    `name * multiplier >> 54`, and no two known names share one."""
+    `name * multiplier >> 54`, and no two known names share one.
+    """
 
     names: NDArray[np.uint64]
     kinds: NDArray[np.uint8]

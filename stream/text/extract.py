@@ -1,4 +1,4 @@
-"""Pages to features: one call of the text kernel for a batch of pages, and the same for one page with its tokens shown."""
+"""Pages to features: one kernel call for a batch of pages, and the same for one page with its tokens shown."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +14,7 @@ from stream.fingerprints.simhash import simhash64
 from stream.text import words as slots
 from stream.text.elements import element_table
 from stream.text.scan import scan_markup, scan_plain
-from stream.text.sources import sources_digest
+from stream.text.sources import part, sources_digest
 from stream.text.tables import text_tables
 from stream.text.vectors import PADDING, byte_at, load_int
 
@@ -182,7 +182,7 @@ def _state(longest: int, model: SpotModel, tracing: bool = False) -> tuple[NDArr
     return state, arrays
 
 
-@njit(nogil=True)
+@part
 def _scan(state, start, end, markup):  # type: ignore[no-untyped-def]  # int64 address, int64, int64, bool -> None
     if markup:
         scan_markup(state, start, end)
@@ -190,12 +190,12 @@ def _scan(state, start, end, markup):  # type: ignore[no-untyped-def]  # int64 a
         scan_plain(state, start, end)
 
 
-@njit(nogil=True)
+@part
 def _clear(state):  # type: ignore[no-untyped-def]  # int64[24] -> None
     state[slots.TOKEN_COUNT // 8 : slots.BLOCK_START // 8 + 1] = 0
 
 
-@njit(nogil=True)
+@part
 def _extract_batch(base, bounds, markup, pages, state, distance, chain_length):  # type: ignore[no-untyped-def]
     """Addresses of buffer: uint8[N], bounds: int64[n + 1], markup: bool[n]; pages: n  state: int64[24]
 

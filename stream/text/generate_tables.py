@@ -1,11 +1,12 @@
 """Writes characters.txt and entities.txt, the frozen tables of the text kernel, from the running Python's Unicode data.
 
-Run by hand, `python -m stream.text.generate_tables`, when a newer Unicode is wanted: tokens, and so verdicts, may change,
-which the digests in stream/text/tables.py turn into a deliberate act. Nothing else calls it.
+Run by hand, `python -m stream.text.generate_tables`, when a newer Unicode is wanted: tokens, and so verdicts, may
+change, which the digests in stream/text/tables.py turn into a deliberate act. Nothing else calls it.
 
     characters.txt = header lines "# ...", then "FIRST-LAST CLASS DELTA" a line: code points in hex, all of one class,
                      whose lower case is `code point + DELTA`. Code points that are not listed separate tokens.
-    entities.txt   = header lines "# ...", then "NAME CODEPOINT [CODEPOINT]" a line; NAME without '&', with ';' if it needs one.
+    entities.txt   = header lines "# ...", then "NAME CODEPOINT [CODEPOINT]" a line; NAME without '&', with ';' if it
+                     needs one.
 
 CLASS: w word (letter or number), m mark, i ideograph or kana, x ignored.
 """

@@ -2,21 +2,21 @@
 
     folded(a, b) = high 64 bits of a * b  xor  low 64 bits of a * b
     state        = SEED
-    for each 16 bytes of the token's normalised UTF-8 but the last 1..16:   state = folded(first ^ K0, second ^ state)
-    last 1..16 bytes, zero padded:                                          state = folded(first ^ K0, second ^ state)
+    for 16 bytes of the token's normalised UTF-8, each but the last 1..16: state = folded(first ^ K0, second ^ state)
+    the last 1..16 bytes, zero padded:                       the same
     token hash   = folded(state ^ K1, K2) with the two low bits set to 0
 
 `first` and `second` are little-endian 64-bit words. The construction is wyhash's (Wang Yi) with the length left out: a
-normalised token holds no NUL byte, so the padding tells the length. The two low bits are left to the kernel, which keeps
-"is an antecedent" and "is a stop-word" there.
+normalised token holds no NUL byte, so the padding tells the length. The two low bits are left to the kernel, which
+keeps "is an antecedent" and "is a stop-word" there.
 
-    chain hash   = fold over the tokens (antecedent first):  state = folded(state ^ K3, token ^ K4), state = SEED at first
+    chain hash   = SEED, then for each token, antecedent first:  state = folded(state ^ K3, token ^ K4)
     spot hash    = folded(state ^ K1, K2)
 """
 
 import numpy as np
-from numba import njit
 
+from stream.text.sources import part
 from stream.text.vectors import folded_product, loaded16, lowered16
 
 SEED = np.uint64(0x9E3779B97F4A7C15)
@@ -49,12 +49,13 @@ def _folded(left: int, right: int) -> int:
     return (product >> 64) ^ (product & _WORD)
 
 
-@njit(nogil=True)
+@part
 def finish_hash(state):  # type: ignore[no-untyped-def]  # uint64 -> uint64
+    """The last mixing step of every hash."""
     return folded_product(state ^ K1, K2)
 
 
-@njit(nogil=True)
+@part
 def hash_lowered(address, length):  # type: ignore[no-untyped-def]  # int64, int64 -> uint64
     """Hash of an ASCII token in any case."""
     state = SEED
@@ -68,7 +69,7 @@ def hash_lowered(address, length):  # type: ignore[no-untyped-def]  # int64, int
     return finish_hash(state) & HASH_BITS
 
 
-@njit(nogil=True)
+@part
 def hash_bytes(address, length):  # type: ignore[no-untyped-def]  # int64, int64 -> uint64
     """Hash of normalised bytes as they are; also the key of an entity name."""
     state = SEED
@@ -82,6 +83,7 @@ def hash_bytes(address, length):  # type: ignore[no-untyped-def]  # int64, int64
     return finish_hash(state) & HASH_BITS
 
 
-@njit(nogil=True)
+@part
 def chain_hash(state, token):  # type: ignore[no-untyped-def]  # uint64, uint64 -> uint64
+    """The state of a chain with one more token."""
     return folded_product(state ^ K3, (token & HASH_BITS) ^ K4)

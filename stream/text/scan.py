@@ -9,7 +9,6 @@ the CPU cannot foresee costs as much as ten bytes of text.
 # numba compiles these from their argument types; see the comment of each for them.
 
 import numpy as np
-from numba import njit
 
 from stream.text.elements import (
     BLOCK,
@@ -23,7 +22,6 @@ from stream.text.elements import (
     SLOT_BITS,
     TEMPLATE,
     TEXTAREA,
-    XMP,
 )
 from stream.text.hashing import ANTECEDENT, HASH_BITS, K0, SEED, finish_hash, hash_lowered
 from stream.text.skips import (
@@ -40,6 +38,7 @@ from stream.text.skips import (
     raw_text_end,
     script_end,
 )
+from stream.text.sources import part
 from stream.text.vectors import (
     byte_at,
     folded_product,
@@ -84,7 +83,7 @@ _U0, _U1 = np.uint64(0), np.uint64(1)
 _NAME_SHIFT = np.uint64(64 - SLOT_BITS)
 
 
-@njit(nogil=True)
+@part
 def scan_plain(state, start, end):  # int64, int64, int64 -> None
     """Plain text: a blank line (nothing but blanks and control characters) parts blocks."""
     line = start
@@ -104,7 +103,7 @@ def scan_plain(state, start, end):  # int64, int64, int64 -> None
     end_block(state)
 
 
-@njit(nogil=True)
+@part
 def scan_markup(state, start, end):  # int64, int64, int64 -> None
     """HTML."""
     tokens, antecedents = load_int(state + TOKENS), load_int(state + ANTECEDENTS)
@@ -304,10 +303,7 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
         if kind == SCRIPT:
             position = script_end(position, end)
             continue
-        if kind == PLAINTEXT:
-            inner_end = end
-        else:
-            inner_end = raw_text_end(position, end, low, high, length)
+        inner_end = end if kind == PLAINTEXT else raw_text_end(position, end, low, high, length)
         if kind >= TEXTAREA:
             put_int(state + TOKEN_COUNT, count)
             put_int(state + ANTECEDENT_COUNT, marked)
@@ -329,7 +325,7 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
     end_block(state)
 
 
-@njit(nogil=True)
+@part
 def is_cdata(position, end):  # int64, int64 -> bool
     """Whether '<![CDATA[' is at `position`."""
     if end - position < 9:

@@ -8,8 +8,8 @@ searched twice and the time is linear in the page.
 # numba compiles these from their argument types; see the comment of each for them.
 
 import numpy as np
-from numba import njit
 
+from stream.text.sources import part
 from stream.text.vectors import (
     byte_at,
     dashes_mask,
@@ -29,13 +29,13 @@ NAME_ENDS = np.uint64(int(_BLANKS) | 1 << 47 | 1 << 62)
 _SCRIPT = np.uint64(int.from_bytes(b"script", "little"))
 
 
-@njit(nogil=True)
+@part
 def in_set(character, members):  # uint8, uint64 -> bool
     """Whether the bit of a character below 64 is set in `members`."""
     return character < 64 and (members >> np.uint64(character)) & _U1 != np.uint64(0)
 
 
-@njit(nogil=True)
+@part
 def find_byte(address, end, character):  # int64, int64, uint8 -> int64
     """First place of `character`, or `end`."""
     while address < end:
@@ -46,13 +46,13 @@ def find_byte(address, end, character):  # int64, int64, uint8 -> int64
     return end
 
 
-@njit(nogil=True)
+@part
 def after_byte(address, end, character):  # int64, int64, uint8 -> int64
     """The address behind the first `character`, or `end`."""
     return min(find_byte(address, end, character) + 1, end)
 
 
-@njit(nogil=True)
+@part
 def after_comment(address, end):  # int64, int64 -> int64
     """The address behind the comment whose '<!--' ends at `address`."""
     if address < end and byte_at(address) == 62:
@@ -74,7 +74,7 @@ def after_comment(address, end):  # int64, int64 -> int64
     return end
 
 
-@njit(nogil=True)
+@part
 def after_cdata(address, end):  # int64, int64 -> int64
     """The address of the ']]>' that ends a CDATA section, or `end`."""
     while address < end:
@@ -85,7 +85,7 @@ def after_cdata(address, end):  # int64, int64 -> int64
     return end
 
 
-@njit(nogil=True)
+@part
 def raw_text_end(address, end, first, second, length):  # int64, int64, uint64, uint64, int64 -> int64
     """The '<' of the end tag that closes raw text; the element's name comes as lowered16 gives it."""
     while address < end:
@@ -101,7 +101,7 @@ def raw_text_end(address, end, first, second, length):  # int64, int64, uint64, 
     return end
 
 
-@njit(nogil=True)
+@part
 def is_end_tag(place, end, first, second, length):  # int64, int64, uint64, uint64, int64 -> bool
     """Whether '</' + name + blank, '/' or '>' is at `place`."""
     behind = place + 2 + length
@@ -111,7 +111,7 @@ def is_end_tag(place, end, first, second, length):  # int64, int64, uint64, uint
     return found_first == first and found_second == second
 
 
-@njit(nogil=True)
+@part
 def script_end(address, end):  # int64, int64 -> int64
     """The '<' of the end tag that closes a script, with the escaped and double escaped states of the HTML standard."""
     while address < end:
@@ -135,7 +135,7 @@ def script_end(address, end):  # int64, int64 -> int64
     return end
 
 
-@njit(nogil=True)
+@part
 def escaped_script_end(address, end):  # int64, int64 -> (int64, bool)
     """From the '--' of a '<!--' in a script: (the closing '<', True), or (behind the '-->' that ends it, False)."""
     doubly = False
@@ -161,7 +161,7 @@ def escaped_script_end(address, end):  # int64, int64 -> (int64, bool)
     return end, True
 
 
-@njit(nogil=True)
+@part
 def quoted_bytes(doubles):  # uint64 -> uint64
     """The bytes from each opening double quote to before its closing one: the running xor of the quotes."""
     doubles ^= doubles << _U1
@@ -173,7 +173,7 @@ def quoted_bytes(doubles):  # uint64 -> uint64
     return doubles
 
 
-@njit(nogil=True)
+@part
 def odd_bytes(words, doubles, equals, singles, quoted):  # uint64 masks of a tag -> uint64
     """Bytes of a tag that are not as in `name name="value"`: there the quick way through the tag would be wrong.
 
@@ -185,7 +185,7 @@ def odd_bytes(words, doubles, equals, singles, quoted):  # uint64 masks of a tag
     return odd | (outside & ~((opening >> _U1) & (words << _U1)))
 
 
-@njit(nogil=True)
+@part
 def after_long_tag(window, resume, end):  # int64, int64, int64 -> int64
     """after_tag for a tag that goes on for more than the 64 bytes at `window`; `resume` is behind its name.
 
@@ -219,9 +219,9 @@ def after_long_tag(window, resume, end):  # int64, int64, int64 -> int64
     return after_tag(resume, end, False)
 
 
-@njit(nogil=True)
+@part
 def after_tag(address, end, in_name):  # int64, int64, bool -> int64
-    """The address behind the '>' of a tag, from inside its name or before an attribute; -1 where the page ends in it."""
+    """The address behind the '>' of a tag, from inside its name or before an attribute; -1 if the page ends in it."""
     if in_name:
         while address < end and not in_set(byte_at(address), NAME_ENDS):
             address += 1

@@ -1,4 +1,4 @@
-"""The key that ties a compiled kernel in numba's cache to every source file it was made of.
+"""How kernels are compiled: the parts, and the key that ties a cached one to every source file it was made of.
 
 numba throws a cached kernel away when the file of its outermost function changes, not when one it calls does: after an
 update of stream/text/scan.py a worker would go on with the old scanner. But values that a cached function closes over
@@ -9,7 +9,12 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 
+from numba import njit
+
 _FOLDERS = ("stream.text", "stream.features", "stream.fingerprints")
+
+part = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""Decorates the functions that a cached kernel is made of; never called from Python, they need no wrappers for it."""
 
 
 @cache

@@ -1,8 +1,9 @@
 """The vector and 128-bit instructions that the text kernels are made of, as numba intrinsics over raw addresses.
 
-Each is a few lines of LLVM vector IR, which LLVM lowers to whatever the CPU has (AVX-512, AVX2, SSE2, NEON) with the same
-result. Bit k of a 64-bit mask stands for the byte at `address + k`. Loads are unaligned, little-endian, and may read up
-to 64 bytes from `address`: callers see to it that these bytes exist (`PADDING`) and ignore what lies behind the page.
+Each is a few lines of LLVM vector IR, which LLVM lowers to whatever the CPU has (AVX-512, AVX2, SSE2, NEON), with
+the same result. Bit k of a 64-bit mask stands for the byte at `address + k`. Loads are unaligned, little-endian, and
+may read up to 65 bytes from `address`: callers see to it that these bytes exist (`PADDING`), and ignore what lies
+behind the page.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
@@ -82,7 +83,8 @@ def equal_mask(typing_context, address, character):
     """The bytes among 64 that equal `character`."""
 
     def generate(context, builder, signature, arguments):
-        vector = builder.insert_element(ir.Constant(_WINDOW, ir.Undefined), arguments[1], ir.Constant(ir.IntType(32), 0))
+        first_lane = ir.Constant(ir.IntType(32), 0)
+        vector = builder.insert_element(ir.Constant(_WINDOW, ir.Undefined), arguments[1], first_lane)
         zeros = ir.Constant(ir.VectorType(ir.IntType(32), _LANES), None)
         splat = builder.shuffle_vector(vector, ir.Constant(_WINDOW, ir.Undefined), zeros)
         return _mask(builder, builder.icmp_unsigned("==", _window(builder, arguments[0]), splat))

@@ -2,16 +2,16 @@
 
 The scanner (stream/text/scan.py) takes plain ASCII words in strides and comes here for everything else.
 
-A kernel run keeps its state in one int64 array, so that the functions that are called now and then need one argument:
+A kernel run keeps its state in one int64 array, so that functions that are called now and then need one argument.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 # numba compiles these from their argument types; see the comment of each for them.
 
 import numpy as np
-from numba import njit
 
-from stream.text.hashing import ANTECEDENT, hash_bytes, hash_lowered
+from stream.text.hashing import ANTECEDENT, hash_bytes
+from stream.text.sources import part
 from stream.text.tables import ENTITY_SLOT_BITS, IDEOGRAPH, IGNORED, LONGEST_BARE_ENTITY, LONGEST_ENTITY, MARK, WORD
 from stream.text.vectors import byte_at, load_int, load_short, load_word, put_byte, put_int, put_int32, put_word
 
@@ -31,21 +31,23 @@ MARKUP, ESCAPABLE, RAW = 0, 1, 2
 _U1 = np.uint64(1)
 _REPLACEMENT = 0xFFFD
 # What numeric references 128..159 mean: windows-1252 (HTML standard, numeric character reference end state)
-_WINDOWS_1252 = np.array(
-    [0x20AC, 0x81, 0x201A, 0x192, 0x201E, 0x2026, 0x2020, 0x2021, 0x2C6, 0x2030, 0x160, 0x2039, 0x152, 0x8D, 0x17D, 0x8F]
-    + [0x90, 0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014, 0x2DC, 0x2122, 0x161, 0x203A, 0x153, 0x9D, 0x17E]
-    + [0x178],
-    dtype=np.int64,
-)
+# fmt: off
+_WINDOWS_1252 = np.array([
+    0x20AC, 0x0081, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160, 0x2039, 0x0152, 0x008D,
+    0x017D, 0x008F, 0x0090, 0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014, 0x02DC, 0x2122, 0x0161, 0x203A,
+    0x0153, 0x009D, 0x017E, 0x0178,
+], dtype=np.int64)
+# fmt: on
 
 
-@njit(nogil=True)
+@part
 def is_alphanumeric(character):  # uint8 -> bool
+    """Whether a byte is an ASCII letter or digit."""
     lowered = np.int64(character) | 0x20
     return (97 <= lowered <= 122) or (48 <= np.int64(character) <= 57)
 
 
-@njit(nogil=True)
+@part
 def flags_of(state, token):  # int64 address, uint64 -> uint64
     """ANTECEDENT and STOP_WORD bits of a token hash."""
     slot = (token * load_word(state + FLAG_MULTIPLIER)) >> load_word(state + FLAG_SHIFT)
@@ -58,7 +60,7 @@ def flags_of(state, token):  # int64 address, uint64 -> uint64
     return np.uint64(0)
 
 
-@njit(nogil=True)
+@part
 def add_token(state, token, address, length, lower):  # int64, uint64, int64, int64, uint8 -> None
     """Append a token hash; with tracing on also its `length` bytes at `address`, with the bits of `lower` set."""
     count, antecedents = load_int(state + TOKEN_COUNT), load_int(state + ANTECEDENT_COUNT)
@@ -71,8 +73,9 @@ def add_token(state, token, address, length, lower):  # int64, uint64, int64, in
         trace_token(state, address, length, lower)
 
 
-@njit(nogil=True)
+@part
 def trace_token(state, address, length, lower):  # int64, int64, int64, uint8 -> None
+    """Append the token's bytes, with the bits of `lower` set, and a line feed to the trace."""
     place = load_int(state + TRACE_LENGTH)
     target = load_int(state + TRACE) + place
     for index in range(length):
@@ -81,7 +84,7 @@ def trace_token(state, address, length, lower):  # int64, int64, int64, uint8 ->
     put_int(state + TRACE_LENGTH, place + length + 1)
 
 
-@njit(nogil=True)
+@part
 def close_word(state):  # int64 -> None
     """End the word that is being spelled, if any."""
     length = load_int(state + WORD_LENGTH)
@@ -91,7 +94,7 @@ def close_word(state):  # int64 -> None
         put_int(state + WORD_LENGTH, np.int64(0))
 
 
-@njit(nogil=True)
+@part
 def reopen_token(state, address, length):  # int64, int64, int64 -> None
     """Take the last token back, it goes on: its source, ASCII bytes at `address`, becomes the beginning of a word."""
     count = load_int(state + TOKEN_COUNT) - 1
@@ -105,7 +108,7 @@ def reopen_token(state, address, length):  # int64, int64, int64 -> None
     put_int(state + WORD_LENGTH, length)
 
 
-@njit(nogil=True)
+@part
 def end_block(state):  # int64 -> None
     """End the current block; one without tokens is none."""
     count, blocks = load_int(state + TOKEN_COUNT), load_int(state + BLOCK_COUNT)
@@ -115,7 +118,7 @@ def end_block(state):  # int64 -> None
         put_int(state + BLOCK_START, count)
 
 
-@njit(nogil=True)
+@part
 def spell(state, address, end, kind):  # int64, int64, int64, int64 -> int64
     """Read text from `address`, going on with the open word.
 
@@ -153,7 +156,7 @@ def spell(state, address, end, kind):  # int64, int64, int64, int64 -> int64
     return address
 
 
-@njit(nogil=True)
+@part
 def spell_character(state, code_point):  # int64, int64 -> None
     """Add one character to the open word, or end it (stream/text/tables.py has the classes)."""
     page = np.int64(load_short(load_int(state + PAGES) + ((code_point >> 7) << 1)))
@@ -171,7 +174,7 @@ def spell_character(state, code_point):  # int64, int64 -> None
         close_word(state)
 
 
-@njit(nogil=True)
+@part
 def encode(address, code_point):  # int64, int64 -> int64
     """Write a code point as UTF-8, return the number of bytes."""
     if code_point < 0x80:
@@ -193,7 +196,7 @@ def encode(address, code_point):  # int64, int64 -> int64
     return 4
 
 
-@njit(nogil=True)
+@part
 def decode(address, end):  # int64, int64 -> (int64, int64)
     """(code point, bytes) of the UTF-8 at `address`; U+FFFD and 1 where it is none (Unicode 14, table 3-7)."""
     first = np.int64(byte_at(address))
@@ -222,7 +225,7 @@ def decode(address, end):  # int64, int64 -> (int64, int64)
     return _REPLACEMENT, 1
 
 
-@njit(nogil=True)
+@part
 def reference(state, address, end):  # int64, int64, int64 -> (int64, int64, int64)
     """(code point, second code point or 0, bytes) of the character reference at '&'; (32, 0, 1) where it is none."""
     name = address + 1
@@ -244,7 +247,7 @@ def reference(state, address, end):  # int64, int64, int64 -> (int64, int64, int
     return np.int64(32), np.int64(0), np.int64(1)
 
 
-@njit(nogil=True)
+@part
 def entity_value(state, key):  # int64, uint64 -> uint64
     """The entry of stream/text/tables.py for the hash of an entity name, 0 for none."""
     slot = np.int64(key >> np.uint64(64 - ENTITY_SLOT_BITS))
@@ -258,7 +261,7 @@ def entity_value(state, key):  # int64, uint64 -> uint64
         slot = (slot + 1) & ((1 << ENTITY_SLOT_BITS) - 1)
 
 
-@njit(nogil=True)
+@part
 def numeric_reference(address, end):  # int64, int64 -> (int64, int64, int64)
     """The same for `&#123;` and `&#x7B;`, by the rules of the HTML standard."""
     position = address + 2

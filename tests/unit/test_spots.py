@@ -1,11 +1,14 @@
 """Spots as the paper defines them, and as the kernel finds them."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from stream.errors import SettingError
 from stream.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS, MAX_WORDS, SpotModel, SpotSettings
-from stream.text.extract import PADDING, extract_spots, tokens_of
+from stream.text.extract import extract_spots, tokens_of
+from stream.text.vectors import PADDING
 from tests.reference.lexbor import DATA, pages_of
 from tests.reference.spots import chains_of, spot_hash
 from tests.reference.text import blocks_of
@@ -25,7 +28,7 @@ def spots_of(pages: list[bytes], settings: SpotSettings, markup: bool = True) ->
     assert found.token_counts.tolist() == [sum(map(len, blocks_of(page, markup))) for page in pages]
     assert found.block_counts.tolist() == [len(blocks_of(page, markup)) for page in pages]
     cuts = found.spot_bounds.tolist()
-    return [found.spots[start:end].tolist() for start, end in zip(cuts, cuts[1:], strict=False)]
+    return [found.spots[start:end].tolist() for start, end in pairwise(cuts)]
 
 
 def test_the_paper_s_example_gives_the_paper_s_spots() -> None:
@@ -139,7 +142,7 @@ def test_the_default_antecedents_are_stop_words() -> None:
     [
         ({"antecedents": ()}, "antecedents must name at least one word"),
         ({"antecedents": ("The",)}, "antecedents must be single tokens in lower case"),
-        ({"stop_words": ("don't",)}, "got \"don't\"; write the parts as words of their own"),
+        ({"stop_words": ("don't",)}, 'got "don\'t"; write the parts as words of their own'),
         ({"stop_words": ["the"]}, "stop_words must be a tuple of words"),
         ({"stop_words": ("a",) * (MAX_WORDS + 1)}, "stop_words must be at most 20000 words, got 20001"),
         ({"distance": 0}, "distance must be a whole number in 1..100, got 0"),

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from stream.features.spots import SpotModel, SpotSettings
-from stream.text.extract import PADDING, compile_kernels, extract_spots
+from stream.text.extract import compile_kernels, extract_spots
+from stream.text.vectors import PADDING
 
 SIZE = 4_000_000
 MODEL = SpotModel(SpotSettings())
