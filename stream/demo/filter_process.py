@@ -94,7 +94,7 @@ class FilterProcess:
             elif self._get("/readyz") is not None:
                 return
             time.sleep(POLL_S)
-        raise self._failure(f"was not ready within {timeout_s:.0f} s")
+        raise self.failure(f"was not ready within {timeout_s:.0f} s")
 
     def await_messages(self, number: int, timeout_s: float) -> None:
         """Block until so many messages are judged and committed. Raises BrokerError."""
@@ -104,7 +104,7 @@ class FilterProcess:
             if sum(self.metric(name) for name in MESSAGE_COUNTERS) >= number:
                 return
             time.sleep(POLL_S)
-        raise self._failure(f"did not finish {number} messages within {timeout_s:.0f} s")
+        raise self.failure(f"did not finish {number} messages within {timeout_s:.0f} s")
 
     def metric(self, name: str, labels: Mapping[str, str] = NO_LABELS) -> float:
         """The sum of the samples of this name that have these labels."""
@@ -115,7 +115,12 @@ class FilterProcess:
     def check(self) -> None:
         """Raises BrokerError where the filter has ended."""
         if self._process is not None and self._process.poll() is not None:
-            raise self._failure(f"ended with exit code {self._process.returncode}")
+            raise self.failure(f"ended with exit code {self._process.returncode}")
+
+    def failure(self, what: str) -> BrokerError:
+        """The error that says what is wrong with the process, with the end of its log."""
+        lines = self._log.read_text("utf-8", errors="replace").splitlines()[-LOG_TAIL_LINES:]
+        return BrokerError("the filter (spotsieve run)", what, None, "the end of its log:\n" + "\n".join(lines))
 
     def _find_port(self) -> str:
         for line in self._log.read_bytes().splitlines():
@@ -131,7 +136,3 @@ class FilterProcess:
                 return body
         except (urllib.error.URLError, OSError):
             return None
-
-    def _failure(self, what: str) -> BrokerError:
-        lines = self._log.read_text("utf-8", errors="replace").splitlines()[-LOG_TAIL_LINES:]
-        return BrokerError("the filter (spotsieve run)", what, None, "the end of its log:\n" + "\n".join(lines))

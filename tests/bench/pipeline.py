@@ -154,7 +154,8 @@ async def _watch(servers: str, group: str, pages: int, client: int, broker: int,
             if done >= pages:
                 break
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{group}: {done} of {pages} pages after {TIMEOUT_S:.0f} s")
+                slow = f"had committed {done} of {pages} pages after {TIMEOUT_S:.0f} s"
+                raise running.failure(slow) if running else TimeoutError(f"{group} {slow}")
             await asyncio.sleep(POLL_S)
     finally:
         await admin.close()
