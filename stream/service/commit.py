@@ -1,7 +1,8 @@
 """Owns the commit: outputs and input offsets together, or outputs first and then offsets, partition by partition."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 import numpy as np
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -79,7 +80,7 @@ class Committer:
                 current = [judged for judged in work if judged[1].current]
                 if current:
                     with self._metrics.timed("commit"):
-                        await self._commit(owned, current)
+                        await _unless_lost(owned, self._commit(owned, current))
             finally:
                 for batch, part in work:
                     if batch.end_slice(part):
@@ -117,9 +118,12 @@ class Committer:
         sending = asyncio.create_task(_deliver(producer, outputs))
         try:
             await producer.send_offsets_to_transaction(offsets, self._settings.kafka.group_id)
-        finally:
             # aiokafka's commit does not look at failed deliveries: each must be seen to succeed before it.
             await sending
+        except BaseException:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            raise
         await producer.commit_transaction()
 
     def _failed(self, owned: OwnedPartition, error: KafkaError) -> None:
@@ -150,11 +154,34 @@ class Committer:
                 metrics.count_verdicts(batch.verdicts, rows[rows >= 0], sizes[rows >= 0])
 
 
+async def _unless_lost(owned: OwnedPartition, commit: Coroutine[Any, Any, None]) -> None:
+    """Await a commit, but give it up when the partition is handed over while it runs.
+
+    A commit whose producer was stopped is never answered by aiokafka; waiting for it would keep its micro-batches, and
+    with them all intake, for ever. What became of it, the next owner sees in the committed offset.
+    """
+    committing = asyncio.create_task(commit)
+    losing = asyncio.create_task(owned.lost.wait())
+    try:
+        await asyncio.wait([committing, losing], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        losing.cancel()
+        if not committing.done():
+            committing.cancel()
+            await asyncio.gather(committing, return_exceptions=True)
+    if not committing.cancelled():
+        committing.result()
+
+
 async def _deliver(producer: AIOKafkaProducer, outputs: Outputs) -> None:
     """Send every batch and wait until the broker has acknowledged each."""
-    deliveries = [
-        await producer.send_batch(builder, topic, partition=partition) for topic, partition, builder in outputs.batches
-    ]
-    for delivery in await asyncio.gather(*deliveries, return_exceptions=True):
-        if isinstance(delivery, BaseException):
-            raise delivery
+    deliveries: list[asyncio.Future[object]] = []
+    try:
+        for topic, partition, builder in outputs.batches:
+            deliveries.append(await producer.send_batch(builder, topic, partition=partition))
+        for delivery in await asyncio.gather(*deliveries, return_exceptions=True):
+            if isinstance(delivery, BaseException):
+                raise delivery
+    finally:
+        for waiting in deliveries:
+            waiting.cancel()

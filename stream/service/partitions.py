@@ -1,7 +1,8 @@
 """Owns which input partitions this worker has: opening (fence, committed offset, seek), draining, handing over."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
@@ -29,6 +30,8 @@ class OwnedPartition:
         self.seek_to: int | None = None
         self.committed = 0
         self.accepting = False
+        self.lost = asyncio.Event()
+        """Set once the partition is handed over: a commit on its way must not be waited for any longer."""
         self._in_flight = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -62,9 +65,9 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         self._consumer = consumer
         self._metrics = metrics
         self._owned: dict[TopicPartition, OwnedPartition] = {}
-        self._reopening: set[asyncio.Task[None]] = set()
+        self._opening: set[asyncio.Task[None]] = set()
         self.failure: BaseException | None = None
-        """aiokafka swallows what a listener raises; the intake loop raises it instead."""
+        """Why a partition can never be opened; the intake loop raises it."""
 
     def __getitem__(self, partition: TopicPartition) -> OwnedPartition | None:
         return self._owned.get(partition)
@@ -91,12 +94,9 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         self._metrics.rebalances.inc()
         new = [OwnedPartition(partition) for partition in assigned]
         self._owned = {owned.partition: owned for owned in new}
-        opened = await asyncio.gather(*(self.open(owned) for owned in new), return_exceptions=True)
-        for owned, error in zip(new, opened, strict=True):
-            if isinstance(error, KafkaError) and not is_fatal(error):
-                self.reopen(owned)
-            elif isinstance(error, BaseException):
-                self.failure = error
+        for owned in new:
+            # Not awaited: aiokafka sends no heartbeats while a listener runs.
+            self._begin(self._open_until_done(owned))
         self._metrics.partitions.set(len(self._owned))
         logger().info("partitions assigned", partitions=sorted(owned.partition.partition for owned in new))
 
@@ -107,41 +107,71 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         """
         owned.accepting = False
         owned.epoch += 1
+        epoch = owned.epoch
         await stop_producer(owned)
         if self._settings.service.guarantee == "exactly_once":
-            owned.producer = output_producer(self._settings, self.transactional_id(owned.partition))
-            await owned.producer.start()
+            await self._start_producer(owned, epoch)
         committed = await self._consumer.committed(owned.partition)
-        owned.committed = owned.seek_to = await self._start_offset(owned.partition) if committed is None else committed
+        offset = await self._start_offset(owned.partition) if committed is None else committed
+        if owned.epoch == epoch:
+            owned.committed = owned.seek_to = offset
 
     def reopen(self, owned: OwnedPartition) -> None:
         """Drop what is in flight and take the partition again, as soon as the broker lets us."""
         owned.accepting = False
         owned.epoch += 1
-        task = asyncio.create_task(self._reopen(owned))
-        self._reopening.add(task)
-        task.add_done_callback(self._reopening.discard)
+        self._begin(self._open_until_done(owned, wait_first=True))
 
-    async def _reopen(self, owned: OwnedPartition) -> None:
+    def _begin(self, opening: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(opening)
+        self._opening.add(task)
+        task.add_done_callback(self._opened)
+
+    def _opened(self, task: asyncio.Task[None]) -> None:
+        self._opening.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self.failure = task.exception()
+
+    async def _open_until_done(self, owned: OwnedPartition, wait_first: bool = False) -> None:
+        """Open a partition, trying again for as long as this worker has it and the error may pass."""
         backoff = Backoff()
-        while self._owned.get(owned.partition) is owned:
+        if wait_first:
             await backoff.wait()
+        while self._owned.get(owned.partition) is owned:
             try:
                 await self.open(owned)
                 break
             except KafkaError as error:
                 self._metrics.retries.labels("reopen").inc()
                 if is_fatal(error):
-                    self.failure = explained(error, self._settings, "taking a partition again")
-                    return
+                    raise explained(error, self._settings, "taking a partition") from error
+                logger().warning(
+                    "a partition cannot be taken yet; trying again",
+                    partition=owned.partition.partition, error=type(error).__name__, detail=str(error),
+                )  # fmt: skip
+                await backoff.wait()
         if self._owned.get(owned.partition) is not owned:
             await stop_producer(owned)  # Handed over meanwhile.
 
+    async def _start_producer(self, owned: OwnedPartition, epoch: int) -> None:
+        """Fence, and give the partition its producer, unless it was handed over or opened anew meanwhile."""
+        producer = output_producer(self._settings, self.transactional_id(owned.partition))
+        try:
+            await producer.start()
+        except BaseException:
+            await stop_client(producer)
+            raise
+        if owned.epoch == epoch:
+            owned.producer = producer
+        else:
+            await stop_client(producer)
+
     async def close(self) -> None:
         """Stop every producer."""
-        for task in self._reopening:
+        opening = list(self._opening)
+        for task in opening:
             task.cancel()
-        await asyncio.gather(*self._reopening, return_exceptions=True)
+        await asyncio.gather(*opening, return_exceptions=True)
         await asyncio.gather(*(stop_producer(owned) for owned in self._owned.values()))
         self._owned.clear()
 
@@ -154,9 +184,10 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
             # Nothing is lost: what was not committed is read again by the next owner.
             logger().warning("partition handed over with pages in flight", partition=owned.partition.partition)
         owned.epoch += 1
-        await stop_producer(owned)
+        owned.lost.set()
         if self._owned.get(owned.partition) is owned:
             del self._owned[owned.partition]
+        await stop_producer(owned)
 
     async def _start_offset(self, partition: TopicPartition) -> int:
         ask = (
