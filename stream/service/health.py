@@ -3,7 +3,7 @@
 import socket
 import threading
 from collections.abc import Callable, Iterable
-from socketserver import ThreadingMixIn
+from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
@@ -78,6 +78,14 @@ class HealthServer:
 
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
+    allow_reuse_port = False
+    """A second worker on the same port is a mistake to tell, also where a newer http.server would let both bind."""
+
+    def server_bind(self) -> None:
+        """Bind without http.server's look-up of our own name, which takes seconds where no name server answers."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
 
 
 class _ServerV6(_Server):

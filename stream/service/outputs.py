@@ -9,6 +9,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import ConsumerRecord
 
+from state.logrecord import MAX_ADDRESS_BYTES
 from stream.config import Settings
 from stream.errors import PageError, Reject
 from stream.service.microbatch import REJECTED, TOMBSTONE, Judged, MicroBatch
@@ -17,9 +18,13 @@ from stream.signature import page_id_text
 from stream.text_safety import escape_control_characters
 from stream.verdict import Kind, Reason, Verdicts
 
-RECORD_OVERHEAD_BYTES = 512
-"""Batch header, record header and our own headers around one message."""
+RECORD_OVERHEAD_BYTES = 128
+"""Batch header (61) and record header around one message."""
+HEADER_OVERHEAD_BYTES = 10
+"""Two lengths, each a varint."""
 HEADER_TEXT_BYTES = 1024
+KEY_BYTES = 65_536
+"""Most of a key that a report or a cut dead letter repeats: a key as large as a message would fit no output."""
 OUTPUT_ROLES = ("novel", "duplicates", "rejected")
 
 Headers = Sequence[tuple[str, bytes]]
@@ -45,6 +50,7 @@ class OutputBuilder:
         self._settings = settings
         self._annotate = settings.service.mode == "annotate"
         self._partitions = {role: facts[role].partitions for role in OUTPUT_ROLES}
+        self._most_batch_bytes = {role: facts[role].max_message_bytes for role in OUTPUT_ROLES}
         self._most_bytes = min(facts["novel"].max_message_bytes, facts["rejected"].max_message_bytes)
         self._verdict_headers = {
             (kind, reason): (
@@ -59,7 +65,9 @@ class OutputBuilder:
     def build(self, producer: AIOKafkaProducer, partition: int, work: Sequence[Judged]) -> Outputs:
         """The batches of consecutive slices of one input partition, in the order of their messages."""
         writers = {
-            role: _TopicWriter(producer, getattr(self._settings.topics, role), partition % partitions)
+            role: _TopicWriter(
+                producer, getattr(self._settings.topics, role), partition % partitions, self._most_batch_bytes[role]
+            )
             for role, partitions in self._partitions.items()
         }
         dead_letters: Counter[str] = Counter()
@@ -90,8 +98,9 @@ class OutputBuilder:
         headers: Headers = self._verdict_headers[kind, reason]
         if kind is Kind.DUPLICATE:
             writers["duplicates"].add(
-                message, orjson.dumps(self._report(message, batch.signatures.urls[row], verdicts, row)), ()
-            )
+                message, orjson.dumps(self._report(message, batch.signatures.urls[row], verdicts, row)), (),
+                most_key_bytes=KEY_BYTES,
+            )  # fmt: skip
             if not self._annotate:
                 return None
             original = verdicts.originals[row]
@@ -100,19 +109,18 @@ class OutputBuilder:
                 ("spotsieve-duplicate-of", header_text(original.id if original else "")),
                 ("spotsieve-score", f"{verdicts.score[row]:.4f}".encode()),
             )
-        if self._too_large(message):
+        passed_on = (*message.headers, *headers)
+        if not self._fits(message, passed_on):
             return PageError(
                 Reject.TOO_LARGE, "message", f"must fit the outputs' max.message.bytes ({self._most_bytes})",
                 len(message.value),
                 "the page stays in the input topic under its page id; raise the limit of the output topics",
             )  # fmt: skip
-        writers["novel"].add(message, message.value, (*message.headers, *headers))
+        writers["novel"].add(message, message.value, passed_on)
         return None
 
-    def _too_large(self, message: ConsumerRecord) -> bool:
-        size = len(message.value or b"") + len(message.key or b"") + RECORD_OVERHEAD_BYTES
-        size += sum(len(name) + len(value or b"") for name, value in message.headers)
-        return size > self._most_bytes
+    def _fits(self, message: ConsumerRecord, headers: Headers) -> bool:
+        return record_bytes(message.key, message.value, headers) <= self._most_bytes
 
     def _reject(self, writer: "_TopicWriter", message: ConsumerRecord, error: PageError) -> None:
         reasons = (
@@ -120,11 +128,12 @@ class OutputBuilder:
             ("spotsieve-error", header_text(str(error))),
             ("spotsieve-page", header_text(page_id_text(message.topic, message.partition, message.offset))),
         )
-        if self._too_large(message):
-            # The dead letter names the page and says why; the message itself stays in the input topic.
-            writer.add(message, b"", reasons)
+        whole = (*message.headers, *reasons)
+        if self._fits(message, whole):
+            writer.add(message, message.value, whole)
         else:
-            writer.add(message, message.value, (*message.headers, *reasons))
+            # The dead letter names the page and says why; the message itself stays in the input topic.
+            writer.add(message, b"", reasons, most_key_bytes=KEY_BYTES)
 
     def _report(self, message: ConsumerRecord, url: bytes, verdicts: Verdicts, row: int) -> dict[str, object]:
         original = verdicts.originals[row]
@@ -132,7 +141,7 @@ class OutputBuilder:
         return {
             "page": {
                 "id": page_id_text(message.topic, message.partition, message.offset),
-                "url": url.decode("utf-8", "replace"),
+                "url": url[:MAX_ADDRESS_BYTES].decode("utf-8", "replace"),
             },
             "duplicate_of": {"id": original.id, "url": original.url, "event_time_ms": original.event_time_ms},
             "scheme": self._settings.scheme.name,
@@ -144,25 +153,35 @@ class OutputBuilder:
 class _TopicWriter:
     """Appends messages to batch builders of one output partition, opening a new builder where one is full."""
 
-    def __init__(self, producer: AIOKafkaProducer, topic: str, partition: int) -> None:
+    def __init__(self, producer: AIOKafkaProducer, topic: str, partition: int, most_bytes: int) -> None:
+        """most_bytes: the topic's max.message.bytes, which bounds a whole batch."""
+        self._most_bytes = most_bytes
         self._producer = producer
         self._topic = topic
         self._partition = partition
         self._full: list[BatchBuilder] = []
         self._open: BatchBuilder | None = None
 
-    def add(self, message: ConsumerRecord, value: bytes | None, headers: Headers) -> None:
-        """Append a message under the original's key and timestamp."""
-        if self._open is None:
-            self._open = self._producer.create_batch()
+    def add(
+        self, message: ConsumerRecord, value: bytes | None, headers: Headers, most_key_bytes: int | None = None
+    ) -> None:
+        """Append a message under the original's key and timestamp; a key of more than most_key_bytes is left out."""
+        key = message.key
+        if key is not None and most_key_bytes is not None and len(key) > most_key_bytes:
+            key = None
         # aiokafka's compiled builder takes a list and nothing else.
         listed = list(headers)
-        appended = self._open.append(timestamp=message.timestamp, key=message.key, value=value, headers=listed)
+        if self._open is not None and self._open.size() + record_bytes(key, value, listed) > self._most_bytes:
+            self._full.append(self._open)
+            self._open = None
+        if self._open is None:
+            self._open = self._producer.create_batch()
+        appended = self._open.append(timestamp=message.timestamp, key=key, value=value, headers=listed)
         if appended is None:
             self._full.append(self._open)
             self._open = self._producer.create_batch()
             # The first message of a batch is always taken, whatever its size.
-            self._open.append(timestamp=message.timestamp, key=message.key, value=value, headers=listed)
+            self._open.append(timestamp=message.timestamp, key=key, value=value, headers=listed)
 
     def finish(self) -> list[tuple[str, int, BatchBuilder]]:
         """Every batch, closed."""
@@ -170,6 +189,12 @@ class _TopicWriter:
         for builder in builders:
             builder.close()
         return [(self._topic, self._partition, builder) for builder in builders]
+
+
+def record_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """At most so many bytes of a record batch that holds this one message, uncompressed."""
+    size = len(key or b"") + len(value or b"") + RECORD_OVERHEAD_BYTES
+    return size + sum(len(name.encode()) + len(content or b"") + HEADER_OVERHEAD_BYTES for name, content in headers)
 
 
 def header_text(text: str) -> bytes:

@@ -14,6 +14,8 @@ from stream.service.clients import client_options, explained
 
 FOREVER = "-1"
 DEFAULT_MESSAGE_BYTES = 1_048_588
+LOG_RECORD_BYTES = 900_000
+"""Largest record of the log: below the broker's default max.message.bytes, with room for the batch header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,11 @@ def _check_log(name: str, facts: TopicFacts) -> None:
             facts.partitions,
             f"make {name!r} anew",
         )
+    if facts.max_message_bytes <= LOG_RECORD_BYTES:
+        raise SettingError(
+            "topics.log", f"must take records of {LOG_RECORD_BYTES} bytes and their batch header (max.message.bytes)",
+            facts.max_message_bytes, f"raise max.message.bytes of {name!r}",
+        )  # fmt: skip
     if "compact" in facts.settings.get("cleanup.policy", ""):
         raise SettingError(
             "topics.log", "must not be compacted: the state is a function of every record",

@@ -117,25 +117,60 @@ def test_outputs_that_cannot_hold_the_inputs_largest_message_are_refused_at_star
             assert small.names["novel"] in line
 
 
-def test_a_page_that_no_longer_fits_with_its_headers_becomes_a_dead_letter(kafka: Broker, tmp_path: Path) -> None:
-    limit = 2**17
+def test_messages_at_the_limit_become_dead_letters_that_fit_and_stop_nothing(kafka: Broker, tmp_path: Path) -> None:
+    limit = 2**20
     with TopicSet(kafka.bootstrap_servers, config={"max.message.bytes": str(limit)}) as topics:
-        page = json_page(1, html_of(1))
+        page, broken = json_page(1, html_of(1)), json_page(2, html_of(2))
         assert page.value is not None
-        # The broker takes it; with the verdict's headers it would be a few bytes too large.
-        padded = PageMessage(page.key, page.value[:-1] + b" " * (limit - len(page.value) - 250) + b"}", page.headers)
-        topics.send([padded])
-        topics.send([json_page(2, html_of(2))])
-        with Spotsieve(tmp_path, topics.toml()) as service:
+        assert broken.value is not None
+        # The broker takes all of these; with the headers of a verdict or a reason they would be too large.
+        padded = page.value[:-1] + b" " * (limit - len(page.value) - 250) + b"}"
+        cut = broken.value[:-1] + b" " * (limit - len(broken.value) - 600)
+        long_key = b"k" * (limit - 3_000)
+        sent = [
+            PageMessage(page.key, padded, page.headers),
+            PageMessage(broken.key, cut, broken.headers),
+            PageMessage(long_key, b"no JSON" * 300),
+            PageMessage(long_key, json_page(4, html_of(4)).value),
+            PageMessage(long_key, json_page(5, html_of(4)).value),
+            json_page(6, html_of(6), more="https://crawl.example/" + "x" * 500_000),
+            PageMessage(b"far", json_page(7, html_of(6)).value, (), None),
+        ]
+        for message in sent:
+            topics.send([message])
+        with Spotsieve(tmp_path, topics.toml() + 'service.mode = "annotate"\n') as service:
             service.start().until_ready()
-            service.until_committed(2)
+            service.until_committed(len(sent))
             assert service.metric("spotsieve_dead_letters_total", reason="too_large") == 1
             assert service.terminate() == 0, service.text()
-        (letter,) = topics.read("rejected")
-        assert letter.key == page.key
-        assert header(letter, "spotsieve-page") == f"{topics.names['input']}/0/0".encode()
-        (novel,) = topics.read("novel")
-        assert novel.key == b"https://crawl.example/2"
+        letters = {header(letter, "spotsieve-page") or b"": letter for letter in topics.read("rejected")}
+        assert sorted(letters) == [f"{topics.names['input']}/0/{offset}".encode() for offset in range(3)]
+        assert {header(letter, "spotsieve-reason") for letter in letters.values()} == {b"too_large", b"not_json"}
+        assert len(topics.read("novel")) == 4
+        assert len(topics.read("duplicates")) == 2
+
+
+def test_a_log_that_cannot_take_our_records_is_refused_at_start(kafka: Broker, tmp_path: Path) -> None:
+    limited = TopicSet(kafka.bootstrap_servers, config={"max.message.bytes": "500000"})
+    with limited as topics, Spotsieve(tmp_path, topics.toml()) as service:
+        assert service.run_to_end() == EXIT_SETTING
+        line = service.error()
+        assert topics.names["log"] in line
+        assert "max.message.bytes" in line
+
+
+def test_outputs_with_a_small_limit_get_smaller_batches(kafka: Broker, tmp_path: Path) -> None:
+    pages = crawl(400, seed=11)
+    limited = {"max.message.bytes": "20000"}
+    with TopicSet(kafka.bootstrap_servers, config=limited) as small, TopicSet(kafka.bootstrap_servers) as usual:
+        toml = small.toml().replace(small.names["log"], usual.names["log"])
+        for first in range(0, 400, 10):
+            small.send(pages.messages[first : first + 10])
+        with Spotsieve(tmp_path, toml) as service:
+            service.start().until_ready()
+            service.until_committed(400)
+            assert service.terminate() == 0, service.text()
+        assert len(small.read("novel")) + len(small.read("duplicates")) == 400
 
 
 def test_a_state_directory_belongs_to_one_process(kafka: Broker, tmp_path: Path) -> None:
