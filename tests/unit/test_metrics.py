@@ -1,0 +1,62 @@
+"""Owns how the service counts: arrays into histograms, verdicts into counters, nothing counted twice."""
+
+import numpy as np
+import pytest
+from prometheus_client import CollectorRegistry
+
+from stream.service.metrics import VERDICT_REASONS, ArrayHistogram, Metrics
+from stream.verdict import Kind, Reason, Verdicts
+
+
+def verdicts(*pairs: tuple[Kind, Reason]) -> Verdicts:
+    kinds = np.array([kind for kind, _ in pairs], np.uint8)
+    reasons = np.array([reason for _, reason in pairs], np.uint8)
+    nothing = np.zeros(len(pairs))
+    return Verdicts(kinds, reasons, nothing, (None,) * len(pairs), nothing.astype(np.int64))
+
+
+def test_an_array_histogram_counts_like_one_that_takes_single_values() -> None:
+    registry = CollectorRegistry()
+    histogram = ArrayHistogram("spotsieve_test", "Test.", (1, 4, 16), registry)
+    histogram.observe(np.array([0, 1, 2, 4, 5, 16, 17, 1000]))
+    histogram.observe([])
+    found = {
+        bound: registry.get_sample_value("spotsieve_test_bucket", {"le": bound}) for bound in ("1", "4", "16", "+Inf")
+    }
+    assert found == {"1": 2, "4": 4, "16": 6, "+Inf": 8}
+    assert registry.get_sample_value("spotsieve_test_sum") == 1045
+    assert registry.get_sample_value("spotsieve_test_count") == 8
+
+
+def test_verdicts_are_counted_by_kind_and_reason_and_only_the_rows_given() -> None:
+    metrics = Metrics()
+    judged = verdicts(*VERDICT_REASONS, (Kind.NOVEL, Reason.NO_MATCH))
+    rows = np.array([0, 2, len(judged) - 1])
+    metrics.count_verdicts(judged, rows, np.array([10, 20, 30]))
+    value = metrics.registry.get_sample_value
+    assert value("spotsieve_pages_total", {"verdict": "novel", "reason": "no_match"}) == 2
+    assert value("spotsieve_pages_total", {"verdict": "duplicate", "reason": "near"}) == 1
+    assert value("spotsieve_pages_total", {"verdict": "unchecked", "reason": "empty"}) == 0
+    assert value("spotsieve_page_bytes_total", {"verdict": "novel"}) == 40
+    assert metrics.pages_by_kind() == {Kind.NOVEL: 2, Kind.DUPLICATE: 1, Kind.UNCHECKED: 0}
+
+
+def test_every_verdict_is_there_before_the_first_page() -> None:
+    # A rate() over a series that appears with its first page misses that page.
+    metrics = Metrics()
+    for kind, reason in VERDICT_REASONS:
+        labels = {"verdict": kind.name.lower(), "reason": reason.label}
+        assert metrics.registry.get_sample_value("spotsieve_pages_total", labels) == 0
+
+
+def test_a_stage_that_fails_is_timed_too() -> None:
+    metrics = Metrics()
+    with pytest.raises(ValueError, match="broken"), metrics.timed("sign"):
+        raise ValueError("broken")
+    assert metrics.registry.get_sample_value("spotsieve_stage_duration_seconds_count", {"stage": "sign"}) == 1
+
+
+def test_two_services_in_one_process_count_apart() -> None:
+    one, other = Metrics(), Metrics()
+    one.commits.inc()
+    assert other.registry.get_sample_value("spotsieve_commits_total") == 0
