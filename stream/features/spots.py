@@ -131,8 +131,10 @@ def chain_spots(tokens, antecedents, count, blocks, block_count, distance, runs,
     runs: int64[c, 2], c is the chain length; written over
 
     The second, fourth, sixth word after the antecedent for d = 2, c = 3; where one is a stop-word the next word that
-    is none, from which the distance counts on. A chain is cut off where its block ends (the paper: the document), and
-    then needs one word at least.
+    is none, from which the distance counts on. A chain is cut off where its block ends and then needs one word at
+    least. The paper cuts at the end of the document; here a spot belongs to the block of its antecedent, so that what
+    stands beside an article cannot change its last spots, and blocks can be kept or dropped whole. On the listed pairs
+    of shared/data/news the two are alike (best F1 of the spots' Jaccard .908 by block, .907 by document).
 
     The k-th link's place never moves back from one antecedent to the next, so runs[k], the stop-words last skipped
     for it, keeps the time linear where a page is nothing but stop-words.
