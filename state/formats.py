@@ -91,7 +91,8 @@ def _write_buckets(bounds, numbers, inlines, buffer):  # type: ignore[no-untyped
 
 @numba.njit(nogil=True, cache=True)
 def _read_buckets(buffer, lengths, numbers, inlines):  # type: ignore[no-untyped-def]
-    # buffer: uint8[...]  lengths: int64[u], -1 where there is no value  ->  numbers, inlines: uint64[p]; the first bad value, or -1
+    # buffer: uint8[...]  lengths: int64[u], -1 where there is no value
+    # ->  numbers, inlines: uint64[p]; returns the first bad value, or -1
     at, posting = 0, 0
     for bucket in range(len(lengths)):
         if lengths[bucket] < 0:

@@ -5,6 +5,7 @@ from rocksdict import BlockBasedOptions, Cache, ChecksumType, DBCompressionType,
 from stream.config import IndexSettings
 
 MIB = 2**20
+MEMTABLES = 8
 
 
 def database_options() -> Options:
@@ -37,7 +38,16 @@ def column_families(settings: IndexSettings | None) -> dict[str, Options]:
 
 
 def _buckets(settings: IndexSettings, cache: Cache) -> Options:
-    """Random 8-byte keys, small values, mostly absent when read."""
+    """Random 8-byte keys, small values, mostly absent when read.
+
+    The write buffer is cut into memtables that are flushed together: inserting into a skip list of 4 MiB, which stays
+    in the processor's cache, takes 0.9 us a key against 1.7 us for one of 32 MiB, and the table files are as large as
+    without (7 M keys: 1.6 us a key in all, flushes and compactions included, against 2.4). Small memtables without the
+    merging flush double the cost: four times as many compactions. Twice RocksDB's number of level-0 files before a
+    compaction halves how often the whole last level is rewritten and costs an absent key one more filter.
+    Measured and left: write-ahead log off (no difference), universal compaction (half as much again), hash-list
+    memtables (1 us less a key when inserting, 2 us more when flushing), blocks of 1 KiB (more index, slower).
+    """
     options = Options(raw_mode=True)
     table = BlockBasedOptions()
     table.set_block_cache(cache)
@@ -46,7 +56,10 @@ def _buckets(settings: IndexSettings, cache: Cache) -> Options:
     table.set_format_version(5)
     options.set_block_based_table_factory(table)
     options.set_compression_type(DBCompressionType.none())
-    options.set_write_buffer_size(settings.write_buffer_mb * MIB)
+    options.set_write_buffer_size(settings.write_buffer_mb * MIB // MEMTABLES)
+    options.set_min_write_buffer_number_to_merge(MEMTABLES)
+    options.set_max_write_buffer_number(2 * MEMTABLES)
+    options.set_level_zero_file_num_compaction_trigger(8)
     options.set_memtable_prefix_bloom_ratio(0.1)
     options.set_memtable_whole_key_filtering(True)
     return options

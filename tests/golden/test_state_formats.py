@@ -1,4 +1,4 @@
-"""The bytes of every stored and sent format, frozen: a change here is a new version, told in CHANGELOG and FORMATS.md."""
+"""The bytes of every stored and sent format: a change here is a new version, told in CHANGELOG and FORMATS.md."""
 
 from pathlib import Path
 
@@ -23,8 +23,8 @@ BUCKETS = Buckets(
     np.array([0, 1, 3]), np.array([0, 1, 258], np.uint64), np.array([2**64 - 1, 0x0123456789ABCDEF, 5], np.uint64)
 )
 BUCKET_VALUES = [
-    "01" "0000000000000000" "ffffffffffffffff",
-    "01" "0100000000000000" "efcdab8967452301" "0201000000000000" "0500000000000000",
+    ("01" "0000000000000000" "ffffffffffffffff"),
+    ("01" "0100000000000000" "efcdab8967452301" "0201000000000000" "0500000000000000"),
 ]  # fmt: skip
 ENTRY = (
     "01" "02000000" "07000000" "0201000000000000" "0068e5cf8b010000" "0300" "0100" "687421" "61"
