@@ -1,10 +1,11 @@
 """Owns the rival of the pipeline benchmark: what a competent user writes with aiokafka to copy a topic, as a process.
 
-`python -m tests.bench.passthrough SERVERS INPUT OUTPUT GROUP GUARANTEE` copies until SIGTERM, under the same guarantee
-and with the same batch sizes as the filter, and looks at no page.
+`python -m tests.bench.passthrough SERVERS INPUT OUTPUT GROUP GUARANTEE` copies until SIGTERM or the end of its parent,
+under the same guarantee and with the same batch sizes as the filter, and looks at no page.
 """
 
 import asyncio
+import os
 import signal
 import sys
 
@@ -17,7 +18,7 @@ from stream.service.clients import PRODUCER_BATCH_BYTES
 
 async def copy(servers: str, source: str, target: str, group: str, guarantee: str) -> None:
     """Read a batch, send every message as it came, commit: in a transaction, or after a flush."""
-    exactly_once = guarantee == "exactly_once"
+    exactly_once, owner = guarantee == "exactly_once", os.getppid()
     service = ServiceSettings()
     consumer = AIOKafkaConsumer(
         source, bootstrap_servers=servers, group_id=group, enable_auto_commit=False, auto_offset_reset="earliest",
@@ -30,7 +31,7 @@ async def copy(servers: str, source: str, target: str, group: str, guarantee: st
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     async with consumer, producer:
-        while not stopping.is_set():
+        while not stopping.is_set() and os.getppid() == owner:
             fetched = await consumer.getmany(timeout_ms=service.linger_ms, max_records=service.batch_pages)
             if not fetched:
                 continue
