@@ -119,8 +119,8 @@ class RocksState:
         with _errors(self.directory, "read"):
             yield b"meta/" + PROGRESS, self._database[PROGRESS]  # type: ignore[misc]
             for name in ("buckets", "entries", "sources"):
-                for key, value in self._database.get_column_family(name).items():
-                    yield name.encode() + b"/" + key, value  # type: ignore[operator]
+                for key, value in _all(self._database.get_column_family(name)):
+                    yield name.encode() + b"/" + key, value
 
     def stats(self) -> dict[str, int]:
         """Figures that cost microseconds: entries, position, bytes on disk and in memory, keys (estimated)."""
@@ -162,7 +162,7 @@ class RocksState:
         with _errors(self.directory, "read"):
             identity: Any = self._database.get(IDENTITY)
             progress: Any = self._database.get(PROGRESS)
-            sources = list(self._sources.items())
+            sources = list(_all(self._sources))
         if identity is None and progress is None:
             batch = WriteBatch(raw_mode=True)
             batch[IDENTITY] = formats.encode_identity(settings_text, log_name)
@@ -178,7 +178,7 @@ class RocksState:
         check_identity(str(self.directory), formats.decode_identity(identity), settings_text, log_name)
         self._position, self._entry_count = formats.decode_progress(progress)
         for key, value in sources:
-            self._intern(formats.decode_source(key, value))  # type: ignore[arg-type]  # raw mode: keys are bytes
+            self._intern(formats.decode_source(key, value))
 
     def _put_entries(self, batch: WriteBatch, filing: Filing) -> list[str]:
         """Put the filed pages and the sources that are new; the sources are numbered in the order of the log."""
@@ -216,6 +216,16 @@ class RocksState:
         with ExitStack() as closing:
             for family in (self._database, self._sources, self._entries, self._buckets):
                 closing.callback(_close, family)
+
+
+def _all(family: Rdict) -> Iterator[tuple[bytes, bytes]]:
+    """Every key and value, in order. rocksdict's own items() ends without a word where a block cannot be read."""
+    at = family.iter()
+    at.seek_to_first()
+    while at.valid():
+        yield at.key(), at.value()
+        at.next()
+    at.status()
 
 
 def _close(family: Rdict) -> None:
