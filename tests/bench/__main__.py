@@ -1,6 +1,7 @@
 """Owns `python -m tests.bench`: which measurements run, and the table at the end."""
 
 import argparse
+import logging
 import sys
 import time
 from collections.abc import Callable
@@ -31,6 +32,8 @@ def main(arguments: list[str] | None = None) -> int:
                         help=f"{', '.join(MEASUREMENTS)} or all (default)")  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="small sizes, few rounds; docs/bench.json is left alone")
     options = parser.parse_args(arguments)
+    # Topics are used the moment they are made; that aiokafka then asks twice is no news.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     chosen = [name for name in MEASUREMENTS if "all" in options.what or name in options.what]
     try:
         prepare()
