@@ -8,13 +8,21 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.conn import collect_hosts
 from aiokafka.errors import (
     AuthenticationFailedError,
+    ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,
+    IncompatibleBrokerVersion,
+    InvalidSessionTimeoutError,
+    InvalidTimestampError,
+    InvalidTopicError,
+    InvalidTransactionTimeout,
     KafkaConnectionError,
     KafkaError,
     MessageSizeTooLargeError,
+    RecordListTooLargeError,
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailed,
     UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
 )
 from aiokafka.helpers import create_ssl_context
 
@@ -26,7 +34,24 @@ PRODUCER_BATCH_BYTES = 900_000
 """Below the broker's default message.max.bytes (1,048,588), which bounds a whole batch."""
 
 STOP_SECONDS = 2.0
-PERMISSION_ERRORS = (TopicAuthorizationFailedError, GroupAuthorizationFailedError, TransactionalIdAuthorizationFailed)
+PERMISSION_ERRORS = (
+    TopicAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    TransactionalIdAuthorizationFailed,
+    ClusterAuthorizationFailedError,
+)
+FATAL_ERRORS = (
+    *PERMISSION_ERRORS,
+    AuthenticationFailedError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+    InvalidTransactionTimeout,
+    InvalidTimestampError,
+    InvalidTopicError,
+    IncompatibleBrokerVersion,
+    UnsupportedVersionError,
+)
+"""What no second try cures: a right is missing, a setting does not suit the broker, or a message its topic."""
 
 
 def client_options(kafka: KafkaSettings) -> dict[str, Any]:
@@ -136,17 +161,20 @@ def _producer(settings: Settings, compression: str, transactional_id: str | None
 
 
 async def stop_client(client: AIOKafkaConsumer | AIOKafkaProducer) -> None:
-    """Stop a client, but not for longer than STOP_SECONDS: with a silent broker aiokafka would wait for ever."""
+    """Stop a client, but not for longer than STOP_SECONDS: with a silent broker aiokafka would wait for ever.
+
+    Whatever it raises, the next thing must be closed too.
+    """
     try:
         async with asyncio.timeout(STOP_SECONDS):
             await client.stop()
-    except (KafkaError, TimeoutError) as error:
+    except Exception as error:  # aiokafka asserts, too, where a connection is half open
         logger().debug("client stopped with an error", error=type(error).__name__, detail=str(error))
 
 
 def is_fatal(error: KafkaError) -> bool:
-    """True where trying again cannot help: a right is missing, or a message does not fit its topic."""
-    return isinstance(error, (*PERMISSION_ERRORS, AuthenticationFailedError, MessageSizeTooLargeError))
+    """True where trying again cannot help."""
+    return isinstance(error, FATAL_ERRORS)
 
 
 def explained(error: KafkaError, settings: Settings, step: str) -> SpotsieveError:
@@ -170,9 +198,25 @@ def explained(error: KafkaError, settings: Settings, step: str) -> SpotsieveErro
             "grant Read on input and log, Write on outputs and log, Read on the group, Write on the transactional ids "
             f"with prefix {kafka.group_id!r}",
         )  # fmt: skip
+    if isinstance(error, InvalidTransactionTimeout):
+        return BrokerError(
+            "kafka.transaction_timeout_ms", "must not exceed the broker's transaction.max.timeout.ms",
+            kafka.transaction_timeout_ms, "lower it, or raise the broker's (900000 unless it was changed)",
+        )  # fmt: skip
+    if isinstance(error, InvalidSessionTimeoutError):
+        return BrokerError(
+            "kafka.session_timeout_ms", "must lie between the broker's group.min.session.timeout.ms and "
+            "group.max.session.timeout.ms", kafka.session_timeout_ms, "6000 to 1800000 unless they were changed",
+        )  # fmt: skip
+    if isinstance(error, InvalidTimestampError):
+        return BrokerError(
+            "topics", f"an output topic refuses a page's timestamp while {step}", detail,
+            "give the output topics the input topic's message.timestamp.before.max.ms and "
+            "message.timestamp.after.max.ms, or message.timestamp.type=LogAppendTime",
+        )  # fmt: skip
     if isinstance(error, UnknownTopicOrPartitionError):
         return BrokerError("topics", f"one is missing while {step}", detail, "run `spotsieve topics create`")
-    if isinstance(error, MessageSizeTooLargeError):
+    if isinstance(error, (MessageSizeTooLargeError, RecordListTooLargeError)):
         return BrokerError(
             "topics", f"a batch is larger than an output topic takes while {step}", detail,
             "raise max.message.bytes of the output topics to that of the input topic",

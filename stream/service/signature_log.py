@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, KafkaTimeoutError, OutOfOrderSequenceNumber
 
 from state.identity import check_log_range
 from state.logrecord import encode, split
@@ -14,16 +14,15 @@ from stream.config import Settings
 from stream.engine import Applied, Engine
 from stream.errors import StateError
 from stream.service.backoff import Backoff
-from stream.service.clients import explained, log_consumer, log_producer, stop_client
+from stream.service.clients import explained, is_fatal, log_consumer, log_producer, stop_client
 from stream.service.logs import logger
 from stream.service.metrics import Metrics
+from stream.service.topics import LOG_RECORD_BYTES
 from stream.signature import Signatures
 from stream.verdict import Verdicts, concatenate
 
 FETCH_TIMEOUT_MS = 500
 PROGRESS_SECONDS = 5.0
-RECORD_BYTES = 900_000
-"""Below the broker's default message.max.bytes, with room for the batch header."""
 
 
 class SignatureLog:
@@ -75,23 +74,51 @@ class SignatureLog:
         repeated: a page that is in the log twice gets its first verdict again.
         """
         futures = []
-        for part in split(signatures, RECORD_BYTES):
+        for part in split(signatures, LOG_RECORD_BYTES):
             value = encode(part, self._writer, self._sequence, self._engine.settings_digest)
             future: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
             self._waiting[self._sequence] = future
             self._sequence += 1
             futures.append(future)
-            backoff = Backoff()
-            while True:
-                try:
-                    await self._producer.send_and_wait(self._partition.topic, value, partition=0)
-                    break
-                except KafkaError as error:
-                    if not error.retriable:
-                        raise explained(error, self._settings, "writing the log") from None
-                    self._metrics.retries.labels("append").inc()
-                    await backoff.wait()
+            await self._write(value)
         return futures
+
+    async def _write(self, value: bytes) -> None:
+        """Write one record, trying again with a new producer for as long as the error may pass.
+
+        A new one, because a batch that aiokafka gave up leaves a gap in the producer's sequence numbers, and the broker
+        then refuses (OutOfOrderSequenceNumber) whatever comes after it.
+        """
+        backoff = Backoff()
+        while True:
+            try:
+                await self._producer.send_and_wait(self._partition.topic, value, partition=0)
+                return
+            except KafkaError as error:
+                if not (error.retriable or isinstance(error, (KafkaTimeoutError, OutOfOrderSequenceNumber))):
+                    raise explained(error, self._settings, "writing the log") from None
+                self._metrics.retries.labels("append").inc()
+                logger().warning(
+                    "the log cannot be written yet; trying again", topic=self._partition.topic,
+                    error=type(error).__name__, detail=str(error),
+                )  # fmt: skip
+            await backoff.wait()
+            await self._renew_producer()
+
+    async def _renew_producer(self) -> None:
+        renewed = log_producer(self._settings)
+        try:
+            await renewed.start()
+        except KafkaError as error:
+            await stop_client(renewed)
+            if is_fatal(error):
+                raise explained(error, self._settings, "writing the log") from None
+            return
+        except BaseException:
+            await stop_client(renewed)
+            raise
+        former, self._producer = self._producer, renewed
+        await stop_client(former)
 
     async def follow(self) -> None:
         """Apply the log's records as they come, for ever."""
@@ -118,7 +145,9 @@ class SignatureLog:
         loop = asyncio.get_running_loop()
         for record in fetched.get(self._partition, ()):
             with self._metrics.timed("judge"):
-                applied = await loop.run_in_executor(self._judging, self._engine.apply, record.value, record.offset)
+                # A record without value is none of ours: its 0 bytes are refused like any other foreign record.
+                value = record.value or b""
+                applied = await loop.run_in_executor(self._judging, self._engine.apply, value, record.offset)
             self._metrics.observe_applied(applied)
             self._metrics.log_position.set(self._engine.state.position)
             if applied.record.writer == self._writer:
