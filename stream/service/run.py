@@ -87,6 +87,7 @@ class Service:
         reporting = asyncio.create_task(self._report(engine))
         await asyncio.wait([working, waiting, reporting], return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
+            self._starting = "stopping"
             logger().info("stopping: finishing what was fetched")
             _exit_hard_after(EXIT_HARD_SECONDS)
             worker.stop()
@@ -95,6 +96,8 @@ class Service:
         finally:
             reporting.cancel()
             waiting.cancel()
+        if reporting.done():
+            reporting.result()  # It ends only by an error, which ended the work: not a stop that was asked for.
         logger().info("stopped", log_position=engine.state.position)
 
     async def _report(self, engine: Engine) -> None:
@@ -137,6 +140,9 @@ class Summary:
 
 def _exit_hard_after(seconds: float) -> None:
     """Leave even where a client hangs on a dead broker: what is not committed is read again after the next start."""
-    timer = threading.Timer(seconds, os._exit, args=(1,))
-    timer.daemon = True
-    timer.start()
+    say = "stopping takes too long: leaving without a clean end; what is not committed is read again"
+    # Two timers: a log that nobody reads can block whoever writes to it.
+    for wait, act in ((seconds - 0.1, lambda: logger().error(say)), (seconds, lambda: os._exit(1))):
+        timer = threading.Timer(wait, act)
+        timer.daemon = True
+        timer.start()

@@ -12,6 +12,7 @@ from aiokafka.structs import ConsumerRecord
 
 from stream.config import Settings
 from stream.engine import Applied, Engine
+from stream.errors import BrokerError
 from stream.intake import Decoder
 from stream.schemes import Scheme
 from stream.service.clients import explained, pages_consumer, stop_client
@@ -28,6 +29,8 @@ IN_FLIGHT_BATCHES = 8
 """Micro-batches between intake and commit: enough for every stage to work, few enough that memory stays flat."""
 WRITER_BYTES = 16
 LAG_SECONDS = 1.0
+OPENING_SECONDS = 0.05
+"""Between two looks at a partition that has no position yet; each look asks the broker."""
 
 
 class Worker:
@@ -64,19 +67,35 @@ class Worker:
         Raises SpotsieveError; the state and the committed offsets agree whatever happens.
         """
         try:
-            await self._log.start(log_progress)
-            await self._committer.start()
-            self._consumer.subscribe([self._settings.topics.input], listener=self._partitions)
-            await self._consumer.start()
-            self.ready = True
-            self._metrics.ready.set(1)
-            await self._work()
+            if await self._started():
+                self.ready = True
+                self._metrics.ready.set(1)
+                await self._work()
         except KafkaError as error:
             raise explained(error, self._settings, "running") from error
         finally:
             self.ready = False
             self._metrics.ready.set(0)
             await self._close()
+
+    async def _started(self) -> bool:
+        """Catch up with the log and join the group; False where a stop was asked for before that was done."""
+        starting = asyncio.create_task(self._start())
+        stopping = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if starting.done():
+            starting.result()
+            return True
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        return False
+
+    async def _start(self) -> None:
+        await self._log.start(log_progress)
+        await self._committer.start()
+        self._consumer.subscribe([self._settings.topics.input], listener=self._partitions)
+        await self._consumer.start()
 
     async def _work(self) -> None:
         stages = [self._sign(), self._append(), self._commit(), self._log.follow(), self._watch_lag()]
@@ -102,8 +121,9 @@ class Worker:
 
     async def _close(self) -> None:
         await self._committer.close()
-        await self._partitions.close()
+        # First the consumer: it could be given partitions until then.
         await stop_client(self._consumer)
+        await self._partitions.close()
         await self._log.close()
         self._signing.shutdown()
 
@@ -119,6 +139,10 @@ class Worker:
             with self._metrics.timed("fetch"):
                 fetched = await self._fetch(service.linger_ms, service.batch_pages)
             owners = self._accepted(fetched)
+            for partition in fetched.keys() - owners.keys():
+                # Being opened: what is fetched before the seek is dropped, so nothing more is fetched until then.
+                if partition in self._consumer.assignment():
+                    self._consumer.pause(partition)
             taken = {partition: fetched[partition] for partition in owners}
             for batch in micro_batches(taken, owners, service.batch_pages, service.batch_bytes):
                 self._metrics.batch_pages.observe(len(batch.messages))
@@ -131,7 +155,8 @@ class Worker:
                 timeout_ms=max(linger_ms, 1), max_records=most
             )
         except NoOffsetForPartitionError:
-            return {}  # The partition is being opened: its first offset is on the way.
+            await asyncio.sleep(OPENING_SECONDS)  # The partition is being opened: its first offset is on the way.
+            return {}
         except OffsetOutOfRangeError as error:
             await self._skip_expired(error)
             return {}
@@ -147,6 +172,7 @@ class Worker:
         for owned in self._partitions.all():
             if owned.seek_to is not None and owned.partition in self._consumer.assignment():
                 self._consumer.seek(owned.partition, owned.seek_to)
+                self._consumer.resume(owned.partition)
                 owned.seek_to = None
                 owned.accepting = True
 
@@ -164,14 +190,25 @@ class Worker:
         (offsets,) = error.args
         begin: dict[TopicPartition, int] = await self._consumer.beginning_offsets(list(offsets))
         for partition, offset in offsets.items():
+            owned = self._partitions[partition]
+            if owned is None or not owned.accepting:
+                # Being opened: the seek that follows decides. A seek from here would let pages in before the opening
+                # has ended, and the opening's own seek would then read them a second time.
+                await asyncio.sleep(OPENING_SECONDS)
+                continue
+            if offset > begin[partition]:
+                raise BrokerError(
+                    f"topics.input {partition.topic!r}", f"must reach the committed offset of partition "
+                    f"{partition.partition}, but ends before it: it was made anew, or lost its end", offset,
+                    "begin anew with another kafka.group_id, topics.log and index.directory, or set the group's "
+                    "offsets with kafka-consumer-groups.sh --reset-offsets",
+                )  # fmt: skip
             logger().error(
                 "retention removed pages before they were read", topic=partition.topic, partition=partition.partition,
                 first_missing=offset, next_offset=begin[partition],
             )  # fmt: skip
-            self._metrics.expired.inc(max(0, begin[partition] - offset))
-            owned = self._partitions[partition]
-            if owned is not None:
-                owned.seek_to = begin[partition]
+            self._metrics.expired.inc(begin[partition] - offset)
+            owned.seek_to = begin[partition]
 
     async def _sign(self) -> None:
         loop = asyncio.get_running_loop()
