@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from stream.config import Settings
-from stream.service.clients import explained, is_fatal, output_producer, stop_client
+from stream.service.clients import explained, is_fatal
 from stream.service.logs import logger
 from stream.service.metrics import Metrics
 from stream.service.microbatch import Judged, MicroBatch
@@ -41,23 +41,15 @@ class Committer:
         self._metrics = metrics
         self._finished = finished
         self._exactly_once = settings.service.guarantee == "exactly_once"
-        self._producer: AIOKafkaProducer | None = None if self._exactly_once else output_producer(settings, None)
         self._waiting: dict[OwnedPartition, list[Judged]] = {}
         self._committing: set[asyncio.Task[None]] = set()
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def start(self) -> None:
-        """Connect the shared producer of at_least_once; exactly_once has one a partition."""
-        if self._producer is not None:
-            await self._producer.start()
-
     async def close(self) -> None:
-        """Give up what is on its way, and disconnect."""
+        """Give up what is on its way."""
         for task in self._committing:
             task.cancel()
         await asyncio.gather(*self._committing, return_exceptions=True)
-        if self._producer is not None:
-            await stop_client(self._producer)
 
     def submit(self, batch: MicroBatch) -> None:
         """Take a judged micro-batch; its slices are committed in the order of submission."""
@@ -93,7 +85,7 @@ class Committer:
             self.failure.set_exception(task.exception() or RuntimeError("a commit ended without a reason"))
 
     async def _commit(self, owned: OwnedPartition, work: Sequence[Judged]) -> None:
-        producer = owned.producer if self._exactly_once else self._producer
+        producer = owned.producer
         next_offset = work[-1][1].next_offset
         try:
             if producer is None:

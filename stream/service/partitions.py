@@ -109,8 +109,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         owned.epoch += 1
         epoch = owned.epoch
         await stop_producer(owned)
-        if self._settings.service.guarantee == "exactly_once":
-            await self._start_producer(owned, epoch)
+        await self._start_producer(owned, epoch)
         committed = await self._consumer.committed(owned.partition)
         offset = await self._start_offset(owned.partition) if committed is None else committed
         if owned.epoch == epoch:
@@ -154,8 +153,13 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
             await stop_producer(owned)  # Handed over meanwhile.
 
     async def _start_producer(self, owned: OwnedPartition, epoch: int) -> None:
-        """Fence, and give the partition its producer, unless it was handed over or opened anew meanwhile."""
-        producer = output_producer(self._settings, self.transactional_id(owned.partition))
+        """Fence, and give the partition its producer, unless it was handed over or opened anew meanwhile.
+
+        A new one at every opening, also for at_least_once: a batch that aiokafka gave up leaves a gap in the sequence
+        numbers, and the broker then refuses whatever that producer sends.
+        """
+        exactly_once = self._settings.service.guarantee == "exactly_once"
+        producer = output_producer(self._settings, self.transactional_id(owned.partition) if exactly_once else None)
         try:
             await producer.start()
         except BaseException:

@@ -93,7 +93,6 @@ class Worker:
 
     async def _start(self) -> None:
         await self._log.start(log_progress)
-        await self._committer.start()
         self._consumer.subscribe([self._settings.topics.input], listener=self._partitions)
         await self._consumer.start()
 
