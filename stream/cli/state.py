@@ -9,7 +9,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `spotsieve state`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     info = actions.add_parser(
-        "info", help="print entries, log position, size and settings (the service must not run on it)"
+        "info", help="print entries, log position, size and settings; a service may be running on it"
     )
     info.add_argument("directory", type=Path, metavar="DIR")
     info.add_argument("--json", action="store_true", help="print JSON")
