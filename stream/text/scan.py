@@ -248,13 +248,16 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             folded = low ^ (high * LONG_NAME)
             slot = np.int64((folded * name_multiplier) >> _NAME_SHIFT)
             kind = np.int64(byte_at(kinds + slot)) if load_word(names + (slot << 3)) == folded else np.int64(0)
-        quoted = quoted_bytes(doubles)
-        closes &= ~quoted
-        odd = odd_bytes(words, doubles, equals, singles, quoted)
-        if regular and closes != _U0 and (odd & (closes - _U1) & ~closes) == _U0:
+        if closes != _U0 and equals & (closes - _U1) & ~closes == _U0:
+            # without '=' no quote counts: the first '>' is the end
             position = name + trailing_zeros(closes) + 1
         else:
-            if regular and closes == _U0:
+            quoted = quoted_bytes(doubles)
+            closes &= ~quoted
+            odd = odd_bytes(words, doubles, equals, singles, quoted)
+            if regular and closes != _U0 and odd & (closes - _U1) & ~closes == _U0:
+                position = name + trailing_zeros(closes) + 1
+            elif regular and closes == _U0:
                 position = after_long_tag(name, name + length, end)
             else:
                 position = after_tag(name + length, end, not regular)
