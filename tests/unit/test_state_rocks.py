@@ -226,6 +226,29 @@ def test_a_closed_state_says_so_and_may_be_closed_again(tmp_path: Path) -> None:
         state.file(None, 1)
 
 
+def test_a_record_is_filed_in_one_write_with_its_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Watched:
+        """The database, telling every call that is made on it."""
+
+        def __init__(self, database: object) -> None:
+            self.database, self.called = database, list[str]()
+
+        def __getattr__(self, name: str) -> object:
+            self.called.append(name)
+            return getattr(self.database, name)
+
+        def __setitem__(self, key: bytes, value: bytes) -> None:
+            self.called.append("put")
+
+    with open_state(tmp_path) as state:
+        watched = Watched(state._database)
+        with monkeypatch.context() as patched:
+            patched.setattr(state, "_database", watched)
+            apply_all(state, records(3))
+        assert watched.called == ["write"] * 3
+        assert state.entry_count > 0
+
+
 def test_figures_of_a_state(tmp_path: Path) -> None:
     with open_state(tmp_path) as state:
         apply_all(state, records(10))
