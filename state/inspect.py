@@ -40,6 +40,14 @@ def describe(directory: Path) -> dict[str, Any]:
         "log": log_name,
         "log_position": position,
         "entries": entries,
-        "bytes_on_disk": sum(file.stat().st_size for file in path.iterdir() if file.is_file()),
+        "bytes_on_disk": sum(map(_size_of, path.iterdir())),
         "verdict_settings": settings,
     }
+
+
+def _size_of(file: Path) -> int:
+    """Bytes of a file; 0 where a running service has just removed it."""
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0

@@ -161,7 +161,7 @@ class ServiceSettings(Section):
     batch_bytes: int = setting(16 * 2**20, "a micro-batch is cut after this many bytes", unit="bytes", ge=2**16)
     linger_ms: int = setting(50, "longest wait for a micro-batch to fill", unit="ms", ge=0, le=60_000)
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = setting("none", "compression of produced messages")
-    shutdown_timeout_ms: int = setting(8_000, "SIGTERM: time to finish what was fetched", unit="ms", ge=0)
+    shutdown_timeout_ms: int = setting(8_000, "SIGTERM: time to finish what was fetched", unit="ms", ge=0, le=9_000)
 
 
 class MetricsSettings(Section):

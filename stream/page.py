@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-KERNEL_PADDING_BYTES = 64
+KERNEL_PADDING_BYTES = 128
 """Zero bytes after the last page of a batch: a kernel may load whole vectors without a bounds check."""
 
 

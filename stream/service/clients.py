@@ -33,6 +33,7 @@ from stream.service.logs import logger
 PRODUCER_BATCH_BYTES = 900_000
 """Below the broker's default message.max.bytes (1,048,588), which bounds a whole batch."""
 
+JOIN_MARGIN_MS = 5_000
 STOP_SECONDS = 2.0
 PERMISSION_ERRORS = (
     TopicAuthorizationFailedError,
@@ -105,8 +106,11 @@ def _ssl_context(kafka: KafkaSettings) -> ssl.SSLContext:
 def pages_consumer(settings: Settings) -> AIOKafkaConsumer:
     """The consumer of the input topic, not yet subscribed."""
     kafka = settings.kafka
+    options = client_options(kafka)
+    # A JoinGroup request is answered only when the other workers have finished, or the rebalance time-out is over.
+    options["request_timeout_ms"] = max(kafka.request_timeout_ms, kafka.rebalance_timeout_ms + JOIN_MARGIN_MS)
     return AIOKafkaConsumer(
-        **client_options(kafka),
+        **options,
         group_id=kafka.group_id,
         enable_auto_commit=False,
         # Offsets are ours to choose: a position that retention removed is an error to report, not to skip.

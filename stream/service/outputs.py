@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import orjson
 from aiokafka import AIOKafkaProducer
+from aiokafka.codec import zstd_encode
 from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.structs import ConsumerRecord
 
 from state.logrecord import MAX_ADDRESS_BYTES
@@ -51,7 +53,6 @@ class OutputBuilder:
         self._annotate = settings.service.mode == "annotate"
         self._partitions = {role: facts[role].partitions for role in OUTPUT_ROLES}
         self._most_batch_bytes = {role: facts[role].max_message_bytes for role in OUTPUT_ROLES}
-        self._most_bytes = min(facts["novel"].max_message_bytes, facts["rejected"].max_message_bytes)
         self._verdict_headers = {
             (kind, reason): (
                 ("spotsieve-verdict", kind.name.lower().encode()),
@@ -66,7 +67,11 @@ class OutputBuilder:
         """The batches of consecutive slices of one input partition, in the order of their messages."""
         writers = {
             role: _TopicWriter(
-                producer, getattr(self._settings.topics, role), partition % partitions, self._most_batch_bytes[role]
+                producer,
+                getattr(self._settings.topics, role),
+                partition % partitions,
+                self._most_batch_bytes[role],
+                transactional=self._settings.service.guarantee == "exactly_once",
             )
             for role, partitions in self._partitions.items()
         }
@@ -109,18 +114,13 @@ class OutputBuilder:
                 ("spotsieve-duplicate-of", header_text(original.id if original else "")),
                 ("spotsieve-score", f"{verdicts.score[row]:.4f}".encode()),
             )
-        passed_on = (*message.headers, *headers)
-        if not self._fits(message, passed_on):
-            return PageError(
-                Reject.TOO_LARGE, "message", f"must fit the outputs' max.message.bytes ({self._most_bytes})",
-                len(message.value),
-                "the page stays in the input topic under its page id; raise the limit of the output topics",
-            )  # fmt: skip
-        writers["novel"].add(message, message.value, passed_on)
-        return None
-
-    def _fits(self, message: ConsumerRecord, headers: Headers) -> bool:
-        return record_bytes(message.key, message.value, headers) <= self._most_bytes
+        if writers["novel"].add(message, message.value, (*message.headers, *headers)):
+            return None
+        return PageError(
+            Reject.TOO_LARGE, "message",
+            f"must fit max.message.bytes of the output ({self._most_batch_bytes['novel']})", len(message.value),
+            "the page stays in the input topic under its page id; raise the limit of the output topics",
+        )  # fmt: skip
 
     def _reject(self, writer: "_TopicWriter", message: ConsumerRecord, error: PageError) -> None:
         reasons = (
@@ -128,10 +128,7 @@ class OutputBuilder:
             ("spotsieve-error", header_text(str(error))),
             ("spotsieve-page", header_text(page_id_text(message.topic, message.partition, message.offset))),
         )
-        whole = (*message.headers, *reasons)
-        if self._fits(message, whole):
-            writer.add(message, message.value, whole)
-        else:
+        if not writer.add(message, message.value, (*message.headers, *reasons)):
             # The dead letter names the page and says why; the message itself stays in the input topic.
             writer.add(message, b"", reasons, most_key_bytes=KEY_BYTES)
 
@@ -153,9 +150,12 @@ class OutputBuilder:
 class _TopicWriter:
     """Appends messages to batch builders of one output partition, opening a new builder where one is full."""
 
-    def __init__(self, producer: AIOKafkaProducer, topic: str, partition: int, most_bytes: int) -> None:
-        """most_bytes: the topic's max.message.bytes, which bounds a whole batch."""
+    def __init__(
+        self, producer: AIOKafkaProducer, topic: str, partition: int, most_bytes: int, *, transactional: bool
+    ) -> None:
+        """most_bytes: the topic's max.message.bytes, which bounds a whole batch, as compressed."""
         self._most_bytes = most_bytes
+        self._transactional = transactional
         self._producer = producer
         self._topic = topic
         self._partition = partition
@@ -164,31 +164,55 @@ class _TopicWriter:
 
     def add(
         self, message: ConsumerRecord, value: bytes | None, headers: Headers, most_key_bytes: int | None = None
-    ) -> None:
-        """Append a message under the original's key and timestamp; a key of more than most_key_bytes is left out."""
+    ) -> bool:
+        """Append a message under the original's key and timestamp; a key of more than most_key_bytes is left out.
+
+        Returns False, and appends nothing, where the topic cannot hold the message, not even compressed.
+        """
         key = message.key
         if key is not None and most_key_bytes is not None and len(key) > most_key_bytes:
             key = None
         # aiokafka's compiled builder takes a list and nothing else.
         listed = list(headers)
-        if self._open is not None and self._open.size() + record_bytes(key, value, listed) > self._most_bytes:
-            self._full.append(self._open)
-            self._open = None
+        size = record_bytes(key, value, listed)
+        if size > self._most_bytes:
+            return self._add_compressed(message.timestamp, key, value or b"", listed)
+        if self._open is not None and self._open.size() + size > self._most_bytes:
+            self._close()
         if self._open is None:
             self._open = self._producer.create_batch()
         appended = self._open.append(timestamp=message.timestamp, key=key, value=value, headers=listed)
         if appended is None:
-            self._full.append(self._open)
+            self._close()
             self._open = self._producer.create_batch()
             # The first message of a batch is always taken, whatever its size.
             self._open.append(timestamp=message.timestamp, key=key, value=value, headers=listed)
+        return True
 
     def finish(self) -> list[tuple[str, int, BatchBuilder]]:
         """Every batch, closed."""
-        builders = self._full if self._open is None else [*self._full, self._open]
-        for builder in builders:
-            builder.close()
-        return [(self._topic, self._partition, builder) for builder in builders]
+        self._close()
+        return [(self._topic, self._partition, builder) for builder in self._full]
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._full.append(self._open)
+            self._open = None
+
+    def _add_compressed(
+        self, timestamp: int, key: bytes | None, value: bytes, headers: list[tuple[str, bytes]]
+    ) -> bool:
+        """A batch of its own, compressed whatever the setting: a crawler that compresses sends such pages."""
+        if record_bytes(key, zstd_encode(value), headers) > self._most_bytes:
+            return False
+        self._close()
+        self._open = BatchBuilder(
+            self._most_bytes, DefaultRecordBatch.CODEC_ZSTD, is_transactional=int(self._transactional)
+        )
+        self._open.append(timestamp=timestamp, key=key, value=value, headers=headers)
+        self._close()
+        return True
 
 
 def record_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:

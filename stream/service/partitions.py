@@ -181,7 +181,8 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
 
     def transactional_id(self, partition: TopicPartition) -> str:
         """One id an input partition: whoever owns the partition owns the id, and fences whoever had it before."""
-        return f"{self._settings.kafka.group_id}-{partition.topic}-{partition.partition}"
+        # A topic's name has no colon, so two groups and topics never make one id.
+        return f"{self._settings.kafka.group_id}:{partition.topic}:{partition.partition}"
 
     async def _close(self, owned: OwnedPartition, timeout_seconds: float) -> None:
         if not await owned.drained(timeout_seconds):

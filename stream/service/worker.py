@@ -234,11 +234,16 @@ class Worker:
 
     async def _watch_lag(self) -> None:
         """Keep the lag gauge true, also while nothing arrives."""
+        shown: set[TopicPartition] = set()
         while True:
-            self._metrics.lag.clear()
-            for owned in self._partitions.all():
+            partitions = self._partitions.all()
+            for gone in shown - {owned.partition for owned in partitions}:
+                self._metrics.lag.remove(gone.topic, gone.partition)
+                shown.discard(gone)
+            for owned in partitions:
                 end = self._consumer.highwater(owned.partition) if owned.accepting else None
                 if end is not None:
+                    shown.add(owned.partition)
                     lag = self._metrics.lag.labels(owned.partition.topic, owned.partition.partition)
                     lag.set(max(0, end - owned.committed))
             await asyncio.sleep(LAG_SECONDS)

@@ -13,7 +13,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-PADDING = 128
+from stream.page import KERNEL_PADDING_BYTES
+
+PADDING = KERNEL_PADDING_BYTES
 """Bytes that must be readable behind the last byte of a page."""
 
 _I8 = ir.IntType(8)

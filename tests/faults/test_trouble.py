@@ -117,7 +117,7 @@ def test_outputs_that_cannot_hold_the_inputs_largest_message_are_refused_at_star
             assert small.names["novel"] in line
 
 
-def test_messages_at_the_limit_become_dead_letters_that_fit_and_stop_nothing(kafka: Broker, tmp_path: Path) -> None:
+def test_messages_at_the_limit_and_their_dead_letters_fit_and_stop_nothing(kafka: Broker, tmp_path: Path) -> None:
     limit = 2**20
     with TopicSet(kafka.bootstrap_servers, config={"max.message.bytes": str(limit)}) as topics:
         page, broken = json_page(1, html_of(1)), json_page(2, html_of(2))
@@ -141,13 +141,25 @@ def test_messages_at_the_limit_become_dead_letters_that_fit_and_stop_nothing(kaf
         with Spotsieve(tmp_path, topics.toml() + 'service.mode = "annotate"\n') as service:
             service.start().until_ready()
             service.until_committed(len(sent))
-            assert service.metric("spotsieve_dead_letters_total", reason="too_large") == 1
             assert service.terminate() == 0, service.text()
         letters = {header(letter, "spotsieve-page") or b"": letter for letter in topics.read("rejected")}
-        assert sorted(letters) == [f"{topics.names['input']}/0/{offset}".encode() for offset in range(3)]
-        assert {header(letter, "spotsieve-reason") for letter in letters.values()} == {b"too_large", b"not_json"}
-        assert len(topics.read("novel")) == 4
+        assert sorted(letters) == [f"{topics.names['input']}/0/{offset}".encode() for offset in (1, 2)]
+        assert {header(letter, "spotsieve-reason") for letter in letters.values()} == {b"not_json"}
+        novel = topics.read("novel")
+        assert len(novel) == 5
+        assert novel[0].value == padded
         assert len(topics.read("duplicates")) == 2
+
+
+def test_a_page_that_only_fits_its_topic_compressed_passes_unchanged(kafka: Broker, tmp_path: Path) -> None:
+    with TopicSet(kafka.bootstrap_servers) as topics:
+        large = json_page(1, html_of(1) + "<p>" + "word and the page " * (5 * 2**20 // 18))
+        topics.send([json_page(0, html_of(0)), large, json_page(2, html_of(2))], compression_type="zstd")
+        with Spotsieve(tmp_path, topics.toml()) as service:
+            service.start().until_ready()
+            service.until_committed(3)
+            assert service.terminate() == 0, service.text()
+        assert [record.value for record in topics.read("novel")][1] == large.value
 
 
 def test_a_log_that_cannot_take_our_records_is_refused_at_start(kafka: Broker, tmp_path: Path) -> None:
