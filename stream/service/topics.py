@@ -11,6 +11,7 @@ from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 from stream.config import Settings, TopicSettings
 from stream.errors import BrokerError, SettingError
 from stream.service.clients import client_options, explained
+from stream.service.logs import logger
 
 FOREVER = "-1"
 DEFAULT_MESSAGE_BYTES = 1_048_588
@@ -87,7 +88,7 @@ async def check_topics(settings: Settings) -> dict[str, TopicFacts]:
                 f"topics.{role}", "does not exist on the broker", name, "create it: `spotsieve topics create`"
             )
     found = {role: facts[name] for role, name in names.items()}
-    _check_log(names["log"], found["log"])
+    check_log(names["log"], found["log"])
     for role in ("novel", "rejected"):
         if found[role].max_message_bytes < found["input"].max_message_bytes:
             raise SettingError(
@@ -98,7 +99,8 @@ async def check_topics(settings: Settings) -> dict[str, TopicFacts]:
     return found
 
 
-def _check_log(name: str, facts: TopicFacts) -> None:
+def check_log(name: str, facts: TopicFacts) -> None:
+    """Refuse a log topic that could not carry the order of pages, and warn of one that forgets. Raises SettingError."""
     if facts.partitions != 1:
         raise SettingError(
             "topics.log",
@@ -116,6 +118,14 @@ def _check_log(name: str, facts: TopicFacts) -> None:
             "topics.log", "must not be compacted: the state is a function of every record",
             facts.settings["cleanup.policy"],
             f"set cleanup.policy=delete on {name!r}",
+        )  # fmt: skip
+    retention = {setting: facts.settings.get(setting, FOREVER) for setting in ("retention.ms", "retention.bytes")}
+    bounded = {setting: value for setting, value in retention.items() if value != FOREVER}
+    if bounded:
+        # Not refused: a user may keep snapshots of the state. But a lost directory can then not be rebuilt.
+        logger().warning(
+            "the log topic forgets: a lost state directory cannot be rebuilt from it; set its retention to -1",
+            topic=name, **bounded,
         )  # fmt: skip
 
 
