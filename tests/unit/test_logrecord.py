@@ -78,7 +78,8 @@ def test_parts_are_as_large_as_the_limit_allows() -> None:
     signatures = make_signatures(200, seed=9)
     first = next(split(signatures, 5_000))
     longer = dataclasses.replace(
-        make_signatures(len(first) + 1, seed=9), urls=signatures.urls[: len(first) + 1],
+        make_signatures(len(first) + 1, seed=9),
+        urls=signatures.urls[: len(first) + 1],
         labels=signatures.labels[: len(first) + 1],
     )
     assert len(encode(longer, WRITER, 0, DIGEST)) > 5_000
