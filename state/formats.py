@@ -67,7 +67,8 @@ def decode_buckets(keys: Sequence[bytes], values: Sequence[bytes | None]) -> Buc
         wrong = _read_buckets(np.frombuffer(b"".join(found), np.uint8), lengths, numbers, inlines)
         if wrong >= 0:
             raise CorruptRecord(
-                "buckets", keys[wrong],
+                "buckets",
+                keys[wrong],
                 f"must be version {BUCKET_VERSION} and whole postings in ascending order of entry number",
             )
     return Buckets(bounds, numbers, inlines)

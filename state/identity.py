@@ -13,7 +13,9 @@ def check_identity(directory: str, stored: tuple[int, str, str], settings_text: 
     stored_format, stored_settings, stored_log = stored
     if stored_format != STATE_FORMAT:
         raise StateError(
-            f"state {directory}", f"must have format {STATE_FORMAT}", stored_format,
+            f"state {directory}",
+            f"must have format {STATE_FORMAT}",
+            stored_format,
             "use the release that wrote it, or delete the directory to rebuild the state from the log",
         )
     if stored_settings != settings_text:
@@ -26,7 +28,9 @@ def check_identity(directory: str, stored: tuple[int, str, str], settings_text: 
         )
     if stored_log != log_name:
         raise StateError(
-            f"state {directory}", f"must follow the log it was built from, {stored_log!r}", log_name,
+            f"state {directory}",
+            f"must follow the log it was built from, {stored_log!r}",
+            log_name,
             "configure that log, or choose another index.directory to build a state from this one",
         )
 
@@ -51,7 +55,9 @@ def check_log_range(log_name: str, position: int, first: int, end: int) -> None:
     """
     if position > end:
         raise StateError(
-            f"log {log_name}", f"must reach the state's position {position}, but ends at {end}", None,
+            f"log {log_name}",
+            f"must reach the state's position {position}, but ends at {end}",
+            None,
             "the log is not the one this state was built from, or lost its end: delete the state directory to rebuild "
             "it from what the log holds",
         )

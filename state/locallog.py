@@ -64,10 +64,14 @@ class LocalLog:
     def append(self, record: bytes) -> int:
         """Append one record; -> its offset. Where the disk is full nothing of it stays. Raises StateError."""
         length = struct.pack("<I", len(record))
-        frame = b"".join((
-            length, struct.pack("<I", xxhash.xxh32_intdigest(length, self.end & 0xFFFFFFFF)), record,
-            _CHECK.pack(xxhash.xxh3_64_intdigest(record)),
-        ))
+        frame = b"".join(
+            (
+                length,
+                struct.pack("<I", xxhash.xxh32_intdigest(length, self.end & 0xFFFFFFFF)),
+                record,
+                _CHECK.pack(xxhash.xxh3_64_intdigest(record)),
+            )
+        )
         try:
             written = 0
             while written < len(frame):
@@ -117,7 +121,9 @@ class LocalLog:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StateError(
-                "local log", "must belong to one process, and another one holds its lock", str(self.path),
+                "local log",
+                "must belong to one process, and another one holds its lock",
+                str(self.path),
                 "stop the other process, or choose another directory with --state",
             ) from None
 
@@ -128,7 +134,9 @@ class LocalLog:
         if magic != MAGIC:
             if not MAGIC.startswith(magic):
                 raise StateError(
-                    "local log", f"must begin with {MAGIC!r}", str(self.path),
+                    "local log",
+                    f"must begin with {MAGIC!r}",
+                    str(self.path),
                     "this is no log of this release: choose another directory with --state",
                 )
             self._file.truncate(0)
@@ -160,7 +168,8 @@ class LocalLog:
         warnings.warn(
             f"{self.path}: the last {size - at} bytes are an incomplete record {self.end}; they were cut off and its "
             "pages will be judged when they are sent again",
-            TornTail, stacklevel=4,
+            TornTail,
+            stacklevel=4,
         )
         self._file.truncate(at)
         return at
@@ -173,6 +182,8 @@ class LocalLog:
 
 def _unusable(path: Path, error: OSError) -> StateError:
     return StateError(
-        "local log", f"must be a file that can grow: {error.strerror}", str(path),
+        "local log",
+        f"must be a file that can grow: {error.strerror}",
+        str(path),
         "free disk space or choose another directory with --state, and start again: what was judged so far is kept",
     )

@@ -32,8 +32,14 @@ _HEAD = struct.Struct("<BB16sQ16s")
 _COUNTS = struct.Struct("<IH")
 _CHECKSUM_BYTES = 8
 _COLUMNS = (
-    ("source", "<u2"), ("partition", "<i4"), ("offset", "<i8"), ("event_time_ms", "<i8"), ("digest", "<u8"),
-    ("fingerprint", "<u8"), ("status", "u1"), ("feature_count", "<u4"),
+    ("source", "<u2"),
+    ("partition", "<i4"),
+    ("offset", "<i8"),
+    ("event_time_ms", "<i8"),
+    ("digest", "<u8"),
+    ("fingerprint", "<u8"),
+    ("status", "u1"),
+    ("feature_count", "<u4"),
 )
 _PAGE_BYTES = sum(np.dtype(kind).itemsize for _, kind in _COLUMNS) + 8 + 4
 _FIXED_BYTES = _HEAD.size + _COUNTS.size + _CHECKSUM_BYTES
@@ -77,7 +83,7 @@ def decode(record: bytes, log_name: str = "log", offset: int = 0) -> LogRecord:
     _check(record, log_name, offset)
     _, _, writer, sequence, digest = _HEAD.unpack_from(record)
     try:
-        signatures = _read_body(record[: -_CHECKSUM_BYTES])
+        signatures = _read_body(record[:-_CHECKSUM_BYTES])
     except (ValueError, struct.error, IndexError):
         raise CorruptRecord(log_name, offset, "must hold the columns that it declares", "upgrade spotsieve") from None
     return LogRecord(writer, sequence, digest, signatures)
@@ -107,18 +113,24 @@ def _check(record: bytes, log_name: str, offset: int) -> None:
         )
     if record[0] != RECORD_VERSION:
         raise StateError(
-            f"{log_name}[{offset}]", f"must be record version {RECORD_VERSION}", record[0],
+            f"{log_name}[{offset}]",
+            f"must be record version {RECORD_VERSION}",
+            record[0],
             "a newer release wrote it: upgrade this worker",
         )
     checksum = xxhash.xxh3_64_intdigest(memoryview(record)[:-_CHECKSUM_BYTES])
     if checksum != int.from_bytes(record[-_CHECKSUM_BYTES:], "little"):
         raise CorruptRecord(
-            log_name, offset, "must end in its xxh3-64 checksum",
+            log_name,
+            offset,
+            "must end in its xxh3-64 checksum",
             "something else wrote to the log, or it was damaged: restore it, or begin a new log and a new state",
         )
     if record[1] != KIND_SIGNATURES:
         raise StateError(
-            f"{log_name}[{offset}]", f"must be of a kind known here ({KIND_SIGNATURES}: signatures)", record[1],
+            f"{log_name}[{offset}]",
+            f"must be of a kind known here ({KIND_SIGNATURES}: signatures)",
+            record[1],
             "a newer release wrote it: upgrade this worker",
         )
 
@@ -165,7 +177,15 @@ def _part(
 ) -> Signatures:
     whole = slice(start, end)
     return Signatures(
-        signatures.sources, signatures.source[whole], signatures.partition[whole], signatures.offset[whole],
-        signatures.event_time_ms[whole], signatures.digest[whole], signatures.fingerprint[whole],
-        signatures.status[whole], signatures.feature_count[whole], urls[whole], labels[whole],
+        signatures.sources,
+        signatures.source[whole],
+        signatures.partition[whole],
+        signatures.offset[whole],
+        signatures.event_time_ms[whole],
+        signatures.digest[whole],
+        signatures.fingerprint[whole],
+        signatures.status[whole],
+        signatures.feature_count[whole],
+        urls[whole],
+        labels[whole],
     )

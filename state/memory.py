@@ -38,7 +38,8 @@ class MemoryState:
         bounds = np.zeros(len(found) + 1, np.int64)
         np.cumsum([len(numbers) for numbers, _ in found], out=bounds[1:])
         return Buckets(
-            bounds, np.concatenate([empty, *(numbers for numbers, _ in found)]),
+            bounds,
+            np.concatenate([empty, *(numbers for numbers, _ in found)]),
             np.concatenate([empty, *(inlines for _, inlines in found)]),
         )
 
@@ -71,7 +72,11 @@ class MemoryState:
             yield b"buckets/" + key.to_bytes(8, "big"), value
         for number, entry in enumerate(self._entries):
             value = encode_entry(
-                self._sources[entry.source], entry.partition, entry.offset, entry.event_time_ms, entry.url.encode(),
+                self._sources[entry.source],
+                entry.partition,
+                entry.offset,
+                entry.event_time_ms,
+                entry.url.encode(),
                 entry.label.encode(),
             )
             yield b"entries/" + number.to_bytes(8, "big"), value
@@ -82,8 +87,11 @@ class MemoryState:
         """Entries, position, and how full the buckets are."""
         sizes = [len(numbers) for numbers, _ in self._buckets.values()]
         return {
-            "entries": len(self._entries), "position": self._position, "bytes_on_disk": 0,
-            "estimated_keys": len(sizes), "largest_bucket": max(sizes, default=0),
+            "entries": len(self._entries),
+            "position": self._position,
+            "bytes_on_disk": 0,
+            "estimated_keys": len(sizes),
+            "largest_bucket": max(sizes, default=0),
         }
 
     def close(self) -> None:

@@ -52,7 +52,9 @@ class RocksState:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StateError(
-                "index.directory", f"must be a directory that can be written: {error.strerror}", str(directory),
+                "index.directory",
+                f"must be a directory that can be written: {error.strerror}",
+                str(directory),
                 "choose another with index.directory or --state",
             ) from None
         with _errors(directory, "open"):
@@ -130,7 +132,8 @@ class RocksState:
             return sum(family.property_int_value(name) or 0 for family in families)
 
         return {
-            "entries": self._entry_count, "position": self._position,
+            "entries": self._entry_count,
+            "position": self._position,
             "bytes_on_disk": total("rocksdb.total-sst-files-size"),
             "memtable_bytes": total("rocksdb.cur-size-all-mem-tables"),
             "cache_bytes": self._buckets.property_int_value("rocksdb.block-cache-usage") or 0,
@@ -198,8 +201,13 @@ class RocksState:
         names = formats.number_keys(np.arange(filing.first_number, filing.first_number + len(pages), dtype=np.uint64))
         batch.set_default_column_family(self._handles["entries"])
         columns = zip(
-            names, pages.tolist(), source_of, signatures.partition[pages].tolist(), signatures.offset[pages].tolist(),
-            signatures.event_time_ms[pages].tolist(), strict=True,
+            names,
+            pages.tolist(),
+            source_of,
+            signatures.partition[pages].tolist(),
+            signatures.offset[pages].tolist(),
+            signatures.event_time_ms[pages].tolist(),
+            strict=True,
         )
         urls, labels, encode = signatures.urls, signatures.labels, formats.encode_entry
         for name, page, source, partition, offset, event_time_ms in columns:
@@ -250,17 +258,23 @@ def _explain(text: str, directory: Path, action: str) -> StateError:
     lower = text.lower()
     if action == "open" and "lock" in lower and ("unavailable" in lower or "held" in lower or "hold" in lower):
         return StateError(
-            "index.directory", "must belong to one process, and another one holds its lock", str(directory),
+            "index.directory",
+            "must belong to one process, and another one holds its lock",
+            str(directory),
             "stop the other process, or choose another directory with index.directory or --state",
         )
     if "no space left" in lower or "file too large" in lower or "disk quota" in lower:
         return StateError(
-            "index.directory", f"must have room to grow ({text})", str(directory),
+            "index.directory",
+            f"must have room to grow ({text})",
+            str(directory),
             "free disk space and start again: the state is intact and continues from the log where it stopped",
         )
     if "corruption" in lower:
         return CorruptRecord("index", str(directory).encode(), f"cannot be read ({text})")
     return StateError(
-        "index.directory", f"cannot be used to {action} the state ({text})", str(directory),
+        "index.directory",
+        f"cannot be used to {action} the state ({text})",
+        str(directory),
         "check the disk and the permissions, or delete the directory to rebuild the state from the log",
     )

@@ -53,7 +53,12 @@ class Engine:
     """The one that judges: a scheme over a state that follows one log. Call it from one thread."""
 
     def __init__(
-        self, scheme: Scheme, state: State, bucket_cap: int, settings_digest: bytes, log_name: str,
+        self,
+        scheme: Scheme,
+        state: State,
+        bucket_cap: int,
+        settings_digest: bytes,
+        log_name: str,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.scheme = scheme
@@ -81,7 +86,14 @@ class Engine:
             self.state.file(filing, offset + 1)
         sizes = np.diff(filing.buckets.bounds[:1] if again else filing.buckets.bounds)
         return Applied(
-            record, verdicts, 0 if again else len(filing.pages), 0 if again else filing.capped,
-            int(verdicts.candidates.sum()), filing.largest_bucket, sizes,
-            int(np.count_nonzero(sizes >= self.bucket_cap)), again, self._clock() - began,
+            record,
+            verdicts,
+            0 if again else len(filing.pages),
+            0 if again else filing.capped,
+            int(verdicts.candidates.sum()),
+            filing.largest_bucket,
+            sizes,
+            int(np.count_nonzero(sizes >= self.bucket_cap)),
+            again,
+            self._clock() - began,
         )

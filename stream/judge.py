@@ -57,8 +57,13 @@ def judge(signatures: Signatures, scheme: Scheme, view: StateView, cap: int) -> 
 
 
 def resolve(
-    signatures: Signatures, probes: Probes, keys: NDArray[np.uint64], slot_bucket: NDArray[np.int64], buckets: Buckets,
-    first_number: int, cap: int,
+    signatures: Signatures,
+    probes: Probes,
+    keys: NDArray[np.uint64],
+    slot_bucket: NDArray[np.int64],
+    buckets: Buckets,
+    first_number: int,
+    cap: int,
 ) -> tuple[Resolution, Filing]:
     """Walk the record in order.
 
@@ -73,8 +78,25 @@ def resolve(
     added[:] = 0
     following, slot_page = np.full(slots, NOBODY, np.int64), np.empty(slots, np.int64)
     capped = _walk(
-        probes.bounds, slot_bucket, probes.inline, probes.limit, buckets.bounds, buckets.numbers, buckets.inlines,
-        first_number, cap, head, tail, added, following, slot_page, number, page, distance, candidates, entry,
+        probes.bounds,
+        slot_bucket,
+        probes.inline,
+        probes.limit,
+        buckets.bounds,
+        buckets.numbers,
+        buckets.inlines,
+        first_number,
+        cap,
+        head,
+        tail,
+        added,
+        following,
+        slot_page,
+        number,
+        page,
+        distance,
+        candidates,
+        entry,
     )
     grown = np.flatnonzero(added)
     sizes = buckets.bounds[grown + 1] - buckets.bounds[grown] + added[grown]
@@ -82,8 +104,18 @@ def resolve(
     np.cumsum(sizes, out=bounds[1:])
     contents = Buckets(bounds, np.empty(bounds[-1], np.uint64), np.empty(bounds[-1], np.uint64))
     _grow(
-        grown, buckets.bounds, buckets.numbers, buckets.inlines, head, following, slot_page, entry, probes.inline,
-        bounds, contents.numbers, contents.inlines,
+        grown,
+        buckets.bounds,
+        buckets.numbers,
+        buckets.inlines,
+        head,
+        following,
+        slot_page,
+        entry,
+        probes.inline,
+        bounds,
+        contents.numbers,
+        contents.inlines,
     )
     to_file = np.flatnonzero(entry != NOBODY)
     largest = max(int(np.diff(buckets.bounds).max(initial=0)), int(sizes.max(initial=0)))
@@ -121,8 +153,11 @@ def _verdicts(signatures: Signatures, scheme: Scheme, view: StateView, resolutio
 def entry_of(signatures: Signatures, index: int) -> Entry:
     """A page of a record, as an entry."""
     return Entry(
-        signatures.sources[signatures.source[index]], int(signatures.partition[index]), int(signatures.offset[index]),
-        int(signatures.event_time_ms[index]), signatures.urls[index].decode("utf-8", "replace"),
+        signatures.sources[signatures.source[index]],
+        int(signatures.partition[index]),
+        int(signatures.offset[index]),
+        int(signatures.event_time_ms[index]),
+        signatures.urls[index].decode("utf-8", "replace"),
         signatures.labels[index].decode("utf-8", "replace"),
     )
 
@@ -130,7 +165,9 @@ def entry_of(signatures: Signatures, index: int) -> Entry:
 def _is_page(signatures: Signatures, index: int, entry: Entry) -> bool:
     """Whether an entry is this very page, by its page id."""
     return (entry.offset, entry.partition, entry.source) == (
-        int(signatures.offset[index]), int(signatures.partition[index]), signatures.sources[signatures.source[index]]
+        int(signatures.offset[index]),
+        int(signatures.partition[index]),
+        signatures.sources[signatures.source[index]],
     )
 
 
@@ -146,8 +183,25 @@ def count_bits(word):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def _walk(  # type: ignore[no-untyped-def]
-    slot_bounds, slot_bucket, inline, limit, bucket_bounds, bucket_numbers, bucket_inlines, first_number, cap,
-    head, tail, added, following, slot_page, number, page, distance, candidates, entry,
+    slot_bounds,
+    slot_bucket,
+    inline,
+    limit,
+    bucket_bounds,
+    bucket_numbers,
+    bucket_inlines,
+    first_number,
+    cap,
+    head,
+    tail,
+    added,
+    following,
+    slot_page,
+    number,
+    page,
+    distance,
+    candidates,
+    entry,
 ):
     # Pages i with slots slot_bounds[i]..; a slot leads to a bucket: filed postings, then a linked list of the slots
     # that this record filed there (head, tail, added: int64[u]; following, slot_page: int64[m]).
@@ -203,8 +257,18 @@ def _walk(  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def _grow(  # type: ignore[no-untyped-def]
-    grown, bucket_bounds, bucket_numbers, bucket_inlines, head, following, slot_page, entry, inline,
-    bounds, numbers, inlines,
+    grown,
+    bucket_bounds,
+    bucket_numbers,
+    bucket_inlines,
+    head,
+    following,
+    slot_page,
+    entry,
+    inline,
+    bounds,
+    numbers,
+    inlines,
 ):
     # grown: int64[c], buckets that took postings  ->  their whole new contents: numbers, inlines: uint64[bounds[c]]
     for place in range(len(grown)):

@@ -70,14 +70,14 @@ def design_tables(max_distance_bits: int, tables: int) -> TableDesign:
     Raises SettingError where no choice of blocks gives this many tables; it names those that exist.
     """
     if not 0 <= max_distance_bits <= MAX_DISTANCE_BITS:
-        raise SettingError(
-            "scheme.max_distance_bits", f"must be 0..{MAX_DISTANCE_BITS}", max_distance_bits, "lower it"
-        )
+        raise SettingError("scheme.max_distance_bits", f"must be 0..{MAX_DISTANCE_BITS}", max_distance_bits, "lower it")
     possible = possible_tables(max_distance_bits)
     if tables not in possible:
         counts = ", ".join(map(str, sorted(possible)))
         raise SettingError(
-            "scheme.tables", f"must be one of {counts} for max_distance_bits = {max_distance_bits}", tables,
+            "scheme.tables",
+            f"must be one of {counts} for max_distance_bits = {max_distance_bits}",
+            tables,
             "choose the nearest: more tables cost memory, fewer tables cost candidates",
         )
     masks = possible[tables]
@@ -94,8 +94,12 @@ def design_tables(max_distance_bits: int, tables: int) -> TableDesign:
             place += kept
         bounds.append(len(shifts))
     return TableDesign(
-        max_distance_bits, masks, np.array(bounds, np.int64), np.array(shifts, np.uint64),
-        np.array(piece_masks, np.uint64), np.array(places, np.uint64),
+        max_distance_bits,
+        masks,
+        np.array(bounds, np.int64),
+        np.array(shifts, np.uint64),
+        np.array(piece_masks, np.uint64),
+        np.array(places, np.uint64),
     )
 
 

@@ -33,7 +33,9 @@ class ChainScheme:
         self.min_features = settings.min_features
         self.model = SpotModel(
             SpotSettings(
-                spots.antecedents or DEFAULT_ANTECEDENTS, spots.stop_words or DEFAULT_STOP_WORDS, spots.distance,
+                spots.antecedents or DEFAULT_ANTECEDENTS,
+                spots.stop_words or DEFAULT_STOP_WORDS,
+                spots.distance,
                 spots.chain_length,
             )
         )
@@ -79,8 +81,15 @@ class ChainScheme:
         inline = np.empty(len(status), np.uint64)
         limit = np.empty(len(status), np.uint8)
         _fill_probes(
-            tables, status, signatures.fingerprint, signatures.digest, np.uint8(self.design.max_distance_bits), bounds,
-            keys, inline, limit,
+            tables,
+            status,
+            signatures.fingerprint,
+            signatures.digest,
+            np.uint8(self.design.max_distance_bits),
+            bounds,
+            keys,
+            inline,
+            limit,
         )
         return Probes(keys, bounds, inline, limit)
 

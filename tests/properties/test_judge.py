@@ -50,11 +50,17 @@ def signatures_of(pages: Sequence[Row]) -> Signatures:
     words, status, ids = ([row[column] for row in pages] for column in range(3))
     count = len(pages)
     return Signatures(
-        ("one", "two"), np.array([i % 2 for i in ids], np.uint16), np.array([i % 3 for i in ids], np.int32),
-        np.array(ids, np.int64), np.array(ids, np.int64) * 1000,
+        ("one", "two"),
+        np.array([i % 2 for i in ids], np.uint16),
+        np.array([i % 3 for i in ids], np.int32),
+        np.array(ids, np.int64),
+        np.array(ids, np.int64) * 1000,
         np.array([[w, w // 3] for w in words], np.uint64).reshape(-1, 2),
-        np.array(words, np.uint64), np.array(status, np.uint8), np.ones(count, np.uint32),
-        tuple(b"http://x/%d" % i for i in ids), (b"",) * count,
+        np.array(words, np.uint64),
+        np.array(status, np.uint8),
+        np.ones(count, np.uint32),
+        tuple(b"http://x/%d" % i for i in ids),
+        (b"",) * count,
     )
 
 
@@ -69,10 +75,14 @@ def run(state: State, pages: Sequence[Row], sizes: Sequence[int], cap: int) -> t
         capped += filing.capped
         for index in range(len(verdicts)):
             score = float(verdicts.score[index])
-            outcomes.append((
-                Kind(verdicts.kind[index]).name.lower(), original_id(verdicts.originals[index]),
-                None if np.isnan(score) else score, Reason(verdicts.reason[index]).label,
-            ))
+            outcomes.append(
+                (
+                    Kind(verdicts.kind[index]).name.lower(),
+                    original_id(verdicts.originals[index]),
+                    None if np.isnan(score) else score,
+                    Reason(verdicts.reason[index]).label,
+                )
+            )
         at += size
     return outcomes, capped
 
@@ -178,6 +188,9 @@ def test_pages_without_a_fingerprint_match_by_digest_alone_and_stay_unchecked() 
     pages = [(0, few, 0), (0, text, 1), (1, few, 2), (0, few, 3), (0, int(Status.NOT_TEXT), 4)]
     outcomes, _ = run(MemoryState(), pages, [5], 4)
     assert [(verdict, original, reason) for verdict, original, _, reason in outcomes] == [
-        ("unchecked", "", "too_few_features"), ("novel", "", "no_match"), ("unchecked", "", "too_few_features"),
-        ("duplicate", "one/0/0", "exact"), ("duplicate", "one/0/0", "exact"),
+        ("unchecked", "", "too_few_features"),
+        ("novel", "", "no_match"),
+        ("unchecked", "", "too_few_features"),
+        ("duplicate", "one/0/0", "exact"),
+        ("duplicate", "one/0/0", "exact"),
     ]

@@ -18,10 +18,16 @@ def make_signatures(
     status = np.where(random.random(count) < 0.1, random.integers(1, 4, count), Status.FINGERPRINTED).astype(np.uint8)
     ids = range(first, first + count)
     return Signatures(
-        sources, random.integers(0, len(sources), count).astype(np.uint16), np.array([i % 4 for i in ids], np.int32),
-        np.array(ids, np.int64), np.array(ids, np.int64) + 1_700_000_000_000,
-        random.integers(0, 4, (count, 2), np.uint64), np.where(status == 0, fingerprint, np.uint64(0)), status,
-        random.integers(0, 500, count).astype(np.uint32), tuple(f"https://example.org/ü/{i}".encode() for i in ids),
+        sources,
+        random.integers(0, len(sources), count).astype(np.uint16),
+        np.array([i % 4 for i in ids], np.int32),
+        np.array(ids, np.int64),
+        np.array(ids, np.int64) + 1_700_000_000_000,
+        random.integers(0, 4, (count, 2), np.uint64),
+        np.where(status == 0, fingerprint, np.uint64(0)),
+        status,
+        random.integers(0, 500, count).astype(np.uint32),
+        tuple(f"https://example.org/ü/{i}".encode() for i in ids),
         tuple(b"" if i % 2 else b"label-%d" % i for i in ids),
     )
 
@@ -29,10 +35,17 @@ def make_signatures(
 def one_page() -> Signatures:
     """The page of the golden records."""
     return Signatures(
-        ("pages",), np.array([0], np.uint16), np.array([7], np.int32), np.array([258], np.int64),
-        np.array([1_700_000_000_000], np.int64), np.array([[0x1122334455667788, 0x99AABBCCDDEEFF00]], np.uint64),
-        np.array([0x0123456789ABCDEF], np.uint64), np.array([0], np.uint8), np.array([300], np.uint32),
-        (b"https://example.org/a",), (b"a",),
+        ("pages",),
+        np.array([0], np.uint16),
+        np.array([7], np.int32),
+        np.array([258], np.int64),
+        np.array([1_700_000_000_000], np.int64),
+        np.array([[0x1122334455667788, 0x99AABBCCDDEEFF00]], np.uint64),
+        np.array([0x0123456789ABCDEF], np.uint64),
+        np.array([0], np.uint8),
+        np.array([300], np.uint32),
+        (b"https://example.org/a",),
+        (b"a",),
     )
 
 
