@@ -1,4 +1,4 @@
-"""Owns the proof that a commit without an answer holds nothing up once its partition is handed over."""
+"""Owns the order within a commit, and that one without an answer holds nothing up after a hand-over."""
 
 import asyncio
 from collections import Counter
@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import ProducerFenced
+from aiokafka.errors import KafkaTimeoutError, ProducerFenced
 from aiokafka.structs import ConsumerRecord
 
 from stream.config import Settings
@@ -100,3 +100,96 @@ async def test_a_fenced_producer_reopens_the_partition_though_its_deliveries_are
     await asyncio.sleep(0.05)
     assert reopened.partitions == [owned]
     assert len(finished) == 1
+
+
+class AnsweringProducer:
+    """Writes down what it is asked; each delivery is answered a moment later, with `failure` where there is one."""
+
+    def __init__(self, steps: list[str], failure: Exception | None) -> None:
+        self._steps = steps
+        self._failure = failure
+
+    async def begin_transaction(self) -> None:
+        self._steps.append("begin")
+
+    async def send_batch(self, *_: object, **__: object) -> asyncio.Future[None]:
+        delivery = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(0.02, self._answer, delivery)
+        return delivery
+
+    def _answer(self, delivery: asyncio.Future[None]) -> None:
+        self._steps.append("delivered" if self._failure is None else "not delivered")
+        if self._failure is None:
+            delivery.set_result(None)
+        else:
+            delivery.set_exception(self._failure)
+
+    async def send_offsets_to_transaction(self, offsets: dict[TopicPartition, int], _: str) -> None:
+        self._steps.append(f"offset {offsets[PARTITION]}")
+
+    async def commit_transaction(self) -> None:
+        self._steps.append("commit")
+
+
+class AnsweringConsumer:
+    """Writes down the offsets that are committed without a transaction."""
+
+    def __init__(self, steps: list[str]) -> None:
+        self._steps = steps
+
+    async def commit(self, offsets: dict[TopicPartition, int]) -> None:
+        self._steps.append(f"offset {offsets[PARTITION]}")
+
+
+async def steps_of(
+    guarantee: str, failure: Exception | None = None, stale: bool = False
+) -> tuple[list[str], OwnedPartition, Reopened]:
+    """What the broker is asked for one slice (offset 7), what the partition is then, and what was to be reopened."""
+    steps: list[str] = []
+    reopened, finished = Reopened(), list[None]()
+    settings = Settings.model_validate({"service": {"guarantee": guarantee}})
+    partitions, builder = cast("Partitions", reopened), cast("OutputBuilder", OneBatch())
+    consumer = cast("AIOKafkaConsumer", AnsweringConsumer(steps))
+    committer = Committer(settings, consumer, partitions, builder, Metrics(), lambda: finished.append(None))
+    owned = OwnedPartition(PARTITION)
+    owned.producer = AnsweringProducer(steps, failure)
+    batch = batch_of(owned)
+    owned.epoch += stale
+    committer.submit(batch)
+    assert await owned.drained(5)
+    await asyncio.sleep(0)
+    assert len(finished) == 1
+    return steps, owned, reopened
+
+
+@pytest.mark.timeout(10)
+async def test_a_transaction_is_committed_after_every_delivery_with_the_offset_behind_the_last_message() -> None:
+    steps, owned, reopened = await steps_of("exactly_once")
+    assert steps == ["begin", "offset 8", "delivered", "commit"]
+    assert owned.committed == 8
+    assert not reopened.partitions
+
+
+@pytest.mark.timeout(10)
+async def test_at_least_once_commits_the_offset_after_every_delivery() -> None:
+    steps, owned, _ = await steps_of("at_least_once")
+    assert steps == ["delivered", "offset 8"]
+    assert owned.committed == 8
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+async def test_after_a_failed_delivery_nothing_is_committed_and_the_partition_is_reopened(guarantee: str) -> None:
+    steps, owned, reopened = await steps_of(guarantee, KafkaTimeoutError())
+    assert steps[-1] == "not delivered"
+    assert "commit" not in steps
+    assert owned.committed == 0
+    assert reopened.partitions == [owned]
+
+
+@pytest.mark.timeout(10)
+async def test_a_slice_fetched_before_its_partition_was_reopened_is_dropped() -> None:
+    steps, owned, reopened = await steps_of("exactly_once", stale=True)
+    assert not steps
+    assert owned.committed == 0
+    assert not reopened.partitions

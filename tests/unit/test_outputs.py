@@ -1,10 +1,11 @@
-"""Owns what a slice's outputs are where a topic is too small for a message."""
+"""Owns what a slice's outputs are: where each message goes, with which headers, and where a topic is too small."""
 
 import random
 
 import numpy as np
 import pytest
 from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import ConsumerRecord, TopicPartition
 
 from state.memory import MemoryState
@@ -13,7 +14,7 @@ from stream.intake import Decoder
 from stream.judge import judge
 from stream.schemes.registry import scheme_of
 from stream.service.microbatch import MicroBatch, micro_batches, sign
-from stream.service.outputs import OutputBuilder, Outputs
+from stream.service.outputs import OutputBuilder, Outputs, header_text
 from stream.service.partitions import OwnedPartition
 from stream.service.topics import TopicFacts
 
@@ -74,3 +75,68 @@ async def test_batches_stay_below_their_topics_limit(size: int) -> None:
     assert counts == {"pages.novel": 6}
     sizes = np.array([len(builder._build()) for _, _, builder in outputs.batches])
     assert (sizes <= LIMIT).all()
+
+
+Made = tuple[int, bytes | None, bytes | None, dict[str, bytes]]
+
+
+def made_of(mode: str, partition: int, *slices: list[bytes | None]) -> dict[str, list[Made]]:
+    """Topic -> (partition, key, value, headers) of what is produced for consecutive slices of an input partition."""
+    settings = Settings.model_validate({"input": {"format": "html"}, "service": {"mode": mode}})
+    place = TopicPartition("pages", partition)
+    work, offset, state, scheme = [], 0, MemoryState(), scheme_of(settings.scheme, settings.spots)
+    for values in slices:
+        records = [
+            ConsumerRecord("pages", partition, offset + n, 0, 0, key_of(value), value, None, 3, 3, (("trace", b"7"),))
+            for n, value in enumerate(values)
+        ]
+        offset += len(values)
+        (batch,) = micro_batches({place: records}, {place: OwnedPartition(place)}, 100, 10**9)
+        sign(batch, Decoder(settings.input), scheme)
+        if batch.signatures is not None:
+            batch.verdicts, filing = judge(batch.signatures, scheme, state, 16)
+            state.file(filing, state.position + 1)
+        work.append((batch, batch.slices[0]))
+    facts = {role: TopicFacts(2, {}) for role in ("novel", "duplicates", "rejected")}
+    made: dict[str, list[Made]] = {}
+    for topic, to, builder in OutputBuilder(settings, facts).build(Producer(), partition, work).batches:
+        builder.close()
+        records_of = MemoryRecords(bytes(builder._build())).next_batch()
+        made.setdefault(topic, []).extend((to, one.key, one.value, dict(one.headers)) for one in records_of)
+    return made
+
+
+def key_of(value: bytes | None) -> bytes | None:
+    """A page without an address is the one that is rejected here."""
+    return None if value == b"nowhere" else b"http://a.example\x1b[2J"
+
+
+async def test_each_message_keeps_its_headers_and_goes_where_its_verdict_sends_it_in_order() -> None:
+    first, second = b"<p>first</p>", b"<p>second</p>"
+    made = made_of("filter", 3, [first, None, first], [second, b"nowhere"])
+    verdict = {"spotsieve-verdict": b"unchecked", "spotsieve-reason": b"too_few_features", "spotsieve-scheme": b"chain"}
+    assert [(to, value) for to, _, value, _ in made["pages.novel"]] == [(1, first), (1, None), (1, second)]
+    headers = [headers for _, _, _, headers in made["pages.novel"]]
+    assert headers == [{"trace": b"7", **verdict}, {"trace": b"7"}, {"trace": b"7", **verdict}]
+    ((_, key, report, none),) = made["pages.duplicates"]
+    assert key == key_of(first)
+    assert none == {}
+    assert b'"duplicate_of":{"id":"pages/3/0"' in (report or b"")
+    ((to, _, value, reasons),) = made["pages.rejected"]
+    assert (to, value, reasons["trace"], reasons["spotsieve-reason"]) == (1, b"nowhere", b"7", b"no_url")
+
+
+async def test_annotated_duplicates_pass_too_and_name_their_original() -> None:
+    page = b"<p>first</p>"
+    made = made_of("annotate", 0, [page, page])
+    assert [value for _, _, value, _ in made["pages.novel"]] == [page, page]
+    headers = made["pages.novel"][1][3]
+    assert headers["trace"] == b"7"
+    assert headers["spotsieve-verdict"] == b"duplicate"
+    assert headers["spotsieve-duplicate-of"] == b"pages/0/0"
+    assert headers["spotsieve-score"] == b"1.0000"
+
+
+def test_a_header_is_one_line_without_control_characters_and_cut_at_a_whole_character() -> None:
+    assert header_text("a\r\nb\x1b[2J") == rb"a\x0d\x0ab\x1b[2J"
+    assert header_text("a" + "é" * 1000) == b"a" + "é".encode() * 511
