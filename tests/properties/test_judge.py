@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -161,6 +162,34 @@ def test_a_page_is_never_the_duplicate_of_its_own_first_attempt() -> None:
     assert run(state, page, [], 4)[0] == [("novel", "", None, "no_match")]
     assert run(state, page * 2, [2], 4)[0] == [("novel", "", None, "first_attempt")] * 2
     assert state.entry_count == 1
+
+
+@pytest.mark.parametrize("state", [MemoryState, None])
+@pytest.mark.parametrize("other", ["source", "partition", "offset"])
+def test_an_equal_page_elsewhere_is_a_duplicate_though_all_but_one_part_of_its_id_agree(
+    other: str, state: type[MemoryState] | None, tmp_path: Path
+) -> None:
+    first = signatures_of([(5, int(Status.FINGERPRINTED), 0)])
+    again = replace(first, **{other: getattr(first, other) + 1})
+    with RocksState.open(tmp_path, "{}", "log", IndexSettings()) as rocks:
+        view: State = rocks if state is None else state()
+        view.file(judge(first, SCHEME, view, 4)[1], 1)
+        verdicts, _ = judge(again, SCHEME, view, 4)
+    assert (verdicts.kind[0], verdicts.reason[0]) == (Kind.DUPLICATE, Reason.NEAR)
+    assert original_id(verdicts.originals[0]) == "one/0/0"
+
+
+@pytest.mark.parametrize("sizes", [[6], [1, 5], [3, 3]])
+def test_postings_of_this_record_count_as_candidates_like_those_filed_before(sizes: list[int]) -> None:
+    looks = [(0, int(Status.FINGERPRINTED)), (0xFFFF, int(Status.FINGERPRINTED)), (1, int(Status.FINGERPRINTED))] * 2
+    pages, state, candidates = pages_of(looks), MemoryState(), list[int]()
+    for size in sizes:
+        at = len(candidates)
+        verdicts, filing = judge(signatures_of(pages[at : at + size]), SCHEME, state, 4)
+        state.file(filing, state.position + 1)
+        candidates += verdicts.candidates.tolist()
+    # The first two share the buckets of three of the four tables; the third is the first's neighbour in all but one.
+    assert candidates == [0, 3, 6, 7, 7, 6]
 
 
 def test_a_full_bucket_is_probed_but_takes_no_more_and_is_counted() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from state.logrecord import MAX_ADDRESS_BYTES, decode, encode, split
 from stream.errors import CorruptRecord, StateError
-from tests.reference.signatures import assert_same, make_signatures
+from tests.reference.signatures import assert_same, make_signatures, one_page
 
 WRITER, DIGEST = bytes(range(16)), bytes(range(16, 32))
 
@@ -62,6 +62,20 @@ def test_columns_that_go_beyond_the_record_are_corrupt_even_with_a_sound_checksu
         decode(seal(bytes(record)))
 
 
+@pytest.mark.parametrize("damage", ["a byte too many", "a source that is not listed"])
+def test_columns_that_contradict_the_record_are_corrupt_even_with_a_sound_checksum(damage: str) -> None:
+    from state.formats import seal
+
+    body = encode(one_page(), WRITER, 1, DIGEST)[:-8]
+    if damage == "a byte too many":
+        body += b"x"
+    else:
+        assert body[55:57] == bytes(2), "the source column follows the one source's name"
+        body = body[:55] + b"\x01\x00" + body[57:]
+    with pytest.raises(CorruptRecord, match="must hold the columns that it declares"):
+        decode(seal(body))
+
+
 @pytest.mark.parametrize("limit", [1, 400, 5_000, 10**6])
 def test_parts_stay_below_the_limit_and_together_are_the_whole(limit: int) -> None:
     signatures = make_signatures(200, seed=9)
@@ -83,6 +97,13 @@ def test_parts_are_as_large_as_the_limit_allows() -> None:
         labels=signatures.labels[: len(first) + 1],
     )
     assert len(encode(longer, WRITER, 0, DIGEST)) > 5_000
+
+
+def test_a_record_of_exactly_the_limit_is_one_part_and_of_a_byte_more_is_two() -> None:
+    signatures = make_signatures(50, seed=9)
+    size = len(encode(signatures, WRITER, 0, DIGEST))
+    assert len(list(split(signatures, size))) == 1
+    assert len(list(split(signatures, size - 1))) == 2
 
 
 def test_a_very_long_address_is_cut_at_a_whole_character() -> None:

@@ -249,6 +249,23 @@ def test_a_record_is_filed_in_one_write_with_its_position(tmp_path: Path, monkey
         assert state.entry_count > 0
 
 
+def test_sources_are_numbered_as_they_are_filed_so_originals_keep_theirs_after_reopening(tmp_path: Path) -> None:
+    log = [
+        encode(make_signatures(40, seed=seed, first=40 * seed, sources=sources), bytes(16), seed, DIGEST)
+        for seed, sources in enumerate([("b", "a"), ("c", "b"), ("a", "d")])
+    ]
+    memory = apply_all(MemoryState(), log)
+    expected = [memory.apply(record, offset).verdicts.originals for offset, record in enumerate(log)]
+    with open_state(tmp_path) as state:
+        apply_all(state, log)
+        assert state.stats()["sources"] == 4
+    with open_state(tmp_path) as state:
+        engine = Engine(SCHEME, state, 256, DIGEST, "log")
+        found = [engine.apply(record, offset).verdicts.originals for offset, record in enumerate(log)]
+    assert found == expected
+    assert {original.source for originals in found for original in originals if original} == {"a", "b", "c", "d"}
+
+
 def test_figures_of_a_state(tmp_path: Path) -> None:
     with open_state(tmp_path) as state:
         apply_all(state, records(10))

@@ -1,0 +1,55 @@
+"""Owns what the scheme `chain` decides at its limits: which pages have a fingerprint, and which digests are one."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import xxhash
+
+from state.memory import MemoryState
+from stream.config import SchemeSettings, SpotsSection
+from stream.judge import judge
+from stream.page import Page
+from stream.schemes.chain import ChainScheme
+from stream.signature import Signatures, Status
+from stream.verdict import Kind
+
+TEXT = b"the alpha beta gamma delta epsilon a zeta eta theta iota kappa is lambda mu nu xi omicron"
+
+
+def page_of(body: bytes) -> Page:
+    return Page(source="pages", partition=0, offset=0, url="", body=body, markup=False, event_time_ms=0)
+
+
+def scheme_of(min_features: int) -> ChainScheme:
+    return ChainScheme(SchemeSettings(min_features=min_features), SpotsSection())
+
+
+def test_a_page_of_exactly_min_features_has_a_fingerprint_and_one_of_fewer_has_none() -> None:
+    count = int(scheme_of(1).sign([page_of(TEXT)]).feature_count[0])
+    assert count > 1
+    enough, too_few = (scheme_of(limit).sign([page_of(TEXT)]) for limit in (count, count + 1))
+    assert enough.status[0] == Status.FINGERPRINTED
+    assert enough.fingerprint[0] != 0
+    assert (too_few.status[0], too_few.fingerprint[0]) == (Status.TOO_FEW_FEATURES, 0)
+
+
+def test_a_digest_is_xxh3_128_of_the_body_low_word_first() -> None:
+    (low, high) = scheme_of(1).sign([page_of(TEXT)]).digest[0].tolist()
+    assert high << 64 | low == xxhash.xxh3_128_intdigest(TEXT)
+
+
+@pytest.mark.parametrize("bit", [0, 55, 64, 65, 127])
+def test_digests_that_differ_in_one_bit_are_different_pages(bit: int) -> None:
+    scheme, state = scheme_of(1000), MemoryState()
+    signed = scheme.sign([page_of(TEXT)])
+    state.file(judge(signed, scheme, state, 4)[1], 1)
+    digest = signed.digest.copy()
+    digest[0, bit // 64] ^= np.uint64(1 << bit % 64)
+    assert kind_of(replace(signed, offset=signed.offset + 1, digest=digest), scheme, state) is Kind.UNCHECKED
+    assert kind_of(replace(signed, offset=signed.offset + 1), scheme, state) is Kind.DUPLICATE
+
+
+def kind_of(signatures: Signatures, scheme: ChainScheme, state: MemoryState) -> Kind:
+    verdicts, _ = judge(signatures, scheme, state, 4)
+    return Kind(verdicts.kind[0])
