@@ -25,17 +25,21 @@ def load_settings(path: Path | None, environ: Mapping[str, str], overrides: Mapp
     Raises SettingError naming the setting, the rule, the value and the next step.
     """
     merged: dict[str, Any] = {} if path is None else _read_toml(path)
+    variables: dict[str, str] = {}
     for name, value in environ.items():
         if name.startswith(ENVIRONMENT_PREFIX) and SECTION_SEPARATOR in name:
-            _set(merged, *_from_environment(name, value))
+            parts, meant = _from_environment(name, value)
+            _set(merged, parts, meant)
+            variables[".".join(parts)] = name
     for name, given in overrides.items():
         if given is not None:
+            variables.pop(name, None)
             parts = name.split(".")
             _set(merged, parts, _list_or_text(name, parts, given) if isinstance(given, str) else given)
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
-        raise _first_error(error.errors()[0]) from None
+        raise _first_error(error.errors()[0], variables) from None
 
 
 def example_toml() -> str:
@@ -105,18 +109,22 @@ def _set(tree: dict[str, Any], path: list[str], value: object) -> None:
     tree[last] = value
 
 
-def _first_error(error: ErrorDetails) -> SettingError:
-    """The first thing wrong, in the words of a person's file."""
-    place = [str(part) for part in error["loc"]]
-    name = ".".join(place)
+def _first_error(error: ErrorDetails, variables: Mapping[str, str]) -> SettingError:
+    """The first thing wrong, in the words of a person's file; variables: dotted name to the variable it came from."""
+    setting = ".".join(str(part) for part in error["loc"])
+    name = f"{setting} (from {variables[setting]})" if setting in variables else setting or "a setting without a name"
     if error["type"] == "extra_forbidden":
         known = [".".join(path) for path, _ in leaf_settings(Settings)]
         sections = sorted({prefix for path in known for prefix in _sections(path)})
-        near = difflib.get_close_matches(name, known + sections, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(setting, known + sections, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else "`spotsieve config example` lists them all"
         return SettingError(name, "is not a setting", None, hint)
+    if error["type"] == "model_type":
+        return SettingError(
+            name, "is a section, not a setting", error["input"], f"write [{setting}], and below it NAME = VALUE"
+        )
     rule = error["msg"].removeprefix("Input ").replace("String ", "")
-    secret = "password" in name
+    secret = "password" in setting
     return SettingError(
         name, rule, None if secret else error["input"], "`spotsieve config example` shows the default and the unit"
     )

@@ -111,6 +111,21 @@ def test_an_unknown_name_in_the_environment_or_a_flag_suggests_the_nearest_too()
     assert "did you mean service.mode?" in refusal(flags={"service.modus": "a"})
 
 
+def test_a_mistake_from_the_environment_names_its_variable() -> None:
+    assert refusal(environ={"SPOTSIEVE_METRICS__PORT": "x"}).startswith("metrics.port (from SPOTSIEVE_METRICS__PORT) ")
+    environ = {"SPOTSIEVE_METRICS__PORT": "1"}
+    assert refusal(environ=environ, flags={"metrics.port": "x"}).startswith("metrics.port should be")
+
+
+def test_a_value_where_a_section_belongs_is_told_in_the_words_of_the_file() -> None:
+    said = refusal(flags={"kafka": "x"})
+    assert said == "kafka is a section, not a setting, got 'x'; write [kafka], and below it NAME = VALUE"
+
+
+def test_a_variable_with_single_underscores_is_not_read() -> None:
+    assert load_settings(None, {"SPOTSIEVE_KAFKA_GROUP_ID": "a", "SPOTSIEVE_PORT": "tcp://b:1"}, {}) == Settings()
+
+
 def test_a_name_like_nothing_points_to_the_example(tmp_path: Path) -> None:
     assert "spotsieve config example" in refusal(written(tmp_path, "qqqqqqqq = 1\n"))
 
