@@ -22,9 +22,11 @@ def run(options: argparse.Namespace) -> int:
     settings = settings_of(options)
     from stream.intake import Decoder
     from stream.schemes.registry import scheme_of
+    from stream.service.topics import check_topic_names
 
-    # What no single setting can say: whether those of a scheme, and those of the input, go together.
+    # What no single setting can say: whether those of a scheme, of the input and of the topics go together.
     scheme_of(settings.scheme, settings.spots)
     Decoder(settings.input)
+    check_topic_names(settings.topics)
     print("the settings are valid")
     return 0

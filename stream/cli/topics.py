@@ -16,8 +16,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for action in (create, check):
         add_settings_arguments(action)
         action.add_argument("--bootstrap-servers", metavar="HOST:PORT", help="brokers (kafka.bootstrap_servers)")
-    create.add_argument("--partitions", type=int, default=4, help="partitions of input and outputs (default 4)")
-    create.add_argument("--replication", type=int, default=1, help="copies of each (default 1; 3 in production)")
+    create.add_argument(
+        "--partitions", type=_count, default=4, metavar="N", help="partitions of input and outputs (default 4)"
+    )
+    create.add_argument(
+        "--replication", type=_count, default=1, metavar="N", help="copies of each (default 1; 3 in production)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -33,3 +37,14 @@ def run(options: argparse.Namespace) -> int:
     for role, name in topic_names(settings.topics).items():
         print(f"{name}: fits as topics.{role}, {facts[role].partitions} partition(s)")
     return 0
+
+
+def _count(text: str) -> int:
+    """A whole number from 1, or argparse's words for one that is not."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
+    return number

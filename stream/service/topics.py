@@ -1,5 +1,6 @@
 """Owns the topics the service needs: how they must look, creating them, and checking them before the first page."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ FOREVER = "-1"
 DEFAULT_MESSAGE_BYTES = 1_048_588
 LOG_RECORD_BYTES = 900_000
 """Largest record of the log: below the broker's default max.message.bytes, with room for the batch header."""
+
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +40,25 @@ def topic_names(topics: TopicSettings) -> dict[str, str]:
     return {role: getattr(topics, role) for role in ("input", "novel", "duplicates", "rejected", "log")}
 
 
+def check_topic_names(topics: TopicSettings) -> None:
+    """Refuse names that Kafka does not take, and one name for two roles. Raises SettingError."""
+    names = topic_names(topics)
+    for role, name in names.items():
+        if not _TOPIC_NAME.fullmatch(name) or name in (".", ".."):
+            raise SettingError(
+                f"topics.{role}", "must be 1 to 249 of the characters a-z A-Z 0-9 . _ -", name, "choose another name"
+            )
+    if len(set(names.values())) < len(names):
+        raise SettingError("topics", "must be five different topics", list(names.values()), "give each its own name")
+
+
 async def create_topics(settings: Settings, partitions: int, replication: int) -> dict[str, bool]:
     """Create the topics that are missing: the log with one partition and kept forever, the others with `partitions`.
 
-    Returns topic name -> True where it was created. Raises BrokerError.
+    Returns topic name -> True where it was created. Raises SettingError (names), BrokerError.
     """
     names = topic_names(settings.topics)
+    check_topic_names(settings.topics)
     made: dict[str, bool] = {}
     admin = await _admin(settings)
     try:
@@ -57,9 +73,11 @@ async def create_topics(settings: Settings, partitions: int, replication: int) -
             error = for_code(response.topic_errors[0][1])
             made[name] = error.errno == 0
             if error.errno and error is not TopicAlreadyExistsError:
+                why = (response.topic_errors[0][2] or error.__name__).rstrip(".")
                 raise BrokerError(
-                    f"topics.{role}", f"cannot be created: {response.topic_errors[0][2] or error.__name__}", name
-                )
+                    f"topics.{role}", f"cannot be created: {why}", name,
+                    "change the setting, --partitions or --replication, or the broker's rights",
+                )  # fmt: skip
     except KafkaError as error:
         raise explained(error, settings, "creating topics") from None
     finally:
@@ -73,8 +91,7 @@ async def check_topics(settings: Settings) -> dict[str, TopicFacts]:
     Returns role -> facts. Raises SettingError naming the topic and the next step, or BrokerError.
     """
     names = topic_names(settings.topics)
-    if len(set(names.values())) < len(names):
-        raise SettingError("topics", "must be five different topics", list(names.values()), "give each its own name")
+    check_topic_names(settings.topics)
     admin = await _admin(settings)
     try:
         facts = await _facts(admin, sorted(names.values()))
