@@ -2,11 +2,12 @@
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
 import stream
-from stream.errors import EXIT_INTERRUPTED, SpotsieveError
+from stream.errors import EXIT_INTERRUPTED, EXIT_SETTING, SpotsieveError
 
 COMMANDS = {
     "run": "filter a Kafka topic until stopped (the service)",
@@ -21,16 +22,22 @@ COMMANDS = {
 EPILOG = """exit codes: 0 done; 2 wrong setting or usage; 3 unreadable input; 4 state cannot be used;
 5 broker refuses or is not reached; 130 interrupted"""
 
+EXIT_BROKEN_PIPE = 141
+"""What a shell shows for a program that SIGPIPE ended."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the value is the process's exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    options = _parser(given).parse_args(given)
-    if options.command is None:
-        _parser([]).print_help()
-        return 2
     try:
-        return int(_module(options.command).run(options))
+        # Within: importing what a command needs takes long enough for a person to press Ctrl-C.
+        options = _parser(given).parse_args(given)
+        if options.command is None:
+            _parser([]).print_help()
+            return EXIT_SETTING
+        code = int(_module(options.command).run(options))
+        sys.stdout.flush()
+        return code
     except SpotsieveError as error:
         # One line, no traceback: a person's mistake or the outside world's, not a defect of ours.
         from stream.text_safety import escape_control_characters
@@ -39,6 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our standard output (head, less) has seen enough; Python's own flush at exit must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
 
 
 def _parser(given: Sequence[str]) -> argparse.ArgumentParser:

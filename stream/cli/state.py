@@ -20,9 +20,13 @@ def run(options: argparse.Namespace) -> int:
     from state.inspect import describe
 
     facts = describe(options.directory)
+    settings = json.loads(facts.pop("verdict_settings"))
     if options.json:
-        print(json.dumps(facts, indent=2))
-    else:
-        for name, value in facts.items():
-            print(f"{name:<20} {value}")
+        print(json.dumps({**facts, "verdict_settings": settings}, indent=2))
+        return 0
+    for name, value in facts.items():
+        print(f"{name:<30} {value}")
+    print("settings that change verdicts:")
+    for name, value in settings.items():
+        print(f"  {name:<28} {json.dumps(value)}")
     return 0
