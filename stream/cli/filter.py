@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from stream.cli.settings import add_settings_arguments, settings_of
-from stream.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, SettingError
+from stream.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
 
 ABOUT = """JSONL (one object a line, see [input] in `spotsieve config example`) or WARC, by content; gzip, xz, zstd and
-bzip2 are read, .gz .xz .zst written by the output's name. Outputs get their name when the run is complete; one that is
-interrupted leaves NAME.partial. A damaged file is judged up to the damage, the others whole, and the exit code is 3."""
+bzip2 are read; .gz .xz .zst are written, by the output's name. Outputs get their name when the run is complete; one
+that is interrupted leaves NAME.partial. A damaged file is judged up to the damage, the others whole, and the exit code
+is 3."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,6 +95,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _state_directory(directory: Path | None) -> contextlib.AbstractContextManager[Path]:
     if directory is not None:
+        if directory.exists() and not directory.is_dir():
+            raise StateError("--state", "must be a directory", str(directory), "name another, or a new one")
         return contextlib.nullcontext(directory)
 
     @contextlib.contextmanager

@@ -21,6 +21,8 @@ PARTIAL = ".partial"
 STDOUT = "-"
 _GZIP_LEVEL = 6
 _ZSTD_LEVEL = 3
+_READ_ONLY = (".bz2",)
+_ENDINGS = "choose a name in .gz, .xz or .zst, or one without compression"
 _XZ_PRESET = 2  # 4 times faster than 6 on crawled pages, for a tenth more bytes
 
 
@@ -36,6 +38,8 @@ class OutputFile:
         """Raises SettingError where the file cannot be written."""
         self.name = name
         self.path = None if name == STDOUT else Path(name)
+        if self.path is not None and self.path.suffix.lower() in _READ_ONLY:
+            raise SettingError(name, f"must not end in {self.path.suffix}, which is only read", None, _ENDINGS)
         self._layout: Layout | None = None
         self._direct = self.path is None or (self.path.exists() and not self.path.is_file())
         self._target = self.path if self._direct or self.path is None else self.path.with_name(self.path.name + PARTIAL)
