@@ -47,7 +47,8 @@ class Service:
                 health = HealthServer(
                     self._settings.metrics, self._metrics.registry, lambda: not self._failed, self._problems
                 )
-                logger().info("metrics", host=self._settings.metrics.host, port=health.port)
+                logger().info("serving metrics and health", host=self._settings.metrics.host, port=health.port)
+            logger().info("compiling kernels: tens of seconds at the very first start, then read from a cache")
             compile_kernels(scheme_of(self._settings.scheme, self._settings.spots))
             self._metrics.build.info({"version": stream.__version__, "scheme": self._settings.scheme.name})
             self._starting = "opening the state"

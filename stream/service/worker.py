@@ -69,6 +69,7 @@ class Worker:
         try:
             if await self._started():
                 self.ready = True
+                logger().info("ready")
                 self._metrics.ready.set(1)
                 await self._work()
         except KafkaError as error:
