@@ -124,7 +124,7 @@ class FilterProcess:
 
     def _find_port(self) -> str:
         for line in self._log.read_bytes().splitlines():
-            if line.startswith(b"{") and b'"metrics"' in line:
+            if line.startswith(b"{") and b'"port"' in line:
                 fields = orjson.loads(line)
                 return f"http://{fields['host']}:{fields['port']}"
         return ""
