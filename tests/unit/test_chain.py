@@ -34,6 +34,11 @@ def test_a_page_of_exactly_min_features_has_a_fingerprint_and_one_of_fewer_has_n
     assert (too_few.status[0], too_few.fingerprint[0]) == (Status.TOO_FEW_FEATURES, 0)
 
 
+def test_a_page_that_cannot_be_judged_is_not_text_and_an_empty_one_is_empty() -> None:
+    pages = [replace(page_of(TEXT), judgeable=False), page_of(b""), replace(page_of(b""), judgeable=False)]
+    assert scheme_of(1).sign(pages).status.tolist() == [Status.NOT_TEXT, Status.EMPTY, Status.EMPTY]
+
+
 def test_a_digest_is_xxh3_128_of_the_body_low_word_first() -> None:
     (low, high) = scheme_of(1).sign([page_of(TEXT)]).digest[0].tolist()
     assert high << 64 | low == xxhash.xxh3_128_intdigest(TEXT)

@@ -57,8 +57,8 @@ class Reopened:
         self.partitions.append(owned)
 
 
-def batch_of(owned: OwnedPartition) -> MicroBatch:
-    message = ConsumerRecord("pages", 0, 7, 0, 0, None, b"{}", None, 0, 2, ())
+def batch_of(owned: OwnedPartition, offset: int = 7) -> MicroBatch:
+    message = ConsumerRecord("pages", 0, offset, 0, 0, None, b"{}", None, 0, 2, ())
     (batch,) = micro_batches({PARTITION: [message]}, {PARTITION: owned}, 512, 2**20)
     return batch
 
@@ -193,3 +193,20 @@ async def test_a_slice_fetched_before_its_partition_was_reopened_is_dropped() ->
     assert not steps
     assert owned.committed == 0
     assert not reopened.partitions
+
+
+@pytest.mark.timeout(10)
+async def test_slices_that_waited_together_are_committed_up_to_the_last_of_them() -> None:
+    steps: list[str] = []
+    partitions, builder = cast("Partitions", Reopened()), cast("OutputBuilder", OneBatch())
+    consumer = cast("AIOKafkaConsumer", AnsweringConsumer(steps))
+    committer = Committer(Settings(), consumer, partitions, builder, Metrics(), lambda: None)
+    owned = OwnedPartition(PARTITION)
+    owned.producer = AnsweringProducer(steps, None)
+    for offset in (7, 8, 9):
+        committer.submit(batch_of(owned, offset))
+    assert await owned.drained(5)
+    await asyncio.sleep(0)
+    assert owned.committed == 10
+    assert [step for step in steps if step.startswith("offset")][-1] == "offset 10"
+    assert steps.count("commit") <= 2

@@ -35,6 +35,12 @@ def test_a_cut_file_is_judged_up_to_the_cut_the_next_file_whole_and_the_exit_cod
     assert refused(capsys, cut)[0] == 3
 
 
+def test_a_file_cut_before_its_first_page_is_no_empty_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(gzip.compress(lines([page(1)]))[:12])
+    assert "must be whole gzip: it ends in the middle" in filter_json(capsys, cut, code=3)["errors"][0]
+
+
 def test_an_empty_file_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "empty.jsonl"
     path.touch()

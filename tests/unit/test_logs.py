@@ -68,6 +68,17 @@ def test_an_exception_is_told_with_its_traceback_inside_one_json_line(capsys: py
     assert "RuntimeError" in json.loads(line)["exception"]
 
 
+def test_missing_replicas_are_told_when_they_stay_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender = logging.getLogger("aiokafka.producer.sender")
+    monkeypatch.setattr(sender, "filters", [])
+    configure_logs(LogSettings())
+    for _ in range(30):
+        sender.warning("Got error produce response: NotEnoughReplicasError")
+    assert 1 <= len(capsys.readouterr().err.splitlines()) < 30, "the first few are Kafka finishing a transaction"
+
+
 @pytest.mark.parametrize(
     ("text", "safe"),
     [

@@ -4,7 +4,7 @@ import pytest
 import structlog
 
 from stream.errors import SettingError
-from stream.service.topics import TopicFacts, check_log
+from stream.service.topics import LOG_RECORD_BYTES, TopicFacts, check_log
 
 KEPT = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
 
@@ -30,6 +30,7 @@ def test_a_log_that_forgets_is_warned_of() -> None:
         (TopicFacts(2, KEPT), "must have one partition"),
         (TopicFacts(1, {**KEPT, "cleanup.policy": "compact,delete"}), "must not be compacted"),
         (TopicFacts(1, {**KEPT, "max.message.bytes": "1000"}), "must take records of"),
+        (TopicFacts(1, {**KEPT, "max.message.bytes": str(LOG_RECORD_BYTES)}), "and their batch header"),
     ],
 )
 def test_a_log_that_cannot_carry_the_order_of_pages_is_refused(facts: TopicFacts, rule: str) -> None:
