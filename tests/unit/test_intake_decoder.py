@@ -74,6 +74,8 @@ def test_a_path_through_something_that_is_no_object_finds_nothing() -> None:
         (" 1709251210123 ", 1_709_251_210_123),
         ("1709251210.25", 1_709_251_210_250),
         (0, 0),
+        (10**11 - 1, 99_999_999_999_000),
+        (10**11, 10**11),
         (None, 1_700_000_000_000),
         ("", 1_700_000_000_000),
         ("  ", 1_700_000_000_000),
@@ -97,6 +99,13 @@ def test_base64_bodies_are_found_out_and_their_character_set_is_used() -> None:
     body = base64.b64encode(HTML.encode("cp1252")).decode()
     page = decode({"url": "u", "body": body, "content_type": "text/html; charset=iso-8859-1"})
     assert page.body == HTML.encode()
+
+
+def test_base64_is_looked_for_from_64_characters_on() -> None:
+    looked_at, too_short = (base64.b64encode(b"<p>" + b"x" * (size - 3)).decode() for size in (48, 45))
+    assert (len(looked_at), len(too_short)) == (64, 60)
+    assert decode({"url": "u", "body": looked_at}).body == b"<p>" + b"x" * 45
+    assert decode({"url": "u", "body": too_short}).body == too_short.encode()
 
 
 def test_base64_in_mime_lines_is_found_out_too() -> None:
