@@ -137,6 +137,10 @@ def _copies(result: Result) -> Iterator[str]:
     for kind in _kinds(outcome):
         yield f"  {kind:<46} {outcome.found[kind]:>8} {outcome.missed[kind]:>8}"
     yield from _wrapped(
+        "A copy counts by how it differs from the page that was let through for its article: the one that came first, "
+        "which may be an edited one itself.", "  ",
+    )  # fmt: skip
+    yield from _wrapped(
         "The plain chain of this version (spots, simhash, Hamming distance up to "
         f"{result.settings.scheme.max_distance_bits} of 64 bits) compares whole pages: sentences of a wordy template, "
         "a cut or some changed words soon move more bits than that, and the copy is let through. That is the side on "

@@ -10,6 +10,14 @@ import structlog
 from stream.config import LogSettings
 from stream.text_safety import escape_control_characters
 
+PASSING_ANSWERS = {
+    # Kafka 4 answers older clients so while it completes a producer's last transaction, for milliseconds.
+    "aiokafka.producer.sender": "NotEnoughReplicasError",
+    # A broker that has never had a group makes its topic for them first.
+    "aiokafka.consumer.group_coordinator": "GroupCoordinatorNotAvailableError",
+}
+"""Module of aiokafka to the answer that it reports as trouble, and that passes."""
+
 
 def configure_logs(settings: LogSettings) -> None:
     """Route structlog and the libraries' loggers to standard error."""
@@ -42,7 +50,8 @@ def configure_logs(settings: LogSettings) -> None:
     for library in ("aiokafka", "kafka", "asyncio", "numba"):
         # aiokafka reports every join and fetch at info; what a person needs of it is said by our own lines.
         logging.getLogger(library).setLevel(max(logging.WARNING, root.level))
-    logging.getLogger("aiokafka.producer.sender").addFilter(_LastTransaction())
+    for module, answer in PASSING_ANSWERS.items():
+        logging.getLogger(module).addFilter(_Passing(answer))
 
 
 def logger() -> structlog.stdlib.BoundLogger:
@@ -51,23 +60,20 @@ def logger() -> structlog.stdlib.BoundLogger:
     return log
 
 
-class _LastTransaction(logging.Filter):
-    """Hides the retry that Kafka 4 asks for while it still completes a producer's last transaction.
-
-    It answers older clients NOT_ENOUGH_REPLICAS then, a few times a minute and for milliseconds. Where replicas are
-    really missing the same answer comes without end, and is shown.
-    """
+class _Passing(logging.Filter):
+    """Hides a broker's answer that is harmless while it comes now and then; where it does not end it is shown."""
 
     _ALLOWED = 20
     _SECONDS = 10.0
 
-    def __init__(self) -> None:
+    def __init__(self, answer: str) -> None:
         super().__init__()
+        self._answer = answer
         self._since = 0.0
         self._seen = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if "NotEnoughReplicasError" not in record.getMessage():
+        if self._answer not in record.getMessage():
             return True
         if record.created - self._since > self._SECONDS:
             self._since, self._seen = record.created, 0

@@ -144,6 +144,15 @@ class Metrics:
             totals[kind] += int(value or 0)
         return totals
 
+    def rejected(self) -> int:
+        """Messages sent to the dead letters since the start."""
+        return sum(
+            int(sample.value)
+            for family in self.dead_letters.collect()
+            for sample in family.samples
+            if sample.name.endswith("_total")
+        )
+
     def count_verdicts(self, verdicts: Verdicts, rows: NDArray[np.int64], message_bytes: NDArray[np.int64]) -> None:
         """Count committed pages: rows are indices into verdicts, message_bytes int64[len(rows)]."""
         self.page_size.observe(message_bytes)

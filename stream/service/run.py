@@ -123,20 +123,21 @@ class Summary:
         self._metrics = metrics
         self._log = log
         self._last = dict.fromkeys(Kind, 0)
+        self._rejected = 0
         self._since = time.monotonic()
 
     def say(self) -> None:
         """Log pages a second, the share dropped and the totals."""
-        totals = self._metrics.pages_by_kind()
+        totals, rejected = self._metrics.pages_by_kind(), self._metrics.rejected()
         seconds = time.monotonic() - self._since
         new = {kind: totals[kind] - self._last[kind] for kind in Kind}
         pages = sum(new.values())
         self._log.info(
             "summary", pages=pages, pages_per_second=round(pages / seconds, 1),
             dropped_share=round(new[Kind.DUPLICATE] / pages, 4) if pages else 0.0,
-            **{kind.name.lower(): number for kind, number in new.items()},
+            **{kind.name.lower(): number for kind, number in new.items()}, rejected=rejected - self._rejected,
         )  # fmt: skip
-        self._last, self._since = totals, time.monotonic()
+        self._last, self._rejected, self._since = totals, rejected, time.monotonic()
 
 
 def _exit_hard_after(seconds: float) -> None:
