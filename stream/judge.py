@@ -125,29 +125,48 @@ def resolve(
 
 def _verdicts(signatures: Signatures, scheme: Scheme, view: StateView, resolution: Resolution) -> Verdicts:
     """Read the originals and say what each page is."""
-    pages = len(signatures)
-    status = signatures.status
-    reason = _REASON_OF_STATUS[status]
-    kind = np.where(status == Status.FINGERPRINTED, Kind.NOVEL, Kind.UNCHECKED).astype(np.uint8)
-    score = np.full(pages, np.nan)
-    originals: list[Entry | None] = [None] * pages
-    scores = scheme.score(resolution.distance)
+    fingerprinted = signatures.status == Status.FINGERPRINTED
+    reason = _REASON_OF_STATUS[signatures.status]
+    kind = np.where(fingerprinted, Kind.NOVEL, Kind.UNCHECKED).astype(np.uint8)
+    score = np.full(len(signatures), np.nan)
+    originals: list[Entry | None] = [None] * len(signatures)
+    accepted, entries = _accepted(signatures, view, resolution)
+    own = _are_themselves(signatures, accepted, entries)
+    for index, entry, itself in zip(accepted.tolist(), entries, own.tolist(), strict=True):
+        if not itself:
+            originals[index] = entry
+    copies, again = accepted[~own], accepted[own]
+    kind[copies] = Kind.DUPLICATE
+    reason[copies] = np.where(fingerprinted[copies], Reason.NEAR, Reason.EXACT)
+    reason[again[fingerprinted[again]]] = Reason.FIRST_ATTEMPT
+    score[copies] = scheme.score(resolution.distance[copies])
+    return Verdicts(kind, reason, score, tuple(originals), resolution.candidates)
+
+
+def _accepted(signatures: Signatures, view: StateView, resolution: Resolution) -> tuple[NDArray[np.int64], list[Entry]]:
+    """The pages for which an original was accepted: int64[a], and their originals, filed or of this record."""
     from_state = np.flatnonzero(resolution.number != NOBODY)
     entries = view.entries(resolution.number[from_state].astype(np.uint64)) if len(from_state) else []
-    found = dict(zip(from_state.tolist(), entries, strict=True))
-    for index in np.flatnonzero(resolution.page != NOBODY).tolist():
-        found[index] = entry_of(signatures, int(resolution.page[index]))
-    for index, entry in found.items():
-        fingerprinted = status[index] == Status.FINGERPRINTED
-        if _is_page(signatures, index, entry):
-            if fingerprinted:
-                reason[index] = Reason.FIRST_ATTEMPT
-            continue
-        kind[index] = Kind.DUPLICATE
-        reason[index] = Reason.NEAR if fingerprinted else Reason.EXACT
-        score[index] = scores[index]
-        originals[index] = entry
-    return Verdicts(kind, reason, score, tuple(originals), resolution.candidates)
+    within = np.flatnonzero(resolution.page != NOBODY)
+    entries += [entry_of(signatures, page) for page in resolution.page[within].tolist()]
+    return np.concatenate([from_state, within]), entries
+
+
+def _are_themselves(signatures: Signatures, pages: NDArray[np.int64], entries: list[Entry]) -> NDArray[np.bool_]:
+    """Whether each entry is the very page, by its page id: bool[a]."""
+    ids = zip(
+        signatures.offset[pages].tolist(),
+        signatures.partition[pages].tolist(),
+        signatures.source[pages].tolist(),
+        entries,
+        strict=True,
+    )
+    sources = signatures.sources
+    same = (
+        offset == entry.offset and partition == entry.partition and sources[source] == entry.source
+        for offset, partition, source, entry in ids
+    )
+    return np.fromiter(same, np.bool_, len(entries))
 
 
 def entry_of(signatures: Signatures, index: int) -> Entry:
@@ -159,15 +178,6 @@ def entry_of(signatures: Signatures, index: int) -> Entry:
         int(signatures.event_time_ms[index]),
         signatures.urls[index].decode("utf-8", "replace"),
         signatures.labels[index].decode("utf-8", "replace"),
-    )
-
-
-def _is_page(signatures: Signatures, index: int, entry: Entry) -> bool:
-    """Whether an entry is this very page, by its page id."""
-    return (entry.offset, entry.partition, entry.source) == (
-        int(signatures.offset[index]),
-        int(signatures.partition[index]),
-        signatures.sources[signatures.source[index]],
     )
 
 
