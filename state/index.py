@@ -32,7 +32,6 @@ class Filing:
     signatures: the record's pages  pages: int64[f], which of them are filed, ascending; they get the entry numbers
     first_number, first_number + 1, ...  keys: uint64[c] and buckets: the WHOLE new contents of every bucket that grew
     capped: filings left out because their bucket was full (a page in no bucket at all is not filed)
-    largest_bucket: postings of the largest bucket met
     """
 
     signatures: Signatures
@@ -41,7 +40,6 @@ class Filing:
     keys: NDArray[np.uint64]
     buckets: Buckets
     capped: int
-    largest_bucket: int
 
 
 class StateView(Protocol):

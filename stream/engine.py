@@ -1,7 +1,5 @@
 """Owns applying the log: each record is decoded, judged and filed once, in order, whoever wrote it."""
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,8 +21,7 @@ from stream.verdict_settings import settings_digest, verdict_settings_text
 class Applied:
     """What applying one record did; the numbers are for metrics.
 
-    filed: pages filed  capped: filings left out because their bucket was full  candidates: postings met
-    largest_bucket: postings of the largest bucket met
+    filed: pages filed  capped: filings left out because their bucket was full
     bucket_sizes: int64[b], postings of the buckets that grew
     filled_buckets: how many of them became full  again: the record had been applied before, nothing was filed
     """
@@ -33,12 +30,9 @@ class Applied:
     verdicts: Verdicts
     filed: int
     capped: int
-    candidates: int
-    largest_bucket: int
     bucket_sizes: NDArray[np.int64]
     filled_buckets: int
     again: bool
-    seconds: float
 
 
 def open_engine(settings: Settings, log_name: str) -> "Engine":
@@ -52,21 +46,12 @@ def open_engine(settings: Settings, log_name: str) -> "Engine":
 class Engine:
     """The one that judges: a scheme over a state that follows one log. Call it from one thread."""
 
-    def __init__(
-        self,
-        scheme: Scheme,
-        state: State,
-        bucket_cap: int,
-        settings_digest: bytes,
-        log_name: str,
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
+    def __init__(self, scheme: Scheme, state: State, bucket_cap: int, settings_digest: bytes, log_name: str) -> None:
         self.scheme = scheme
         self.state = state
         self.bucket_cap = bucket_cap
         self.settings_digest = settings_digest
         self.log_name = log_name
-        self._clock = clock
 
     def apply(self, record: bytes | LogRecord, offset: int) -> Applied:
         """Judge the record at this log offset and file its novel pages; state and position move together.
@@ -76,7 +61,6 @@ class Engine:
         transaction markers too).
         Raises CorruptRecord, SettingsMismatch, StateError; the state is then as it was before the call.
         """
-        began = self._clock()
         if isinstance(record, bytes):
             record = decode(record, self.log_name, offset)
         check_settings_digest(record.settings_digest, self.settings_digest, self.log_name, offset)
@@ -90,10 +74,7 @@ class Engine:
             verdicts,
             0 if again else len(filing.pages),
             0 if again else filing.capped,
-            int(verdicts.candidates.sum()),
-            filing.largest_bucket,
             sizes,
             int(np.count_nonzero(sizes >= self.bucket_cap)),
             again,
-            self._clock() - began,
         )

@@ -35,16 +35,13 @@ class Resolution:
     """Who is whose original, before the originals are read.
 
     number: int64[n], entry number of a filed original, or NOBODY  page: int64[n], an original within this record, or
-    NOBODY  distance: uint8[n]  candidates: int64[n]  filed: int64[f], the pages to file  largest_bucket: postings
+    NOBODY  distance: uint8[n]  candidates: int64[n]
     """
 
     number: NDArray[np.int64]
     page: NDArray[np.int64]
     distance: NDArray[np.uint8]
     candidates: NDArray[np.int64]
-    filed: NDArray[np.int64]
-    capped: int
-    largest_bucket: int
 
 
 def judge(signatures: Signatures, scheme: Scheme, view: StateView, cap: int) -> tuple[Verdicts, Filing]:
@@ -118,9 +115,8 @@ def resolve(
         contents.inlines,
     )
     to_file = np.flatnonzero(entry != NOBODY)
-    largest = max(int(np.diff(buckets.bounds).max(initial=0)), int(sizes.max(initial=0)))
-    resolution = Resolution(number, page, distance, candidates, to_file, capped, largest)
-    return resolution, Filing(signatures, to_file, first_number, keys[grown], contents, capped, largest)
+    resolution = Resolution(number, page, distance, candidates)
+    return resolution, Filing(signatures, to_file, first_number, keys[grown], contents, capped)
 
 
 def _verdicts(signatures: Signatures, scheme: Scheme, view: StateView, resolution: Resolution) -> Verdicts:

@@ -10,8 +10,6 @@ from pydantic import BaseModel
 VERDICTS_REVISION = 1
 """Raised whenever the same settings would give other verdicts than before (a changed kernel or built-in word list)."""
 
-DIGEST_BYTES = 16
-
 
 def verdict_settings_text(settings: BaseModel) -> str:
     """Every setting below `settings` that changes verdicts, by its dotted name, as JSON with sorted names."""

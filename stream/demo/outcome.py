@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from stream.demo.crawl import HOME, ODD, RECRAWL, SYNDICATED, Sent
+from stream.demo.crawl import HOME, RECRAWL, SYNDICATED, Sent
 from stream.demo.edits import Edit
 from stream.demo.traffic import Received
 
@@ -63,11 +63,6 @@ def difference(page: Sent, original: Sent) -> str:
 def article_count(crawl: Sequence[Sent]) -> int:
     """Different articles in the crawl."""
     return len({sent.article for sent in crawl if sent.kind in (HOME, SYNDICATED, RECRAWL)} - {None})
-
-
-def odd_count(crawl: Sequence[Sent]) -> int:
-    """Messages that show no article."""
-    return sum(sent.kind == ODD for sent in crawl)
 
 
 def _count_missed(outcome: Outcome, kept: Sequence[Sent]) -> None:

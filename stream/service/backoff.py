@@ -5,6 +5,8 @@ import random
 
 FIRST_SECONDS = 0.1
 MOST_SECONDS = 10.0
+FETCH_PAUSE_SECONDS = 0.2
+"""After a fetch that failed and may be repeated, so that a loop without an answer does not spin."""
 
 
 class Backoff:

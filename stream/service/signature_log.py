@@ -6,14 +6,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError, KafkaTimeoutError, OutOfOrderSequenceNumber
+from aiokafka.errors import KafkaError, KafkaTimeoutError, OffsetOutOfRangeError, OutOfOrderSequenceNumber
 
 from state.identity import check_log_range
 from state.logrecord import encode, split
 from stream.config import Settings
 from stream.engine import Applied, Engine
 from stream.errors import StateError
-from stream.service.backoff import Backoff
+from stream.service.backoff import FETCH_PAUSE_SECONDS, Backoff
 from stream.service.clients import explained, is_fatal, log_consumer, log_producer, stop_client
 from stream.service.logs import logger
 from stream.service.metrics import Metrics
@@ -140,7 +140,7 @@ class SignatureLog:
             if not error.retriable:
                 raise self._lost(error) from None
             self._metrics.retries.labels("follow").inc()
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(FETCH_PAUSE_SECONDS)
             return
         loop = asyncio.get_running_loop()
         for record in fetched.get(self._partition, ()):
@@ -160,7 +160,7 @@ class SignatureLog:
             self._metrics.log_end.set(end)
 
     def _lost(self, error: KafkaError) -> Exception:
-        if type(error).__name__ == "OffsetOutOfRangeError":
+        if isinstance(error, OffsetOutOfRangeError):
             return StateError(
                 f"topics.log {self._partition.topic!r}", "no longer holds the records that the state needs",
                 self._engine.state.position,

@@ -15,6 +15,7 @@ from stream.engine import Applied, Engine
 from stream.errors import BrokerError
 from stream.intake import Decoder
 from stream.schemes import Scheme
+from stream.service.backoff import FETCH_PAUSE_SECONDS
 from stream.service.clients import explained, pages_consumer, stop_client
 from stream.service.commit import Committer
 from stream.service.logs import logger
@@ -164,7 +165,7 @@ class Worker:
             if not error.retriable:
                 raise
             self._metrics.retries.labels("fetch").inc()
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(FETCH_PAUSE_SECONDS)
             return {}
         return fetched
 
