@@ -91,7 +91,7 @@ async def _read_all(settings: Settings, topic: str, number: int) -> list[Consume
     try:
         partitions = [TopicPartition(topic, partition) for partition in range(number)]
         consumer.assign(partitions)
-        ends = await consumer.end_offsets(partitions)
+        ends = await _written_ends(settings, partitions)
         records: list[ConsumerRecord] = []
         deadline = time.monotonic() + READ_TIMEOUT_S
         while [part for part in partitions if await consumer.position(part) < ends[part]]:
@@ -100,5 +100,22 @@ async def _read_all(settings: Settings, topic: str, number: int) -> list[Consume
             if time.monotonic() > deadline:
                 raise BrokerError(f"topic {topic!r}", f"could not be read to its end within {READ_TIMEOUT_S:.0f} s")
         return sorted(records, key=lambda record: (record.partition, record.offset))
+    finally:
+        await consumer.stop()
+
+
+async def _written_ends(settings: Settings, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Where the partitions end, with what is not readable yet.
+
+    A commit is answered before its markers are written: for a moment the end that a read_committed consumer is told
+    lies before messages that are committed.
+    """
+    consumer = AIOKafkaConsumer(
+        **client_options(settings.kafka), isolation_level="read_uncommitted", enable_auto_commit=False
+    )
+    await consumer.start()
+    try:
+        ends: dict[TopicPartition, int] = await consumer.end_offsets(partitions)
+        return ends
     finally:
         await consumer.stop()
