@@ -1,10 +1,14 @@
 """Owns the log record: one columnar record a micro-batch, the form in which the order of pages is written down.
 
-    record    = version u8 (1), kind u8, writer 16 bytes, sequence u64, settings digest 16 bytes, body, checksum u64
-    body      = pages u32, sources u16, source*, column*, addresses               (kind 1: signatures)
+    record    = version u8 (2), kind u8, writer 16 bytes, sequence u64, settings digest 16 bytes, body, checksum u64
+    body      = pages u32, sources u16, sketch words u8 (w), source*, column*, minima, sketch, addresses
+                                                                                (kind 1: signatures)
     source    = length u16, UTF-8
     column*   = source u16[n], partition i32[n], offset i64[n], event_time_ms i64[n], digest u64[n][2],
-                fingerprint u64[n], status u8[n], feature_count u32[n], url length u16[n], label length u16[n]
+                text_digest u64[n][2], host u64[n], fingerprint u64[n], status u8[n], language u8[n],
+                feature_count u32[n], minima count u16[n], url length u16[n], label length u16[n]
+    minima    = u64*, page after page
+    sketch    = u64[n][w]
     addresses = all URLs, then all labels
     checksum  = xxh3-64 of everything before it
 
@@ -15,21 +19,22 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
 from stream.errors import CorruptRecord, StateError
-from stream.signature import Signatures
+from stream.signature import MAX_MINIMA, MAX_SKETCH_WORDS, Signatures
 
-RECORD_VERSION = 1
+RECORD_VERSION = 2
 KIND_SIGNATURES = 1
 MAX_ADDRESS_BYTES = 2048
 """Longer URLs and labels are cut in the log (and so in verdicts): they are shown, never compared."""
 
 _HEAD = struct.Struct("<BB16sQ16s")
-_COUNTS = struct.Struct("<IH")
+_COUNTS = struct.Struct("<IHB")
 _CHECKSUM_BYTES = 8
 _COLUMNS = (
     ("source", "<u2"),
@@ -37,11 +42,16 @@ _COLUMNS = (
     ("offset", "<i8"),
     ("event_time_ms", "<i8"),
     ("digest", "<u8"),
+    ("text_digest", "<u8"),
+    ("host", "<u8"),
     ("fingerprint", "<u8"),
     ("status", "u1"),
+    ("language", "u1"),
     ("feature_count", "<u4"),
 )
-_PAGE_BYTES = sum(np.dtype(kind).itemsize for _, kind in _COLUMNS) + 8 + 4
+_PAIRS = ("digest", "text_digest")
+_LENGTHS = ("minima", "urls", "labels")
+_PAGE_BYTES = sum(np.dtype(kind).itemsize * (1 + (name in _PAIRS)) for name, kind in _COLUMNS) + 2 * len(_LENGTHS)
 _FIXED_BYTES = _HEAD.size + _COUNTS.size + _CHECKSUM_BYTES
 
 
@@ -59,16 +69,20 @@ def encode(signatures: Signatures, writer: bytes, sequence: int, settings_digest
     """writer, settings_digest: 16 bytes each  sequence: counts the writer's records. URLs must be cut: see split."""
     if len(writer) != 16 or len(settings_digest) != 16:
         raise ValueError(f"writer and settings_digest must be 16 bytes, got {len(writer)} and {len(settings_digest)}")
+    minima_counts, words = np.diff(signatures.minima_bounds), signatures.sketch.shape[1]
+    if words > MAX_SKETCH_WORDS or minima_counts.max(initial=0) > MAX_MINIMA:
+        raise ValueError(f"a page has at most {MAX_SKETCH_WORDS} sketch words and {MAX_MINIMA} minima")
     sources = [text.encode() for text in signatures.sources]
     parts = [
         _HEAD.pack(RECORD_VERSION, KIND_SIGNATURES, writer, sequence, settings_digest),
-        _COUNTS.pack(len(signatures), len(sources)),
+        _COUNTS.pack(len(signatures), len(sources), words),
     ]
     for source in sources:
         parts += (struct.pack("<H", len(source)), source)
     parts += (np.ascontiguousarray(getattr(signatures, name), kind).tobytes() for name, kind in _COLUMNS)
-    for texts in (signatures.urls, signatures.labels):
-        parts.append(_lengths(texts).astype("<u2").tobytes())
+    for lengths in (minima_counts, _lengths(signatures.urls), _lengths(signatures.labels)):
+        parts.append(lengths.astype("<u2").tobytes())
+    parts += (np.ascontiguousarray(column, "<u8").tobytes() for column in (signatures.minima, signatures.sketch))
     parts += signatures.urls
     parts += signatures.labels
     body = b"".join(parts)
@@ -97,7 +111,8 @@ def split(signatures: Signatures, max_bytes: int) -> Iterator[Signatures]:
     urls, labels = tuple(map(_cut, signatures.urls)), tuple(map(_cut, signatures.labels))
     sources = sum(2 + len(text.encode()) for text in signatures.sources)
     room = max_bytes - _FIXED_BYTES - sources
-    sizes = _PAGE_BYTES + _lengths(urls) + _lengths(labels)
+    words = np.diff(signatures.minima_bounds) + signatures.sketch.shape[1]
+    sizes = _PAGE_BYTES + 8 * words + _lengths(urls) + _lengths(labels)
     start = 0
     while start < len(signatures):
         taken = int(np.searchsorted(np.cumsum(sizes[start:]), room, side="right"))
@@ -116,7 +131,9 @@ def _check(record: bytes, log_name: str, offset: int) -> None:
             f"{log_name}[{offset}]",
             f"must be record version {RECORD_VERSION}",
             record[0],
-            "a newer release wrote it: upgrade this worker",
+            "a newer release wrote it: upgrade this worker"
+            if record[0] > RECORD_VERSION
+            else "an older release wrote it: go on with that one, or begin a new log (topics.log) and a new state",
         )
     checksum = xxhash.xxh3_64_intdigest(memoryview(record)[:-_CHECKSUM_BYTES])
     if checksum != int.from_bytes(record[-_CHECKSUM_BYTES:], "little"):
@@ -137,27 +154,34 @@ def _check(record: bytes, log_name: str, offset: int) -> None:
 
 def _read_body(body: bytes) -> Signatures:
     at = _HEAD.size
-    pages, source_count = _COUNTS.unpack_from(body, at)
+    pages, source_count, words = _COUNTS.unpack_from(body, at)
     at += _COUNTS.size
     sources = []
     for _ in range(source_count):
         (length,) = struct.unpack_from("<H", body, at)
         sources.append(body[at + 2 : at + 2 + length].decode())
         at += 2 + length
-    columns: dict[str, NDArray[np.generic]] = {}
-    for name, kind in (*_COLUMNS, ("url_bytes", "<u2"), ("label_bytes", "<u2")):
-        count = pages * 2 if name == "digest" else pages
-        columns[name] = np.frombuffer(body, kind, count, at)
+    columns: dict[str, NDArray[Any]] = {}
+    for name, kind in _COLUMNS:
+        columns[name] = np.frombuffer(body, kind, pages * (1 + (name in _PAIRS)), at)
         at += columns[name].nbytes
-    urls, at = _texts(body, columns.pop("url_bytes"), at)
-    labels, at = _texts(body, columns.pop("label_bytes"), at)
+    lengths = np.frombuffer(body, "<u2", pages * len(_LENGTHS), at).reshape(len(_LENGTHS), pages)
+    at += lengths.nbytes
+    bounds = np.zeros(pages + 1, np.int64)
+    np.cumsum(lengths[0], out=bounds[1:])
+    minima = np.frombuffer(body, "<u8", int(bounds[-1]), at)
+    sketch = np.frombuffer(body, "<u8", pages * words, at + minima.nbytes).reshape(pages, words)
+    urls, at = _texts(body, lengths[1], at + minima.nbytes + sketch.nbytes)
+    labels, at = _texts(body, lengths[2], at)
     if at != len(body) or (pages and int(columns["source"].max()) >= source_count):
         raise ValueError
-    columns["digest"] = columns["digest"].reshape(pages, 2)
-    return Signatures(sources=tuple(sources), urls=urls, labels=labels, **columns)  # type: ignore[arg-type]
+    for name in _PAIRS:
+        columns[name] = columns[name].reshape(pages, 2)
+    columns |= {"minima": minima, "minima_bounds": bounds, "sketch": sketch}
+    return Signatures(sources=tuple(sources), urls=urls, labels=labels, **columns)
 
 
-def _texts(body: bytes, lengths: NDArray[np.generic], at: int) -> tuple[tuple[bytes, ...], int]:
+def _texts(body: bytes, lengths: NDArray[np.uint16], at: int) -> tuple[tuple[bytes, ...], int]:
     cuts = [at, *(at + np.cumsum(lengths, dtype=np.int64)).tolist()]
     return tuple(body[start:end] for start, end in pairwise(cuts)), cuts[-1]
 
@@ -176,6 +200,7 @@ def _part(
     signatures: Signatures, urls: tuple[bytes, ...], labels: tuple[bytes, ...], start: int, end: int
 ) -> Signatures:
     whole = slice(start, end)
+    bounds = signatures.minima_bounds[start : end + 1]
     return Signatures(
         signatures.sources,
         signatures.source[whole],
@@ -188,4 +213,10 @@ def _part(
         signatures.feature_count[whole],
         urls[whole],
         labels[whole],
+        signatures.text_digest[whole],
+        signatures.host[whole],
+        signatures.language[whole],
+        signatures.minima[bounds[0] : bounds[-1]],
+        bounds - bounds[0],
+        signatures.sketch[whole],
     )

@@ -2,9 +2,16 @@
 
 import enum
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+MAX_SKETCH_WORDS = 255
+"""1-bit minwise sketches of Yuan et al. 2012 have 64-1000 bits: 1-16 words."""
+MAX_MINIMA = 65_535
+"""Of one page."""
 
 
 class Status(enum.IntEnum):
@@ -25,6 +32,13 @@ class Signatures:
     fingerprint: uint64[n] (means something only where status is FINGERPRINTED)
     status: uint8[n] (Status; a page without fingerprint matches by digest alone, an EMPTY one matches nothing)
     feature_count: uint32[n]  urls, labels: n UTF-8 byte strings (label may be b"")
+    text_digest: uint64[n, 2] (of the kept text's tokens; 0, 0 where there is none)
+    host: uint64[n] (hash of the host in lower case without "www."; 0 where the address has none)
+    language: uint8[n] (which path the text took; counted, never compared)
+    minima: uint64[m], minima_bounds: int64[n + 1] (the hashes that page i is probed and filed under, ascending)
+    sketch: uint64[n, w], w the same for all pages of a scheme and at most MAX_SKETCH_WORDS
+
+    A scheme that has no use for one of the last six leaves it as `unused_columns` makes it.
     """
 
     sources: tuple[str, ...]
@@ -38,9 +52,27 @@ class Signatures:
     feature_count: NDArray[np.uint32]
     urls: tuple[bytes, ...]
     labels: tuple[bytes, ...]
+    text_digest: NDArray[np.uint64]
+    host: NDArray[np.uint64]
+    language: NDArray[np.uint8]
+    minima: NDArray[np.uint64]
+    minima_bounds: NDArray[np.int64]
+    sketch: NDArray[np.uint64]
 
     def __len__(self) -> int:
         return len(self.offset)
+
+
+def unused_columns(count: int) -> dict[str, NDArray[Any]]:
+    """The columns that only some schemes fill, empty or zero for this many pages."""
+    return {
+        "text_digest": np.zeros((count, 2), np.uint64),
+        "host": np.zeros(count, np.uint64),
+        "language": np.zeros(count, np.uint8),
+        "minima": np.empty(0, np.uint64),
+        "minima_bounds": np.zeros(count + 1, np.int64),
+        "sketch": np.empty((count, 0), np.uint64),
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 import xxhash
 from pydantic import BaseModel
 
-VERDICTS_REVISION = 1
+VERDICTS_REVISION = 2
 """Raised whenever the same settings would give other verdicts than before (a changed kernel or built-in word list)."""
 
 

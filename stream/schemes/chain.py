@@ -18,7 +18,7 @@ from stream.fingerprints.simhash import simhash64
 from stream.fingerprints.tables import DIGEST_TAG, FINGERPRINT_BITS, KEY_BITS, design_tables
 from stream.page import Page, lay_out
 from stream.schemes import Probes
-from stream.signature import Signatures, Status
+from stream.signature import Signatures, Status, unused_columns
 from stream.text.extract import extract_spots
 
 
@@ -66,6 +66,7 @@ class ChainScheme:
             counts.astype(np.uint32),
             tuple([page.url.encode("utf-8", "replace") for page in pages]),
             tuple([page.label.encode("utf-8", "replace") for page in pages]),
+            **unused_columns(len(pages)),
         )
 
     def probe(self, signatures: Signatures) -> Probes:

@@ -17,7 +17,7 @@ from state.rocks import RocksState
 from stream.config import IndexSettings, SchemeSettings, SpotsSection
 from stream.judge import judge
 from stream.schemes.chain import ChainScheme
-from stream.signature import Signatures, Status
+from stream.signature import Signatures, Status, unused_columns
 from stream.verdict import Kind
 from stream.warm import compile_kernels
 
@@ -109,6 +109,7 @@ def signatures_of(fingerprints: NDArray[np.uint64], first: int) -> Signatures:
         np.full(count, 300, np.uint32),
         tuple([b"https://news.example.org/2024/05/17/a-longer-headline-%09d.html" % (first + i) for i in range(count)]),
         (b"",) * count,
+        **unused_columns(count),
     )
 
 

@@ -16,7 +16,7 @@ from state.rocks import RocksState
 from stream.config import IndexSettings, SchemeSettings, SpotsSection
 from stream.judge import judge
 from stream.schemes.chain import ChainScheme
-from stream.signature import Signatures, Status
+from stream.signature import Signatures, Status, unused_columns
 from stream.verdict import Kind, Reason
 from tests.reference.judge import ObviousJudge, original_id
 
@@ -62,6 +62,7 @@ def signatures_of(pages: Sequence[Row]) -> Signatures:
         np.ones(count, np.uint32),
         tuple(b"http://x/%d" % i for i in ids),
         (b"",) * count,
+        **unused_columns(count),
     )
 
 

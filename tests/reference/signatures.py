@@ -1,8 +1,13 @@
 """Signatures for tests of state and log: any number of pages, some near others, with addresses."""
 
+import dataclasses
+
 import numpy as np
+from numpy.typing import NDArray
 
 from stream.signature import Signatures, Status
+
+SKETCH_WORDS = 2
 
 
 def make_signatures(
@@ -29,7 +34,19 @@ def make_signatures(
         random.integers(0, 500, count).astype(np.uint32),
         tuple(f"https://example.org/ü/{i}".encode() for i in ids),
         tuple(b"" if i % 2 else b"label-%d" % i for i in ids),
+        random.integers(0, 2**64, (count, 2), np.uint64),
+        random.integers(0, 5, count, np.uint64),
+        random.integers(0, 3, count).astype(np.uint8),
+        *_minima(random, count),
+        random.integers(0, 2**64, (count, SKETCH_WORDS), np.uint64),
     )
+
+
+def _minima(random: np.random.Generator, count: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """0..3 of a few hashes for each page, ascending."""
+    rows = [np.unique(random.integers(0, 20, random.integers(0, 4), np.uint64)) for _ in range(count)]
+    bounds = np.cumsum([0, *map(len, rows)])
+    return np.concatenate([np.empty(0, np.uint64), *rows]), bounds
 
 
 def one_page() -> Signatures:
@@ -46,13 +63,20 @@ def one_page() -> Signatures:
         np.array([300], np.uint32),
         (b"https://example.org/a",),
         (b"a",),
+        np.array([[0x0102030405060708, 0x090A0B0C0D0E0F10]], np.uint64),
+        np.array([0xAABBCCDD], np.uint64),
+        np.array([3], np.uint8),
+        np.array([5, 0x5152535455565758], np.uint64),
+        np.array([0, 2]),
+        np.array([[0x6162636465666768, 1]], np.uint64),
     )
 
 
 def assert_same(one: Signatures, other: Signatures) -> None:
     """Every column equal, in value and in meaning of its dtype."""
     assert (one.sources, one.urls, one.labels) == (other.sources, other.urls, other.labels)
-    for name in ("source", "partition", "offset", "event_time_ms", "digest", "fingerprint", "status", "feature_count"):
+    columns = [field.name for field in dataclasses.fields(Signatures)]
+    for name in sorted(set(columns) - {"sources", "urls", "labels"}):
         left, right = getattr(one, name), getattr(other, name)
         assert left.dtype == right.dtype, name
         np.testing.assert_array_equal(left, right, err_msg=name)

@@ -2,9 +2,10 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
-from state.logrecord import MAX_ADDRESS_BYTES, decode, encode, split
+from state.logrecord import MAX_ADDRESS_BYTES, _part, decode, encode, split
 from stream.errors import CorruptRecord, StateError
 from tests.reference.signatures import assert_same, make_signatures, one_page
 
@@ -49,8 +50,24 @@ def test_a_record_of_a_later_kind_or_version_says_to_upgrade() -> None:
     kind = seal(record[:1] + b"\x07" + record[2:-8])
     with pytest.raises(StateError, match=r"must be of a kind known here .* got 7; a newer release wrote it: upgrade"):
         decode(kind)
-    with pytest.raises(StateError, match="must be record version 1, got 2; a newer release wrote it: upgrade"):
-        decode(b"\x02" + record[1:])
+    with pytest.raises(StateError, match="must be record version 2, got 3; a newer release wrote it: upgrade"):
+        decode(b"\x03" + record[1:])
+
+
+def test_a_record_of_an_earlier_version_says_to_begin_a_new_log() -> None:
+    record = encode(make_signatures(1, seed=1), WRITER, 1, DIGEST)
+    with pytest.raises(StateError, match="got 1; an older release wrote it: go on with that one, or begin a new log"):
+        decode(b"\x01" + record[1:])
+
+
+@pytest.mark.parametrize("column", ["minima", "sketch"])
+def test_more_minima_or_sketch_words_than_a_record_can_hold_are_a_programming_error(column: str) -> None:
+    columns = {
+        "minima": {"minima": np.zeros(65_536, np.uint64), "minima_bounds": np.array([0, 65_536])},
+        "sketch": {"sketch": np.zeros((1, 256), np.uint64)},
+    }[column]
+    with pytest.raises(ValueError, match="a page has at most 255 sketch words and 65535 minima"):
+        encode(dataclasses.replace(one_page(), **columns), WRITER, 1, DIGEST)
 
 
 def test_columns_that_go_beyond_the_record_are_corrupt_even_with_a_sound_checksum() -> None:
@@ -70,8 +87,8 @@ def test_columns_that_contradict_the_record_are_corrupt_even_with_a_sound_checks
     if damage == "a byte too many":
         body += b"x"
     else:
-        assert body[55:57] == bytes(2), "the source column follows the one source's name"
-        body = body[:55] + b"\x01\x00" + body[57:]
+        assert body[56:58] == bytes(2), "the source column follows the one source's name"
+        body = body[:56] + b"\x01\x00" + body[58:]
     with pytest.raises(CorruptRecord, match="must hold the columns that it declares"):
         decode(seal(body))
 
@@ -84,6 +101,11 @@ def test_parts_stay_below_the_limit_and_together_are_the_whole(limit: int) -> No
         assert len(part) == 1 or len(encode(part, WRITER, 0, DIGEST)) <= limit
     assert b"".join(url for part in parts for url in part.urls) == b"".join(signatures.urls)
     assert [offset for part in parts for offset in part.offset] == signatures.offset.tolist()
+    assert np.concatenate([part.minima for part in parts]).tolist() == signatures.minima.tolist()
+    assert [size for part in parts for size in np.diff(part.minima_bounds)] == np.diff(
+        signatures.minima_bounds
+    ).tolist()
+    assert [row for part in parts for row in part.sketch.tolist()] == signatures.sketch.tolist()
     if limit == 10**6:
         assert len(parts) == 1
 
@@ -91,12 +113,8 @@ def test_parts_stay_below_the_limit_and_together_are_the_whole(limit: int) -> No
 def test_parts_are_as_large_as_the_limit_allows() -> None:
     signatures = make_signatures(200, seed=9)
     first = next(split(signatures, 5_000))
-    longer = dataclasses.replace(
-        make_signatures(len(first) + 1, seed=9),
-        urls=signatures.urls[: len(first) + 1],
-        labels=signatures.labels[: len(first) + 1],
-    )
-    assert len(encode(longer, WRITER, 0, DIGEST)) > 5_000
+    longer = _part(signatures, signatures.urls, signatures.labels, 0, len(first) + 1)
+    assert len(encode(first, WRITER, 0, DIGEST)) <= 5_000 < len(encode(longer, WRITER, 0, DIGEST))
 
 
 def test_a_record_of_exactly_the_limit_is_one_part_and_of_a_byte_more_is_two() -> None:
