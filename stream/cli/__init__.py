@@ -12,6 +12,7 @@ from stream.errors import EXIT_INTERRUPTED, EXIT_SETTING, SpotsieveError
 COMMANDS = {
     "run": "filter a Kafka topic until stopped (the service)",
     "filter": "filter files: JSONL, WARC or standard input, without a broker",
+    "score": "filter labelled sets, and print precision, recall and what was lost",
     "demo": "see it work: a real Kafka, a small crawl, what is dropped and why",
     "topics": "create or check the topics that the service needs",
     "config": "print every setting, or check a configuration",

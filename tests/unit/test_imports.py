@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import REPOSITORY
 
 PACKAGES = ("stream", "state", "deploy")
-PURE = ("page", "signature", "verdict", "text", "features", "fingerprints", "schemes", "judge", "policy")
+PURE = ("page", "signature", "verdict", "text", "features", "fingerprints", "schemes", "judge", "policy", "scoring")
 IMPURE = ("asyncio.events", "aiokafka", "rocksdict", "prometheus_client", "structlog")
 # Import name -> distribution, where they differ.
 DISTRIBUTIONS = {"cchardet": "faust-cchardet"}

@@ -1,0 +1,132 @@
+"""`spotsieve score`: the verdicts are those of `spotsieve filter`, the figures those of the sets' score.py."""
+
+import json
+import lzma
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream.cli import main
+from tests.unit.filter_crawl import filter_json, lines, page, read_json
+from tests.unit.test_scoring import write_labels
+
+LABELS = "id\tkind\np1\tsingleton\np2\tsingleton\ncopy\tcluster\nshort\tthin\n"
+PAIRS = "id_a\tid_b\tsimilarity\tkind\np1\tcopy\t0.99\tcopy\n"
+
+
+@pytest.fixture
+def labelled(tmp_path: Path) -> Path:
+    folder = tmp_path / "set"
+    folder.mkdir()
+    short = page(0, "short") | {"body": "<p>hello</p>"}
+    pages = [page(1), page(2), page(1, "copy", "another template"), short]
+    (folder / "pages.jsonl.xz").write_bytes(lzma.compress(lines(pages)))
+    return write_labels(folder, LABELS, PAIRS)
+
+
+def score_json(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    assert main(["score", "--json", *map(str, arguments)]) == 0
+    scores: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return scores
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
+    code = main(["score", *map(str, arguments)])
+    shown = capsys.readouterr()
+    assert "Traceback" not in shown.err
+    assert not shown.out
+    return code, shown.err
+
+
+def test_a_set_is_filtered_and_scored(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pages = score_json(capsys, labelled)["pages"]
+    assert (pages["duplicates"], pages["novel"], pages["found"], pages["lost"], pages["f1"]) == (1, 3, 1, 0, 1.0)
+    assert main(["score", str(labelled)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(
+        "pages     1 duplicate, 3 novel, 0 ignored\n          precision 1.000  recall 1.000  F1 1.000"
+    )
+
+
+def test_several_sets_are_shown_by_their_names(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = labelled.with_name("other")
+    other.symlink_to(labelled)
+    scores = score_json(capsys, labelled, other)
+    assert scores[str(labelled)] == scores[str(other)]
+    assert main(["score", str(labelled), str(other)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"{labelled}\npages ")
+    assert f"\n\n{other}\npages " in shown
+
+
+def test_settings_reach_the_filter(labelled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "s.toml"
+    config.write_text('[scheme]\nname = "chain"\nmin_features = 9000\n', "utf-8")
+    assert score_json(capsys, labelled, "-c", config)["pages"]["found"] == 0
+    given = ("-c", config, "--set", "scheme.min_features=8")
+    assert score_json(capsys, labelled, *given)["pages"]["found"] == 1
+
+
+def test_verdicts_are_those_of_filter(labelled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ours, theirs = tmp_path / "score.jsonl", tmp_path / "filter.jsonl"
+    score_json(capsys, labelled, "--verdicts", ours)
+    filter_json(capsys, labelled / "pages.jsonl.xz", "--verdicts", theirs)
+    assert read_json(ours) == read_json(theirs)
+    assert [line["verdict"] for line in read_json(ours)] == ["novel", "novel", "duplicate", "unchecked"]
+
+
+@pytest.mark.parametrize("name", ["pages.jsonl.xz", "pairs.tsv.gz", "truth.tsv.gz"])
+def test_a_set_without_one_of_its_files_is_refused(
+    labelled: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (labelled / name).unlink()
+    code, error = refusal(capsys, labelled)
+    assert code == 3
+    assert str(labelled) in error
+    assert name in error
+
+
+def test_what_is_no_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, error = refusal(capsys, tmp_path / "nowhere")
+    assert (code, f"{tmp_path / 'nowhere'} must be a folder" in error) == (3, True)
+
+
+def test_a_page_that_the_labels_do_not_know_is_refused(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_labels(labelled, LABELS.replace("p2\t", "p3\t"), PAIRS)
+    code, error = refusal(capsys, labelled)
+    assert (code, "must be one of truth.tsv.gz, got 'p2'" in error) == (3, True)
+
+
+def test_a_label_without_a_page_is_refused(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_labels(labelled, LABELS + "p9\tthin\n", PAIRS)
+    code, error = refusal(capsys, labelled)
+    assert (code, "the first is 'p9'" in error) == (3, True)
+
+
+def test_a_record_that_is_no_page_is_refused(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (labelled / "pages.jsonl.xz").write_bytes(lzma.compress(lines([page(1)]) + b"broken\n"))
+    code, error = refusal(capsys, labelled)
+    assert (code, "must be JSON" in error) == (3, True)
+
+
+def test_one_file_of_verdicts_takes_one_set(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert refusal(capsys, labelled, labelled, "--verdicts", labelled / "v.jsonl")[0] == 2
+
+
+def test_bounds_must_be_in_order(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert refusal(capsys, labelled, "--positive", "0.1")[0] == 2
+
+
+@pytest.mark.parametrize("name", ["news", "docs", "newsgroups"])
+@pytest.mark.parametrize("flag", ["--json", "--positive=0.6"])
+def test_score_py_prints_the_same_to_the_last_digit(
+    shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, flag: str
+) -> None:
+    verdicts = tmp_path / "verdicts.jsonl"
+    assert main(["score", str(shared_data / name), "--verdicts", str(verdicts), flag]) == 0
+    command = [sys.executable, str(shared_data / "score.py"), str(shared_data / name), str(verdicts), flag]
+    theirs = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert capsys.readouterr().out == theirs.stdout
