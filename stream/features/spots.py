@@ -9,7 +9,8 @@ from stream.errors import SettingError
 from stream.text.hashing import ANTECEDENT, HASH_BITS, SEED, STOP_WORD, chain_hash, finish_hash, hash_token
 from stream.text.sources import part
 from stream.text.tables import is_token
-from stream.text.vectors import load_int32, load_word
+from stream.text.vectors import load_int32, load_word, put_int32, put_word
+from stream.text.words import BLOCK_SHIFT
 
 DEFAULT_ANTECEDENTS: tuple[str, ...] = tuple(
     "a an the am are be been being is was were can could will would had has have having did do does doing done".split()
@@ -123,11 +124,30 @@ def _place(entries: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], np.uint64, 
 
 
 @part
+def mark_words(tokens, count, table, multiplier, shift, antecedents):  # type: ignore[no-untyped-def]
+    """Set the flags of a page's tokens, and note where the antecedents are; return how many.
+
+    tokens: address of uint64[count]  table: address of a SpotModel's flags, with its multiplier and shift
+    antecedents: address of int32[count + 1]
+    """
+    marked = np.int64(0)
+    for index in range(count):
+        token = load_word(tokens + (index << 3)) & HASH_BITS
+        entry = table + (np.int64((token * multiplier) >> shift) << 4)
+        flags, other = load_word(entry) ^ token, load_word(entry + 8) ^ token
+        flags = flags if flags < np.uint64(4) else (other if other < np.uint64(4) else np.uint64(0))
+        put_word(tokens + (index << 3), token | flags)
+        put_int32(antecedents + (marked << 2), index)
+        marked += np.int64(flags & np.uint64(ANTECEDENT))
+    return marked
+
+
+@part
 def chain_spots(tokens, antecedents, count, blocks, block_count, distance, runs, spots, place):  # type: ignore[no-untyped-def]
     """Write the spot hashes of one page to spots[place:], return how many.
 
     tokens: address of uint64[m], hash and flags  antecedents: address of int32[count], places of antecedents, ascending
-    blocks: address of int32[block_count], the end of each block  spots: uint64[>= place + count]
+    blocks: address of the page's block_count blocks (stream/text/words.py)  spots: uint64[>= place + count]
     runs: int64[c, 2], c is the chain length; written over
 
     The second, fourth, sixth word after the antecedent for d = 2, c = 3; where one is a stop-word the next word that
@@ -147,7 +167,7 @@ def chain_spots(tokens, antecedents, count, blocks, block_count, distance, runs,
     for index in range(count):
         antecedent = load_int32(antecedents + (index << 2))
         while antecedent >= block_end and block < block_count:
-            block_end = load_int32(blocks + (block << 2))
+            block_end = load_int32(blocks + (block << BLOCK_SHIFT))
             block += 1
         state = chain_hash(SEED, load_word(tokens + (antecedent << 3)))
         position = antecedent

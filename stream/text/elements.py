@@ -1,7 +1,10 @@
-"""Which HTML elements end a block, part two tokens, or hide their content, and the hash table that tells the kernel.
+"""Which HTML elements end a block, part two tokens, hide their content, or tell what a block is; and the kernel's table.
 
 A block is a run of text between the tags of block-level elements; `<br>` and embedded things part tokens without ending
 the block; every other tag, known or not, leaves no trace: `<b>w</b>ord` is the one token `word`.
+
+Of each block the scanner notes, without a tree, the block tag that stands last before it (LEADS) and which elements of
+SECTIONS are open around it. The end tags of all of these are required, so that legal HTML leaves none open.
 """
 
 from dataclasses import dataclass
@@ -33,6 +36,53 @@ ELEMENTS: dict[int, tuple[str, ...]] = {
     FOREIGN: ("math", "svg"),
 }
 
+# What the last block tag before a block was, for the scorecard; AFTER: an end tag; a page begins as BODY does
+AFTER, LEAD_BODY, LEAD_PLAIN, LEAD_OTHER, LEAD_QUOTED = 0, 15, 17, 18, 19
+LEADS: dict[int, tuple[str, ...]] = {
+    1: ("p",),
+    2: ("div",),
+    3: ("li", "option"),
+    4: ("td", "th"),
+    5: ("h1",),
+    6: ("h2",),
+    7: ("h3",),
+    8: ("h4", "h5", "h6"),
+    9: ("pre", "listing"),
+    10: ("blockquote",),
+    11: ("dd",),
+    12: ("dt",),
+    13: ("section",),
+    14: ("article",),
+    LEAD_BODY: ("body", "html"),
+    16: ("figcaption", "caption", "legend", "summary"),
+}
+LEAD_COUNT = 20
+
+SECTIONS: tuple[tuple[str, ...], ...] = (
+    ("ul", "ol", "menu", "dir"),
+    ("table",),
+    ("dl",),
+    ("nav",),
+    ("header",),
+    ("footer",),
+    ("aside",),
+    ("form",),
+    ("select",),
+    ("h1", "h2", "h3", "h4", "h5", "h6"),
+    ("article",),
+    ("main",),
+    ("blockquote",),
+    ("pre",),
+    ("figure",),
+)
+"""Section i has the bit i of a block's sections, and four bits of a word that count how deep it is open, to 15."""
+NO_SECTION = 15
+DEEPEST_SECTION = 15
+
+# A tag's traits: its kind in 4 bits, then its lead in 5 (not for end tags), its section in 4, whether it is <a>
+KIND_MASK, LEAD_SHIFT, LEAD_MASK, SECTION_SHIFT, SECTION_MASK, LINK_SHIFT = 15, 4, 31, 9, 15, 13
+UNKNOWN_TRAITS = INLINE | LEAD_OTHER << LEAD_SHIFT | NO_SECTION << SECTION_SHIFT
+
 SLOT_BITS = 10
 LONG_NAME = np.uint64(0xC2B2AE3D27D4EB4F)
 """Multiplies bytes 8..15 of a tag name before they are folded into bytes 0..7."""
@@ -40,31 +90,38 @@ LONG_NAME = np.uint64(0xC2B2AE3D27D4EB4F)
 
 @dataclass(frozen=True, slots=True)
 class ElementTable:
-    """names: uint64[1024], the folded name in its slot, 0 for none; kinds: uint8[1024]; a name's slot is
+    """names: uint64[1024], the folded name in its slot, 0 for none; traits: int32[1024]; a name's slot is
     `name * multiplier >> 54`, and no two known names share one.
     """
 
     names: NDArray[np.uint64]
-    kinds: NDArray[np.uint8]
+    traits: NDArray[np.int32]
     multiplier: np.uint64
 
 
 @cache
 def element_table() -> ElementTable:
     """Build the table, trying multipliers in a fixed order until every known name has a slot of its own."""
-    kinds = {fold_name(name): kind for kind, names in ELEMENTS.items() for name in names}
-    folded = np.array(list(kinds), dtype=np.uint64)
+    kinds = {name: kind for kind, names in ELEMENTS.items() for name in names} | {"a": INLINE}
+    folded = np.array([fold_name(name) for name in kinds], dtype=np.uint64)
     for trial in range(1 << 20):
         multiplier = np.uint64((0x9E3779B97F4A7C15 * (2 * trial + 1)) & 0xFFFFFFFFFFFFFFFF)
         slots = folded * multiplier >> np.uint64(64 - SLOT_BITS)
         if len(np.unique(slots)) == len(folded):
             break
     table = ElementTable(
-        np.zeros(1 << SLOT_BITS, dtype=np.uint64), np.zeros(1 << SLOT_BITS, dtype=np.uint8), multiplier
+        np.zeros(1 << SLOT_BITS, dtype=np.uint64), np.zeros(1 << SLOT_BITS, dtype=np.int32), multiplier
     )
     table.names[slots] = folded
-    table.kinds[slots] = list(kinds.values())
+    table.traits[slots] = [traits_of(name, kind) for name, kind in kinds.items()]
     return table
+
+
+def traits_of(name: str, kind: int) -> int:
+    """The traits of a known name."""
+    lead = next((number for number, names in LEADS.items() if name in names), LEAD_OTHER)
+    section = next((number for number, names in enumerate(SECTIONS) if name in names), NO_SECTION)
+    return kind | lead << LEAD_SHIFT | section << SECTION_SHIFT | (name == "a") << LINK_SHIFT
 
 
 def fold_name(name: str) -> int:

@@ -7,8 +7,8 @@
     token hash   = folded(state ^ K1, K2) with the two low bits set to 0
 
 `first` and `second` are little-endian 64-bit words. The construction is wyhash's (Wang Yi) with the length left out: a
-normalised token holds no NUL byte, so the padding tells the length. The two low bits are left to the kernel, which
-keeps "is an antecedent" and "is a stop-word" there.
+normalised token holds no NUL byte, so the padding tells the length. The two low bits are left to the kernel: the
+scanner keeps "is a character that stands alone" there, the spots "is an antecedent" and "is a stop-word".
 
     chain hash   = SEED, then for each token, antecedent first:  state = folded(state ^ K3, token ^ K4)
     spot hash    = folded(state ^ K1, K2)
@@ -26,10 +26,11 @@ K2 = np.uint64(0x8EBC6AF09C88C6E3)
 K3 = np.uint64(0x589965CC75374CC3)
 K4 = np.uint64(0x1D8E4E27C47D124F)
 
+LONE = 1
 ANTECEDENT = 1
 STOP_WORD = 2
 HASH_BITS = np.uint64(0xFFFFFFFFFFFFFFFC)
-"""The bits of a token that are hash; the two below are the flags ANTECEDENT and STOP_WORD."""
+"""The bits of a token that are hash; the two below are flags: LONE, or ANTECEDENT and STOP_WORD."""
 
 _WORD = (1 << 64) - 1
 

@@ -1,4 +1,4 @@
-"""The scanner: HTML or plain text of one page to token hashes, block bounds and antecedent places, without a DOM.
+"""The scanner: HTML or plain text of one page to token hashes and blocks with what stands around them, without a DOM.
 
 It follows the HTML standard's tokenizer (13.2.5) and the few tree rules that change text (what is raw text, where CDATA
 counts). 64 bytes are classified at once into bit masks, and words and regular tags are read off the bits: a branch that
@@ -11,19 +11,31 @@ the CPU cannot foresee costs as much as ten bytes of text.
 import numpy as np
 
 from stream.text.elements import (
+    AFTER,
     BLOCK,
     BREAK,
+    DEEPEST_SECTION,
     FOREIGN,
     HIDDEN,
     INLINE,
+    KIND_MASK,
+    LEAD_BODY,
+    LEAD_MASK,
+    LEAD_PLAIN,
+    LEAD_QUOTED,
+    LEAD_SHIFT,
+    LINK_SHIFT,
     LONG_NAME,
     PLAINTEXT,
     SCRIPT,
+    SECTION_MASK,
+    SECTION_SHIFT,
     SLOT_BITS,
     TEMPLATE,
     TEXTAREA,
+    UNKNOWN_TRAITS,
 )
-from stream.text.hashing import ANTECEDENT, HASH_BITS, K0, SEED, finish_hash, hash_lowered
+from stream.text.hashing import HASH_BITS, K0, SEED, finish_hash, hash_lowered
 from stream.text.skips import (
     NAME_ENDS,
     after_byte,
@@ -43,6 +55,7 @@ from stream.text.vectors import (
     byte_at,
     folded_product,
     load_int,
+    load_int32,
     load_word,
     lowered16,
     put_int,
@@ -53,24 +66,28 @@ from stream.text.vectors import (
     trailing_zeros,
 )
 from stream.text.words import (
-    ANTECEDENT_COUNT,
-    ANTECEDENTS,
     BLOCK_COUNT,
+    BLOCK_LEAD,
+    BLOCK_LINKS,
+    BLOCK_SECTIONS,
+    BLOCK_SHIFT,
     BLOCK_START,
     BLOCKS,
     ESCAPABLE,
-    FLAG_MULTIPLIER,
-    FLAG_SHIFT,
-    FLAGS,
-    KINDS,
+    IN_LINK,
+    LEAD,
+    LINKS,
     MARKUP,
     NAME_MULTIPLIER,
     NAMES,
+    PARTS_QUOTES,
     RAW,
+    SECTIONS,
     TOKEN_COUNT,
     TOKENS,
     TRACE,
     TRACE_LENGTH,
+    TRAITS,
     WORD_LENGTH,
     close_word,
     end_block,
@@ -85,7 +102,12 @@ _NAME_SHIFT = np.uint64(64 - SLOT_BITS)
 
 @part
 def scan_plain(state, start, end):  # int64, int64, int64 -> None
-    """Plain text: a blank line (nothing but blanks and control characters) parts blocks."""
+    """Plain text: a blank line (nothing but blanks and control characters) parts blocks.
+
+    With PARTS_QUOTES, so does the border between quoted lines (which begin with '>' or '|') and others.
+    """
+    parts_quotes = load_int(state + PARTS_QUOTES) != 0
+    put_int(state + LEAD, np.int64(LEAD_PLAIN))
     line = start
     while line < end:
         line_end = find_byte(line, end, np.uint8(10))
@@ -97,6 +119,12 @@ def scan_plain(state, start, end):  # int64, int64, int64 -> None
         if blank:
             end_block(state)
         else:
+            if parts_quotes:
+                quoted = byte_at(line) == 62 or byte_at(line) == 124
+                lead = np.int64(LEAD_QUOTED if quoted else LEAD_PLAIN)
+                if lead != load_int(state + LEAD):
+                    end_block(state)
+                    put_int(state + LEAD, lead)
             spell(state, line, line_end, RAW)
             close_word(state)
         line = line_end + 1
@@ -106,21 +134,24 @@ def scan_plain(state, start, end):  # int64, int64, int64 -> None
 @part
 def scan_markup(state, start, end):  # int64, int64, int64 -> None
     """HTML."""
-    tokens, antecedents = load_int(state + TOKENS), load_int(state + ANTECEDENTS)
-    blocks, block_count, block_start = load_int(state + BLOCKS), np.int64(0), np.int64(0)
-    flags_table = load_int(state + FLAGS)
-    flag_multiplier, flag_shift = load_word(state + FLAG_MULTIPLIER), load_word(state + FLAG_SHIFT)
-    names, kinds = load_int(state + NAMES), load_int(state + KINDS)
+    tokens, blocks = load_int(state + TOKENS), load_int(state + BLOCKS)
+    block_count, block_start = np.int64(0), np.int64(0)
+    names, traits_table = load_int(state + NAMES), load_int(state + TRAITS)
     name_multiplier = load_word(state + NAME_MULTIPLIER)
     tracing = load_int(state + TRACE) != 0
-    count, marked = np.int64(0), np.int64(0)
+    count = np.int64(0)
+    # Up to token `count`, `links + in_link * count` tokens begin in links: so a tag is taken note of without a branch.
+    links, in_link = np.int64(0), np.int64(0)
+    sections, lead = _U0, np.int64(LEAD_BODY)
     # The last token touches the inline markup that follows it: it goes on if the next text starts with a word.
     open_start, open_end = np.int64(0), np.int64(0)
     spelling = False
     foreign = np.int64(0)
     templates = np.int64(0)
-    saved_count, saved_marked, saved_trace = np.int64(0), np.int64(0), np.int64(0)
+    saved_count, saved_trace = np.int64(0), np.int64(0)
     saved_blocks, saved_start = np.int64(0), np.int64(0)
+    saved_links, saved_in_link = np.int64(0), np.int64(0)
+    saved_sections, saved_lead = _U0, np.int64(0)
     position = start
     while True:
         # --- text up to the next '<'
@@ -152,13 +183,7 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
                     token = finish_hash(folded_product(low ^ K0, high ^ SEED)) & HASH_BITS
                 else:
                     token = hash_lowered(position + first, length)
-                slot = np.int64((token * flag_multiplier) >> flag_shift)
-                entry = flags_table + (slot << 4)
-                flags, other = load_word(entry) ^ token, load_word(entry + 8) ^ token
-                flags = flags if flags < np.uint64(4) else (other if other < np.uint64(4) else _U0)
-                put_word(tokens + (count << 3), token | flags)
-                put_int32(antecedents + (marked << 2), count)
-                marked += np.int64(flags & np.uint64(ANTECEDENT))
+                put_word(tokens + (count << 3), token)
                 count += 1
                 if tracing:
                     trace_token(state, position + first, length, np.uint8(0x20))
@@ -182,13 +207,12 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
                 careful = byte_at(position) != 60
         if careful:
             put_int(state + TOKEN_COUNT, count)
-            put_int(state + ANTECEDENT_COUNT, marked)
             if open_end != 0:
                 reopen_token(state, open_start, open_end - open_start)
                 open_end = np.int64(0)
             position = spell(state, position, end, MARKUP)
             spelling = load_int(state + WORD_LENGTH) > 0
-            count, marked = load_int(state + TOKEN_COUNT), load_int(state + ANTECEDENT_COUNT)
+            count = load_int(state + TOKEN_COUNT)
             if position >= end:
                 break
             if byte_at(position) != 60:
@@ -206,13 +230,12 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
                 elif foreign > 0 and is_cdata(position, end):
                     inner_end = after_cdata(position + 9, end)
                     put_int(state + TOKEN_COUNT, count)
-                    put_int(state + ANTECEDENT_COUNT, marked)
                     if open_end != 0:
                         reopen_token(state, open_start, open_end - open_start)
                         open_end = np.int64(0)
                     spell(state, position + 9, inner_end, RAW)
                     spelling = load_int(state + WORD_LENGTH) > 0
-                    count, marked = load_int(state + TOKEN_COUNT), load_int(state + ANTECEDENT_COUNT)
+                    count = load_int(state + TOKEN_COUNT)
                     position = min(inner_end + 3, end)
                 else:
                     position = after_byte(position + 2, end, np.uint8(62))
@@ -226,10 +249,9 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             # not markup: '<' is a character, and a separator
             if spelling:
                 put_int(state + TOKEN_COUNT, count)
-                put_int(state + ANTECEDENT_COUNT, marked)
                 close_word(state)
                 spelling = False
-                count, marked = load_int(state + TOKEN_COUNT), load_int(state + ANTECEDENT_COUNT)
+                count = load_int(state + TOKEN_COUNT)
             open_end = np.int64(0)
             position += 1
             continue
@@ -241,13 +263,14 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             closes &= inside
         length = trailing_zeros(~words)
         regular = length < room and length <= 16 and in_set(byte_at(name + length), NAME_ENDS)
-        kind = np.int64(0)
+        traits = np.int64(UNKNOWN_TRAITS)
         low, high = _U0, _U0
         if regular:
             low, high = lowered16(name, length)
             folded = low ^ (high * LONG_NAME)
             slot = np.int64((folded * name_multiplier) >> _NAME_SHIFT)
-            kind = np.int64(byte_at(kinds + slot)) if load_word(names + (slot << 3)) == folded else np.int64(0)
+            traits = load_int32(traits_table + (slot << 2)) if load_word(names + (slot << 3)) == folded else traits
+        kind = traits & KIND_MASK
         if closes != _U0 and equals & (closes - _U1) & ~closes == _U0:
             # without '=' no quote counts: the first '>' is the end
             position = name + trailing_zeros(closes) + 1
@@ -265,18 +288,30 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
                 break
         if spelling and kind != INLINE and kind != HIDDEN and kind != SCRIPT:
             put_int(state + TOKEN_COUNT, count)
-            put_int(state + ANTECEDENT_COUNT, marked)
             close_word(state)
             spelling = False
-            count, marked = load_int(state + TOKEN_COUNT), load_int(state + ANTECEDENT_COUNT)
+            count = load_int(state + TOKEN_COUNT)
         if kind <= BREAK:
             # No branches here: which of the three it is cannot be foreseen. A block without tokens is none.
             block = kind == BLOCK
-            put_int32(blocks + (block_count << 2), count)
+            record = blocks + (block_count << BLOCK_SHIFT)
+            put_int32(record, count)
+            put_int32(record + BLOCK_LINKS, links + in_link * count)
+            put_word(record + BLOCK_SECTIONS, sections)
+            put_int32(record + BLOCK_LEAD, lead)
             block_count += np.int64(block and count > block_start)
             block_start = count if block else block_start
             foreign = np.int64(0) if block else foreign
             open_end = open_end if kind == INLINE else np.int64(0)
+            lead = (np.int64(AFTER) if closing else (traits >> LEAD_SHIFT) & LEAD_MASK) if block else lead
+            place = np.uint64((traits >> SECTION_SHIFT & SECTION_MASK) << 2)
+            depth = np.int64(sections >> place & np.uint64(DEEPEST_SECTION))
+            deeper = max(depth - 1, np.int64(0)) if closing else min(depth + 1, np.int64(DEEPEST_SECTION))
+            sections += np.uint64(deeper - depth) << place
+            # a token that is still being spelled began before this tag
+            linked = np.int64(not closing) if traits >> LINK_SHIFT != 0 else in_link
+            links -= (linked - in_link) * (count + np.int64(spelling))
+            in_link = linked
             continue
         # --- elements with rules of their own
         if kind != HIDDEN and kind != SCRIPT:
@@ -291,13 +326,13 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             if closing and templates > 0:
                 templates -= 1
                 if templates == 0:
-                    count, marked = saved_count, saved_marked
-                    block_count, block_start = saved_blocks, saved_start
+                    count, block_count, block_start = saved_count, saved_blocks, saved_start
+                    links, in_link, sections, lead = saved_links, saved_in_link, saved_sections, saved_lead
                     put_int(state + TRACE_LENGTH, saved_trace)
             elif not closing:
                 if templates == 0:
-                    saved_count, saved_marked = count, marked
-                    saved_blocks, saved_start = block_count, block_start
+                    saved_count, saved_blocks, saved_start = count, block_count, block_start
+                    saved_links, saved_in_link, saved_sections, saved_lead = links, in_link, sections, lead
                     saved_trace = load_int(state + TRACE_LENGTH)
                 templates += 1
             continue
@@ -309,22 +344,24 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
         inner_end = end if kind == PLAINTEXT else raw_text_end(position, end, low, high, length)
         if kind >= TEXTAREA:
             put_int(state + TOKEN_COUNT, count)
-            put_int(state + ANTECEDENT_COUNT, marked)
             spell(state, position, inner_end, ESCAPABLE if kind == TEXTAREA else RAW)
             close_word(state)
-            count, marked = load_int(state + TOKEN_COUNT), load_int(state + ANTECEDENT_COUNT)
+            count = load_int(state + TOKEN_COUNT)
         position = inner_end
     # --- the end of the page
     put_int(state + TOKEN_COUNT, count)
-    put_int(state + ANTECEDENT_COUNT, marked)
     close_word(state)
     if templates > 0:
         put_int(state + TOKEN_COUNT, saved_count)
-        put_int(state + ANTECEDENT_COUNT, saved_marked)
         put_int(state + TRACE_LENGTH, saved_trace)
         block_count, block_start = saved_blocks, saved_start
+        links, in_link, sections, lead = saved_links, saved_in_link, saved_sections, saved_lead
     put_int(state + BLOCK_COUNT, block_count)
     put_int(state + BLOCK_START, block_start)
+    put_int(state + LINKS, links)
+    put_int(state + IN_LINK, in_link)
+    put_word(state + SECTIONS, sections)
+    put_int(state + LEAD, lead)
     end_block(state)
 
 

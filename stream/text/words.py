@@ -10,20 +10,27 @@ A kernel run keeps its state in one int64 array, so that functions that are call
 
 import numpy as np
 
-from stream.text.hashing import ANTECEDENT, hash_bytes
+from stream.text.hashing import LONE, hash_bytes
 from stream.text.sources import part
 from stream.text.tables import ENTITY_SLOT_BITS, IDEOGRAPH, IGNORED, LONGEST_BARE_ENTITY, LONGEST_ENTITY, MARK, WORD
 from stream.text.vectors import byte_at, load_int, load_short, load_word, put_byte, put_int, put_int32, put_word
 
-# Slots of the run's state: byte offsets into int64[16]. Addresses are of the arrays named in stream/text/extract.py.
-TOKEN_COUNT, ANTECEDENT_COUNT, WORD_LENGTH, TRACE_LENGTH = 0, 8, 16, 24
-BLOCK_COUNT, BLOCK_START = 32, 40
-TOKENS, ANTECEDENTS, BLOCKS, SPELLED, TRACE = 48, 56, 64, 72, 80
-PAGES, LEAVES, ENTITY_KEYS, ENTITY_VALUES = 88, 96, 104, 112
-FLAGS, FLAG_MULTIPLIER, FLAG_SHIFT = 120, 128, 136
-NAMES, KINDS, NAME_MULTIPLIER = 144, 152, 160
+# Slots of the run's state: byte offsets into int64[32]. Addresses are of the arrays named in stream/text/batch.py.
+TOKEN_COUNT, WORD_LENGTH, TRACE_LENGTH = 0, 8, 16
+BLOCK_COUNT, BLOCK_START = 24, 32
+LINKS, IN_LINK, SECTIONS, LEAD = 40, 48, 56, 64
+TOKENS, BLOCKS, SPELLED, TRACE = 72, 80, 88, 96
+PAGES, LEAVES, ENTITY_KEYS, ENTITY_VALUES = 104, 112, 120, 128
+NAMES, TRAITS, NAME_MULTIPLIER = 136, 144, 152
+PARTS_QUOTES = 160
 SOURCES = 168
 STATE_SLOTS = 24
+LAST_CLEARED = LEAD
+
+BLOCK_SHIFT = 5
+"""A block is noted in 2^5 bytes: the tokens before its end: int32, those of them in links: int32, the depths of the
+sections open around it: uint64 (4 bits each, stream/text/elements.py), its lead: int32."""
+BLOCK_LINKS, BLOCK_SECTIONS, BLOCK_LEAD = 4, 8, 16
 
 MARKUP, ESCAPABLE, RAW = 0, 1, 2
 """Kinds of text: '<' ends it; '<' is text; '<' and '&' are text. In the last two, NUL separates tokens."""
@@ -48,27 +55,11 @@ def is_alphanumeric(character):  # uint8 -> bool
 
 
 @part
-def flags_of(state, token):  # int64 address, uint64 -> uint64
-    """ANTECEDENT and STOP_WORD bits of a token hash."""
-    slot = (token * load_word(state + FLAG_MULTIPLIER)) >> load_word(state + FLAG_SHIFT)
-    entry = load_int(state + FLAGS) + (np.int64(slot) << 4)
-    first, second = load_word(entry) ^ token, load_word(entry + 8) ^ token
-    if first < np.uint64(4):
-        return first
-    if second < np.uint64(4):
-        return second
-    return np.uint64(0)
-
-
-@part
 def add_token(state, token, address, length, lower):  # int64, uint64, int64, int64, uint8 -> None
-    """Append a token hash; with tracing on also its `length` bytes at `address`, with the bits of `lower` set."""
-    count, antecedents = load_int(state + TOKEN_COUNT), load_int(state + ANTECEDENT_COUNT)
-    flags = flags_of(state, token)
-    put_word(load_int(state + TOKENS) + (count << 3), token | flags)
-    put_int32(load_int(state + ANTECEDENTS) + (antecedents << 2), count)
+    """Append a token; with tracing on also its `length` bytes at `address`, with the bits of `lower` set."""
+    count = load_int(state + TOKEN_COUNT)
+    put_word(load_int(state + TOKENS) + (count << 3), token)
     put_int(state + TOKEN_COUNT, count + 1)
-    put_int(state + ANTECEDENT_COUNT, antecedents + np.int64(flags & np.uint64(ANTECEDENT)))
     if load_int(state + TRACE) != 0:
         trace_token(state, address, length, lower)
 
@@ -97,10 +88,7 @@ def close_word(state):  # int64 -> None
 @part
 def reopen_token(state, address, length):  # int64, int64, int64 -> None
     """Take the last token back, it goes on: its source, ASCII bytes at `address`, becomes the beginning of a word."""
-    count = load_int(state + TOKEN_COUNT) - 1
-    flags = load_word(load_int(state + TOKENS) + (count << 3)) & np.uint64(ANTECEDENT)
-    put_int(state + TOKEN_COUNT, count)
-    put_int(state + ANTECEDENT_COUNT, load_int(state + ANTECEDENT_COUNT) - np.int64(flags))
+    put_int(state + TOKEN_COUNT, load_int(state + TOKEN_COUNT) - 1)
     put_int(state + TRACE_LENGTH, load_int(state + TRACE_LENGTH) - length - 1)
     target = load_int(state + SPELLED)
     for index in range(length):
@@ -113,7 +101,11 @@ def end_block(state):  # int64 -> None
     """End the current block; one without tokens is none."""
     count, blocks = load_int(state + TOKEN_COUNT), load_int(state + BLOCK_COUNT)
     if count > load_int(state + BLOCK_START):
-        put_int32(load_int(state + BLOCKS) + (blocks << 2), count)
+        record = load_int(state + BLOCKS) + (blocks << BLOCK_SHIFT)
+        put_int32(record, count)
+        put_int32(record + BLOCK_LINKS, load_int(state + LINKS) + load_int(state + IN_LINK) * count)
+        put_int(record + BLOCK_SECTIONS, load_int(state + SECTIONS))
+        put_int32(record + BLOCK_LEAD, load_int(state + LEAD))
         put_int(state + BLOCK_COUNT, blocks + 1)
         put_int(state + BLOCK_START, count)
 
@@ -168,8 +160,9 @@ def spell_character(state, code_point):  # int64, int64 -> None
         put_int(state + WORD_LENGTH, length + encode(load_int(state + SPELLED) + length, entry >> 3))
     elif kind == IDEOGRAPH:
         close_word(state)
-        put_int(state + WORD_LENGTH, encode(load_int(state + SPELLED), entry >> 3))
-        close_word(state)
+        address = load_int(state + SPELLED)
+        length = encode(address, entry >> 3)
+        add_token(state, hash_bytes(address, length) | np.uint64(LONE), address, length, np.uint8(0))
     elif kind != IGNORED and kind != MARK:
         close_word(state)
 

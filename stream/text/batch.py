@@ -1,0 +1,104 @@
+"""A batch of pages as the kernels take it: checked arrays, padding behind the last page, and the state of a scan."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.text import words as slots
+from stream.text.elements import element_table
+from stream.text.scan import scan_markup, scan_plain
+from stream.text.sources import part
+from stream.text.tables import text_tables
+from stream.text.vectors import PADDING
+
+MAX_PAGE_BYTES = (1 << 31) - 1
+"""A page's tokens are counted in 31 bits."""
+
+Result = TypeVar("Result")
+
+
+def check_batch(
+    buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_] | bool
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.bool_]]:
+    """The arrays, contiguous, with a flag for every page; TypeError and ValueError where they are not as they must be.
+
+    buffer: uint8[N]  bounds: int64[n + 1], ascending, within the buffer  markup: bool[n] or one for all
+    """
+    if buffer.dtype != np.uint8 or buffer.ndim != 1:
+        raise TypeError(f"buffer must be uint8[N], got {buffer.dtype}[{buffer.ndim} dimensions]; use numpy.frombuffer")
+    if bounds.dtype != np.int64 or bounds.ndim != 1 or len(bounds) == 0:
+        raise TypeError(f"bounds must be int64[n + 1], got {bounds.dtype}[{bounds.shape}]; begin it with 0")
+    sizes = np.diff(bounds)
+    if bounds[0] < 0 or bounds[-1] > len(buffer) or (sizes < 0).any():
+        raise ValueError(f"bounds must ascend within 0..{len(buffer)}, got {bounds[0]}..{bounds[-1]}; check the batch")
+    if len(sizes) and sizes.max() > MAX_PAGE_BYTES:
+        raise ValueError(f"a page must be at most {MAX_PAGE_BYTES} bytes, got {sizes.max()}; pass it on unchecked")
+    flags = np.broadcast_to(np.asarray(markup, dtype=np.bool_), len(sizes))
+    return np.ascontiguousarray(buffer), np.ascontiguousarray(bounds), np.ascontiguousarray(flags)
+
+
+def in_padded_parts(
+    buffer: NDArray[np.uint8],
+    bounds: NDArray[np.int64],
+    flags: NDArray[np.bool_],
+    run: Callable[[NDArray[np.uint8], NDArray[np.int64], NDArray[np.bool_]], Result],
+) -> list[Result]:
+    """What `run` gives for runs of the pages, behind whose last one PADDING bytes may be read: none, one or two.
+
+    Pages whose windows stay inside the buffer are read where they lie, the last ones from a padded copy.
+    """
+    pages = len(bounds) - 1
+    direct = int(np.searchsorted(bounds[1:], len(buffer) - PADDING, side="right")) if pages else 0
+    parts = []
+    if direct:
+        parts.append(run(buffer, bounds[: direct + 1], flags[:direct]))
+    if direct < pages:
+        tail = np.zeros(int(bounds[pages] - bounds[direct]) + PADDING, dtype=np.uint8)
+        tail[: len(tail) - PADDING] = buffer[bounds[direct] : bounds[pages]]
+        parts.append(run(tail, bounds[direct:] - bounds[direct], flags[direct:]))
+    return parts
+
+
+def scan_state(
+    longest: int, parts_quotes: bool, tracing: bool = False
+) -> tuple[NDArray[np.int64], dict[int, NDArray[Any]]]:
+    """A scan's state for pages of up to `longest` bytes, and the arrays that it points into.
+
+    Two tokens need a byte between them unless one is an ideograph of three bytes, so a page of s bytes has at most
+    s / 2 + 1. The arrays have that size, but the system backs with memory only what a page really writes.
+    """
+    tables, elements = text_tables(), element_table()
+    most = longest // 2 + 64
+    arrays: dict[int, NDArray[Any]] = {
+        slots.TOKENS: np.empty(most, dtype=np.uint64),
+        slots.BLOCKS: np.empty(most << slots.BLOCK_SHIFT, dtype=np.uint8),
+        # a lower-case letter can need 3 bytes where its capital needs 2
+        slots.SPELLED: np.empty(longest * 3 // 2 + 64, dtype=np.uint8),
+        slots.PAGES: tables.pages,
+        slots.LEAVES: tables.leaves,
+        slots.ENTITY_KEYS: tables.entity_keys,
+        slots.ENTITY_VALUES: tables.entity_values,
+        slots.NAMES: elements.names,
+        slots.TRAITS: elements.traits,
+    }
+    if tracing:
+        arrays[slots.TRACE] = np.empty(longest * 2 + 64, dtype=np.uint8)
+    state = np.zeros(slots.STATE_SLOTS, dtype=np.int64)
+    for slot, array in arrays.items():
+        state[slot // 8] = array.ctypes.data
+    state[slots.PARTS_QUOTES // 8] = parts_quotes
+    state.view(np.uint64)[slots.NAME_MULTIPLIER // 8] = elements.multiplier
+    return state, arrays
+
+
+@part
+def scan_page(state, start, end, markup):  # type: ignore[no-untyped-def]  # int64[24], int64, int64, bool -> None
+    """Tokens and blocks of the page at the addresses start..end, into the arrays of the state."""
+    state[slots.TOKEN_COUNT // 8 : slots.LAST_CLEARED // 8 + 1] = 0
+    place = np.int64(state.ctypes.data)
+    if markup:
+        scan_markup(place, start, end)
+    else:
+        scan_plain(place, start, end)
