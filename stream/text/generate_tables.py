@@ -8,7 +8,9 @@ change, which the digests in stream/text/tables.py turn into a deliberate act. N
     entities.txt   = header lines "# ...", then "NAME CODEPOINT [CODEPOINT]" a line; NAME without '&', with ';' if it
                      needs one.
 
-CLASS: w word (letter or number), m mark, i ideograph or kana, x ignored.
+CLASS: w word (letter or number), m mark, i a letter of a script without spaces, which stands alone, x ignored.
+A mark after a letter that stands alone means nothing: Thai, Lao, Khmer and Burmese count by letters, without their
+vowel signs and tones.
 """
 
 import hashlib
@@ -29,7 +31,16 @@ _ALONE = (
     "IDEOGRAPHIC ITERATION MARK",
     "IDEOGRAPHIC NUMBER ZERO",
     "VERTICAL IDEOGRAPHIC ITERATION MARK",
+    "THAI ",
+    "LAO ",
+    "KHMER ",
+    "MYANMAR ",
+    "NEW TAI LUE ",
+    "TAI LE ",
+    "TAI THAM ",
+    "TAI VIET ",
 )
+"""Beginnings of the names of letters that stand alone; digits of these scripts spell numbers, as everywhere."""
 _ZERO_WIDTH_SPACE = 0x200B
 _FINAL_SIGMA, _SIGMA = 0x3C2, 0x3C3
 _CAPITAL_I_WITH_DOT = 0x130
@@ -40,7 +51,7 @@ def character_class(code_point: int) -> str | None:
     character = chr(code_point)
     category = unicodedata.category(character)
     if category[0] in "LN":
-        return "i" if unicodedata.name(character, "").startswith(_ALONE) else "w"
+        return "i" if category not in ("Nd", "No") and unicodedata.name(character, "").startswith(_ALONE) else "w"
     if category[0] == "M":
         return "m"
     return "x" if category == "Cf" and code_point != _ZERO_WIDTH_SPACE else None

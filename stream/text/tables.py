@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from stream.text.hashing import hash_token
 
 DIGESTS = {
-    "characters.txt": "4a8d2725a4e0a53a14a65d2b3ee41f322ba0ffebe1f70fd032c1083c10a64f8b",
+    "characters.txt": "7f99ff229b255b0107ba3ae3e258f348d1f22a9db16e9b64ad623e7464f035ad",
     "entities.txt": "babbbc3f719300853aba95028b9456ab8d030759f875397b6be991f00ce8e2ad",
 }
 
