@@ -8,6 +8,7 @@ version and the order of entry numbers are checked on top. The meta values, whic
 import json
 import struct
 from collections.abc import Sequence
+from functools import cache
 from itertools import pairwise
 
 import numba
@@ -17,20 +18,22 @@ from numpy.typing import NDArray
 
 from state.index import Buckets
 from stream.errors import CorruptRecord
-from stream.signature import Entry
+from stream.fingerprints.tables import KEY_BITS, MINIMA_TAG
+from stream.signature import Compared, Entry, Signatures
 
-BUCKET_VERSION = 1
-ENTRY_VERSION = 1
+BUCKET_VERSION = 2
+ENTRY_VERSION = 2
 SOURCE_VERSION = 1
 META_VERSION = 1
-STATE_FORMAT = 1
+STATE_FORMAT = 2
 """Raised whenever a state of before can no longer be read."""
 
-POSTING_BYTES = 16
-_ENTRY = struct.Struct("<BIiqqHH")
+NUMBER_BYTES = 5
+"""Of an entry number in a posting: enough for a million million pages."""
+INLINE_BYTES = 8
+_ENTRY = struct.Struct("<BBIiqqHHQI")
 _PROGRESS = struct.Struct("<BQQ")
 _CHECKSUM = struct.Struct("<Q")
-_U64 = np.dtype("<u8")
 
 
 # ---- keys -----------------------------------------------------------------------------------------------------------
@@ -45,97 +48,169 @@ def number_keys(numbers: NDArray[np.uint64]) -> list[bytes]:
 # ---- buckets --------------------------------------------------------------------------------------------------------
 
 
-def encode_buckets(buckets: Buckets) -> list[bytes]:
-    """One value a bucket: version byte, then its postings, each entry number and inline word, little endian."""
-    ends = buckets.bounds * POSTING_BYTES + np.arange(len(buckets.bounds))
+def encode_buckets(keys: NDArray[np.uint64], buckets: Buckets) -> list[bytes]:
+    """keys: uint64[u] -> one value a bucket: version byte, then its postings, little endian.
+
+    A posting is its entry number in 5 bytes and, unless the key's tag is MINIMA_TAG, its inline word.
+    """
+    sizes = _posting_bytes(keys)
+    ends = np.zeros(len(keys) + 1, np.int64)
+    np.cumsum(np.diff(buckets.bounds) * sizes + 1, out=ends[1:])
     buffer = np.empty(int(ends[-1]), np.uint8)
-    _write_buckets(buckets.bounds, buckets.numbers, buckets.inlines, buffer)
+    _write_buckets(sizes, buckets.bounds, buckets.numbers, buckets.inlines, buffer)
     raw, cuts = buffer.tobytes(), ends.tolist()
     return [raw[start:end] for start, end in pairwise(cuts)]
 
 
-def decode_buckets(keys: Sequence[bytes], values: Sequence[bytes | None]) -> Buckets:
-    """The postings of values, None meaning an empty bucket. Raises CorruptRecord naming the key."""
-    found = [value for value in values if value is not None]
-    lengths = np.full(len(values), -1)
-    if found:
-        lengths[[index for index, value in enumerate(values) if value is not None]] = list(map(len, found))
-    bounds = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(np.maximum(lengths - 1, 0) // POSTING_BYTES, out=bounds[1:])
+def decode_buckets(keys: NDArray[np.uint64], values: Sequence[bytes | None]) -> Buckets:
+    """keys: uint64[u], values: u, None meaning an empty bucket -> their postings; an inline word not stored is 0.
+
+    Raises CorruptRecord naming the key.
+    """
+    sizes = _posting_bytes(keys)
+    lengths = np.fromiter((0 if value is None else len(value) for value in values), np.int64, len(keys))
+    bounds = np.zeros(len(keys) + 1, np.int64)
+    np.cumsum(np.maximum(lengths - 1, 0) // sizes, out=bounds[1:])
     numbers, inlines = np.empty(bounds[-1], np.uint64), np.empty(bounds[-1], np.uint64)
-    if found:
-        wrong = _read_buckets(np.frombuffer(b"".join(found), np.uint8), lengths, numbers, inlines)
-        if wrong >= 0:
-            raise CorruptRecord(
-                "buckets",
-                keys[wrong],
-                f"must be version {BUCKET_VERSION} and whole postings in ascending order of entry number",
-            )
+    lengths[[value is None for value in values]] = -1
+    found = np.frombuffer(b"".join([value for value in values if value]), np.uint8)
+    wrong = _read_buckets(sizes, found, lengths, numbers, inlines)
+    if wrong >= 0:
+        raise CorruptRecord(
+            "buckets",
+            number_keys(keys[wrong : wrong + 1])[0],
+            f"must be version {BUCKET_VERSION} and whole postings in ascending order of entry number",
+        )
     return Buckets(bounds, numbers, inlines)
 
 
+def _posting_bytes(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    with_inline = keys >> np.uint64(KEY_BITS) != MINIMA_TAG
+    return np.where(with_inline, NUMBER_BYTES + INLINE_BYTES, NUMBER_BYTES)
+
+
 @numba.njit(nogil=True, cache=True)
-def _write_buckets(bounds, numbers, inlines, buffer):  # type: ignore[no-untyped-def]
-    # bounds: int64[u + 1]  numbers, inlines: uint64[p]  ->  buffer: uint8[u + 16 p]
+def _write_buckets(sizes, bounds, numbers, inlines, buffer):  # type: ignore[no-untyped-def]
+    # sizes: int64[u], bytes of a posting  bounds: int64[u + 1]  numbers, inlines: uint64[p]  ->  buffer: uint8[...]
     at = 0
-    for bucket in range(len(bounds) - 1):
+    for bucket in range(len(sizes)):
         buffer[at] = BUCKET_VERSION
         at += 1
         for posting in range(bounds[bucket], bounds[bucket + 1]):
-            number, inline = numbers[posting], inlines[posting]
-            for byte in range(8):
-                shift = np.uint64(8 * byte)
-                buffer[at + byte] = np.uint8(number >> shift & np.uint64(255))
-                buffer[at + 8 + byte] = np.uint8(inline >> shift & np.uint64(255))
-            at += POSTING_BYTES
+            _write_word(buffer, at, NUMBER_BYTES, numbers[posting])
+            if sizes[bucket] > NUMBER_BYTES:
+                _write_word(buffer, at + NUMBER_BYTES, INLINE_BYTES, inlines[posting])
+            at += sizes[bucket]
 
 
 @numba.njit(nogil=True, cache=True)
-def _read_buckets(buffer, lengths, numbers, inlines):  # type: ignore[no-untyped-def]
-    # buffer: uint8[...]  lengths: int64[u], -1 where there is no value
+def _read_buckets(sizes, buffer, lengths, numbers, inlines):  # type: ignore[no-untyped-def]
+    # sizes: int64[u], bytes of a posting  buffer: uint8[...]  lengths: int64[u], -1 where there is no value
     # ->  numbers, inlines: uint64[p]; returns the first bad value, or -1
     at, posting = 0, 0
     for bucket in range(len(lengths)):
-        if lengths[bucket] < 0:
+        length, size = lengths[bucket], sizes[bucket]
+        if length < 0:
             continue
-        if buffer[at] != BUCKET_VERSION or lengths[bucket] < 1 + POSTING_BYTES or (lengths[bucket] - 1) % POSTING_BYTES:
+        if length < 1 + size or (length - 1) % size or buffer[at] != BUCKET_VERSION:
             return bucket
         at += 1
-        for place in range((lengths[bucket] - 1) // POSTING_BYTES):
-            number, inline = np.uint64(0), np.uint64(0)
-            for byte in range(8):
-                shift = np.uint64(8 * byte)
-                number |= np.uint64(buffer[at + byte]) << shift
-                inline |= np.uint64(buffer[at + 8 + byte]) << shift
-            if place > 0 and number <= numbers[posting - 1]:
+        for place in range((length - 1) // size):
+            numbers[posting] = _read_word(buffer, at, NUMBER_BYTES)
+            inlines[posting] = _read_word(buffer, at + NUMBER_BYTES, size - NUMBER_BYTES)
+            if place > 0 and numbers[posting] <= numbers[posting - 1]:
                 return bucket
-            numbers[posting], inlines[posting] = number, inline
             posting += 1
-            at += POSTING_BYTES
+            at += size
     return -1
+
+
+@numba.njit(nogil=True, cache=True)
+def _write_word(buffer, at, size, word):  # type: ignore[no-untyped-def]
+    # The low `size` bytes of word: uint64  ->  buffer: uint8[at:at + size]
+    for byte in range(size):
+        buffer[at + byte] = np.uint8(word >> np.uint64(8 * byte) & np.uint64(255))
+
+
+@numba.njit(nogil=True, cache=True)
+def _read_word(buffer, at, size):  # type: ignore[no-untyped-def]
+    # buffer: uint8[at:at + size]  ->  uint64
+    word = np.uint64(0)
+    for byte in range(size):
+        word |= np.uint64(buffer[at + byte]) << np.uint64(8 * byte)
+    return word
 
 
 # ---- entries and sources --------------------------------------------------------------------------------------------
 
 
-def encode_entry(source: int, partition: int, offset: int, event_time_ms: int, url: bytes, label: bytes) -> bytes:
-    """A filed page: whose url and label are shown, and whose id tells a page from its own second attempt."""
-    head = _ENTRY.pack(ENTRY_VERSION, source, partition, offset, event_time_ms, len(url), len(label))
-    return head + url + label
+def encode_entries(signatures: Signatures, pages: NDArray[np.int64], sources: NDArray[np.uint32]) -> list[bytes]:
+    """Filed pages, and what is remembered of each.
+
+    pages: int64[f], which of the signatures  sources: uint32[f], the number of each one's source
+    """
+    urls = [signatures.urls[page] for page in pages.tolist()]
+    labels = [signatures.labels[page] for page in pages.tolist()]
+    words = signatures.sketch.shape[1]
+    heads = np.empty(len(pages), _entry_head(words))
+    heads["version"], heads["words"], heads["source"] = ENTRY_VERSION, words, sources
+    heads["url_bytes"], heads["label_bytes"] = list(map(len, urls)), list(map(len, labels))
+    for name in ("partition", "offset", "event_time_ms", "host", "feature_count", "sketch"):
+        heads[name] = getattr(signatures, name)[pages]
+    raw, size = heads.tobytes(), heads.itemsize
+    rows = zip(range(0, len(raw), size), urls, labels, strict=True)
+    return [raw[start : start + size] + url + label for start, url, label in rows]
 
 
-def decode_entry(key: bytes, value: bytes | None, sources: Sequence[str]) -> Entry:
-    """Raises CorruptRecord where the value is missing, cut, of another version or names an unknown source."""
-    if value is None:
-        raise CorruptRecord("entries", key, "is missing although a bucket refers to it")
+def decode_entry(key: bytes, value: bytes, sources: Sequence[str]) -> Entry:
+    """Raises CorruptRecord where the value is cut, of another version or names an unknown source."""
     if len(value) < _ENTRY.size or value[0] != ENTRY_VERSION:
         raise CorruptRecord("entries", key, f"must be version {ENTRY_VERSION} and at least {_ENTRY.size} bytes")
-    _, source, partition, offset, event_time_ms, url_bytes, label_bytes = _ENTRY.unpack_from(value)
-    if len(value) != _ENTRY.size + url_bytes + label_bytes or source >= len(sources):
+    _, words, source, partition, offset, event_time_ms, url_bytes, label_bytes, _, _ = _ENTRY.unpack_from(value)
+    url_start = _ENTRY.size + 8 * words
+    label_start = url_start + url_bytes
+    if len(value) != label_start + label_bytes or source >= len(sources):
         raise CorruptRecord("entries", key, "must have the length and the source that it declares")
-    url = value[_ENTRY.size : _ENTRY.size + url_bytes].decode("utf-8", "replace")
-    label = value[_ENTRY.size + url_bytes :].decode("utf-8", "replace")
-    return Entry(sources[source], partition, offset, event_time_ms, url, label)
+    url = value[url_start:label_start].decode("utf-8", "replace")
+    return Entry(sources[source], partition, offset, event_time_ms, url, value[label_start:].decode("utf-8", "replace"))
+
+
+def decode_compared(keys: Sequence[bytes], values: Sequence[bytes]) -> Compared:
+    """What a scheme confirms candidates by: e rows; addresses are left alone.
+
+    Raises CorruptRecord naming the first entry that is cut, of another version or of another sketch than the first.
+    """
+    words = values[0][1] if values and len(values[0]) > 1 else 0
+    layout = _entry_head(words)
+    size = layout.itemsize
+    wrong = [len(value) < size or value[0] != ENTRY_VERSION or value[1] != words for value in values]
+    if any(wrong):
+        raise CorruptRecord(
+            "entries",
+            keys[wrong.index(True)],
+            f"must be version {ENTRY_VERSION} with a sketch of {words} words, as another entry has",
+        )
+    heads = np.frombuffer(b"".join([value[:size] for value in values]), layout)
+    return Compared(heads["host"].copy(), heads["feature_count"].copy(), heads["sketch"].copy())
+
+
+@cache
+def _entry_head(words: int) -> np.dtype[np.void]:
+    return np.dtype(
+        [
+            ("version", "u1"),
+            ("words", "u1"),
+            ("source", "<u4"),
+            ("partition", "<i4"),
+            ("offset", "<i8"),
+            ("event_time_ms", "<i8"),
+            ("url_bytes", "<u2"),
+            ("label_bytes", "<u2"),
+            ("host", "<u8"),
+            ("feature_count", "<u4"),
+            ("sketch", "<u8", (words,)),
+        ]
+    )
 
 
 def encode_source(text: str) -> bytes:

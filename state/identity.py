@@ -16,7 +16,7 @@ def check_identity(directory: str, stored: tuple[int, str, str], settings_text: 
             f"state {directory}",
             f"must have format {STATE_FORMAT}",
             stored_format,
-            "use the release that wrote it, or delete the directory to rebuild the state from the log",
+            "use the release that wrote it, or begin anew: another index.directory (--state) and a log of this release",
         )
     if stored_settings != settings_text:
         raise SettingsMismatch(
@@ -43,7 +43,7 @@ def check_settings_digest(found: bytes, configured: bytes, log_name: str, offset
             f"was signed with other settings that change verdicts "
             f"(digest {found.hex()}, configured {configured.hex()})",
             None,
-            "run every worker of one log with the same [input], [spots], [scheme] and index.bucket_cap, "
+            "run every worker of one log with the same [input], [spots], [scheme] and index limits, "
             "or begin a new log (topics.log) and a new state directory",
         )
 

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.signature import Entry, Signatures
+from stream.signature import Compared, Entry, Signatures
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,16 @@ class Filing:
     capped: int
 
 
+class FiledPages(Protocol):
+    """Entries of the state, read at once and decoded as far as they are asked for; e of them."""
+
+    def compared(self) -> Compared:
+        """What a scheme confirms candidates by, of all e. Raises CorruptRecord."""
+
+    def entries(self, places: NDArray[np.int64]) -> list[Entry]:
+        """places: int64[a], each 0..e - 1 -> the filed pages. Raises CorruptRecord."""
+
+
 class StateView(Protocol):
     """What judging reads."""
 
@@ -52,8 +62,8 @@ class StateView(Protocol):
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
         """keys: uint64[u], all different -> their postings; a bucket never filed under is empty."""
 
-    def entries(self, numbers: NDArray[np.uint64]) -> list[Entry]:
-        """numbers: uint64[m] -> the filed pages of these numbers. Raises CorruptRecord where one is missing."""
+    def filed(self, numbers: NDArray[np.uint64]) -> FiledPages:
+        """numbers: uint64[e] -> the filed pages of these numbers. Raises CorruptRecord where one is missing."""
 
 
 class State(StateView, Protocol):

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from state.formats import encode_buckets, encode_entry, encode_progress, encode_source, number_keys
+from state import formats
+from state.entries import ReadEntries
 from state.index import Buckets, Filing
-from stream.errors import CorruptRecord
-from stream.judge import entry_of
-from stream.signature import Entry
+from state.sources import Sources
 
 
 class MemoryState:
@@ -17,8 +16,8 @@ class MemoryState:
 
     def __init__(self) -> None:
         self._buckets: dict[int, tuple[NDArray[np.uint64], NDArray[np.uint64]]] = {}
-        self._entries: list[Entry] = []
-        self._sources: dict[str, int] = {}
+        self._entries: list[bytes] = []
+        self._sources = Sources()
         self._position = 0
 
     @property
@@ -43,12 +42,11 @@ class MemoryState:
             np.concatenate([empty, *(inlines for _, inlines in found)]),
         )
 
-    def entries(self, numbers: NDArray[np.uint64]) -> list[Entry]:
-        """numbers: uint64[m] -> the filed pages. Raises CorruptRecord where one is missing."""
-        try:
-            return [self._entries[number] for number in numbers.tolist()]
-        except IndexError:
-            raise CorruptRecord("entries", number_keys(numbers.max(keepdims=True))[0], "is missing") from None
+    def filed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
+        """numbers: uint64[e] -> the filed pages. Raises CorruptRecord where one is missing."""
+        entries = self._entries
+        values = [entries[number] if number < len(entries) else None for number in numbers.tolist()]
+        return ReadEntries(formats.number_keys(numbers), values, self._sources.texts)
 
     def file(self, filing: Filing | None, position: int) -> None:
         """Apply a filing and move the position."""
@@ -57,31 +55,24 @@ class MemoryState:
             for place, key in enumerate(filing.keys.tolist()):
                 part = slice(bounds[place], bounds[place + 1])
                 self._buckets[key] = (filing.buckets.numbers[part], filing.buckets.inlines[part])
-            for page in filing.pages.tolist():
-                entry = entry_of(filing.signatures, page)
-                self._sources.setdefault(entry.source, len(self._sources))
-                self._entries.append(entry)
+            numbers, new = self._sources.number(filing)
+            for text in new:
+                self._sources.add(text)
+            self._entries += formats.encode_entries(filing.signatures, filing.pages, numbers)
         self._position = position
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Everything remembered, named and ordered as RocksState.items does."""
-        yield b"meta/progress", encode_progress(self._position, len(self._entries))
+        yield b"meta/progress", formats.encode_progress(self._position, len(self._entries))
         for key in sorted(self._buckets):
             numbers, inlines = self._buckets[key]
-            value = encode_buckets(Buckets(np.array([0, len(numbers)]), numbers, inlines))[0]
+            bucket = Buckets(np.array([0, len(numbers)]), numbers, inlines)
+            value = formats.encode_buckets(np.array([key], np.uint64), bucket)[0]
             yield b"buckets/" + key.to_bytes(8, "big"), value
-        for number, entry in enumerate(self._entries):
-            value = encode_entry(
-                self._sources[entry.source],
-                entry.partition,
-                entry.offset,
-                entry.event_time_ms,
-                entry.url.encode(),
-                entry.label.encode(),
-            )
+        for number, value in enumerate(self._entries):
             yield b"entries/" + number.to_bytes(8, "big"), value
-        for text, number in self._sources.items():
-            yield b"sources/" + number.to_bytes(8, "big"), encode_source(text)
+        for number, text in enumerate(self._sources.texts):
+            yield b"sources/" + number.to_bytes(8, "big"), formats.encode_source(text)
 
     def stats(self) -> dict[str, int]:
         """Entries, position, and how full the buckets are."""

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from rocksdict import DbClosedError, Rdict, WriteBatch, WriteOptions
 
 from state import formats
+from state.entries import ReadEntries
 from state.identity import check_identity
 from state.index import Buckets, Filing
 from state.rocks_options import column_families, database_options
+from state.sources import Sources
 from stream.config import IndexSettings
 from stream.errors import CorruptRecord, StateError
-from stream.signature import Entry
 
 DIRECTORY = "index"
 """Name of the database inside the state directory; the local log lies beside it."""
@@ -34,8 +35,7 @@ class RocksState:
             database.get_column_family(name) for name in ("buckets", "entries", "sources")
         )
         self._write_options = WriteOptions()
-        self._source_texts: list[str] = []
-        self._source_numbers: dict[str, int] = {}
+        self._known = Sources()
         self._position = 0
         self._entry_count = 0
         self._failed = False
@@ -82,15 +82,14 @@ class RocksState:
         names = formats.number_keys(keys)
         with _errors(self.directory, "read"):
             values: Any = self._buckets.get(cast("list[Any]", names))
-        return formats.decode_buckets(names, values)
+        return formats.decode_buckets(keys, values)
 
-    def entries(self, numbers: NDArray[np.uint64]) -> list[Entry]:
-        """numbers: uint64[m] -> the filed pages. Raises CorruptRecord where one is missing or damaged."""
+    def filed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
+        """numbers: uint64[e] -> the filed pages. Raises CorruptRecord where one is missing."""
         names = formats.number_keys(numbers)
         with _errors(self.directory, "read"):
             values: Any = self._entries.get(cast("list[Any]", names))
-        sources = self._source_texts
-        return [formats.decode_entry(name, value, sources) for name, value in zip(names, values, strict=True)]
+        return ReadEntries(names, values, self._known.texts)
 
     def file(self, filing: Filing | None, position: int) -> None:
         """Write a filing and the position in one batch; where writing fails nothing of it is remembered."""
@@ -100,10 +99,9 @@ class RocksState:
             if filing.first_number != count:
                 raise ValueError(f"filing begins at entry {filing.first_number}, the state at {count}")
             batch.set_default_column_family(self._handles["buckets"])
-            for key, value in zip(
-                formats.number_keys(filing.keys), formats.encode_buckets(filing.buckets), strict=True
-            ):
-                batch[key] = value
+            values = formats.encode_buckets(filing.keys, filing.buckets)
+            for name, value in zip(formats.number_keys(filing.keys), values, strict=True):
+                batch[name] = value
             new_sources = self._put_entries(batch, filing)
             count += len(filing.pages)
         batch.set_default_column_family(None)
@@ -113,7 +111,7 @@ class RocksState:
             self._database.write(batch, self._write_options)
         self._failed = False
         for text in new_sources:
-            self._intern(text)
+            self._known.add(text)
         self._entry_count, self._position = count, position
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
@@ -138,7 +136,7 @@ class RocksState:
             "memtable_bytes": total("rocksdb.cur-size-all-mem-tables"),
             "cache_bytes": self._buckets.property_int_value("rocksdb.block-cache-usage") or 0,
             "estimated_keys": self._buckets.property_int_value("rocksdb.estimate-num-keys") or 0,
-            "sources": len(self._source_texts),
+            "sources": len(self._known.texts),
         }
 
     def sync(self) -> None:
@@ -181,42 +179,20 @@ class RocksState:
         check_identity(str(self.directory), formats.decode_identity(identity), settings_text, log_name)
         self._position, self._entry_count = formats.decode_progress(progress)
         for key, value in sources:
-            self._intern(formats.decode_source(key, value))
+            self._known.add(formats.decode_source(key, value))
 
     def _put_entries(self, batch: WriteBatch, filing: Filing) -> list[str]:
-        """Put the filed pages and the sources that are new; the sources are numbered in the order of the log."""
-        signatures, pages = filing.signatures, filing.pages
-        numbers = dict(self._source_numbers)
-        new: list[str] = []
-        source_of: list[int] = []
-        for index in signatures.source[pages].tolist():
-            text = signatures.sources[index]
-            if text not in numbers:
-                numbers[text] = len(numbers)
-                new.append(text)
-            source_of.append(numbers[text])
+        """Put the filed pages and the sources that are new."""
+        numbers, new = self._known.number(filing)
         batch.set_default_column_family(self._handles["sources"])
-        for text in new:
-            batch[numbers[text].to_bytes(8, "big")] = formats.encode_source(text)
-        names = formats.number_keys(np.arange(filing.first_number, filing.first_number + len(pages), dtype=np.uint64))
+        for number, text in enumerate(new, len(self._known.texts)):
+            batch[number.to_bytes(8, "big")] = formats.encode_source(text)
+        first, pages = filing.first_number, filing.pages
+        names = formats.number_keys(np.arange(first, first + len(pages), dtype=np.uint64))
         batch.set_default_column_family(self._handles["entries"])
-        columns = zip(
-            names,
-            pages.tolist(),
-            source_of,
-            signatures.partition[pages].tolist(),
-            signatures.offset[pages].tolist(),
-            signatures.event_time_ms[pages].tolist(),
-            strict=True,
-        )
-        urls, labels, encode = signatures.urls, signatures.labels, formats.encode_entry
-        for name, page, source, partition, offset, event_time_ms in columns:
-            batch[name] = encode(source, partition, offset, event_time_ms, urls[page], labels[page])
+        for name, value in zip(names, formats.encode_entries(filing.signatures, pages, numbers), strict=True):
+            batch[name] = value
         return new
-
-    def _intern(self, text: str) -> None:
-        self._source_numbers[text] = len(self._source_texts)
-        self._source_texts.append(text)
 
     def _let_go(self) -> None:
         """Every family flushes as it closes; the lock is gone with the last one, so all are closed whatever fails."""

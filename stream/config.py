@@ -104,6 +104,14 @@ class IndexSettings(Section):
     bucket_cap: int = setting(
         256, "a bucket takes no more entries than this", unit="entries", verdicts=True, ge=1, le=65_536
     )
+    candidate_limit: int = setting(
+        64,
+        "a page is compared with no more pages that share a key; the earliest count",
+        unit="entries",
+        verdicts=True,
+        ge=1,
+        le=4096,
+    )
     cache_mb: int = setting(256, "RocksDB block cache", unit="MiB", ge=8)
     write_buffer_mb: int = setting(32, "RocksDB write buffer", unit="MiB", ge=1)
 

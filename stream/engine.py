@@ -9,7 +9,7 @@ from state.identity import check_settings_digest
 from state.index import State
 from state.logrecord import LogRecord, decode
 from state.rocks import RocksState
-from stream.config import Settings
+from stream.config import IndexSettings, Settings
 from stream.judge import judge
 from stream.schemes import Scheme
 from stream.schemes.registry import scheme_of
@@ -40,16 +40,18 @@ def open_engine(settings: Settings, log_name: str) -> "Engine":
     text = verdict_settings_text(settings)
     scheme = scheme_of(settings.scheme, settings.spots)
     state = RocksState.open(settings.index.directory, text, log_name, settings.index)
-    return Engine(scheme, state, settings.index.bucket_cap, settings_digest(text), log_name)
+    return Engine(scheme, state, settings.index, settings_digest(text), log_name)
 
 
 class Engine:
     """The one that judges: a scheme over a state that follows one log. Call it from one thread."""
 
-    def __init__(self, scheme: Scheme, state: State, bucket_cap: int, settings_digest: bytes, log_name: str) -> None:
+    def __init__(
+        self, scheme: Scheme, state: State, limits: IndexSettings, settings_digest: bytes, log_name: str
+    ) -> None:
         self.scheme = scheme
         self.state = state
-        self.bucket_cap = bucket_cap
+        self.limits = limits
         self.settings_digest = settings_digest
         self.log_name = log_name
 
@@ -64,7 +66,9 @@ class Engine:
         if isinstance(record, bytes):
             record = decode(record, self.log_name, offset)
         check_settings_digest(record.settings_digest, self.settings_digest, self.log_name, offset)
-        verdicts, filing = judge(record.signatures, self.scheme, self.state, self.bucket_cap)
+        verdicts, filing = judge(
+            record.signatures, self.scheme, self.state, self.limits.bucket_cap, self.limits.candidate_limit
+        )
         again = offset < self.state.position
         if not again:
             self.state.file(filing, offset + 1)
@@ -75,6 +79,6 @@ class Engine:
             0 if again else len(filing.pages),
             0 if again else filing.capped,
             sizes,
-            int(np.count_nonzero(sizes >= self.bucket_cap)),
+            int(np.count_nonzero(sizes >= self.limits.bucket_cap)),
             again,
         )

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-
 MAX_SKETCH_WORDS = 255
 """1-bit minwise sketches of Yuan et al. 2012 have 64-1000 bits: 1-16 words."""
 MAX_MINIMA = 65_535
@@ -73,6 +72,25 @@ def unused_columns(count: int) -> dict[str, NDArray[Any]]:
         "minima_bounds": np.zeros(count + 1, np.int64),
         "sketch": np.empty((count, 0), np.uint64),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What a scheme confirms a candidate by: c rows, of a record's pages or of filed ones.
+
+    host: uint64[c]  feature_count: uint32[c]  sketch: uint64[c, w]
+    """
+
+    host: NDArray[np.uint64]
+    feature_count: NDArray[np.uint32]
+    sketch: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.host)
+
+    def take(self, rows: NDArray[np.int64]) -> "Compared":
+        """These rows, in this order: int64[r] -> r rows."""
+        return Compared(self.host[rows], self.feature_count[rows], self.sketch[rows])
 
 
 @dataclass(frozen=True, slots=True)

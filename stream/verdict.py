@@ -18,6 +18,15 @@ class Kind(enum.IntEnum):
     UNCHECKED = 2
 
 
+class FoundBy(enum.IntFlag):
+    """The kinds of keys under which a duplicate met its original, for reports; stored nowhere."""
+
+    BODY = 1
+    TEXT = 2
+    TABLES = 4
+    MINIMA = 8
+
+
 class Reason(enum.IntEnum):
     """Why a page got its verdict; the lower-case name is the metric label and the text in reports."""
 
@@ -28,13 +37,15 @@ class Reason(enum.IntEnum):
     NEAR = 2
     """Duplicate: accepted by the scheme."""
     EXACT = 3
-    """Duplicate: the same bytes (pages that the scheme cannot judge)."""
+    """Duplicate: the same bytes."""
     TOO_FEW_FEATURES = 4
     """Unchecked: below the scheme's least number of features."""
     EMPTY = 5
     """Unchecked: no bytes at all; matches nothing."""
     NOT_TEXT = 6
     """Unchecked: not text, or larger than the limit."""
+    SAME_TEXT = 7
+    """Duplicate: the same kept text in other bytes."""
 
     @property
     def label(self) -> str:
@@ -48,7 +59,8 @@ class Verdicts:
 
     kind: uint8[n] (Kind)  reason: uint8[n] (Reason)  score: float64[n] (similarity in [0, 1] of a duplicate to its
     original, else nan)  originals: n entries, None where the page is no duplicate  candidates: int64[n] (postings in
-    the probed buckets)
+    the probed buckets)  found_by: uint8[n] (FoundBy; 0 where the page is no duplicate)
+    cut: bool[n] (more candidates than index.candidate_limit lay before the original, or before the end)
     """
 
     kind: NDArray[np.uint8]
@@ -56,6 +68,8 @@ class Verdicts:
     score: NDArray[np.float64]
     originals: tuple[Entry | None, ...]
     candidates: NDArray[np.int64]
+    found_by: NDArray[np.uint8]
+    cut: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -69,4 +83,6 @@ def concatenate(parts: Sequence[Verdicts]) -> Verdicts:
         np.concatenate([part.score for part in parts]),
         tuple(original for part in parts for original in part.originals),
         np.concatenate([part.candidates for part in parts]),
+        np.concatenate([part.found_by for part in parts]),
+        np.concatenate([part.cut for part in parts]),
     )

@@ -2,6 +2,7 @@
 
 from state.logrecord import encode
 from state.memory import MemoryState
+from stream.config import IndexSettings
 from stream.engine import Engine
 from stream.page import Page
 from stream.schemes import Scheme
@@ -19,6 +20,6 @@ def compile_kernels(scheme: Scheme) -> None:
         Page("warm", 0, 3, "", b"", True, 0),
         Page("warm", 0, 4, "", b"\x89PNG", False, 0, judgeable=False),
     ]
-    engine = Engine(scheme, MemoryState(), bucket_cap=4, settings_digest=_NO_SETTINGS, log_name="warm")
+    engine = Engine(scheme, MemoryState(), IndexSettings(), _NO_SETTINGS, "warm")
     for offset in range(2):
         engine.apply(encode(scheme.sign(pages), bytes(16), offset, _NO_SETTINGS), offset)

@@ -65,7 +65,7 @@ class LocalEngine:
             raise
         try:
             check_log_range(LocalLog.name, self._state.position, 0, self._log.end)
-            self.engine = Engine(scheme, self._state, settings.index.bucket_cap, self._digest, LocalLog.name)
+            self.engine = Engine(scheme, self._state, settings.index, self._digest, LocalLog.name)
             # A run that was killed may have logged a micro-batch and not judged it.
             for offset, record in self._log.read_from(self._state.position):
                 self.engine.apply(record, offset)

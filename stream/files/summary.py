@@ -77,7 +77,8 @@ class Summary:
         lines = [f"{self.pages:,} pages of {files} in {duration(self.seconds)} ({pace})"]
         lines.append(
             f"  novel      {self.verdicts['novel']:>10,}\n"
-            f"  duplicate  {self.duplicates:>10,}  {share:.1%} dropped{_detail(self.reasons, ('near', 'exact'))}\n"
+            f"  duplicate  {self.duplicates:>10,}  {share:.1%} dropped"
+            f"{_detail(self.reasons, ('near', 'same_text', 'exact'))}\n"
             f"  unchecked  {self.verdicts['unchecked']:>10,}  passed on"
             f"{_detail(self.reasons, ('too_few_features', 'empty', 'not_text'))}"
         )

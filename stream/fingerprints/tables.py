@@ -23,9 +23,13 @@ from stream.errors import SettingError
 FINGERPRINT_BITS = 64
 KEY_BITS = 56
 DIGEST_TAG = 255
-"""Tag of the keys of pages without a fingerprint."""
+"""Of keys that hold the low 56 bits of a body's digest; the inline bits are its high word."""
+TEXT_TAG = 254
+"""Of keys that hold the low 56 bits of the kept text's digest; the inline bits are its high word."""
+MINIMA_TAG = 253
+"""Of keys that hold the low 56 bits of one of a page's minima; their postings have no inline bits."""
 MAX_TABLES = 250
-"""Tags 250..254 are kept free."""
+"""Tables have the tags 0..249; 250..252 are kept free. A tag is stored in every key: it never changes its meaning."""
 MAX_DISTANCE_BITS = 7
 
 

@@ -18,7 +18,7 @@ from stream.fingerprints.simhash import simhash64
 from stream.fingerprints.tables import DIGEST_TAG, FINGERPRINT_BITS, KEY_BITS, design_tables
 from stream.page import Page, lay_out
 from stream.schemes import Probes
-from stream.signature import Signatures, Status, unused_columns
+from stream.signature import Compared, Signatures, Status, unused_columns
 from stream.text.extract import extract_spots
 
 
@@ -79,8 +79,8 @@ class ChainScheme:
         bounds = np.zeros(len(status) + 1, np.int64)
         np.cumsum(sizes, out=bounds[1:])
         keys = np.empty(bounds[-1], np.uint64)
-        inline = np.empty(len(status), np.uint64)
-        limit = np.empty(len(status), np.uint8)
+        inline = np.empty(len(keys), np.uint64)
+        limit = np.empty(len(keys), np.uint8)
         _fill_probes(
             tables,
             status,
@@ -92,7 +92,11 @@ class ChainScheme:
             inline,
             limit,
         )
-        return Probes(keys, bounds, inline, limit)
+        return Probes(keys, bounds, inline, limit, np.ones(len(keys), np.bool_))
+
+    def confirm(self, pages: Compared, others: Compared) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        """Every key decides, so there are no candidates; none would be accepted."""
+        return np.zeros(min(len(pages), len(others)), np.bool_), np.zeros(len(pages))
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """The share of fingerprint bits that agree."""
@@ -109,7 +113,7 @@ def digest_bodies(pages: Sequence[Page]) -> NDArray[np.uint64]:
 @numba.njit(nogil=True, cache=True)
 def _fill_probes(tables, status, fingerprint, digest, max_distance, bounds, keys, inline, limit):  # type: ignore[no-untyped-def]
     # tables: uint64[n, T]  status: uint8[n]  fingerprint: uint64[n]  digest: uint64[n, 2]  max_distance: uint8
-    # bounds: int64[n + 1]  ->  keys: uint64[m]  inline: uint64[n]  limit: uint8[n]
+    # bounds: int64[n + 1]  ->  keys: uint64[m]  inline: uint64[m]  limit: uint8[m]
     low_bits = (np.uint64(1) << np.uint64(KEY_BITS)) - np.uint64(1)
     tag = np.uint64(DIGEST_TAG) << np.uint64(KEY_BITS)
     for page in range(len(status)):
@@ -117,10 +121,9 @@ def _fill_probes(tables, status, fingerprint, digest, max_distance, bounds, keys
         if status[page] == 0:  # Status.FINGERPRINTED
             for slot in range(first, last):
                 keys[slot] = tables[page, slot - first]
-            inline[page] = fingerprint[page]
-            limit[page] = max_distance
-        else:
-            if last > first:
-                keys[first] = tag | (digest[page, 0] & low_bits)
-            inline[page] = digest[page, 1]
-            limit[page] = 0
+                inline[slot] = fingerprint[page]
+                limit[slot] = max_distance
+        elif last > first:
+            keys[first] = tag | (digest[page, 0] & low_bits)
+            inline[first] = digest[page, 1]
+            limit[first] = 0

@@ -94,6 +94,9 @@ class Metrics:
             "spotsieve_capped_filings", "Postings not filed because the bucket was full (bucket_cap)."
         )
         self.capped_buckets = counter("spotsieve_capped_buckets", "Buckets that became full (bucket_cap).")
+        self.cut_pages = counter(
+            "spotsieve_cut_pages", "Pages that met more candidates than are compared (candidate_limit)."
+        )
         self.state_entries = gauge("spotsieve_state_entries", "Pages filed in the state.")
         self.state_bytes = gauge("spotsieve_state_bytes", "Bytes of the state on disk.")
         self.log_position = gauge("spotsieve_log_position", "Offset of the next log record to apply.")
@@ -133,6 +136,7 @@ class Metrics:
         self.bucket_entries.observe(applied.bucket_sizes)
         self.capped_filings.inc(applied.capped)
         self.capped_buckets.inc(applied.filled_buckets)
+        self.cut_pages.inc(int(np.count_nonzero(applied.verdicts.cut)))
 
     def pages_by_kind(self) -> dict[Kind, int]:
         """Pages committed since the start."""
@@ -169,6 +173,7 @@ VERDICT_REASONS = (
     (Kind.NOVEL, Reason.NO_MATCH),
     (Kind.NOVEL, Reason.FIRST_ATTEMPT),
     (Kind.DUPLICATE, Reason.NEAR),
+    (Kind.DUPLICATE, Reason.SAME_TEXT),
     (Kind.DUPLICATE, Reason.EXACT),
     (Kind.UNCHECKED, Reason.TOO_FEW_FEATURES),
     (Kind.UNCHECKED, Reason.EMPTY),

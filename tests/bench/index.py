@@ -54,7 +54,7 @@ def measure_index(
                 before = time.process_time()
                 batch = signatures_of(pages[first : min(first + BATCH_PAGES, fingerprints)], first)
                 signing += time.process_time() - before
-                verdicts, filing = judge(batch, scheme, state, cap)
+                verdicts, filing = judge(batch, scheme, state, cap, 64)
                 state.file(filing, first + 1)
                 duplicates += int((verdicts.kind == Kind.DUPLICATE).sum())
             size = min(WINDOW_PAGES, fingerprints - start)

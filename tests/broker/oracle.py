@@ -31,7 +31,7 @@ def judge_again(toml: str, log: Iterable[ConsumerRecord], log_name: str) -> tupl
     engine = Engine(
         scheme_of(settings.scheme, settings.spots),
         state,
-        settings.index.bucket_cap,
+        settings.index,
         settings_digest(verdict_settings_text(settings)),
         log_name,
     )

@@ -32,7 +32,7 @@ from stream.engine import Engine
 from stream.schemes.chain import ChainScheme
 directory = Path(sys.argv[1])
 state = RocksState.open(directory, "{}", "log", IndexSettings(write_buffer_mb=1))
-engine = Engine(ChainScheme(SchemeSettings(), SpotsSection()), state, 256, bytes(16), "log")
+engine = Engine(ChainScheme(SchemeSettings(), SpotsSection()), state, IndexSettings(), bytes(16), "log")
 with LocalLog(directory) as log:
     for offset, record in log.read_from(state.position):
         engine.apply(record, offset)
@@ -48,7 +48,7 @@ def test_after_kill_9_while_writing_the_state_is_that_of_the_log_up_to_its_posit
             log.append(encode(pages, bytes(16), number, DIGEST))
     chance, scheme, reached = random.Random(5), ChainScheme(SchemeSettings(), SpotsSection()), 0
     rebuilt = MemoryState()
-    rebuilding = Engine(scheme, rebuilt, 256, DIGEST, "log")
+    rebuilding = Engine(scheme, rebuilt, IndexSettings(), DIGEST, "log")
     for _ in range(4):
         told = _kill_while_writing(tmp_path, reached, chance.uniform(0.02, 0.25))
         with RocksState.open(tmp_path, "{}", "log", IndexSettings(write_buffer_mb=1)) as state:

@@ -20,6 +20,8 @@ VERDICTS = Verdicts(
     np.array([np.nan, 0.953125, np.nan]),
     (None, Entry("/crawl/b.jsonl", 0, 3, 0, "http://b/3", ""), None),
     np.zeros(3, np.int64),
+    np.zeros(3, np.uint8),
+    np.zeros(3, np.bool_),
 )
 
 

@@ -1,11 +1,13 @@
 """The bytes of every stored and sent format: a change here is a new version, told in CHANGELOG and FORMATS.md."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from state import formats
+from state.entries import ReadEntries
 from state.index import Buckets
 from state.locallog import FILE_NAME, LocalLog
 from state.logrecord import decode, encode
@@ -13,21 +15,25 @@ from state.rocks import RocksState
 from stream.config import IndexSettings, SchemeSettings, Settings, SpotsSection
 from stream.engine import Engine
 from stream.errors import CorruptRecord
+from stream.fingerprints.tables import DIGEST_TAG, MAX_TABLES, MINIMA_TAG, TEXT_TAG
 from stream.schemes.chain import ChainScheme
 from stream.verdict_settings import settings_digest, verdict_settings_text
 from tests.reference.signatures import assert_same, one_page
 
 WRITER, DIGEST = bytes(range(16)), bytes(range(16, 32))
 
+KEYS = np.array([0x0901020304050607, (253 << 56) + 3], np.uint64)
 BUCKETS = Buckets(
-    np.array([0, 1, 3]), np.array([0, 1, 258], np.uint64), np.array([2**64 - 1, 0x0123456789ABCDEF, 5], np.uint64)
+    np.array([0, 2, 4]), np.array([1, 258, 0, 2**40 - 1], np.uint64), np.array([2**64 - 1, 5, 0, 0], np.uint64)
 )
 BUCKET_VALUES = [
-    ("01" "0000000000000000" "ffffffffffffffff"),
-    ("01" "0100000000000000" "efcdab8967452301" "0201000000000000" "0500000000000000"),
+    ("02" "0100000000" "ffffffffffffffff" "0201000000" "0500000000000000"),
+    ("02" "0000000000" "ffffffffff"),
 ]  # fmt: skip
 ENTRY = (
-    "01" "02000000" "07000000" "0201000000000000" "0068e5cf8b010000" "0300" "0100" "687421" "61"
+    "02" "02" "00000000" "07000000" "0201000000000000" "0068e5cf8b010000" "1500" "0100"
+    "ddccbbaa00000000" "2c010000" "68676665646362610100000000000000"
+    "68747470733a2f2f6578616d706c652e6f72672f61" "61"
 )  # fmt: skip
 RECORD = (
     "0201000102030405060708090a0b0c0d0e0f0102000000000000101112131415161718191a1b1c1d1e1f010000000100"
@@ -40,45 +46,72 @@ LOCAL_LOG = "535053564c4f47010300000077acae806f6e65a0e11f32a7ab1f9100000000c898f
 
 
 def test_a_bucket_key_is_its_tag_and_bits_big_endian() -> None:
-    assert formats.number_keys(np.array([0x0901020304050607, 3], np.uint64)) == [
-        bytes.fromhex("0901020304050607"),
-        bytes.fromhex("0000000000000003"),
-    ]
+    assert formats.number_keys(KEYS) == [bytes.fromhex("0901020304050607"), bytes.fromhex("fd00000000000003")]
 
 
-def test_a_bucket_value_is_its_version_and_16_bytes_a_posting() -> None:
-    assert [value.hex() for value in formats.encode_buckets(BUCKETS)] == BUCKET_VALUES
-    decoded = formats.decode_buckets([b"a", b"b", b"c"], [None, *map(bytes.fromhex, BUCKET_VALUES)])
-    assert decoded.bounds.tolist() == [0, 0, 1, 3]
+def test_tags_of_keys_keep_their_meaning() -> None:
+    assert (DIGEST_TAG, TEXT_TAG, MINIMA_TAG, MAX_TABLES) == (255, 254, 253, 250)
+
+
+def test_a_bucket_value_is_its_version_and_13_bytes_a_posting_or_5_where_no_inline_bits_are_kept() -> None:
+    assert [value.hex() for value in formats.encode_buckets(KEYS, BUCKETS)] == BUCKET_VALUES
+    keys = np.insert(KEYS, 0, np.uint64(7))
+    decoded = formats.decode_buckets(keys, [None, *map(bytes.fromhex, BUCKET_VALUES)])
+    assert decoded.bounds.tolist() == [0, 0, 2, 4]
     assert decoded.numbers.tolist() == BUCKETS.numbers.tolist()
     assert decoded.inlines.tolist() == BUCKETS.inlines.tolist()
 
 
-@pytest.mark.parametrize(
-    "value", ["", "01", "02" + BUCKET_VALUES[0][2:], BUCKET_VALUES[0][:-2], BUCKET_VALUES[0] + BUCKET_VALUES[0][2:]]
-)
-def test_a_bucket_value_of_another_version_or_length_or_order_is_corrupt_and_named(value: str) -> None:
-    with pytest.raises(CorruptRecord, match=r"buckets\[0102\] must be version 1 and whole postings"):
-        formats.decode_buckets([b"xx", b"\x01\x02"], [None, bytes.fromhex(value)])
+@pytest.mark.parametrize("bucket", [0, 1])
+@pytest.mark.parametrize("damage", ["", "02", "01...", "...-1", "...+1", "twice"])
+def test_a_bucket_value_of_another_version_or_length_or_order_is_corrupt_and_named(bucket: int, damage: str) -> None:
+    sound = bytes.fromhex(BUCKET_VALUES[bucket])
+    values = [b""] * 2
+    values[bucket] = {
+        "": b"", "02": b"\x02", "01...": b"\x01" + sound[1:], "...-1": sound[:-1], "...+1": sound + b"x",
+        "twice": sound + sound[1:],
+    }[damage]  # fmt: skip
+    values[1 - bucket] = bytes.fromhex(BUCKET_VALUES[1 - bucket])
+    name = formats.number_keys(KEYS)[bucket].hex()
+    with pytest.raises(CorruptRecord, match=rf"buckets\[{name}\] must be version 2 and whole postings"):
+        formats.decode_buckets(KEYS, list(values))
 
 
-def test_an_entry_is_29_bytes_and_its_address() -> None:
-    value = formats.encode_entry(2, 7, 258, 1_700_000_000_000, b"ht!", b"a")
+def test_an_entry_is_42_bytes_its_sketch_and_its_address() -> None:
+    (value,) = formats.encode_entries(one_page(), np.array([0]), np.array([0], np.uint32))
     assert value.hex() == ENTRY
-    entry = formats.decode_entry(b"\0", value, ["x", "y", "pages"])
+    entry = formats.decode_entry(b"\0", value, ["pages"])
     assert (entry.source, entry.partition, entry.offset, entry.event_time_ms) == ("pages", 7, 258, 1_700_000_000_000)
-    assert (entry.url, entry.label, entry.id) == ("ht!", "a", "a")
+    assert (entry.url, entry.label, entry.id) == ("https://example.org/a", "a", "a")
+
+
+def test_what_is_compared_is_read_from_the_heads_of_entries() -> None:
+    compared = formats.decode_compared([b"\0", b"\1"], [bytes.fromhex(ENTRY)] * 2)
+    assert (compared.host.tolist(), compared.feature_count.tolist()) == ([0xAABBCCDD] * 2, [300] * 2)
+    assert compared.sketch.tolist() == [[0x6162636465666768, 1]] * 2
+    assert [array.dtype for array in (compared.host, compared.feature_count, compared.sketch)] == ["u8", "u4", "u8"]
+    assert len(formats.decode_compared([], [])) == 0
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda v: v[:50], lambda v: b"\x09" + v[1:], lambda v: b"\2\1" + v[2:], lambda _: b""]
+)
+def test_an_entry_without_a_sketch_like_that_of_the_others_is_corrupt_and_named(
+    damage: Callable[[bytes], bytes],
+) -> None:
+    sound = bytes.fromhex(ENTRY)
+    with pytest.raises(CorruptRecord, match=r"entries\[00ff\] must be version 2 with a sketch of 2 words"):
+        formats.decode_compared([b"\0", b"\x00\xff"], [sound, damage(sound)])
 
 
 @pytest.mark.parametrize("damage", [lambda v: v[:-1], lambda v: v + b"x", lambda v: b"\x09" + v[1:], lambda v: v[:10]])
-def test_a_damaged_entry_is_corrupt_and_named(damage: object) -> None:
-    assert callable(damage)
+def test_a_damaged_entry_is_corrupt_and_named(damage: Callable[[bytes], bytes]) -> None:
     with pytest.raises(CorruptRecord, match=r"entries\[00ff\]"):
-        formats.decode_entry(b"\x00\xff", damage(bytes.fromhex(ENTRY)), ["x", "y", "pages"])
+        formats.decode_entry(b"\x00\xff", damage(bytes.fromhex(ENTRY)), ["pages"])
     with pytest.raises(CorruptRecord, match=r"entries\[00ff\] is missing although a bucket refers to it"):
-        formats.decode_entry(b"\x00\xff", None, [])
+        ReadEntries([b"", b"\x00\xff"], [b"", None], [])
     with pytest.raises(CorruptRecord, match="the source that it declares"):
-        formats.decode_entry(b"\x00\xff", bytes.fromhex(ENTRY), ["x", "y"])
+        formats.decode_entry(b"\x00\xff", bytes.fromhex(ENTRY), [])
 
 
 def test_a_source_is_its_version_and_utf_8() -> None:
@@ -100,8 +133,8 @@ def test_the_progress_value() -> None:
 
 def test_the_identity_value() -> None:
     value = formats.encode_identity('{"a":1}', "local")
-    assert value == b'\x01{"format": 1, "log": "local", "settings": "{\\"a\\":1}"}' + bytes.fromhex("85d248f3db87a75f")
-    assert formats.decode_identity(value) == (1, '{"a":1}', "local")
+    assert value == b'\x01{"format": 2, "log": "local", "settings": "{\\"a\\":1}"}' + bytes.fromhex("fde994320d5aca5d")
+    assert formats.decode_identity(value) == (2, '{"a":1}', "local")
     with pytest.raises(CorruptRecord, match="must end in its xxh3-64 checksum"):
         formats.decode_identity(value[:-1])
 
@@ -123,24 +156,23 @@ def test_a_local_log_file(tmp_path: Path) -> None:
 
 def test_the_names_and_values_of_a_whole_state(tmp_path: Path) -> None:
     with RocksState.open(tmp_path, "{}", "local", IndexSettings()) as state:
-        engine = Engine(ChainScheme(SchemeSettings(tables=4), SpotsSection()), state, 256, DIGEST, "local")
+        engine = Engine(ChainScheme(SchemeSettings(tables=4), SpotsSection()), state, IndexSettings(), DIGEST, "local")
         engine.apply(bytes.fromhex(RECORD), 4)
-        posting = "01" "0000000000000000" "efcdab8967452301"  # fmt: skip
+        posting = "02" "0000000000" "efcdab8967452301"  # fmt: skip
         assert [(name[:8], name[8:].hex(), value.hex()) for name, value in state.items()] == [
             (b"meta/pro", b"gress".hex(), formats.encode_progress(5, 1).hex()),
             (b"buckets/", "0000000000000123", posting),
             (b"buckets/", "0100000000004567", posting),
             (b"buckets/", "02000000000089ab", posting),
             (b"buckets/", "030000000000cdef", posting),
-            (b"entries/", "0000000000000000", formats.encode_entry(
-                0, 7, 258, 1_700_000_000_000, b"https://example.org/a", b"a").hex()),
+            (b"entries/", "0000000000000000", ENTRY),
             (b"sources/", "0000000000000000", formats.encode_source("pages").hex()),
         ]  # fmt: skip
 
 
 def test_the_settings_text_is_canonical_and_complete() -> None:
     text = verdict_settings_text(Settings())
-    assert text.startswith('{"index.bucket_cap":256,"input.body_encoding":"auto",')
+    assert text.startswith('{"index.bucket_cap":256,"index.candidate_limit":64,"input.body_encoding":"auto",')
     assert '"revision":2' in text
     assert '"scheme.max_distance_bits":3,"scheme.min_features":8,"scheme.name":"chain","scheme.tables":10' in text
     assert "directory" not in text

@@ -72,7 +72,7 @@ def run(state: State, pages: Sequence[Row], sizes: Sequence[int], cap: int) -> t
     capped, at, remaining = 0, 0, list(sizes)
     while at < len(pages):
         size = remaining.pop(0) if remaining else 1
-        verdicts, filing = judge(signatures_of(pages[at : at + size]), SCHEME, state, cap)
+        verdicts, filing = judge(signatures_of(pages[at : at + size]), SCHEME, state, cap, 64)
         state.file(filing, state.position + 1)
         capped += filing.capped
         for index in range(len(verdicts)):
@@ -174,8 +174,8 @@ def test_an_equal_page_elsewhere_is_a_duplicate_though_all_but_one_part_of_its_i
     again = replace(first, **{other: getattr(first, other) + 1})
     with RocksState.open(tmp_path, "{}", "log", IndexSettings()) as rocks:
         view: State = rocks if state is None else state()
-        view.file(judge(first, SCHEME, view, 4)[1], 1)
-        verdicts, _ = judge(again, SCHEME, view, 4)
+        view.file(judge(first, SCHEME, view, 4, 64)[1], 1)
+        verdicts, _ = judge(again, SCHEME, view, 4, 64)
     assert (verdicts.kind[0], verdicts.reason[0]) == (Kind.DUPLICATE, Reason.NEAR)
     assert original_id(verdicts.originals[0]) == "one/0/0"
 
@@ -186,7 +186,7 @@ def test_postings_of_this_record_count_as_candidates_like_those_filed_before(siz
     pages, state, candidates = pages_of(looks), MemoryState(), list[int]()
     for size in sizes:
         at = len(candidates)
-        verdicts, filing = judge(signatures_of(pages[at : at + size]), SCHEME, state, 4)
+        verdicts, filing = judge(signatures_of(pages[at : at + size]), SCHEME, state, 4, 64)
         state.file(filing, state.position + 1)
         candidates += verdicts.candidates.tolist()
     # The first two share the buckets of three of the four tables; the third is the first's neighbour in all but one.

@@ -48,7 +48,7 @@ def test_a_digest_is_xxh3_128_of_the_body_low_word_first() -> None:
 def test_digests_that_differ_in_one_bit_are_different_pages(bit: int) -> None:
     scheme, state = scheme_of(1000), MemoryState()
     signed = scheme.sign([page_of(TEXT)])
-    state.file(judge(signed, scheme, state, 4)[1], 1)
+    state.file(judge(signed, scheme, state, 4, 64)[1], 1)
     digest = signed.digest.copy()
     digest[0, bit // 64] ^= np.uint64(1 << bit % 64)
     assert kind_of(replace(signed, offset=signed.offset + 1, digest=digest), scheme, state) is Kind.UNCHECKED
@@ -56,5 +56,5 @@ def test_digests_that_differ_in_one_bit_are_different_pages(bit: int) -> None:
 
 
 def kind_of(signatures: Signatures, scheme: ChainScheme, state: MemoryState) -> Kind:
-    verdicts, _ = judge(signatures, scheme, state, 4)
+    verdicts, _ = judge(signatures, scheme, state, 4, 64)
     return Kind(verdicts.kind[0])

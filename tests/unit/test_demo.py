@@ -110,7 +110,7 @@ def test_the_chain_finds_unedited_copies_and_loses_no_novel_page_of_the_demo() -
     crawl = [sent for sent in CRAWL if sent.article is not None]
     scheme = scheme_of(SETTINGS.scheme, SETTINGS.spots)
     signatures = scheme.sign(pages_of(crawl))
-    verdicts, _ = judge(signatures, scheme, MemoryState(), SETTINGS.index.bucket_cap)
+    verdicts, _ = judge(signatures, scheme, MemoryState(), SETTINGS.index.bucket_cap, 64)
     article_of = {sent.url: sent.article for sent in crawl}
     dropped = np.flatnonzero(verdicts.kind == Kind.DUPLICATE)
     assert len(dropped) > 50

@@ -1,6 +1,7 @@
 """The log record: what goes in comes out, damage is told from news, and records stay below the broker's limit."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,7 +63,7 @@ def test_a_record_of_an_earlier_version_says_to_begin_a_new_log() -> None:
 
 @pytest.mark.parametrize("column", ["minima", "sketch"])
 def test_more_minima_or_sketch_words_than_a_record_can_hold_are_a_programming_error(column: str) -> None:
-    columns = {
+    columns: dict[str, Any] = {
         "minima": {"minima": np.zeros(65_536, np.uint64), "minima_bounds": np.array([0, 65_536])},
         "sketch": {"sketch": np.zeros((1, 256), np.uint64)},
     }[column]

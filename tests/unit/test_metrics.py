@@ -11,8 +11,10 @@ from stream.verdict import Kind, Reason, Verdicts
 def verdicts(*pairs: tuple[Kind, Reason]) -> Verdicts:
     kinds = np.array([kind for kind, _ in pairs], np.uint8)
     reasons = np.array([reason for _, reason in pairs], np.uint8)
-    nothing = np.zeros(len(pairs))
-    return Verdicts(kinds, reasons, nothing, (None,) * len(pairs), nothing.astype(np.int64))
+    nothing, none = np.zeros(len(pairs)), (None,) * len(pairs)
+    return Verdicts(
+        kinds, reasons, nothing, none, nothing.astype(np.int64), kinds * np.uint8(0), nothing.astype(np.bool_)
+    )
 
 
 def test_an_array_histogram_counts_like_one_that_takes_single_values() -> None:

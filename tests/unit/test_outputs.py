@@ -50,7 +50,7 @@ def judged(batch: MicroBatch) -> None:
     scheme = scheme_of(SETTINGS.scheme, SETTINGS.spots)
     sign(batch, Decoder(SETTINGS.input), scheme)
     assert batch.signatures is not None
-    batch.verdicts, _ = judge(batch.signatures, scheme, MemoryState(), 16)
+    batch.verdicts, _ = judge(batch.signatures, scheme, MemoryState(), 16, 64)
 
 
 async def test_a_page_that_no_output_can_hold_is_a_dead_letter_that_names_it() -> None:
@@ -94,7 +94,7 @@ def made_of(mode: str, partition: int, *slices: list[bytes | None]) -> dict[str,
         (batch,) = micro_batches({place: records}, {place: OwnedPartition(place)}, 100, 10**9)
         sign(batch, Decoder(settings.input), scheme)
         if batch.signatures is not None:
-            batch.verdicts, filing = judge(batch.signatures, scheme, state, 16)
+            batch.verdicts, filing = judge(batch.signatures, scheme, state, 16, 64)
             state.file(filing, state.position + 1)
         work.append((batch, batch.slices[0]))
     facts = {role: TopicFacts(2, {}) for role in ("novel", "duplicates", "rejected")}

@@ -37,7 +37,7 @@ def records(count: int, pages: int = 40, seeds: int = 7) -> list[bytes]:
 
 
 def apply_all(state: RocksState | MemoryState, log: list[bytes], first: int = 0) -> Engine:
-    engine = Engine(SCHEME, state, 256, DIGEST, "log")
+    engine = Engine(SCHEME, state, IndexSettings(), DIGEST, "log")
     for offset in range(first, len(log)):
         engine.apply(log[offset], offset)
     return engine
@@ -97,10 +97,20 @@ def test_another_log_on_the_same_state_is_refused(tmp_path: Path) -> None:
 
 def test_a_record_signed_with_other_settings_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     with open_state(tmp_path) as state:
-        engine = Engine(SCHEME, state, 256, bytes(range(16)), "signatures")
+        engine = Engine(SCHEME, state, IndexSettings(), bytes(range(16)), "signatures")
         with pytest.raises(SettingsMismatch, match=r"log signatures\[5\] was signed with other settings"):
             engine.apply(records(1)[0], 5)
         assert (state.position, state.entry_count) == (0, 0)
+
+
+def test_a_state_of_an_earlier_format_is_refused_and_says_to_begin_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr("state.formats.STATE_FORMAT", 1)
+        open_state(tmp_path).close()
+    with pytest.raises(StateError, match="must have format 2, got 1; use the release that wrote it, or begin anew"):
+        open_state(tmp_path)
 
 
 @pytest.mark.parametrize(("position", "first", "end"), [(0, 0, 0), (5, 0, 5), (5, 5, 5), (5, 3, 9)])
@@ -120,10 +130,10 @@ def test_a_deleted_state_is_rebuilt_from_the_log_equal_to_the_byte(tmp_path: Pat
         for record in records(30):
             log.append(record)
         with open_state(tmp_path / "one") as one, open_state(tmp_path / "two") as two:
-            engine = Engine(SCHEME, one, 256, DIGEST, "log")
+            engine = Engine(SCHEME, one, IndexSettings(), DIGEST, "log")
             for offset, record in log.read_from(0):
                 engine.apply(record, offset)
-            again = Engine(SCHEME, two, 256, DIGEST, "log")
+            again = Engine(SCHEME, two, IndexSettings(), DIGEST, "log")
             for offset, record in log.read_from(0):
                 again.apply(record, offset)
             assert states_equal(one, two)
@@ -135,7 +145,7 @@ def test_a_deleted_state_is_rebuilt_from_the_log_equal_to_the_byte(tmp_path: Pat
 def test_an_applied_record_gives_the_same_verdicts_again_and_files_nothing(tmp_path: Path) -> None:
     log = records(4)
     with open_state(tmp_path) as state:
-        engine = Engine(SCHEME, state, 256, DIGEST, "log")
+        engine = Engine(SCHEME, state, IndexSettings(), DIGEST, "log")
         first = [engine.apply(record, offset) for offset, record in enumerate(log)]
         before = list(state.items())
         for offset, record in enumerate(log):
@@ -151,7 +161,7 @@ def test_an_applied_record_gives_the_same_verdicts_again_and_files_nothing(tmp_p
 
 def test_a_position_moves_even_where_nothing_is_filed_and_offsets_may_be_skipped(tmp_path: Path) -> None:
     with open_state(tmp_path) as state:
-        engine = Engine(SCHEME, state, 256, DIGEST, "log")
+        engine = Engine(SCHEME, state, IndexSettings(), DIGEST, "log")
         engine.apply(encode(make_signatures(0, seed=1), bytes(16), 0, DIGEST), 41)
         assert (state.position, state.entry_count) == (42, 0)
     with open_state(tmp_path) as state:
@@ -172,7 +182,7 @@ from stream.schemes.chain import ChainScheme
 from state.rocks import RocksState
 directory = Path({str(tmp_path)!r})
 state = RocksState.open(directory / "state", "{{}}", "log", IndexSettings(write_buffer_mb=1))
-engine = Engine(ChainScheme(SchemeSettings(), SpotsSection()), state, 256, bytes(16), "log")
+engine = Engine(ChainScheme(SchemeSettings(), SpotsSection()), state, IndexSettings(), bytes(16), "log")
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
 try:
     for offset in range(400):
@@ -260,7 +270,7 @@ def test_sources_are_numbered_as_they_are_filed_so_originals_keep_theirs_after_r
         apply_all(state, log)
         assert state.stats()["sources"] == 4
     with open_state(tmp_path) as state:
-        engine = Engine(SCHEME, state, 256, DIGEST, "log")
+        engine = Engine(SCHEME, state, IndexSettings(), DIGEST, "log")
         found = [engine.apply(record, offset).verdicts.originals for offset, record in enumerate(log)]
     assert found == expected
     assert {original.source for originals in found for original in originals if original} == {"a", "b", "c", "d"}
@@ -282,7 +292,7 @@ def test_writing_the_same_entry_number_twice_is_a_programming_error(tmp_path: Pa
     from stream.judge import judge
 
     with open_state(tmp_path) as state:
-        _, filing = judge(make_signatures(5, seed=1), SCHEME, state, 256)
+        _, filing = judge(make_signatures(5, seed=1), SCHEME, state, 256, 64)
         state.file(filing, 1)
         with pytest.raises(ValueError, match="filing begins at entry 0, the state at"):
             state.file(filing, 2)
