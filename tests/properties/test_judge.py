@@ -1,12 +1,17 @@
-"""A verdict depends on the log's order and on nothing else: not on batches, stores or repeated submission."""
+"""A verdict depends on the log's order and on nothing else: not on batches, stores or repeated submission.
+
+Each property is shown of two schemes: `chain`, whose keys all decide, and one that confirms candidates by their sketch.
+"""
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import xxhash
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,41 +19,129 @@ from state.index import State, first_difference
 from state.memory import MemoryState
 from state.rocks import RocksState
 from stream.config import IndexSettings, SchemeSettings, SpotsSection
+from stream.fingerprints.tables import design_tables
 from stream.judge import judge
+from stream.schemes import Scheme
 from stream.schemes.chain import ChainScheme
-from stream.signature import Signatures, Status, unused_columns
-from stream.verdict import Kind, Reason
-from tests.reference.judge import ObviousJudge, original_id
+from stream.signature import Signatures, Status
+from stream.verdict import FoundBy, Kind, Reason
+from tests.reference.confirming import ConfirmingScheme
+from tests.reference.judge import Key, ObviousJudge, Outcome, Row, digest_key, original_id
 
-Row = tuple[int, int, int]
-"""Of a page: fingerprint or digest, status, page id."""
-Outcome = tuple[str, str, float | None, str]
+FINGERPRINTED = int(Status.FINGERPRINTED)
 
-SCHEME = ChainScheme(SchemeSettings(max_distance_bits=3, tables=4), SpotsSection())
+
+class Look(NamedTuple):
+    """What a page shows: fingerprint (its digest follows from it and from all but the host), status, sketch, minima,
+    kept text (0: none), host.
+    """
+
+    word: int
+    status: int = FINGERPRINTED
+    sketch: int = 0
+    minima: tuple[int, ...] = ()
+    text: int = 0
+    host: int = 0
+
+
+Submitted = tuple[Look, int]
+"""A page and its id."""
+
 NEAR = [0, 1, 3, 7, 15, 31, 1 << 20, (1 << 20) | 1, 1 << 40, (1 << 40) | 3, (1 << 60) | (1 << 40), 2**64 - 1]
 """Fingerprints that share buckets and lie 1..6 bits apart: chains of near pages and full buckets are common."""
+SKETCHES = [0, 1, 3, 7, 15, 0xFF, 0xFF00, 0xFFFF]
+STATUS = st.sampled_from([Status.FINGERPRINTED] * 6 + [Status.TOO_FEW_FEATURES, Status.EMPTY, Status.NOT_TEXT]).map(int)
 
-PROFILE = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-
-def rows(most: int = 40) -> st.SearchStrategy[list[tuple[int, int]]]:
-    """Pages by what they look like: (word, status)."""
-    status = st.sampled_from([Status.FINGERPRINTED] * 6 + [Status.TOO_FEW_FEATURES, Status.EMPTY, Status.NOT_TEXT])
-    return st.lists(st.tuples(st.sampled_from(NEAR), status.map(int)), min_size=1, max_size=most)
+PROFILE = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
+@dataclass(frozen=True)
+class World:
+    """A scheme, pages that bring out its corners, and the same scheme for the obvious judge."""
+
+    scheme: Scheme
+    looks: st.SearchStrategy[Look]
+    masks: tuple[int, ...]
+    decisive_tables: bool
+
+    def twin(self, cap: int, candidate_limit: int) -> ObviousJudge:
+        """The obvious judge of this scheme."""
+        return ObviousJudge(self.keys_of, confirm, cap, candidate_limit)
+
+    def keys_of(self, signatures: Signatures, index: int) -> list[Key]:
+        """The keys of a page, one by one."""
+        status = signatures.status[index]
+        if status == Status.EMPTY:
+            return []
+        word = int(signatures.fingerprint[index])
+        tables = [
+            Key((table, word & mask), word, 3, self.decisive_tables, FoundBy.TABLES)
+            for table, mask in enumerate(self.masks)
+        ]
+        body = digest_key(signatures, index, "digest", FoundBy.BODY)
+        if self.decisive_tables:
+            return tables if status == Status.FINGERPRINTED else [body]
+        keys = [body]
+        if signatures.text_digest[index].any():
+            keys.append(digest_key(signatures, index, "text_digest", FoundBy.TEXT))
+        if status == Status.FINGERPRINTED:
+            first, last = signatures.minima_bounds[index : index + 2]
+            minima = [int(hash_) % 2**56 for hash_ in signatures.minima[first:last]]
+            keys += tables + [Key(("minima", hash_), 0, 0, False, FoundBy.MINIMA) for hash_ in minima]
+        return keys
+
+
+def looks_of(*columns: st.SearchStrategy[Any]) -> st.SearchStrategy[Look]:
+    """The first columns of a look, one strategy each."""
+    return st.tuples(*columns).map(lambda drawn: Look(*drawn))
+
+
+def confirm(page: Row, other: Row) -> float | None:
+    """As ConfirmingScheme(.., 4, 2) does."""
+    distance = sum((one ^ two).bit_count() for one, two in zip(page.sketch, other.sketch, strict=True))
+    return 1 - distance / 64 if distance <= (2 if page.host == other.host else 4) else None
+
+
+CHAIN = ChainScheme(SchemeSettings(max_distance_bits=3, tables=4), SpotsSection())
+DESIGN = design_tables(3, 4)
+WORLDS = {
+    "chain": World(CHAIN, looks_of(st.sampled_from(NEAR), STATUS), CHAIN.design.masks, True),
+    "confirming": World(
+        ConfirmingScheme(DESIGN, 4, 2),
+        looks_of(
+            st.sampled_from([0, 1, 1 << 20, 2**64 - 1]),
+            STATUS,
+            st.sampled_from(SKETCHES),
+            st.sets(st.integers(0, 5), max_size=3).map(lambda hashes: tuple(sorted(hashes))),
+            st.sampled_from([0, 0, 1, 2]),
+            st.integers(0, 1),
+        ),
+        DESIGN.masks,
+        False,
+    ),
+}
+worlds = pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 caps = st.integers(1, 4)
-cuts = st.lists(st.integers(1, 9), max_size=40)
+limits = st.integers(1, 4)
+cuts = st.lists(st.sampled_from([1, 2, 3, 5, 9, 80]), max_size=40)
 
 
-def pages_of(looks: Sequence[tuple[int, int]]) -> list[Row]:
+def some(world: World, data: st.DataObject, most: int = 40) -> list[Submitted]:
+    """Pages of that world, each with an id of its own."""
+    looks = data.draw(st.lists(world.looks, min_size=1, max_size=most))
+    # Now and then many alike: more than a chunk of the walk.
+    looks += data.draw(st.sampled_from([[], [], [], looks[:1] * 70, looks[:4] * 20]))
+    return pages_of(looks)
+
+
+def pages_of(looks: Sequence[Look]) -> list[Submitted]:
     """Give every page an id of its own."""
-    return [(word, status, page_id) for page_id, (word, status) in enumerate(looks)]
+    return [(look, page_id) for page_id, look in enumerate(looks)]
 
 
-def signatures_of(pages: Sequence[Row]) -> Signatures:
+def signatures_of(pages: Sequence[Submitted]) -> Signatures:
     """Pages of two sources; the id is spread over source, partition and offset."""
-    words, status, ids = ([row[column] for row in pages] for column in range(3))
+    looks, ids = [look for look, _ in pages], [page_id for _, page_id in pages]
     count = len(pages)
     return Signatures(
         ("one", "two"),
@@ -56,23 +149,36 @@ def signatures_of(pages: Sequence[Row]) -> Signatures:
         np.array([i % 3 for i in ids], np.int32),
         np.array(ids, np.int64),
         np.array(ids, np.int64) * 1000,
-        np.array([[w, w // 3] for w in words], np.uint64).reshape(-1, 2),
-        np.array(words, np.uint64),
-        np.array(status, np.uint8),
+        np.array([words_of(look[:5]) for look in looks], np.uint64).reshape(-1, 2),
+        np.array([look.word for look in looks], np.uint64),
+        np.array([look.status for look in looks], np.uint8),
         np.ones(count, np.uint32),
         tuple(b"http://x/%d" % i for i in ids),
         (b"",) * count,
-        **unused_columns(count),
+        np.array([words_of(look.text) if look.text else (0, 0) for look in looks], np.uint64).reshape(-1, 2),
+        np.array([look.host for look in looks], np.uint64),
+        np.zeros(count, np.uint8),
+        np.array([hash_ for look in looks for hash_ in look.minima], np.uint64),
+        np.cumsum([0, *(len(look.minima) for look in looks)]),
+        np.array([look.sketch for look in looks], np.uint64).reshape(-1, 1),
     )
 
 
-def run(state: State, pages: Sequence[Row], sizes: Sequence[int], cap: int) -> tuple[list[Outcome], int]:
+def words_of(content: object) -> tuple[int, int]:
+    """A digest of content: low word, high word."""
+    digest = xxhash.xxh3_128_intdigest(repr(content).encode())
+    return digest % 2**64, digest >> 64
+
+
+def run(
+    world: World, state: State, pages: Sequence[Submitted], sizes: Sequence[int], cap: int, candidate_limit: int = 64
+) -> tuple[list[Outcome], int]:
     """Judge pages in records of these sizes (then one by one); -> outcomes, capped filings."""
     outcomes: list[Outcome] = []
     capped, at, remaining = 0, 0, list(sizes)
     while at < len(pages):
         size = remaining.pop(0) if remaining else 1
-        verdicts, filing = judge(signatures_of(pages[at : at + size]), SCHEME, state, cap, 64)
+        verdicts, filing = judge(signatures_of(pages[at : at + size]), world.scheme, state, cap, candidate_limit)
         state.file(filing, state.position + 1)
         capped += filing.capped
         for index in range(len(verdicts)):
@@ -83,110 +189,122 @@ def run(state: State, pages: Sequence[Row], sizes: Sequence[int], cap: int) -> t
                     original_id(verdicts.originals[index]),
                     None if np.isnan(score) else score,
                     Reason(verdicts.reason[index]).label,
+                    int(verdicts.found_by[index]),
+                    bool(verdicts.cut[index]),
                 )
             )
         at += size
     return outcomes, capped
 
 
-def without_reason(outcomes: Sequence[Outcome]) -> list[tuple[str, str, float | None]]:
+def without_reason(outcomes: Sequence[Outcome]) -> list[tuple[str, str, float | None, int]]:
     """The verdict proper: a page's second attempt says so in its reason, and in nothing else."""
-    return [outcome[:3] for outcome in outcomes]
+    return [(verdict, original, score, found_by) for verdict, original, score, _, found_by, _ in outcomes]
 
 
+@worlds
 @PROFILE
-@given(rows(), caps, cuts)
-def test_verdicts_are_those_of_the_obvious_judge(looks: list[tuple[int, int]], cap: int, sizes: list[int]) -> None:
-    pages = pages_of(looks)
-    twin = ObviousJudge(SCHEME.design.masks, 3, cap)
+@given(st.data(), caps, limits, cuts)
+def test_verdicts_are_those_of_the_obvious_judge(
+    world: World, data: st.DataObject, cap: int, limit: int, sizes: list[int]
+) -> None:
+    pages = some(world, data)
+    twin = world.twin(cap, limit)
     expected = twin.judge(signatures_of(pages))
-    outcomes, capped = run(MemoryState(), pages, sizes, cap)
+    outcomes, capped = run(world, MemoryState(), pages, sizes, cap, limit)
     assert outcomes == expected
     assert capped == twin.capped
 
 
+@worlds
 @PROFILE
-@given(rows(), caps, cuts, cuts)
+@given(st.data(), caps, limits, cuts, cuts)
 def test_batch_boundaries_change_neither_verdicts_nor_the_state(
-    looks: list[tuple[int, int]], cap: int, sizes: list[int], other_sizes: list[int]
+    world: World, data: st.DataObject, cap: int, limit: int, sizes: list[int], other_sizes: list[int]
 ) -> None:
-    pages, one, other = pages_of(looks), MemoryState(), MemoryState()
-    assert run(one, pages, sizes, cap) == run(other, pages, other_sizes, cap)
+    pages, one, other = some(world, data), MemoryState(), MemoryState()
+    assert run(world, one, pages, sizes, cap, limit) == run(world, other, pages, other_sizes, cap, limit)
     for state in (one, other):
         state.file(None, 1000)
     assert first_difference(one, other) is None
 
 
+@worlds
 @PROFILE
-@given(rows(), caps, cuts, st.data())
+@given(st.data(), caps, limits, cuts)
 def test_pages_submitted_again_at_any_later_point_get_the_verdicts_they_had(
-    looks: list[tuple[int, int]], cap: int, sizes: list[int], data: st.DataObject
+    world: World, data: st.DataObject, cap: int, limit: int, sizes: list[int]
 ) -> None:
-    pages = pages_of(looks)
-    first, _ = run(MemoryState(), pages, sizes, cap)
-    expected = dict(zip((page[2] for page in pages), without_reason(first), strict=True))
+    pages = some(world, data, 25)
+    first, _ = run(world, MemoryState(), pages, sizes, cap, limit)
+    expected = dict(zip((page_id for _, page_id in pages), without_reason(first), strict=True))
     # every page once in order, with repeats of pages already seen thrown in anywhere, in the same record or a later one
-    mixed: list[Row] = []
+    mixed: list[Submitted] = []
     for index, page in enumerate(pages):
         mixed.append(page)
         mixed += data.draw(st.lists(st.sampled_from(pages[: index + 1]), max_size=3))
     state, plain = MemoryState(), MemoryState()
-    outcomes, _ = run(state, mixed, data.draw(cuts), cap)
+    outcomes, _ = run(world, state, mixed, data.draw(cuts), cap, limit)
     for page, outcome in zip(mixed, without_reason(outcomes), strict=True):
-        assert outcome == expected[page[2]]
-    run(plain, pages, [], cap)
+        assert outcome == expected[page[1]]
+    run(world, plain, pages, [], cap, limit)
     for one in (state, plain):
         one.file(None, 1000)
     assert first_difference(state, plain) is None
 
 
+@worlds
 @settings(PROFILE, max_examples=25)
-@given(rows(), caps, cuts)
+@given(st.data(), caps, limits, cuts)
 def test_the_state_on_disk_and_in_memory_agree_and_reopening_changes_nothing(
-    looks: list[tuple[int, int]], cap: int, sizes: list[int]
+    world: World, data: st.DataObject, cap: int, limit: int, sizes: list[int]
 ) -> None:
-    pages, memory = pages_of(looks), MemoryState()
+    pages, memory = some(world, data), MemoryState()
     middle = len(pages) // 2
     with tempfile.TemporaryDirectory() as scratch:
         with RocksState.open(Path(scratch), "{}", "log", IndexSettings()) as rocks:
-            assert run(rocks, pages[:middle], sizes, cap) == run(memory, pages[:middle], sizes, cap)
+            found = run(world, rocks, pages[:middle], sizes, cap, limit)
+            assert found == run(world, memory, pages[:middle], sizes, cap, limit)
         with RocksState.open(Path(scratch), "{}", "log", IndexSettings()) as rocks:
             assert first_difference(rocks, memory) is None
-            assert run(rocks, pages[middle:], sizes, cap) == run(memory, pages[middle:], sizes, cap)
+            found = run(world, rocks, pages[middle:], sizes, cap, limit)
+            assert found == run(world, memory, pages[middle:], sizes, cap, limit)
             assert first_difference(rocks, memory) is None
             assert (rocks.position, rocks.entry_count) == (memory.position, memory.entry_count)
 
 
-def test_a_page_is_never_the_duplicate_of_its_own_first_attempt() -> None:
+@worlds
+def test_a_page_is_never_the_duplicate_of_its_own_first_attempt(world: World) -> None:
     state = MemoryState()
-    page = [(5, int(Status.FINGERPRINTED), 1)]
-    assert run(state, page, [], 4)[0] == [("novel", "", None, "no_match")]
-    assert run(state, page * 2, [2], 4)[0] == [("novel", "", None, "first_attempt")] * 2
+    page = [(Look(5), 1)]
+    assert run(world, state, page, [], 4)[0] == [("novel", "", None, "no_match", 0, False)]
+    assert run(world, state, page * 2, [2], 4)[0] == [("novel", "", None, "first_attempt", 0, False)] * 2
     assert state.entry_count == 1
 
 
+@worlds
 @pytest.mark.parametrize("state", [MemoryState, None])
 @pytest.mark.parametrize("other", ["source", "partition", "offset"])
 def test_an_equal_page_elsewhere_is_a_duplicate_though_all_but_one_part_of_its_id_agree(
-    other: str, state: type[MemoryState] | None, tmp_path: Path
+    world: World, other: str, state: type[MemoryState] | None, tmp_path: Path
 ) -> None:
-    first = signatures_of([(5, int(Status.FINGERPRINTED), 0)])
+    first = signatures_of([(Look(5), 0)])
     again = replace(first, **{other: getattr(first, other) + 1})
     with RocksState.open(tmp_path, "{}", "log", IndexSettings()) as rocks:
         view: State = rocks if state is None else state()
-        view.file(judge(first, SCHEME, view, 4, 64)[1], 1)
-        verdicts, _ = judge(again, SCHEME, view, 4, 64)
-    assert (verdicts.kind[0], verdicts.reason[0]) == (Kind.DUPLICATE, Reason.NEAR)
+        view.file(judge(first, world.scheme, view, 4, 64)[1], 1)
+        verdicts, _ = judge(again, world.scheme, view, 4, 64)
+    reason = Reason.NEAR if world.decisive_tables else Reason.EXACT
+    assert (verdicts.kind[0], verdicts.reason[0]) == (Kind.DUPLICATE, reason)
     assert original_id(verdicts.originals[0]) == "one/0/0"
 
 
 @pytest.mark.parametrize("sizes", [[6], [1, 5], [3, 3]])
 def test_postings_of_this_record_count_as_candidates_like_those_filed_before(sizes: list[int]) -> None:
-    looks = [(0, int(Status.FINGERPRINTED)), (0xFFFF, int(Status.FINGERPRINTED)), (1, int(Status.FINGERPRINTED))] * 2
-    pages, state, candidates = pages_of(looks), MemoryState(), list[int]()
+    pages, state, candidates = pages_of([Look(0), Look(0xFFFF), Look(1)] * 2), MemoryState(), list[int]()
     for size in sizes:
         at = len(candidates)
-        verdicts, filing = judge(signatures_of(pages[at : at + size]), SCHEME, state, 4, 64)
+        verdicts, filing = judge(signatures_of(pages[at : at + size]), CHAIN, state, 4, 64)
         state.file(filing, state.position + 1)
         candidates += verdicts.candidates.tolist()
     # The first two share the buckets of three of the four tables; the third is the first's neighbour in all but one.
@@ -195,32 +313,78 @@ def test_postings_of_this_record_count_as_candidates_like_those_filed_before(siz
 
 def test_a_full_bucket_is_probed_but_takes_no_more_and_is_counted() -> None:
     # 32 bits apart in the lowest 16 bits only: table designs of 4 blocks share the other three blocks' buckets
-    words = (0x000F, 0x00F0, 0x0F00, 0xF000)
-    far_apart = [(word, int(Status.FINGERPRINTED), index) for index, word in enumerate(words)]
-    state = MemoryState()
-    outcomes, capped = run(state, far_apart, [4], 2)
+    far_apart = pages_of([Look(word) for word in (0x000F, 0x00F0, 0x0F00, 0xF000)])
+    state, chain = MemoryState(), WORLDS["chain"]
+    outcomes, capped = run(chain, state, far_apart, [4], 2)
     assert [outcome[0] for outcome in outcomes] == ["novel"] * 4
     assert capped == 6, "the third and fourth page find three full buckets each"
-    near_first = [(0x0007, int(Status.FINGERPRINTED), 9)]
-    assert run(state, near_first, [], 2)[0][0][:2] == ("duplicate", "one/0/0")
+    assert run(chain, state, [(Look(0x0007), 9)], [], 2)[0][0][:2] == ("duplicate", "one/0/0")
 
 
+@worlds
 @pytest.mark.parametrize("size", [1, 7, 512])
-def test_an_empty_page_matches_nothing_and_is_not_remembered(size: int) -> None:
+def test_an_empty_page_matches_nothing_and_is_not_remembered(world: World, size: int) -> None:
     state = MemoryState()
-    outcomes, _ = run(state, [(0, int(Status.EMPTY), index) for index in range(size)], [size], 4)
+    outcomes, _ = run(world, state, pages_of([Look(0, int(Status.EMPTY))] * size), [size], 4)
     assert {outcome[0] for outcome in outcomes} == {"unchecked"}
     assert state.entry_count == 0
 
 
-def test_pages_without_a_fingerprint_match_by_digest_alone_and_stay_unchecked() -> None:
-    few, text = int(Status.TOO_FEW_FEATURES), int(Status.FINGERPRINTED)
-    pages = [(0, few, 0), (0, text, 1), (1, few, 2), (0, few, 3), (0, int(Status.NOT_TEXT), 4)]
-    outcomes, _ = run(MemoryState(), pages, [5], 4)
-    assert [(verdict, original, reason) for verdict, original, _, reason in outcomes] == [
+@worlds
+def test_pages_without_a_fingerprint_match_by_digest_alone_and_stay_unchecked(world: World) -> None:
+    few = int(Status.TOO_FEW_FEATURES)
+    looks = [Look(0, few), Look(0), Look(1, few), Look(0, few), Look(0, int(Status.NOT_TEXT))]
+    outcomes, _ = run(world, MemoryState(), pages_of(looks), [5], 4)
+    assert [outcome[:2] + outcome[3:4] for outcome in outcomes] == [
         ("unchecked", "", "too_few_features"),
         ("novel", "", "no_match"),
         ("unchecked", "", "too_few_features"),
         ("duplicate", "one/0/0", "exact"),
-        ("duplicate", "one/0/0", "exact"),
+        ("unchecked", "", "not_text"),
     ]
+
+
+def test_the_reason_is_the_strongest_proof_and_every_kind_of_key_that_met_the_original_is_told() -> None:
+    original = Look(0, minima=(1, 2), text=1)
+    looks = [
+        original,
+        original,
+        original._replace(minima=(2, 3)),
+        Look(1, minima=(2,), sketch=1),
+        Look(2**63, sketch=9),
+    ]
+    outcomes, _ = run(WORLDS["confirming"], MemoryState(), pages_of(looks), [5], 4)
+    both = FoundBy.TABLES | FoundBy.MINIMA
+    assert outcomes == [
+        ("novel", "", None, "no_match", 0, False),
+        ("duplicate", "one/0/0", 1.0, "exact", int(FoundBy.BODY | FoundBy.TEXT | both), False),
+        ("duplicate", "one/0/0", 1.0, "same_text", int(FoundBy.TEXT | both), False),
+        ("duplicate", "one/0/0", 1 - 1 / 64, "near", int(both), False),
+        ("duplicate", "one/0/0", 1 - 2 / 64, "near", int(FoundBy.TABLES), False),
+    ]
+
+
+@pytest.mark.parametrize("sizes", [[9], [1] * 9, [3, 6], [4, 5]])
+def test_beyond_the_candidate_limit_only_decisive_keys_find_a_page_and_that_is_told(sizes: list[int]) -> None:
+    far = [Look(0x1111 << 16 * (turn % 4), sketch=0xFF << 8 * turn, minima=(7,)) for turn in range(5)]
+    late = Look(2**63 - 1, sketch=2**64 - 1, minima=(7,))
+    looks = [*far, late, late._replace(host=1, sketch=2**64 - 2), late._replace(host=1), late]
+    pages = pages_of(looks)
+    world, state = WORLDS["confirming"], MemoryState()
+    outcomes, _ = run(world, state, pages, sizes, 64, 3)
+    assert [outcome[0] for outcome in outcomes] == ["novel"] * 7 + ["duplicate"] * 2
+    assert [outcome[5] for outcome in outcomes] == [False] * 4 + [True] * 5
+    assert outcomes[7][1:5] == ("two/2/5", 1.0, "exact", int(FoundBy.BODY))
+    # and a page that filled the limit by now still finds itself
+    again, _ = run(world, state, pages[5:6], [], 64, 3)
+    assert again[0][:4] == ("novel", "", None, "first_attempt")
+    assert run(world, MemoryState(), pages, sizes, 64, 6)[0][6][:4] == ("duplicate", "two/2/5", 1 - 1 / 64, "near")
+
+
+def test_equal_pages_cost_a_chunk_of_pairs_each_and_not_one_for_every_pair() -> None:
+    scheme, state = ConfirmingScheme(DESIGN, 4, 2), MemoryState()
+    alike = pages_of([Look(0, minima=(1, 2, 3), sketch=1 << page % 2, text=page % 3) for page in range(2000)])
+    verdicts, filing = judge(signatures_of(alike), scheme, state, 256, 64)
+    assert np.count_nonzero(verdicts.kind == Kind.DUPLICATE) == 1999
+    assert len(filing.pages) == 1
+    assert scheme.confirmed_pairs < 2000 * 64

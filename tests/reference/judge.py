@@ -1,57 +1,114 @@
 """The obvious judge: one page after the other, lists and dictionaries, no batches. Twin of stream.judge."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from stream.signature import Entry, Signatures, Status, page_id_text
+from stream.verdict import FoundBy
+
+Outcome = tuple[str, str, float | None, str, int, bool]
+"""Of a page: verdict, id of the original, score, reason, kinds of keys that found it, whether candidates were cut."""
+
+
+class Key(NamedTuple):
+    """One key of a page: a posting passes where its inline bits differ in at most limit places."""
+
+    bucket: object
+    inline: int
+    limit: int
+    decisive: bool
+    kind: FoundBy
+
+
+class Row(NamedTuple):
+    """What is known of a page beside its keys."""
+
+    source: str
+    partition: int
+    offset: int
+    host: int
+    sketch: tuple[int, ...]
 
 
 @dataclass
 class ObviousJudge:
-    """masks: the tables' masks  k: most differing bits  cap: most postings of a bucket."""
+    """keys_of: the keys of a page  confirm: similarity of a page and a candidate, None where it is not accepted
+    cap: most postings of a bucket  candidate_limit: most candidates of a page that are confirmed.
+    """
 
-    masks: tuple[int, ...]
-    k: int
+    keys_of: Callable[[Signatures, int], list[Key]]
+    confirm: Callable[[Row, Row], float | None]
     cap: int
-    entries: list[tuple[str, int, int]] = field(default_factory=list)
-    buckets: dict[tuple[object, ...], list[tuple[int, int]]] = field(default_factory=dict)
+    candidate_limit: int
+    entries: list[Row] = field(default_factory=list)
+    buckets: dict[object, list[tuple[int, int]]] = field(default_factory=dict)
     capped: int = 0
 
-    def judge(self, signatures: Signatures) -> list[tuple[str, str, float | None, str]]:
-        """-> (verdict, id of the original, score, reason) of each page, in order."""
+    def judge(self, signatures: Signatures) -> list[Outcome]:
+        """-> the outcome of each page, in order."""
         return [self._judge_page(signatures, index) for index in range(len(signatures))]
 
-    def _judge_page(self, signatures: Signatures, index: int) -> tuple[str, str, float | None, str]:
+    def _judge_page(self, signatures: Signatures, index: int) -> Outcome:
         status = Status(int(signatures.status[index]))
-        source = signatures.sources[signatures.source[index]]
-        page = (source, int(signatures.partition[index]), int(signatures.offset[index]))
-        if status is Status.EMPTY:
-            return "unchecked", "", None, "empty"
-        if status is Status.FINGERPRINTED:
-            inline, limit = int(signatures.fingerprint[index]), self.k
-            keys: list[tuple[object, ...]] = [(table, inline & mask) for table, mask in enumerate(self.masks)]
-        else:
-            inline, limit = int(signatures.digest[index, 1]), 0
-            keys = [("digest", int(signatures.digest[index, 0]) % 2**56)]
         novel = ("novel", "no_match") if status is Status.FINGERPRINTED else ("unchecked", status.name.lower())
-        accepted = [
-            (number, (inline ^ other).bit_count())
-            for key in keys
-            for number, other in self.buckets.get(key, [])
-            if (inline ^ other).bit_count() <= limit
-        ]
-        if accepted:
-            number, distance = min(accepted)
-            if self.entries[number] == page:
-                return novel[0], "", None, "first_attempt" if status is Status.FINGERPRINTED else novel[1]
-            reason = "near" if status is Status.FINGERPRINTED else "exact"
-            return "duplicate", page_id_text(*self.entries[number]), 1 - distance / 64, reason
-        open_keys = [key for key in keys if len(self.buckets.get(key, [])) < self.cap]
+        page, keys = row_of(signatures, index), self.keys_of(signatures, index)
+        number, score, reason, found_by, cut = self._original(page, keys)
+        if number is not None:
+            original = self.entries[number]
+            if original[:3] == page[:3]:
+                return novel[0], "", None, "first_attempt" if status is Status.FINGERPRINTED else novel[1], 0, cut
+            return "duplicate", page_id_text(*original[:3]), score, reason, int(found_by), cut
+        open_keys = [key for key in keys if len(self.buckets.get(key.bucket, [])) < self.cap]
         self.capped += len(keys) - len(open_keys)
         if open_keys:
             for key in open_keys:
-                self.buckets.setdefault(key, []).append((len(self.entries), inline))
+                self.buckets.setdefault(key.bucket, []).append((len(self.entries), key.inline))
             self.entries.append(page)
-        return novel[0], "", None, novel[1]
+        return novel[0], "", None, novel[1], 0, cut
+
+    def _original(self, page: Row, keys: list[Key]) -> tuple[int | None, float, str, FoundBy, bool]:
+        met: dict[int, list[tuple[Key, int]]] = {}
+        for key in keys:
+            for number, inline in self.buckets.get(key.bucket, []):
+                distance = (key.inline ^ inline).bit_count()
+                if distance <= key.limit:
+                    met.setdefault(number, []).append((key, distance))
+        compared, cut = 0, False
+        for number in sorted(met):
+            through = [(key, distance) for key, distance in met[number] if key.decisive or not cut]
+            found_by = FoundBy(0)
+            for key, _ in through:
+                found_by |= key.kind
+            decisive = {key.kind: distance for key, distance in through if key.decisive}
+            if decisive:
+                reason = "exact" if FoundBy.BODY in decisive else "same_text" if FoundBy.TEXT in decisive else "near"
+                return number, 1 - min(decisive.values()) / 64, reason, found_by, cut
+            if compared < self.candidate_limit:
+                compared += 1
+                score = self.confirm(page, self.entries[number])
+                if score is not None:
+                    return number, score, "near", found_by, False
+            else:
+                cut = True
+        return None, 0.0, "", FoundBy(0), cut
+
+
+def row_of(signatures: Signatures, index: int) -> Row:
+    """A page without its keys."""
+    return Row(
+        signatures.sources[signatures.source[index]],
+        int(signatures.partition[index]),
+        int(signatures.offset[index]),
+        int(signatures.host[index]),
+        tuple(signatures.sketch[index].tolist()),
+    )
+
+
+def digest_key(signatures: Signatures, index: int, column: str, kind: FoundBy) -> Key:
+    """The key of a digest: 56 bits choose the bucket, the other word must be equal."""
+    low, high = getattr(signatures, column)[index].tolist()
+    return Key((kind, low % 2**56), high, 0, True, kind)
 
 
 def original_id(entry: Entry | None) -> str:
