@@ -62,10 +62,15 @@ def ranked_words(language: str, lucene: zipfile.ZipFile) -> list[tuple[str, floa
         ours = dict.fromkeys(word for entry in sources("ours")[language] for word in tokens_of(entry))
         return [(word, 0.0) for word in ours]
     word_frequency = importlib.import_module("wordfreq").word_frequency
-    more = set(sources("more").get(language, ()))
+    more = {word for entry in sources("more").get(language, ()) for word in tokens_of(entry)}
     found = (set(listed_words(language, lucene)) | more) - set(sources("dropped").get(language, ()))
     name = {"tl": "fil", "hr": "sh", "sr": "sh"}.get(language, language)
-    shares = {word: word_frequency(word, name) for word in found if not any(map(str.isdigit, word))}
+    # A token's final sigma is written as any sigma
+    shares = {
+        word: word_frequency(word[:-1] + "ς" if word.endswith("σ") else word, name)
+        for word in found
+        if not any(map(str.isdigit, word))
+    }
     shares = {word: share for word, share in shares.items() if share >= LEAST_FREQUENCY or word in more}
     kept = sorted(shares, key=lambda word: (-shares[word], word))
     return [(word, shares[word]) for word in kept[:MOST_WORDS]]
