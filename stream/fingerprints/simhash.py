@@ -42,18 +42,24 @@ def _fold(features, bounds, pages):  # type: ignore[no-untyped-def]
     """
     fingerprints = np.zeros(pages, dtype=np.uint64)
     ones = np.zeros(HASH_BITS, dtype=np.uint32)
-    totals = np.int64(ones.ctypes.data)
     for page in range(pages):
-        ones[:] = 0
         first, end = load_int(bounds + (page << 3)), load_int(bounds + (page << 3) + 8)
-        for start in range(first, end, _MOST_AT_ONCE):
-            count_bits(features + (start << 3), min(end - start, _MOST_AT_ONCE), totals)
-        fingerprint = np.uint64(0)
-        for bit in range(HASH_BITS):
-            # ones > zeros; the weighted sum of +1 and -1 is ones - zeros
-            fingerprint |= np.uint64(2 * np.int64(ones[bit]) > end - first) << np.uint64(bit)
-        fingerprints[page] = fingerprint
+        fingerprints[page] = fold_features(features + (first << 3), end - first, ones)
     return fingerprints
+
+
+@part
+def fold_features(features, count, ones):  # type: ignore[no-untyped-def]
+    """features: address of uint64[count]  ones: uint32[64], written over  ->  uint64, 0 where count is 0"""
+    ones[:] = 0
+    totals = np.int64(ones.ctypes.data)
+    for start in range(0, count, _MOST_AT_ONCE):
+        count_bits(features + (start << 3), min(count - start, _MOST_AT_ONCE), totals)
+    fingerprint = np.uint64(0)
+    for bit in range(HASH_BITS):
+        # ones > zeros; the weighted sum of +1 and -1 is ones - zeros
+        fingerprint |= np.uint64(2 * np.int64(ones[bit]) > count) << np.uint64(bit)
+    return fingerprint
 
 
 @cache

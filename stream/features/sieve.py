@@ -1,0 +1,284 @@
+"""Pages to the columns of the scheme `spotsieve`: one kernel call for a batch, and one page's blocks with their reasons."""
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from stream.errors import SettingError
+from stream.features.scorecard import KEPT, REASONS, Scorecard, scorecard, select_blocks
+from stream.features.shingles import number_repeats, shingle_hashes
+from stream.features.vocabulary import Vocabulary, choose_language, count_stop_words, index_words, vocabulary
+from stream.fingerprints.bottomk import smallest_hashes
+from stream.fingerprints.simhash import HASH_BITS, fold_features
+from stream.fingerprints.sketch import MOST_SKETCH_BITS, sketch_features
+from stream.fingerprints.textdigest import digest_text
+from stream.text import words as slots
+from stream.text.batch import check_batch, in_padded_parts, scan_page, scan_state
+from stream.text.blocks import Blocks, empty_blocks, unpack_blocks
+from stream.text.sources import part, sources_digest
+from stream.text.vectors import PADDING, byte_at, load_int, load_word
+
+MOST_SHINGLE_WORDS = 16
+MOST_MINIMA = 255
+
+
+@dataclass(frozen=True, slots=True)
+class SieveSettings:
+    """What the columns hold; every field changes verdicts. Raises SettingError.
+
+    shingle_words: words of a shingle (1..16)  minima: how many smallest hashes are kept (1..255)
+    sketch_bits: a multiple of 64 (64..2048)
+    """
+
+    shingle_words: int = 3
+    minima: int = 8
+    sketch_bits: int = 512
+
+    def __post_init__(self) -> None:
+        for name, highest in (("shingle_words", MOST_SHINGLE_WORDS), ("minima", MOST_MINIMA)):
+            value = getattr(self, name)
+            if not 1 <= value <= highest:
+                raise SettingError(name, f"must be a whole number in 1..{highest}", value, "leave it at its default")
+        if self.sketch_bits % 64 or not 64 <= self.sketch_bits <= MOST_SKETCH_BITS:
+            rule = f"must be a multiple of 64 in 64..{MOST_SKETCH_BITS}"
+            raise SettingError("sketch_bits", rule, self.sketch_bits, "256 and 512 are usual")
+
+
+@dataclass(frozen=True, slots=True)
+class SievedPages:
+    """What the kernel takes from a batch of n pages.
+
+    token_counts, kept_counts: int32[n], all tokens and those of kept blocks  block_counts: int32[n]
+    feature_counts: uint32[n]  language: uint8[n] (stream.features.languages.path_names)
+    text_digest: uint64[n, 2]  simhash: uint64[n], 0 for a page without features, as the digest is
+    minima: uint64[m], those of page i are minima[minima_bounds[i]:minima_bounds[i + 1]], ascending, all different
+    minima_bounds: int64[n + 1]  sketch: uint64[n, sketch_bits / 64]
+    """
+
+    token_counts: NDArray[np.int32]
+    kept_counts: NDArray[np.int32]
+    block_counts: NDArray[np.int32]
+    feature_counts: NDArray[np.uint32]
+    language: NDArray[np.uint8]
+    text_digest: NDArray[np.uint64]
+    simhash: NDArray[np.uint64]
+    minima: NDArray[np.uint64]
+    minima_bounds: NDArray[np.int64]
+    sketch: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.token_counts)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBlock:
+    """One block of a page and what the scorecard made of it; links, stops: how many of the tokens are such."""
+
+    tokens: tuple[str, ...]
+    links: int
+    stops: int
+    sections: int
+    lead: int
+    reason: str
+
+    @property
+    def kept(self) -> bool:
+        return self.reason == REASONS[KEPT]
+
+
+def sieve_pages(
+    buffer: NDArray[np.uint8],
+    bounds: NDArray[np.int64],
+    markup: NDArray[np.bool_] | bool,
+    settings: SieveSettings,
+) -> SievedPages:
+    """Kept text of n pages and its features, in one kernel call without the GIL.
+
+    buffer, bounds, markup as of stream.text.extract.extract_spots. Raises TypeError and ValueError.
+    """
+    parts = in_padded_parts(
+        *check_batch(buffer, bounds, markup), lambda buffer, bounds, flags: _run(buffer, bounds, flags, settings)
+    )
+    return parts[0] if len(parts) == 1 else _joined(parts, settings)
+
+
+def blocks_of(page: bytes, markup: bool) -> list[ReadBlock]:
+    """The blocks of one page, and why each is kept or left out."""
+    if not page:
+        return []
+    state, arrays = scan_state(len(page), parts_quotes=True, tracing=True)
+    blocks = empty_blocks(len(arrays[slots.TOKENS]))
+    in_padded_parts(
+        *check_batch(np.frombuffer(page, dtype=np.uint8), np.array([0, len(page)]), markup),
+        lambda buffer, bounds, flags: _call(buffer, bounds, flags, state, blocks, SieveSettings()),
+    )
+    words = arrays[slots.TRACE][: state[slots.TRACE_LENGTH // 8]].tobytes().decode().split("\n")
+    count = int(state[slots.BLOCK_COUNT // 8])
+    ends = np.concatenate([[0], np.cumsum(blocks.words[:count], dtype=np.int64)]).tolist()
+    return [
+        ReadBlock(
+            tuple(words[start:end]),
+            int(blocks.links[block]),
+            int(blocks.stops[block]),
+            int(blocks.sections[block]),
+            int(blocks.leads[block]),
+            REASONS[blocks.reasons[block]],
+        )
+        for block, (start, end) in enumerate(pairwise(ends))
+    ]
+
+
+def compile_kernels() -> None:
+    """Compile the kernel, or load it from numba's cache; called before a worker is ready."""
+    page = b"<p>the first words of a page</p>"
+    sieve_pages(np.frombuffer(page, dtype=np.uint8), np.array([0, len(page)]), True, SieveSettings())
+
+
+def _joined(parts: list[SievedPages], settings: SieveSettings) -> SievedPages:
+    if not parts:
+        none = np.zeros(0, dtype=np.int32)
+        hashes = np.zeros(0, dtype=np.uint64)
+        sketch, pairs = hashes.reshape(0, settings.sketch_bits // 64), hashes.reshape(0, 2)
+        counts, bounds = none.astype(np.uint32), np.zeros(1, dtype=np.int64)
+        return SievedPages(none, none, none, counts, none.astype(np.uint8), pairs, hashes, hashes, bounds, sketch)
+    first, second = parts
+    return SievedPages(
+        np.concatenate([first.token_counts, second.token_counts]),
+        np.concatenate([first.kept_counts, second.kept_counts]),
+        np.concatenate([first.block_counts, second.block_counts]),
+        np.concatenate([first.feature_counts, second.feature_counts]),
+        np.concatenate([first.language, second.language]),
+        np.concatenate([first.text_digest, second.text_digest]),
+        np.concatenate([first.simhash, second.simhash]),
+        np.concatenate([first.minima, second.minima]),
+        np.concatenate([first.minima_bounds, second.minima_bounds[1:] + first.minima_bounds[-1]]),
+        np.concatenate([first.sketch, second.sketch]),
+    )
+
+
+def _run(
+    buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_], settings: SieveSettings
+) -> SievedPages:
+    # the arrays whose addresses are in the state must outlive the call
+    state, arrays = scan_state(int(np.diff(bounds).max()), parts_quotes=True)
+    sieved = _call(buffer, bounds, markup, state, empty_blocks(len(arrays[slots.TOKENS])), settings)
+    arrays.clear()
+    return sieved
+
+
+def _call(
+    buffer: NDArray[np.uint8],
+    bounds: NDArray[np.int64],
+    markup: NDArray[np.bool_],
+    state: NDArray[np.int64],
+    blocks: Blocks,
+    settings: SieveSettings,
+) -> SievedPages:
+    return SievedPages(
+        *_kernel()(
+            buffer.ctypes.data,
+            bounds.ctypes.data,
+            markup.ctypes.data,
+            len(markup),
+            state,
+            blocks,
+            vocabulary(),
+            scorecard(len(blocks.words)),
+            settings.shingle_words,
+            settings.minima,
+            settings.sketch_bits,
+        )
+    )
+
+
+@part
+def _keep_tokens(tokens, blocks, count, kept):  # type: ignore[no-untyped-def]
+    """Copy the tokens of kept blocks, tokens: address of uint64[], to kept: uint64[]; how many: int64."""
+    end, written = np.int64(0), np.int64(0)
+    for block in range(count):
+        start, end = end, end + blocks.words[block]
+        if blocks.reasons[block] == KEPT:
+            for place in range(start, end):
+                kept[written] = load_word(tokens + (place << 3))
+                written += 1
+    return written
+
+
+@part
+def _sieve_batch(base, bounds, markup, pages, state, blocks, words, card, shingle_words, minima_count, sketch_bits):  # type: ignore[no-untyped-def]
+    """Addresses of buffer: uint8[N], bounds: int64[n + 1], markup: bool[n]; pages: n  state: int64[24]
+    blocks: Blocks, words: Vocabulary, card: Scorecard with room for the largest page
+    """
+    token_counts, kept_counts = np.zeros(pages, dtype=np.int32), np.zeros(pages, dtype=np.int32)
+    block_counts, feature_counts = np.zeros(pages, dtype=np.int32), np.zeros(pages, dtype=np.uint32)
+    language = np.zeros(pages, dtype=np.uint8)
+    text_digest = np.zeros((pages, 2), dtype=np.uint64)
+    simhash = np.zeros(pages, dtype=np.uint64)
+    minima = np.empty(pages * minima_count, dtype=np.uint64)
+    minima_bounds = np.zeros(pages + 1, dtype=np.int64)
+    sketch = np.zeros((pages, sketch_bits >> 6), dtype=np.uint64)
+    bins, ones = np.empty(sketch_bits, dtype=np.uint64), np.empty(HASH_BITS, dtype=np.uint32)
+    indexes = np.empty(1024, dtype=np.uint16)
+    kept, features = np.empty(1024, dtype=np.uint64), np.empty(1024, dtype=np.uint64)
+    keys, occurrences = np.empty(4096, dtype=np.uint64), np.empty(4096, dtype=np.int32)
+    for page in range(pages):
+        start, end = load_int(bounds + (page << 3)), load_int(bounds + (page << 3) + 8)
+        scan_page(state, base + start, base + end, byte_at(markup + page) != 0)
+        tokens, count = state[slots.TOKENS // 8], state[slots.TOKEN_COUNT // 8]
+        if count > len(indexes):
+            # rows of equal room, grown with the largest page so far: a hash table of at least twice the features
+            indexes = np.empty(2 * count, dtype=np.uint16)
+            kept, features = np.empty(2 * count, dtype=np.uint64), np.empty(2 * count, dtype=np.uint64)
+            keys, occurrences = np.empty(8 * count, dtype=np.uint64), np.empty(8 * count, dtype=np.int32)
+        found = state[slots.BLOCK_COUNT // 8]
+        token_counts[page], block_counts[page] = count, found
+        unpack_blocks(state[slots.BLOCKS // 8], found, blocks)
+        index_words(tokens, count, words, indexes)
+        path = choose_language(indexes, blocks, found, words)
+        language[page] = path
+        count_stop_words(indexes, path, words, blocks, found)
+        select_blocks(blocks, found, card)
+        kept_count = _keep_tokens(tokens, blocks, found, kept)
+        kept_counts[page] = kept_count
+        text = np.int64(kept.ctypes.data)
+        text_digest[page, 0], text_digest[page, 1] = digest_text(text, kept_count)
+        shingles = shingle_hashes(text, kept_count, shingle_words, features)
+        feature_counts[page] = shingles
+        number_repeats(features, shingles, keys, occurrences)
+        simhash[page] = fold_features(np.int64(features.ctypes.data), shingles, ones)
+        written = minima_bounds[page]
+        minima_bounds[page + 1] = written + smallest_hashes(
+            features, shingles, minima[written : written + minima_count]
+        )
+        sketch_features(features, shingles, bins, sketch[page])
+    return (
+        token_counts,
+        kept_counts,
+        block_counts,
+        feature_counts,
+        language,
+        text_digest,
+        simhash,
+        minima[: minima_bounds[pages]].copy(),
+        minima_bounds,
+        sketch,
+    )
+
+
+@cache
+def _kernel():  # type: ignore[no-untyped-def]
+    """The outermost function, the only one that is cached on disk (stream/text/sources.py says why)."""
+    sources = sources_digest()
+
+    @njit(nogil=True, cache=True)
+    def sieve(base, bounds, markup, pages, state, blocks, words, card, shingle_words, minima_count, sketch_bits):  # type: ignore[no-untyped-def]
+        state[slots.SOURCES // 8] = sources
+        return _sieve_batch(
+            base, bounds, markup, pages, state, blocks, words, card, shingle_words, minima_count, sketch_bits
+        )
+
+    return sieve

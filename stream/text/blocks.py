@@ -1,0 +1,58 @@
+"""What the scanner noted of a page's blocks, unpacked for the selection of blocks."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.text.sources import part
+from stream.text.vectors import load_int32, load_word
+from stream.text.words import BLOCK_LEAD, BLOCK_LINKS, BLOCK_SECTIONS, BLOCK_SHIFT
+
+
+class Blocks(NamedTuple):
+    """Columns over a page's blocks; a column may be longer than the page needs.
+
+    words: int32, tokens of the block  links: int32, those of them that begin in a link
+    stops: int32, those that are stop-words of the page's language
+    sections: int32, bit i where SECTIONS[i] is open around it  leads: int32 (both: stream/text/elements.py)
+    reasons: uint8, why it is kept or left out (stream/features/scorecard.py)
+    """
+
+    words: NDArray[np.int32]
+    links: NDArray[np.int32]
+    stops: NDArray[np.int32]
+    sections: NDArray[np.int32]
+    leads: NDArray[np.int32]
+    reasons: NDArray[np.uint8]
+
+
+def empty_blocks(most: int) -> Blocks:
+    """Columns for up to `most` blocks."""
+    columns: list[NDArray[Any]] = [np.empty(most, dtype=np.int32) for _ in range(5)]
+    return Blocks(*columns, np.empty(most, dtype=np.uint8))
+
+
+@part
+def unpack_blocks(records, count, blocks):  # type: ignore[no-untyped-def]  # int64 address, int64, Blocks -> None
+    """Fill words, links, sections and leads of `count` blocks from the scanner's records (stream/text/words.py)."""
+    end, linked = np.int64(0), np.int64(0)
+    for block in range(count):
+        record = records + (block << BLOCK_SHIFT)
+        next_end, next_linked = load_int32(record), load_int32(record + BLOCK_LINKS)
+        blocks.words[block] = next_end - end
+        blocks.links[block] = next_linked - linked
+        blocks.sections[block] = open_sections(load_word(record + BLOCK_SECTIONS))
+        blocks.leads[block] = load_int32(record + BLOCK_LEAD)
+        end, linked = next_end, next_linked
+
+
+@part
+def open_sections(depths):  # type: ignore[no-untyped-def]  # uint64 -> int64
+    """Bit i of 15 where the i-th group of four bits is not zero."""
+    depths |= depths >> np.uint64(2)
+    depths = (depths | depths >> np.uint64(1)) & np.uint64(0x0111111111111111)
+    depths = (depths | depths >> np.uint64(3)) & np.uint64(0x0303030303030303)
+    depths = (depths | depths >> np.uint64(6)) & np.uint64(0x000F000F000F000F)
+    depths = (depths | depths >> np.uint64(12)) & np.uint64(0x000000FF000000FF)
+    return np.int64((depths | depths >> np.uint64(24)) & np.uint64(0x7FFF))
