@@ -7,8 +7,9 @@ ARGS ?=
 VENV := .venv
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
+PEERS := $(VENV)/.peers
 
-.PHONY: help demo test check bench run broker setup lock clean
+.PHONY: help demo test check bench quality run broker setup lock clean
 .DEFAULT_GOAL := help
 
 help: ## list the tasks
@@ -29,6 +30,9 @@ check: $(INSTALLED) ## lint, format, types, import rules
 bench: setup ## the speed measurements of README, as a table and as JSON
 	@$(PY) -m tests.bench $(ARGS)
 
+quality: $(PEERS) ## docs/quality.md: every labelled set, ablations, thresholds, robustness, peers in the same run
+	@$(PY) -m tests.quality $(ARGS)
+
 run: $(INSTALLED) ## the filter service (CONFIG=spotsieve.toml)
 	@$(VENV)/bin/spotsieve run -c $(CONFIG) $(ARGS)
 
@@ -41,11 +45,17 @@ setup: $(INSTALLED) ## the environment in .venv and Kafka in the cache; the task
 $(INSTALLED): requirements.lock pyproject.toml deploy/install.sh
 	@sh deploy/install.sh $(VENV)
 
+$(PEERS): $(INSTALLED) requirements-peers.lock
+	@echo "spotsieve set-up: installing the peers of make quality into $(VENV)"
+	@$(PY) -m pip install --disable-pip-version-check --no-input --quiet --require-hashes -r requirements-peers.lock
+	@touch $(PEERS)
+
 lock: $(INSTALLED) ## resolve the newest allowed dependencies into requirements*.lock
 	@$(PY) -m pip install -q 'uv>=0.5'
 	@$(VENV)/bin/uv pip compile -q pyproject.toml --all-extras --group dev $(LOCK_OPTIONS) -o requirements.lock
 	@$(VENV)/bin/uv pip compile -q pyproject.toml -c requirements.lock $(LOCK_OPTIONS) -o requirements-run.lock
 	@$(VENV)/bin/uv pip compile -q --group build -c requirements.lock $(LOCK_OPTIONS) -o requirements-build.lock
+	@$(VENV)/bin/uv pip compile -q --group peers -c requirements.lock $(LOCK_OPTIONS) -o requirements-peers.lock
 LOCK_OPTIONS := --upgrade --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header
 
 clean: ## remove .venv and everything generated (not the cache in ~/.cache/spotsieve)

@@ -1,0 +1,236 @@
+"""Owns the measurements of a run: each takes sets and settings, and adds the figures that docs/quality.md shows."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stream.config import Settings
+from stream.errors import SettingError
+from stream.scoring import Scores, score
+from tests.quality import candidates, ours
+from tests.quality import robustness as edited_copies
+from tests.quality.ablations import ABLATIONS
+from tests.quality.extracts import Extracts
+from tests.quality.folds import FOLDS, FoldResult, Outcome, choose, make_folds
+from tests.quality.ours import Judged
+from tests.quality.peers import run_peers
+from tests.quality.sets import LabelledSet
+from tests.quality.thresholds import AXES, Axis, choices
+
+SPEED_SET = "news"
+"""Signing speed and robustness are measured on it; without it on the first set with markup and main texts."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run works on. base: overrides of all settings; say: shows progress"""
+
+    sets: Sequence[LabelledSet]
+    base: Mapping[str, object]
+    config: Path | None
+    quick: bool
+    say: Callable[[str], None]
+    extracts: Extracts = field(default_factory=Extracts)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that are measured."""
+        return self.under({})
+
+    def under(self, overrides: Mapping[str, object]) -> Settings:
+        """The same with some settings changed."""
+        return ours.settings_with({**self.base, **overrides}, self.config)
+
+    @property
+    def speed_set(self) -> LabelledSet:
+        """The pages on which speed and robustness are measured."""
+        named = [labelled for labelled in self.sets if labelled.name == SPEED_SET]
+        return (named or list(self.sets))[0]
+
+
+@dataclass(frozen=True, slots=True)
+class PeerFigures:
+    """A peer over a set."""
+
+    name: str
+    scores: Scores
+    cpu_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class AblationRow:
+    """One rule changed: our figures by set, and the speed of signing."""
+
+    name: str
+    by_set: Mapping[str, Judged]
+    mb_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SweptStep:
+    """One value of a threshold: figures by set."""
+
+    value: float
+    by_set: Mapping[str, Judged]
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """Cross-validation. tried: number of choices  shares: of each set's pages that are held out in some fold"""
+
+    tried: int
+    results: Sequence[FoldResult]
+    shares: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Signing on one core: 10^6 bytes of raw body a second, and CPU milliseconds a page."""
+
+    set_name: str
+    pages: int
+    median: float
+    best: float
+    cpu_ms: float
+    rounds: int
+
+
+@dataclass
+class Figures:
+    """All figures of a run; a part that was not asked for is empty or None."""
+
+    judged: dict[str, Judged] = field(default_factory=dict)
+    peers: dict[str, list[PeerFigures]] = field(default_factory=dict)
+    speed: Speed | None = None
+    ways: dict[str, dict[str, int]] = field(default_factory=dict)
+    ablations: list[AblationRow] = field(default_factory=list)
+    sweeps: dict[str, list[SweptStep]] = field(default_factory=dict)
+    validation: Validation | None = None
+    sample_pages: int = 0
+    peer_pages: int = 0
+    robustness: list[edited_copies.Row] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def measure_sets(run: Run, figures: Figures) -> None:
+    """Our scheme over every set, and which keys found the originals."""
+    scheme = ours.scheme_under(run.settings)
+    for labelled in run.sets:
+        run.say(f"  {labelled.name}")
+        records = ours.sign(labelled.pages, run.settings)
+        judged = ours.judge(records, labelled.truth, run.settings, labelled.name)
+        figures.judged[labelled.name] = judged
+        ways = candidates.ways_of_finding(scheme, records, labelled.truth, judged.originals)
+        figures.ways[labelled.name] = candidates.summary(ways)
+
+
+def measure_speed(run: Run, figures: Figures) -> None:
+    """Raw bodies to complete signatures, one core."""
+    labelled, rounds = run.speed_set, 3 if run.quick else 11
+    median, best = ours.signing_speed(labelled, run.settings, rounds)
+    pages = len(labelled.pages)
+    figures.speed = Speed(labelled.name, pages, median, best, 1e3 * labelled.megabytes / median / pages, rounds)
+
+
+def measure_peers(run: Run, figures: Figures) -> None:
+    """Every peer over every set."""
+    for labelled in run.sets:
+        figures.peers[labelled.name] = [
+            PeerFigures(peer.name, score(labelled.truth, peer.originals), peer.cpu_ms)
+            for peer in run_peers(labelled, run.extracts, run.say)
+        ]
+
+
+def measure_ablations(run: Run, figures: Figures) -> None:
+    """Every row of the scheme's table: signed and judged anew."""
+    for ablation in ABLATIONS.get(run.settings.scheme.name, ()):
+        run.say(f"  {ablation.name}")
+        settings = run.under(ablation.overrides)
+        by_set = {labelled.name: ours.run(labelled, settings) for labelled in run.sets}
+        speed = ours.signing_speed(run.speed_set, settings, 1 if run.quick else 5)[0]
+        figures.ablations.append(AblationRow(ablation.name, by_set, speed))
+
+
+def measure_sweeps(run: Run, figures: Figures) -> None:
+    """Every threshold of the scheme over its steps, the others as they are; pages are signed once."""
+    axes = AXES.get(run.settings.scheme.name, ())
+    signed = [(labelled, ours.sign(labelled.pages, run.settings)) for labelled in run.sets] if axes else []
+    for axis in axes:
+        run.say(f"  {axis.name}")
+        _check_axis(run, axis)
+        figures.sweeps[axis.name] = [
+            SweptStep(step.value, {
+                labelled.name: ours.judge(records, labelled.truth, run.under(step.overrides), labelled.name)
+                for labelled, records in signed
+            })
+            for step in axis.swept
+        ]  # fmt: skip
+
+
+def measure_validation(run: Run, figures: Figures) -> None:
+    """Thresholds chosen on each fold's training part, looked at on its held-out part."""
+    axes = AXES.get(run.settings.scheme.name, ())
+    tried = choices([axis for axis in axes if axis.tried])
+    if not axes or tried == [{}]:
+        return
+    results, shares = [], Counter[str]()
+    for seed in range(1 if run.quick else 2):
+        folds = {labelled.name: make_folds(labelled.hosts, labelled.clusters, FOLDS, seed) for labelled in run.sets}
+        for number in range(FOLDS):
+            run.say(f"  seed {seed}, fold {number}")
+            training, held_out = ({
+                labelled.name: labelled.part(getattr(folds[labelled.name][number], side))
+                for labelled in run.sets if getattr(folds[labelled.name][number], side)
+            } for side in ("training", "held_out"))  # fmt: skip
+            results.append(choose(tried, _evaluation(run, training), _evaluation(run, held_out)))
+            for name, part in held_out.items():
+                shares[name] += len(part.pages)
+    seeds = len(results) // FOLDS
+    pages = {labelled.name: len(labelled.pages) for labelled in run.sets}
+    figures.validation = Validation(len(tried), results, {name: shares[name] / seeds / pages[name] for name in pages})
+
+
+def measure_robustness(run: Run, figures: Figures) -> None:
+    """Edited copies against their originals."""
+    if not run.speed_set.main_texts:
+        run.say(f"  {run.speed_set.name} has no main texts: left out")
+        return
+    sample = edited_copies.draw_sample(run.speed_set, 60 if run.quick else 600)
+    figures.sample_pages = len(sample.pages)
+    figures.peer_pages = min(figures.sample_pages, 20 if run.quick else 200)
+    figures.robustness = list(edited_copies.measure(sample, run.settings, figures.peer_pages, run.say))
+
+
+PARTS: Mapping[str, Callable[[Run, Figures], Any]] = {
+    "sets": measure_sets,
+    "speed": measure_speed,
+    "peers": measure_peers,
+    "ablations": measure_ablations,
+    "sweeps": measure_sweeps,
+    "validation": measure_validation,
+    "robustness": measure_robustness,
+}
+
+
+def _evaluation(run: Run, parts: Mapping[str, LabelledSet]) -> Callable[[Mapping[str, object]], dict[str, Outcome]]:
+    signed = {name: ours.sign(part.pages, run.settings) for name, part in parts.items()}
+
+    def evaluate(choice: Mapping[str, object]) -> dict[str, Outcome]:
+        settings = run.under(choice)
+        found = {name: ours.judge(signed[name], part.truth, settings, name) for name, part in parts.items()}
+        return {
+            name: Outcome(judged.f1, judged.scores.pages.duplicates, judged.lost, judged.scores.pages.novel)
+            for name, judged in found.items()
+        }
+
+    return evaluate
+
+
+def _check_axis(run: Run, axis: Axis) -> None:
+    """A threshold that changes signatures cannot be swept over pages signed once."""
+    pages = run.speed_set.pages[:50]
+    signed = {tuple(ours.sign(pages, run.under(step.overrides))) for step in (axis.swept[0], axis.swept[-1])}
+    if len(signed) != 1:
+        raise SettingError(axis.name, "must not change signatures to be swept", None, "make it an ablation instead")

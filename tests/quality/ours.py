@@ -1,0 +1,97 @@
+"""Owns our side of the comparison: a scheme over a set, signed once and judged as often as asked."""
+
+import statistics
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stream.config import Settings
+from stream.config_load import load_settings
+from stream.files.trial import Trial
+from stream.page import Page
+from stream.schemes import Scheme
+from stream.schemes.registry import scheme_of
+from stream.scoring import Scores, Truth, check_verdicts, score
+from stream.verdict import Reason
+from tests.quality.sets import LabelledSet
+
+BATCH_PAGES = 512
+ANY_SETTINGS = bytes(16)
+"""The settings digest of records that are judged under other thresholds than they were signed for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What became of a set. originals: for each page the place of its original, or None; reasons: by their labels."""
+
+    scores: Scores
+    originals: tuple[int | None, ...]
+    reasons: Counter[str]
+
+    @property
+    def f1(self) -> float:
+        """Page F1, 0 where there was nothing to find."""
+        return self.scores.pages.retrieval.f1 or 0.0
+
+    @property
+    def lost(self) -> int:
+        """Novel pages dropped."""
+        return self.scores.pages.lost_count
+
+
+def settings_with(overrides: Mapping[str, object], config: Path | None = None) -> Settings:
+    """The settings of a file (none: the defaults) with these put over them, by dotted names. Raises SettingError."""
+    return load_settings(config, {}, overrides)
+
+
+def scheme_under(settings: Settings) -> Scheme:
+    """The scheme that the settings name."""
+    return scheme_of(settings.scheme, settings.spots)
+
+
+def sign(pages: Sequence[Page], settings: Settings) -> list[bytes]:
+    """Log records of the pages, for `judge` under these settings or others that only judging reads."""
+    trial = Trial(settings, ANY_SETTINGS)
+    return [record for batch in in_batches(pages) for record in trial.sign(batch)]
+
+
+def judge(records: Sequence[bytes], truth: Truth, settings: Settings, name: str = "") -> Judged:
+    """Judge signed pages in an empty state. records: of the pages of the truth, in its order."""
+    trial = Trial(settings, ANY_SETTINGS)
+    links: list[str | None] = []
+    reasons: Counter[str] = Counter()
+    for record in records:
+        verdicts = trial.apply(record)
+        links.extend(original.id if original else None for original in verdicts.originals)
+        reasons.update(Reason(reason).label for reason in verdicts.reason.tolist())
+    originals = check_verdicts(truth, zip(truth.ids, links, strict=True), name)
+    return Judged(score(truth, originals), originals, reasons)
+
+
+def run(labelled: LabelledSet, settings: Settings) -> Judged:
+    """Sign and judge a set."""
+    return judge(sign(labelled.pages, settings), labelled.truth, settings, labelled.name)
+
+
+def signing_speed(labelled: LabelledSet, settings: Settings, rounds: int) -> tuple[float, float]:
+    """(median, best) 10^6 bytes of raw body a second, to complete signatures in batches of 512 pages, one core.
+
+    CPU seconds of this thread, over `rounds` passes of the whole set.
+    """
+    scheme = scheme_under(settings)
+    batches = list(in_batches(labelled.pages))
+    speeds = []
+    for _ in range(rounds + 1):
+        before = time.thread_time()
+        for batch in batches:
+            scheme.sign(batch)
+        speeds.append(labelled.megabytes / (time.thread_time() - before))
+    return statistics.median(speeds[1:]), max(speeds[1:])  # the first pass warms caches
+
+
+def in_batches(pages: Sequence[Page]) -> Iterator[Sequence[Page]]:
+    """Micro-batches of 512 pages."""
+    for first in range(0, len(pages), BATCH_PAGES):
+        yield pages[first : first + BATCH_PAGES]
