@@ -18,7 +18,7 @@ _PIECE = re.compile(
     r"<!--.*?-->|<(script|style|noscript|template|title|textarea|select)\b.*?</\1\s*>|<[a-zA-Z/!?][^>]*>|(?P<text>[^<]+)|<",
     re.DOTALL | re.IGNORECASE,
 )
-_WORD = re.compile(r"&(?:#\w+|\w+);|(?P<word>[^\W_]+(?:['’][^\W_]+)*)")
+_WORD = re.compile(r"(?P<word>[^\W_]+(?:(?:['’]|&(?:rsquo|apos|#39|#8217|#x27|#x2019);)[^\W_]+)*)|&(?:#\w+|\w+);")
 _LINK = re.compile(r"<a\b[^>]*>(.*?)</a\s*>", re.DOTALL | re.IGNORECASE)
 _TAG = re.compile(r"<[^>]*>")
 _BLOCK_END = re.compile(r"</(?:p|div|h[1-6]|li|ul|ol|blockquote|table|section|article)\s*>", re.IGNORECASE)
@@ -26,7 +26,7 @@ _BLOCK_END = re.compile(r"</(?:p|div|h[1-6]|li|ul|ol|blockquote|table|section|ar
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A word of the text nodes: where it stands in the HTML."""
+    """A word of the text nodes: where it stands in the HTML. word: its entities resolved."""
 
     start: int
     end: int
@@ -54,15 +54,17 @@ def spans_of(html: str) -> Iterator[Span]:
         if piece["text"] is not None:
             for match in _WORD.finditer(piece["text"]):
                 if match["word"]:
-                    yield Span(piece.start() + match.start(), piece.start() + match.end(), match["word"])
+                    yield Span(
+                        piece.start() + match.start(), piece.start() + match.end(), entities.unescape(match["word"])
+                    )
 
 
 def mark(page_id: str, html: str, main_text: str) -> MarkedPage | None:
     """Find the main text in the page: words in a run of 4 that the main text has as well. None where that fails."""
-    wanted = [word.lower() for word in words_of(entities.unescape(main_text))]
+    wanted = [_compared(word) for word in words_of(main_text)]
     runs = {tuple(wanted[at : at + SHINGLE_WORDS]) for at in range(len(wanted) - SHINGLE_WORDS + 1)}
     spans = list(spans_of(html))
-    lowered = [span.word.lower() for span in spans]
+    lowered = [_compared(span.word) for span in spans]
     is_main = bytearray(len(spans))
     for at in range(len(spans) - SHINGLE_WORDS + 1):
         if tuple(lowered[at : at + SHINGLE_WORDS]) in runs:
@@ -120,6 +122,10 @@ def inject(page: MarkedPage, lists: Sequence[Sequence[str]], as_links: bool, ran
     added = "".join(_list_markup(texts) if as_links else f"<div>{_escaped(' '.join(texts))}</div>" for texts in lists)
     at = _place_between_blocks(page, random)
     return page.html[:at] + added + page.html[at:]
+
+
+def _compared(word: str) -> str:
+    return word.lower().replace("’", "'")
 
 
 def _list_markup(texts: Sequence[str]) -> str:

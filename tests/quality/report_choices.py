@@ -85,10 +85,10 @@ def robustness(figures: Figures, plots: Mapping[str, str]) -> str:
     note = paragraph(f"""
         {figures.sample_pages} originals (one a cluster, at least 100 words of main text), all in the state; an edited
         copy of each is submitted at another host or at another address of the same host, and is found if its verdict
-        names its own original; the target is held against the lesser of the two. Words of the
-        main text, or of all text of the page, menus included, are replaced by words drawn from the vocabulary of all pages. Link lists are taken from other pages and put between two
-        blocks of the main text. {_harsher(figures.robustness)} Peers compare each copy with its own original, on
-        {figures.peer_pages} pages.
+        names its own original; the target is held against the lesser of the two. Words of the main text, or of all text
+        of the page, menus included, are replaced by words drawn from the vocabulary of all pages. Link lists are taken
+        from other pages and put between two blocks of the main text. {_harsher(figures.robustness)} Peers compare each
+        copy with its own original, on {figures.peer_pages} pages.
     """)
     header = ["edit", "another host", "same host", "target", *peers]
     plot = f"\n\n![robustness](quality/{plots['robustness']})" if "robustness" in plots else ""

@@ -1,0 +1,207 @@
+"""Owns the proof of the quality run without its peers: sets, judging again, candidates, robustness, the document."""
+
+import json
+import lzma
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from stream.cli import main as spotsieve
+from stream.config import Settings
+from stream.errors import SettingError
+from stream.fingerprints.tables import KEY_BITS
+from tests.quality import ablations, figures, ours, peers, robustness
+from tests.quality.__main__ import main
+from tests.quality.candidates import common_kinds, kind_of, summary, ways_of_finding
+from tests.quality.sets import LabelledSet, find_sets, load_set
+from tests.quality.thresholds import AXES, Axis, axis
+from tests.unit.filter_crawl import article, lines, page
+from tests.unit.test_scoring import write_labels
+
+COUNT = 12
+
+
+def body(seed: int) -> str:
+    paragraphs = "</p><p>".join(f"{sentence}." for sentence in article(seed).split(". "))
+    menu = "".join(f"<li><a href='/{n}'>Menu word{n} of site{seed}</a></li>" for n in range(20))
+    return f"<html><body><ul>{menu}</ul><div><p>{paragraphs}</p></div></body></html>"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Twelve articles on six hosts, and an exact copy of each of the first four."""
+    made = tmp_path / "small"
+    made.mkdir()
+    pages: list[dict[str, Any]] = []
+    texts: list[dict[str, Any]] = []
+    truth, pairs = ["id\tkind\tgroup\thost"], ["id_a\tid_b\tsimilarity\tkind"]
+    for seed in [*range(COUNT), *range(4)]:
+        name = f"p{seed}" if len(pages) < COUNT else f"copy{seed}"
+        pages.append(page(seed, name) | {"body": body(seed).replace("site", "place") if "c" in name else body(seed)})
+        truth.append(f"{name}\t{'cluster' if seed < 4 else 'singleton'}\tg{seed}\th{len(pages) % 6}")
+        texts.append({"id": name, "text": article(seed)})
+        if name.startswith("copy"):
+            pairs.append(f"p{seed}\t{name}\t1.0\tcopy")
+    (made / "pages.jsonl.xz").write_bytes(lzma.compress(lines(pages)))
+    (made / "texts.jsonl.xz").write_bytes(lzma.compress(lines(texts)))
+    return write_labels(made, "\n".join(truth) + "\n", "\n".join(pairs) + "\n")
+
+
+@pytest.fixture
+def small(folder: Path) -> LabelledSet:
+    return load_set(folder)
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Path:
+    config = tmp_path / "chain.toml"
+    config.write_text('[scheme]\nname = "chain"\n', "utf-8")
+    return config
+
+
+def test_a_set_knows_its_hosts_clusters_and_main_texts(small: LabelledSet) -> None:
+    assert small.hosts[:3] == ("h1", "h2", "h3")
+    assert small.clusters == (*range(COUNT), *range(4))
+    assert small.main_texts["copy1"] == article(1)
+    part = small.part([0, 2, 13])
+    assert ([page.label for page in part.pages], part.truth.ids) == (["p0", "p2", "copy1"], ("p0", "p2", "copy1"))
+
+
+def test_a_folder_given_by_hand_is_measured_after_those_beside_the_repository(folder: Path) -> None:
+    assert find_sets([folder])[-1] == folder
+
+
+def test_the_figures_are_those_of_spotsieve_score(
+    small: LabelledSet, chain: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judged = ours.run(small, ours.settings_with({}, chain))
+    assert spotsieve(["score", str(small.folder), "--json", "-c", str(chain)]) == 0
+    pages = json.loads(capsys.readouterr().out)["pages"]
+    assert (judged.scores.pages.found_count, judged.lost, judged.f1) == (pages["found"], pages["lost"], pages["f1"])
+    assert judged.reasons.total() == len(small.pages)
+
+
+def test_pages_signed_once_are_judged_under_other_thresholds_as_if_signed_anew(small: LabelledSet, chain: Path) -> None:
+    signed = ours.sign(small.pages, ours.settings_with({}, chain))
+    for step in AXES["chain"][0].swept:
+        settings = ours.settings_with(step.overrides, chain)
+        again, anew = ours.judge(signed, small.truth, settings), ours.run(small, settings)
+        assert again.originals == anew.originals
+
+
+def test_a_threshold_that_changes_signatures_is_refused_as_an_axis(
+    small: LabelledSet, chain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong: Sequence[Axis] = [axis("spots.distance", [1, 2])]
+    monkeypatch.setattr(figures, "AXES", {"chain": wrong})
+    run = figures.Run([small], {}, chain, True, lambda _: None)
+    with pytest.raises(SettingError, match=r"spots\.distance must not change signatures"):
+        figures.measure_sweeps(run, figures.Figures())
+
+
+def test_the_keys_that_lead_to_an_original_are_told_by_their_kind(small: LabelledSet, chain: Path) -> None:
+    settings = ours.settings_with({}, chain)
+    records = ours.sign(small.pages, settings)
+    judged = ours.judge(records, small.truth, settings)
+    ways = summary(ways_of_finding(ours.scheme_under(settings), records, small.truth, judged.originals))
+    assert ways["tables only"] == sum(ways.values()) == judged.scores.pages.found_count
+
+
+def test_a_key_counts_only_where_inline_bits_are_within_its_limit() -> None:
+    tables, spots, digest = (tag << KEY_BITS | 5 for tag in (3, 253, 255))
+    assert [kind_of(key) for key in (tables, spots, digest)] == ["tables", "spots", "body digest"]
+    original = {tables: (0b1111, 3), spots: (0, 0), digest: (7, 0)}
+    assert common_kinds({tables: (0b1000, 3), spots: (0, 0)}, original) == {"tables", "spots"}
+    assert common_kinds({tables: (0b0000, 3), digest: (7, 0)}, original) == {"body digest"}
+    ways = {frozenset({"tables", "spots"}): 2, frozenset({"spots"}): 1, frozenset({"spots", "text digest"}): 3}
+    assert summary(Counter(ways)) == {
+        "exact digest": 3, "tables only": 0, "spots only": 1, "both": 2, "other": 0,
+    }  # fmt: skip
+
+
+def test_an_unedited_copy_is_found_and_a_rewritten_one_is_not(small: LabelledSet, chain: Path) -> None:
+    settings = ours.settings_with({}, chain)
+    sample = robustness.draw_sample(small, 100)
+    assert len(sample.pages) == COUNT
+    signed = ours.sign(sample.pages, settings)
+    for host in (None, "another.example"):
+        same = [page.html for page in sample.marked]
+        assert robustness.share_found(sample.pages, signed, same, settings, host) == 1.0
+        others = [body(100 + number) for number in range(COUNT)]
+        assert robustness.share_found(sample.pages, signed, others, settings, host) == 0.0
+
+
+def test_every_kind_of_edit_changes_every_page_but_the_first_kind(small: LabelledSet) -> None:
+    sample = robustness.draw_sample(small, 3)
+    for kind in robustness.kinds(sample):
+        edited = [kind.edit(page, Random(1)) for page in sample.marked]
+        assert [html == page.html for html, page in zip(edited, sample.marked, strict=True)] == [
+            kind.name == "unedited"
+        ] * 3
+
+
+def test_a_copy_is_at_another_address_of_its_host_or_at_another_host(small: LabelledSet) -> None:
+    original = small.pages[0]
+    near, far = (robustness.copy_of(original, "<p>x", host) for host in (None, "another.example"))
+    assert near.url.startswith("https://example.com/")
+    assert far.url.startswith("https://another.example/")
+    assert near.url != original.url
+    assert near.source != original.source
+
+
+def test_a_peer_drops_a_page_that_meets_one_that_was_let_through() -> None:
+    class Equal:
+        def __init__(self) -> None:
+            self.filed: dict[int, Any] = {}
+
+        def find(self, sketch: Any) -> list[int]:
+            return [place for place, other in self.filed.items() if abs(other - sketch) <= 1]
+
+        def add(self, place: int, sketch: Any) -> None:
+            self.filed[place] = sketch
+
+    assert peers.stream_through([5, 6, 7, None, None, 6], Equal()) == (None, 0, None, None, None, 0)
+
+
+def test_shingles_of_a_short_text_are_the_text() -> None:
+    assert peers.shingles("One two, THREE four five six") == {"one two three four five", "two three four five six"}
+    assert peers.shingles("One two") == {"one two"}
+    assert peers.shingles(" . ") == set()
+
+
+def test_every_ablation_names_settings_that_there_are() -> None:
+    for scheme, rows in ablations.ABLATIONS.items():
+        assert len({row.name for row in rows}) == len(rows)
+        for row in rows:
+            assert ours.settings_with({"scheme.name": scheme, **row.overrides}) != Settings()
+
+
+def test_a_quick_run_writes_the_document(folder: Path, chain: Path, tmp_path: Path) -> None:
+    parts = ["sets", "speed", "ablations", "sweeps", "validation"]
+    pytest.importorskip("matplotlib", reason="plots need the packages that `make quality` installs")
+    out = tmp_path / "q.md"
+    assert main([*parts, "--quick", "--only", "--sets", str(folder), "-c", str(chain), "--out", str(out)]) == 0
+    text = out.read_text("utf-8")
+    for title in ("By page", "Speed of signing", "Errors by kind", "What finds the originals", "Cross-validation"):
+        assert f"\n## {title}\n" in text
+    assert "| small | 16 |" in text
+    assert str(tmp_path) not in text.replace(f"--out {out}", "").replace(str(folder), "").replace(str(chain), "")
+    assert (tmp_path / "q" / "sweep-scheme-max-distance-bits.svg").exists()
+
+
+def test_a_part_of_the_run_is_printed(folder: Path, chain: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sets", "ablations", "--quick", "--only", "--sets", str(folder), "-c", str(chain)]) == 0
+    shown = capsys.readouterr().out
+    assert "\n## Ablations\n" in shown
+    assert "| small | 16 | 1.000 |" in shown
+
+
+def test_what_cannot_be_measured_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sets", "--only", "--sets", str(tmp_path / "nowhere")]) == 3
+    assert main(["sets", "--only"]) == 3
+    assert main(["sets", "--set", "scheme.nonsense=1"]) == 2
+    assert capsys.readouterr().err.count("\n") == 3
