@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stream.text.elements import LEAD_COUNT, LEAD_PLAIN, LEAD_QUOTED, SECTIONS
 from stream.text.sources import part
 
-DIGEST = "6d3da7c53e2ccf6684f3b9a6df66dbd398284595a726bfedd6615b4d4f6c776f"
+DIGEST = "b37549d6025f58819742d3fbe314265cd1304ff76f373c899b55d83af7b4e07f"
 
 WORD_EDGES = (1, 2, 3, 5, 8, 12, 20, 40, 80, 160)
 COARSE_WORD_EDGES = (1, 5, 15, 40)
@@ -31,9 +31,9 @@ NEAR, FAR = 3, 6
 """Blocks on each side whose words are summed."""
 
 WORD_CLASSES, LINK_CLASSES = len(WORD_EDGES) + 1, len(LINK_EDGES) + 3
-COARSE_CLASSES = (len(COARSE_WORD_EDGES) + 1) * (len(COARSE_LINK_EDGES) + 1)
+COARSE_LINK_CLASSES = len(COARSE_LINK_EDGES) + 1
+COARSE_CLASSES = (len(COARSE_WORD_EDGES) + 1) * COARSE_LINK_CLASSES
 SUM_CLASSES, SHARE_CLASSES, LARGEST_CLASSES = 12, 8, len(LARGEST_EDGES) + 1
-STOP_CLASSES = 14
 
 GROUPS: dict[str, int] = {
     "words and links": WORD_CLASSES * LINK_CLASSES,
@@ -51,7 +51,6 @@ GROUPS: dict[str, int] = {
     "sections around": 2 * len(SECTIONS),
     "words in lists": 2 * WORD_CLASSES,
     "words in headings": 2 * WORD_CLASSES,
-    "stop-words": STOP_CLASSES,
 }
 """Name and number of classes, in the order of the points."""
 KEPT, QUOTED, FIRST_GROUP = 0, 1, 2
@@ -74,19 +73,30 @@ _SUM_CLASS = np.array([min((1 + words).bit_length() - 1, SUM_CLASSES - 1) for wo
 
 class Scorecard(NamedTuple):
     """points: int32[POINT_COUNT], group after group  threshold: the least sum of a block that is kept
-    unlinked, words, linked: int64[most blocks + 1], running sums over the page's blocks, written over
+    section_points: int32[3, 32], the points of five sections each, by their bits
+    The others are columns over a page's blocks, written over: words, unlinked: int64, running sums
+    fine, coarse: uint8, classes of a block's words and links, coarse with two blocks of no words before and behind
     """
 
     points: NDArray[np.int32]
     threshold: int
-    unlinked: NDArray[np.int64]
+    section_points: NDArray[np.int32]
     words: NDArray[np.int64]
+    unlinked: NDArray[np.int64]
+    fine: NDArray[np.uint8]
+    coarse: NDArray[np.uint8]
 
 
 def scorecard(most_blocks: int) -> Scorecard:
     """The frozen points, with room for pages of up to `most_blocks` blocks."""
     points, threshold = frozen_points()
-    return Scorecard(points, threshold, *(np.zeros(most_blocks + 1, np.int64) for _ in range(2)))
+    start = _STARTS[list(GROUPS).index("sections around")]
+    of_sections = points[start : start + 2 * len(SECTIONS)].reshape(3, 5, 2)
+    bits = np.arange(32)[:, None] >> np.arange(5) & 1
+    section_points = np.stack([np.take_along_axis(five, bits.T, axis=1).sum(axis=0) for five in of_sections])
+    sums = [np.zeros(most_blocks + 1, np.int64) for _ in range(2)]
+    classes = [np.zeros(most_blocks + 4, np.uint8) for _ in range(2)]
+    return Scorecard(points, threshold, section_points.astype(np.int32), *sums, *classes)
 
 
 @cache
@@ -111,115 +121,68 @@ def frozen_points() -> tuple[NDArray[np.int32], int]:
 
 @part
 def select_blocks(blocks, count, card):  # type: ignore[no-untyped-def]  # Blocks, int64, Scorecard -> None
-    """Fill blocks.reasons of a page's blocks: KEPT, or why each is left out (an index into REASONS)."""
+    """Fill blocks.reasons of a page's blocks: KEPT, or why each is left out (an index into REASONS).
+
+    That is the group with the fewest points, the first of equals. All in one function: to pass arrays to another one
+    for every block, whose references numba then counts, took longer than all else here.
+    """
     card.unlinked[0] = card.words[0] = 0
+    card.coarse[0] = card.coarse[1] = card.coarse[count + 2] = card.coarse[count + 3] = 0
     largest = np.int64(1)
     for block in range(count):
         words, links = np.int64(blocks.words[block]), np.int64(blocks.links[block])
         card.words[block + 1] = card.words[block] + words
         card.unlinked[block + 1] = card.unlinked[block] + words - links
         largest = max(largest, words - links)
+        sixteenths = links * 16 // words
+        link_class = 1 + _LINK_CLASS[sixteenths] if 0 < links < words else (LINK_CLASSES - 1 if links > 0 else 0)
+        card.fine[block] = _WORD_CLASS[min(words, WORD_EDGES[-1])] * LINK_CLASSES + link_class
+        coarse = _COARSE_CLASS[min(words, COARSE_WORD_EDGES[-1])] * COARSE_LINK_CLASSES
+        card.coarse[block + 2] = coarse + _COARSE_LINK_CLASS[sixteenths]
+    points, coarse = card.points, card.coarse
     for block in range(count):
-        if blocks.leads[block] == LEAD_PLAIN:
-            blocks.reasons[block] = KEPT
-        elif blocks.leads[block] == LEAD_QUOTED:
-            blocks.reasons[block] = QUOTED
-        else:
-            blocks.reasons[block] = judge_block(block, count, largest, blocks, card)
-
-
-@part
-def judge_block(block, count, largest, blocks, card):  # type: ignore[no-untyped-def]
-    """KEPT, or the group with the fewest points, the first of equals; largest: unlinked words of the page's largest."""
-    words, links = np.int64(blocks.words[block]), np.int64(blocks.links[block])
-    total, least, reason = np.int64(0), np.int64(1 << 40), np.int64(0)
-    for group in range(len(_SIZES)):
-        points = np.int64(0)
-        if group == 0:
-            points = point(card, 0, word_class(words) * LINK_CLASSES + link_class(words, links))
-        elif group <= 4:
-            # before, after, second before, second after
-            step = np.int64((group + 1) >> 1)
-            neighbour = block - step if group & 1 else block + step
-            points = point(card, group, neighbour_class(neighbour, count, blocks))
-        elif group <= 8:
-            reach = np.int64(NEAR if group <= 6 else FAR)
-            first, last = max(block - reach, 0), min(block + reach + 1, count)
-            unlinked = card.unlinked[last] - card.unlinked[first]
-            around = card.words[last] - card.words[first]
-            if group & 1:
-                points = point(card, group, _SUM_CLASS[min(unlinked, len(_SUM_CLASS) - 1)])
-            else:
-                points = point(card, group, eighth(around - unlinked, around))
-        elif group == 9:
-            points = point(card, group, eighth(card.words[block], card.words[count]))
-        elif group == 10:
-            points = point(card, group, _LARGEST_CLASS[(words - links) * 64 // largest])
-        elif group == 11:
-            points = point(card, group, np.int64(blocks.leads[block]))
-        elif group == 12:
-            points = section_points(card, blocks.sections[block])
-        elif group == 13:
-            points = point(card, group, (blocks.sections[block] >> _LIST & 1) * WORD_CLASSES + word_class(words))
-        elif group == 14:
-            points = point(card, group, (blocks.sections[block] >> _HEADING & 1) * WORD_CLASSES + word_class(words))
-        else:
-            points = point(card, group, stop_class(words, np.int64(blocks.stops[block])))
-        total += points
-        if points < least:
-            least, reason = points, np.int64(group)
-    return np.int64(KEPT) if total >= card.threshold else reason + FIRST_GROUP
-
-
-@part
-def point(card, group, chosen):  # type: ignore[no-untyped-def]  # Scorecard, int64, int64 -> int64
-    """The points of a group's class."""
-    return np.int64(card.points[np.uint64(_STARTS[group] + chosen)])
-
-
-@part
-def section_points(card, sections):  # type: ignore[no-untyped-def]  # Scorecard, int32 -> int64
-    """The points of every section, open or not."""
-    total = np.int64(0)
-    for section in range(len(SECTIONS)):
-        total += point(card, 12, 2 * section + (sections >> section & 1))
-    return total
-
-
-@part
-def word_class(words):  # type: ignore[no-untyped-def]  # int64 -> int64
-    """The class of a number of words."""
-    return _WORD_CLASS[min(words, WORD_EDGES[-1])]
-
-
-@part
-def link_class(words, links):  # type: ignore[no-untyped-def]  # int64, int64 -> int64
-    """0: no word is in a link; the last: all are; else by their share in sixteenths."""
-    if links == 0:
-        return np.int64(0)
-    if links >= words:
-        return np.int64(LINK_CLASSES - 1)
-    return 1 + _LINK_CLASS[links * 16 // words]
-
-
-@part
-def neighbour_class(neighbour, count, blocks):  # type: ignore[no-untyped-def]  # int64, int64, Blocks -> int64
-    """Coarse class of another block's words and links; beyond the page's ends that of a block without words."""
-    if neighbour < 0 or neighbour >= count:
-        return np.int64(0)
-    words, links = np.int64(blocks.words[neighbour]), np.int64(blocks.links[neighbour])
-    coarse = _COARSE_CLASS[min(words, COARSE_WORD_EDGES[-1])]
-    return coarse * (len(COARSE_LINK_EDGES) + 1) + _COARSE_LINK_CLASS[links * 16 // words]
+        lead, sections = np.int64(blocks.leads[block]), np.int64(blocks.sections[block])
+        if lead == LEAD_PLAIN or lead == LEAD_QUOTED:
+            blocks.reasons[block] = KEPT if lead == LEAD_PLAIN else QUOTED
+            continue
+        fine = np.int64(card.fine[block])
+        word_class = fine // LINK_CLASSES
+        first, last = max(block - NEAR, 0), min(block + NEAR + 1, count)
+        near, unlinked_near = card.words[last] - card.words[first], card.unlinked[last] - card.unlinked[first]
+        first, last = max(block - FAR, 0), min(block + FAR + 1, count)
+        far, unlinked_far = card.words[last] - card.words[first], card.unlinked[last] - card.unlinked[first]
+        unlinked = card.unlinked[block + 1] - card.unlinked[block]
+        given = (
+            points[_STARTS[0] + fine],
+            points[_STARTS[1] + np.int64(coarse[block + 1])],
+            points[_STARTS[2] + np.int64(coarse[block + 3])],
+            points[_STARTS[3] + np.int64(coarse[block])],
+            points[_STARTS[4] + np.int64(coarse[block + 4])],
+            points[_STARTS[5] + _SUM_CLASS[min(unlinked_near, len(_SUM_CLASS) - 1)]],
+            points[_STARTS[6] + eighth(near - unlinked_near, near)],
+            points[_STARTS[7] + _SUM_CLASS[min(unlinked_far, len(_SUM_CLASS) - 1)]],
+            points[_STARTS[8] + eighth(far - unlinked_far, far)],
+            points[_STARTS[9] + eighth(card.words[block], card.words[count])],
+            points[_STARTS[10] + _LARGEST_CLASS[unlinked * 64 // largest]],
+            points[_STARTS[11] + lead],
+            np.int32(
+                card.section_points[0, sections & 31]
+                + card.section_points[1, sections >> 5 & 31]
+                + card.section_points[2, sections >> 10]
+            ),
+            points[_STARTS[13] + (sections >> _LIST & 1) * WORD_CLASSES + word_class],
+            points[_STARTS[14] + (sections >> _HEADING & 1) * WORD_CLASSES + word_class],
+        )
+        total, least, group = np.int64(0), np.int64(1 << 40), np.int64(0)
+        for some in given:
+            total += some
+            # the group's number comes along and breaks ties
+            least = min(least, np.int64(some) * len(given) + group)
+            group += 1
+        blocks.reasons[block] = KEPT if total >= card.threshold else least % len(given) + FIRST_GROUP
 
 
 @part
 def eighth(share, whole):  # type: ignore[no-untyped-def]  # int64, int64 -> int64
     """Which eighth of the whole, 0..7."""
-    return min(share * 8 // max(whole, 1), 7)
-
-
-@part
-def stop_class(words, stops):  # type: ignore[no-untyped-def]  # int64, int64 -> int64
-    """By the share of stop-words, for short, middling and long blocks."""
-    long = np.int64(STOP_CLASSES // 2 if words >= 20 else 0)
-    return long + (1 + min(stops * 16 // words // 2, 5) if words >= 6 else 0)
+    return min(share * 8 // max(whole, np.int64(1)), np.int64(7))

@@ -9,9 +9,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from stream.errors import SettingError
-from stream.features.scorecard import KEPT, REASONS, Scorecard, scorecard, select_blocks
+from stream.features.scorecard import KEPT, REASONS, scorecard, select_blocks
 from stream.features.shingles import number_repeats, shingle_hashes
-from stream.features.vocabulary import Vocabulary, choose_language, count_stop_words, index_words, vocabulary
+from stream.features.vocabulary import choose_language, vocabulary
 from stream.fingerprints.bottomk import smallest_hashes
 from stream.fingerprints.simhash import HASH_BITS, fold_features
 from stream.fingerprints.sketch import MOST_SKETCH_BITS, sketch_features
@@ -20,7 +20,7 @@ from stream.text import words as slots
 from stream.text.batch import check_batch, in_padded_parts, scan_page, scan_state
 from stream.text.blocks import Blocks, empty_blocks, unpack_blocks
 from stream.text.sources import part, sources_digest
-from stream.text.vectors import PADDING, byte_at, load_int, load_word
+from stream.text.vectors import byte_at, load_int, load_word
 
 MOST_SHINGLE_WORDS = 16
 MOST_MINIMA = 255
@@ -76,11 +76,10 @@ class SievedPages:
 
 @dataclass(frozen=True, slots=True)
 class ReadBlock:
-    """One block of a page and what the scorecard made of it; links, stops: how many of the tokens are such."""
+    """One block of a page and what the scorecard made of it; links: tokens that begin in a link."""
 
     tokens: tuple[str, ...]
     links: int
-    stops: int
     sections: int
     lead: int
     reason: str
@@ -123,7 +122,6 @@ def blocks_of(page: bytes, markup: bool) -> list[ReadBlock]:
         ReadBlock(
             tuple(words[start:end]),
             int(blocks.links[block]),
-            int(blocks.stops[block]),
             int(blocks.sections[block]),
             int(blocks.leads[block]),
             REASONS[blocks.reasons[block]],
@@ -222,29 +220,27 @@ def _sieve_batch(base, bounds, markup, pages, state, blocks, words, card, shingl
     minima_bounds = np.zeros(pages + 1, dtype=np.int64)
     sketch = np.zeros((pages, sketch_bits >> 6), dtype=np.uint64)
     bins, ones = np.empty(sketch_bits, dtype=np.uint64), np.empty(HASH_BITS, dtype=np.uint32)
-    indexes = np.empty(1024, dtype=np.uint16)
     kept, features = np.empty(1024, dtype=np.uint64), np.empty(1024, dtype=np.uint64)
     keys, occurrences = np.empty(4096, dtype=np.uint64), np.empty(4096, dtype=np.int32)
     for page in range(pages):
         start, end = load_int(bounds + (page << 3)), load_int(bounds + (page << 3) + 8)
         scan_page(state, base + start, base + end, byte_at(markup + page) != 0)
         tokens, count = state[slots.TOKENS // 8], state[slots.TOKEN_COUNT // 8]
-        if count > len(indexes):
+        if count > len(kept):
             # rows of equal room, grown with the largest page so far: a hash table of at least twice the features
-            indexes = np.empty(2 * count, dtype=np.uint16)
             kept, features = np.empty(2 * count, dtype=np.uint64), np.empty(2 * count, dtype=np.uint64)
             keys, occurrences = np.empty(8 * count, dtype=np.uint64), np.empty(8 * count, dtype=np.int32)
         found = state[slots.BLOCK_COUNT // 8]
         token_counts[page], block_counts[page] = count, found
         unpack_blocks(state[slots.BLOCKS // 8], found, blocks)
-        index_words(tokens, count, words, indexes)
-        path = choose_language(indexes, blocks, found, words)
-        language[page] = path
-        count_stop_words(indexes, path, words, blocks, found)
         select_blocks(blocks, found, card)
         kept_count = _keep_tokens(tokens, blocks, found, kept)
         kept_counts[page] = kept_count
         text = np.int64(kept.ctypes.data)
+        if kept_count > 0:
+            language[page] = choose_language(text, kept_count, words)
+        else:
+            language[page] = choose_language(tokens, count, words)
         text_digest[page, 0], text_digest[page, 1] = digest_text(text, kept_count)
         shingles = shingle_hashes(text, kept_count, shingle_words, features)
         feature_counts[page] = shingles

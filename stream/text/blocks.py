@@ -14,14 +14,12 @@ class Blocks(NamedTuple):
     """Columns over a page's blocks; a column may be longer than the page needs.
 
     words: int32, tokens of the block  links: int32, those of them that begin in a link
-    stops: int32, those that are stop-words of the page's language
     sections: int32, bit i where SECTIONS[i] is open around it  leads: int32 (both: stream/text/elements.py)
     reasons: uint8, why it is kept or left out (stream/features/scorecard.py)
     """
 
     words: NDArray[np.int32]
     links: NDArray[np.int32]
-    stops: NDArray[np.int32]
     sections: NDArray[np.int32]
     leads: NDArray[np.int32]
     reasons: NDArray[np.uint8]
@@ -29,7 +27,7 @@ class Blocks(NamedTuple):
 
 def empty_blocks(most: int) -> Blocks:
     """Columns for up to `most` blocks."""
-    columns: list[NDArray[Any]] = [np.empty(most, dtype=np.int32) for _ in range(5)]
+    columns: list[NDArray[Any]] = [np.empty(most, dtype=np.int32) for _ in range(4)]
     return Blocks(*columns, np.empty(most, dtype=np.uint8))
 
 
