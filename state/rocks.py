@@ -139,6 +139,15 @@ class RocksState:
             "sources": len(self._known.texts),
         }
 
+    def compact(self) -> int:
+        """Merge everything into the last level, as a state at rest has it; -> bytes of the live table files."""
+        families = [self._database, self._buckets, self._entries, self._sources]
+        with _errors(self.directory, "write"):
+            for family in families:
+                family.flush()
+                family.compact_range(None, None)
+        return sum(family.property_int_value("rocksdb.live-sst-files-size") or 0 for family in families)
+
     def sync(self) -> None:
         """Return once everything filed would survive a power failure."""
         with _errors(self.directory, "write"):

@@ -45,6 +45,9 @@ def _buckets(settings: IndexSettings, cache: Cache) -> Options:
     without (7 M keys: 1.6 us a key in all, flushes and compactions included, against 2.4). Small memtables without the
     merging flush double the cost: four times as many compactions. Twice RocksDB's number of level-0 files before a
     compaction halves how often the whole last level is rewritten and costs an absent key one more filter.
+    The last level, where nearly all of it lies, is compressed: 248 bytes a filed page against 361 (2 digests, 4 tables
+    and 8 minima, a million pages), for 4 us of CPU a page with 10 keys and 12 with 14. What was written lately is not,
+    since it is soon written again. zstd would take 190 bytes and several times as long to read a block.
     Measured and left: write-ahead log off (no difference), universal compaction (half as much again), hash-list
     memtables (1 us less a key when inserting, 2 us more when flushing), blocks of 1 KiB (more index, slower).
     """
@@ -56,6 +59,7 @@ def _buckets(settings: IndexSettings, cache: Cache) -> Options:
     table.set_format_version(5)
     options.set_block_based_table_factory(table)
     options.set_compression_type(DBCompressionType.none())
+    options.set_bottommost_compression_type(DBCompressionType.lz4())
     options.set_write_buffer_size(settings.write_buffer_mb * MIB // MEMTABLES)
     options.set_min_write_buffer_number_to_merge(MEMTABLES)
     options.set_max_write_buffer_number(2 * MEMTABLES)

@@ -20,6 +20,8 @@ from tests.bench.pipeline import measure_pipeline
 INDEX_SIZES = (1_000_000, 5_000_000)
 INDEX_TABLES = (10, 20)
 QUICK_INDEX_SIZES = (100_000,)
+CANDIDATE_TABLES = ((4, 1), (6, 2))
+"""Tables, and the differing bits that they find: beside 2 digests and 8 minima."""
 COMPRESSED_PAGES = 400
 
 
@@ -75,6 +77,16 @@ def _index(quick: bool) -> dict[str, Any]:
     return figures
 
 
+def _candidates(quick: bool) -> dict[str, Any]:
+    from tests.bench.index import measure_candidates
+
+    size = QUICK_INDEX_SIZES[0] if quick else INDEX_SIZES[0]
+    return {
+        f"{tables}.{max_distance_bits}": measure_candidates(size, max_distance_bits, tables, progress=_say)
+        for tables, max_distance_bits in CANDIDATE_TABLES
+    }
+
+
 def _pipeline(quick: bool) -> dict[str, Any]:
     return {**measure_pipeline(1, 4_000, _say)} if quick else {**measure_pipeline(progress=_say)}
 
@@ -104,6 +116,7 @@ MEASUREMENTS: dict[str, Callable[[bool], dict[str, Any]]] = {
     "pipeline": _pipeline,
     "memory": _memory,
     "index": _index,
+    "candidates": _candidates,
 }
 
 if __name__ == "__main__":

@@ -8,115 +8,129 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import psutil
-from numpy.typing import NDArray
 
 from state.rocks import RocksState
 from stream.config import IndexSettings, SchemeSettings, SpotsSection
 from stream.judge import judge
+from stream.schemes import Scheme
 from stream.schemes.chain import ChainScheme
-from stream.signature import Signatures, Status, unused_columns
+from stream.signature import Signatures
 from stream.verdict import Kind
 from stream.warm import compile_kernels
+from tests.bench.index_load import URL_BYTES, CandidateLoad, FingerprintLoad, candidate_scheme
 
 BATCH_PAGES = 512
 WINDOW_PAGES = 10_240
-DUPLICATES = 0.3
 MIB = 2**20
+CAP = 256
+CANDIDATE_LIMIT = 64
+
+
+class Load(Protocol):
+    """Pages to be judged, in order."""
+
+    def __len__(self) -> int: ...
+
+    def signatures(self, first: int, last: int) -> Signatures:
+        """A micro-batch: pages first..last - 1."""
 
 
 def measure_index(
     fingerprints: int,
     tables: int,
     directory: Path | None = None,
-    cap: int = 256,
+    cap: int = CAP,
     progress: Callable[[str], None] = print,
 ) -> dict[str, float]:
-    """File this many random fingerprints, 30 % of them copies of earlier ones at distance 0..3; -> figures.
+    """File this many random fingerprints under `chain`, 30 % of them copies of earlier ones at distance 0..3."""
+    scheme = ChainScheme(SchemeSettings(tables=tables), SpotsSection())
+    compile_kernels(scheme)
+    load = FingerprintLoad(fingerprints, np.random.default_rng(fingerprints + tables))
+    return {"fingerprints": fingerprints, "tables": tables, **_measure(scheme, load, directory, cap, progress)}
+
+
+def measure_candidates(
+    pages: int,
+    max_distance_bits: int,
+    tables: int,
+    directory: Path | None = None,
+    progress: Callable[[str], None] = print,
+) -> dict[str, float]:
+    """File this many pages under 2 digests, `tables` tables for k = max_distance_bits, and 8 minima, with sketches.
+
+    That is the shape of the default scheme's probes, with candidates and their confirmation (CandidateLoad).
+    """
+    scheme = candidate_scheme(max_distance_bits, tables)
+    _measure(scheme, CandidateLoad(2 * BATCH_PAGES, np.random.default_rng(0)), directory, CAP, lambda _: None)
+    load = CandidateLoad(pages, np.random.default_rng(pages + tables))
+    figures = _measure(scheme, load, directory, CAP, progress)
+    return {"pages": pages, "max_distance_bits": max_distance_bits, "tables": tables, **figures}
+
+
+def _measure(
+    scheme: Scheme, load: Load, directory: Path | None, cap: int, progress: Callable[[str], None]
+) -> dict[str, float]:
+    """Judge and file the whole load; -> figures.
 
     cpu_us_per_page: median, over windows of 10,240 pages within the last 100,000, of the process's CPU time (all
     threads, so RocksDB's flushes and compactions too); cpu_us_per_page_mean: the mean over the run's second half, so
-    that whole compactions are in it. wall_us_per_page: mean of the whole run. bytes_per_page: on disk after closing.
-    rss_mib: at the end.
+    that whole compactions are in it. wall_us_per_page: mean of the whole run.
+    state_bytes_per_entry: RocksDB's live table files after everything is compacted, without the addresses, by filed
+    page. An address is URL_BYTES random letters, which LZ4 cannot shorten: what it takes is just its length.
+    bytes_per_page: files on disk after closing, by page of the load. rss_mib: at the end.
     """
-    scheme = ChainScheme(SchemeSettings(tables=tables), SpotsSection())
-    compile_kernels(scheme)
-    pages = plant(fingerprints, np.random.default_rng(fingerprints + tables))
+    count = len(load)
     with tempfile.TemporaryDirectory(dir=directory) as scratch:
         state = RocksState.open(Path(scratch), "{}", "bench", IndexSettings())
-        windows, duplicates, wall = [], 0, time.perf_counter()
-        for start in range(0, fingerprints, WINDOW_PAGES):
-            window = time.process_time()
-            signing = 0.0
-            for first in range(start, min(start + WINDOW_PAGES, fingerprints), BATCH_PAGES):
+        windows, duplicates, candidates, wall = [], 0, 0, time.perf_counter()
+        for start in range(0, count, WINDOW_PAGES):
+            window, signing = time.process_time(), 0.0
+            for first in range(start, min(start + WINDOW_PAGES, count), BATCH_PAGES):
                 before = time.process_time()
-                batch = signatures_of(pages[first : min(first + BATCH_PAGES, fingerprints)], first)
+                batch = load.signatures(first, min(first + BATCH_PAGES, count))
                 signing += time.process_time() - before
-                verdicts, filing = judge(batch, scheme, state, cap, 64)
+                verdicts, filing = judge(batch, scheme, state, cap, CANDIDATE_LIMIT)
                 state.file(filing, first + 1)
                 duplicates += int((verdicts.kind == Kind.DUPLICATE).sum())
-            size = min(WINDOW_PAGES, fingerprints - start)
+                candidates += int(verdicts.candidates.sum())
+            size = min(WINDOW_PAGES, count - start)
             windows.append((time.process_time() - window - signing) / size * 1e6)
             if start // WINDOW_PAGES % 25 == 24:
                 progress(f"  {start + size:,} pages, {windows[-1]:.1f} us a page")
         wall = time.perf_counter() - wall
-        rss, figures = psutil.Process().memory_info().rss, state.stats()
+        rss, entries = psutil.Process().memory_info().rss, state.entry_count
+        state_bytes = state.compact() - entries * URL_BYTES
         state.close()
         on_disk = sum(path.stat().st_size for path in Path(scratch).rglob("*") if path.is_file())
-    last = windows[-max(1, 100_000 // WINDOW_PAGES) :]
     return {
-        "fingerprints": fingerprints,
-        "tables": tables,
-        "cpu_us_per_page": statistics.median(last),
+        "cpu_us_per_page": statistics.median(windows[-max(1, 100_000 // WINDOW_PAGES) :]),
         "cpu_us_per_page_mean": statistics.fmean(windows[len(windows) // 2 :]),
-        "wall_us_per_page": wall / fingerprints * 1e6,
-        "bytes_per_page": on_disk / fingerprints,
+        "wall_us_per_page": wall / count * 1e6,
+        "state_bytes_per_entry": state_bytes / entries,
+        "bytes_per_page": on_disk / count,
         "rss_mib": rss / MIB,
-        "entries": figures["entries"],
+        "entries": entries,
         "duplicates": duplicates,
+        "postings_per_page": candidates / count,
     }
 
 
-def plant(count: int, random: np.random.Generator) -> NDArray[np.uint64]:
-    """Fingerprints: uint64[count], a share of them copies of an earlier original with 0..3 bits changed."""
-    pages = random.integers(0, 2**64, count, np.uint64)
-    is_copy = random.random(count) < DUPLICATES
-    is_copy[0] = False
-    originals = np.flatnonzero(~is_copy)
-    copies = np.flatnonzero(is_copy)
-    earlier = np.searchsorted(originals, copies)
-    pages[copies] = pages[originals[(random.random(len(copies)) * earlier).astype(np.int64)]]
-    for least in range(3):
-        changed = copies[random.random(len(copies)) < (3 - least) / 4]
-        pages[changed] ^= np.uint64(1) << random.integers(0, 64, len(changed)).astype(np.uint64)
-    return pages
-
-
-def signatures_of(fingerprints: NDArray[np.uint64], first: int) -> Signatures:
-    """A micro-batch of pages with these fingerprints and 60-byte addresses, at offsets first, first + 1, ..."""
-    count = len(fingerprints)
-    return Signatures(
-        ("pages",),
-        np.zeros(count, np.uint16),
-        np.zeros(count, np.int32),
-        np.arange(first, first + count),
-        np.full(count, 1_700_000_000_000),
-        np.zeros((count, 2), np.uint64),
-        fingerprints,
-        np.full(count, Status.FINGERPRINTED, np.uint8),
-        np.full(count, 300, np.uint32),
-        tuple([b"https://news.example.org/2024/05/17/a-longer-headline-%09d.html" % (first + i) for i in range(count)]),
-        (b"",) * count,
-        **unused_columns(count),
-    )
-
-
 def main() -> None:
-    """`python -m tests.bench.index [fingerprints] [tables]`: one run as JSON."""
-    fingerprints, tables = (int(text) for text in (*sys.argv[1:], "1000000", "10")[:2])
-    figures = measure_index(fingerprints, tables, progress=lambda line: print(line, file=sys.stderr))
+    """`python -m tests.bench.index [pages] [tables] [k]`: one run as JSON; with k, of the default scheme's shape."""
+    arguments = [int(text) for text in sys.argv[1:]]
+    pages, tables = [*arguments, *(1_000_000, 10)[len(arguments) :]][:2]
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    if len(arguments) > 2:
+        figures = measure_candidates(pages, arguments[2], tables, progress=say)
+    else:
+        figures = measure_index(pages, tables, progress=say)
     print(json.dumps({**figures, "cores": os.cpu_count()}, indent=1))
 
 

@@ -13,6 +13,8 @@ from typing import Any
 KERNEL_MB_PER_S = 800
 KERNEL_RATIO = 3
 INDEX_US = 45
+CANDIDATES_US = 90
+STATE_BYTES = 400
 PIPELINE_RATIO = 0.5
 MEMORY_GROWTH = 0.1
 PACKAGES = ("aiokafka", "numba", "numpy", "orjson", "rocksdict", "selectolax")
@@ -54,6 +56,7 @@ def table(figures: dict[str, Any]) -> str:
         ("---", "---:", "---:", "---"),
         *_kernel_rows(figures.get("kernel", {})),
         *_index_rows(figures.get("index", {})),
+        *_candidate_rows(figures.get("candidates", {})),
         *_pipeline_rows(figures.get("pipeline", {})),
         *_compression_rows(figures.get("compression", {})),
         *_memory_rows(figures.get("memory", {})),
@@ -86,6 +89,18 @@ def _index_rows(index: dict[str, Any]) -> Iterator[Row]:
             f"index at {int(number):,} fingerprints, {tables} tables, CPU a page", f"{cost:.1f} us",
             f"<= {INDEX_US} us" if aim else "", _met(cost <= INDEX_US) if aim else "",
         )  # fmt: skip
+
+
+def _candidate_rows(candidates: dict[str, Any]) -> Iterator[Row]:
+    for name in sorted(key for key in candidates if "." in key):
+        figures = candidates[name]
+        cost, size = figures["cpu_us_per_page"], figures["state_bytes_per_entry"]
+        what = (
+            f"at {figures['pages']:,} pages, 2 digests, {figures['tables']} tables (k = {name.split('.')[1]}), 8 minima"
+        )
+        yield f"index {what}, CPU a page", f"{cost:.1f} us", f"<= {CANDIDATES_US} us", _met(cost <= CANDIDATES_US)
+        yield f"state {what}, bytes a filed page beside its address", f"{size:.0f}", f"<= {STATE_BYTES}", \
+            _met(size <= STATE_BYTES)  # fmt: skip
 
 
 def _pipeline_rows(pipeline: dict[str, Any]) -> Iterator[Row]:

@@ -90,6 +90,7 @@ def test_a_metric_moves_when_pages_are_filtered(live: Live, name: str, labels: d
     [
         "spotsieve_commit_failures",
         "spotsieve_capped_filings",
+        "spotsieve_cut_pages",
         "spotsieve_state_bytes",
         "spotsieve_consumer_lag",
         "spotsieve_broker_retries",

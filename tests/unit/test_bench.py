@@ -4,14 +4,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 
 from stream.text.extract import tokens_of
-from tests.bench import report
+from tests.bench import index_load, report
 from tests.bench.compression import CODECS, measure_compression
+from tests.bench.index import measure_candidates
 from tests.bench.pages import DUPLICATES, json_messages
 from tests.bench.report import table
+from tests.reference.signatures import assert_same
 
 MACHINE = {"cpu": "a CPU", "cores": 2, "python": "3.11", "kafka": "4.1.0"}
 
@@ -55,6 +58,18 @@ def test_the_table_says_whether_a_target_is_met(ratio: float, verdict: str) -> N
     lines = table({"pipeline": pipeline, "machine": MACHINE}).splitlines()
     (line,) = [line for line in lines if "filter / pass-through" in line]
     assert line.endswith(verdict)
+
+
+def test_the_load_of_the_index_has_the_copies_that_it_promises_and_strangers_that_share_a_hash() -> None:
+    figures = measure_candidates(5_000, 1, 4, progress=lambda _: None)
+    assert abs(figures["duplicates"] / 5_000 - index_load.DUPLICATES) < 0.03
+    assert figures["entries"] + figures["duplicates"] == 5_000
+    assert figures["state_bytes_per_entry"] > 100
+    again = (
+        index_load.CandidateLoad(500, np.random.default_rng(1)),
+        index_load.CandidateLoad(500, np.random.default_rng(1)),
+    )
+    assert_same(again[0].signatures(0, 500), again[1].signatures(0, 500))
 
 
 def test_kept_figures_name_the_machine_but_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

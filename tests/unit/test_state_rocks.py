@@ -284,6 +284,8 @@ def test_figures_of_a_state(tmp_path: Path) -> None:
         assert figures["position"] == 10
         assert figures["sources"] == 2
         assert figures["memtable_bytes"] > 0
+        assert state.compact() > 10_000
+        assert state.stats()["memtable_bytes"] < figures["memtable_bytes"]
     with open_state(tmp_path) as state:
         assert state.stats()["bytes_on_disk"] > 10_000
 
