@@ -13,6 +13,7 @@ import pytest
 from tests.conftest import REPOSITORY
 
 LOCKS = ("requirements.lock", "requirements-run.lock", "requirements-build.lock")
+PEERS = "requirements-peers.lock"
 INSTALL = REPOSITORY / "deploy" / "install.sh"
 
 Pins = dict[tuple[str, str], list[str]]
@@ -42,7 +43,7 @@ def write_command(path: Path, script: str) -> None:
     path.chmod(0o755)
 
 
-@pytest.mark.parametrize("name", LOCKS)
+@pytest.mark.parametrize("name", [*LOCKS, PEERS])
 def test_every_pin_of_a_lock_has_hashes_and_names_no_host(name: str) -> None:
     assert pins(name)
     assert "://" not in (REPOSITORY / name).read_text("utf-8")
@@ -64,6 +65,16 @@ def test_the_locks_hold_every_declared_dependency() -> None:
     }
     assert run <= {package for package, _ in pins("requirements-run.lock")}
     assert everything <= {package for package, _ in pins("requirements.lock")}
+
+
+def test_the_peers_lock_holds_the_peers_and_changes_no_version_that_is_tested() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
+    peers = {package: pin[0] for (package, _), pin in pins(PEERS).items()}
+    assert {re.split(r"[><=~!;\[ ]", line)[0] for line in project["dependency-groups"]["peers"]} <= set(peers)
+    tested = pins("requirements.lock")
+    shared = {key: pin[0] for key, pin in pins(PEERS).items() if key in tested}
+    assert shared
+    assert shared == {key: tested[key][0] for key in shared}
 
 
 def test_a_machine_without_a_new_python_is_told_so_in_one_line(tmp_path: Path) -> None:
