@@ -25,7 +25,7 @@ def blocks_of(page: bytes, markup: bool) -> list[list[str]]:
     text = page.decode("utf-8", "replace")
     words = Words()
     if markup:
-        _Scanner(text, words).run()
+        Scanner(text, words).run()
     else:
         # a blank line holds nothing above U+0020
         for line in text.split("\n"):
@@ -77,7 +77,7 @@ class Words:
                 self.block = []
 
 
-class _Scanner:
+class Scanner:
     """The HTML standard's tokenizer (13.2.5), as far as it decides what is text."""
 
     def __init__(self, text: str, words: Words) -> None:

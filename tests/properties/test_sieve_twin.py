@@ -1,0 +1,55 @@
+"""Whatever the bytes, the kernel of the default scheme's columns and its plain-Python twins agree on every one."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream.features.sieve import SieveSettings, blocks_of, sieve_pages
+from tests.reference.blocks import noted_blocks_of
+from tests.reference.scorecard import reasons_of
+from tests.reference.sieve import columns_of
+
+TAGS = (
+    "<p> </p> <a> </a> <a/> <A\thref='x'> <ul> </ul> <li> <table> <td> </table> <dl> <dt> <dd> </dl> <nav> </nav> <header> "
+    "</header> <footer> </footer> <aside> </aside> <form> </form> <select> <option> </select> <h1> </h1> <h3> </h4> "
+    "<article> </article> <main> </main> <blockquote> </blockquote> <pre> </pre> <figure> </figure> <body> </body> "
+    "<div> </div> <br> <b> </b> <!--x--> <template> </template> <textarea> </textarea> <svg> </svg> <script> </script> "
+    "&eacute; é 漢 ไ &amp; > | word The of und der"
+).split(" ")
+BLANKS = [" ", "\n", "\n\n", "\n> ", "\n| ", "\0", " " * 61, "words and more words of this text " * 3, "<ul>" * 20]
+soup = st.lists(st.sampled_from([*TAGS, *BLANKS]), max_size=60).map(lambda parts: "".join(parts).encode())
+text = st.lists(st.sampled_from(["the", "of", "a", "b", "c", "</p><p>", "<a>", "</a>"]), max_size=300).map(
+    lambda parts: " ".join(parts).encode()
+)
+pages = st.one_of(soup, text, st.binary(max_size=100))
+LAYOUTS = [SieveSettings(), SieveSettings(1, 3, 64), SieveSettings(5, 20, 192)]
+
+
+@settings(max_examples=800, deadline=None)
+@given(pages, st.booleans())
+def test_what_stands_around_each_block_is_what_the_twin_sees(page: bytes, markup: bool) -> None:
+    found, expected = blocks_of(page, markup), noted_blocks_of(page, markup)
+    assert [block.tokens for block in found] == [block.tokens for block in expected]
+    assert [block.links for block in found] == [block.links for block in expected]
+    assert [block.lead for block in found] == [block.lead for block in expected]
+    assert [block.sections for block in found] == [sum(1 << bit for bit in block.sections) for block in expected]
+    assert [block.reason for block in found] == reasons_of(expected)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(pages, max_size=4), st.booleans(), st.sampled_from(LAYOUTS))
+def test_every_column_of_a_batch_is_the_twin_s(batch: list[bytes], markup: bool, layout: SieveSettings) -> None:
+    bounds = np.concatenate([[0], np.cumsum([len(page) for page in batch])]).astype(np.int64)
+    found = sieve_pages(np.frombuffer(b"".join(batch), dtype=np.uint8), bounds, markup, layout)
+    assert len(found) == len(batch)
+    for row, page in enumerate(batch):
+        expected = columns_of(page, markup, layout)
+        assert found.token_counts[row] == expected.tokens
+        assert found.kept_counts[row] == expected.kept
+        assert found.block_counts[row] == expected.blocks
+        assert found.feature_counts[row] == expected.features
+        assert found.language[row] == expected.language
+        assert tuple(found.text_digest[row].tolist()) == expected.digest
+        assert found.simhash[row] == expected.simhash
+        assert found.minima[found.minima_bounds[row] : found.minima_bounds[row + 1]].tolist() == expected.minima
+        assert found.sketch[row].tolist() == expected.sketch

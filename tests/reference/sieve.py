@@ -1,0 +1,127 @@
+"""Features and fingerprints of a text, one obvious line after the other: the twin of the kernel of the scheme's columns."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from stream.features.languages import LONE_CHARACTER, choose_path, language_table, word_index
+from stream.features.sieve import SieveSettings
+from stream.features.vocabulary import MOST_TOKENS
+from stream.text.tables import IDEOGRAPH, class_and_lower
+from tests.reference.blocks import noted_blocks_of
+from tests.reference.scorecard import reasons_of
+from tests.reference.simhash import fingerprint_of
+from tests.reference.spots import K0, K1, K2, K3, K4, SEED, folded, spot_hash, token_hash
+
+GOLDEN = 0x9E3779B97F4A7C15
+ROUND = 0xD6E8FEB86659FD93
+WORD = 2**64
+
+
+@dataclass(frozen=True)
+class Columns:
+    """One row of SievedPages."""
+
+    tokens: int
+    kept: int
+    blocks: int
+    features: int
+    language: int
+    digest: tuple[int, int]
+    simhash: int
+    minima: list[int]
+    sketch: list[int]
+
+
+def columns_of(page: bytes, markup: bool, settings: SieveSettings) -> Columns:
+    """What stream.features.sieve.sieve_pages must give for a page."""
+    blocks = noted_blocks_of(page, markup)
+    every = [token for block in blocks for token in block.tokens]
+    reasons = reasons_of(blocks)
+    kept = [token for block, why in zip(blocks, reasons, strict=True) if why == "kept" for token in block.tokens]
+    features = features_of(kept, settings.shingle_words)
+    return Columns(
+        len(every),
+        len(kept),
+        len(blocks),
+        len(features),
+        language_of(kept or every),
+        digest_of(kept),
+        fingerprint_of(features),
+        minima_of(features, settings.minima),
+        sketch_of(features, settings.sketch_bits),
+    )
+
+
+def language_of(tokens: list[str]) -> int:
+    """The path that the first tokens choose."""
+    table = language_table()
+    indexes = []
+    for token in tokens[:MOST_TOKENS]:
+        alone = len(token) == 1 and class_and_lower(ord(token))[0] == IDEOGRAPH
+        indexes.append(LONE_CHARACTER if alone else word_index(table, token_hash(token)))
+    return choose_path(indexes, table)
+
+
+def features_of(tokens: list[str], width: int) -> list[int]:
+    """Shingles at every place, equal ones numbered."""
+    width = min(width, len(tokens))
+    seen: Counter[int] = Counter()
+    features = []
+    for place in range(len(tokens) - width + 1 if width else 0):
+        shingle = spot_hash(tuple(tokens[place : place + width]))
+        features.append(mixed_hash((shingle + seen[shingle] * GOLDEN) % WORD))
+        seen[shingle] += 1
+    return features
+
+
+def mixed_hash(value: int) -> int:
+    """The last step of every hash (stream/text/hashing.py)."""
+    return folded(value ^ K1, K2)
+
+
+def digest_of(tokens: list[str]) -> tuple[int, int]:
+    """The digest of a text (stream/fingerprints/textdigest.py)."""
+    if not tokens:
+        return 0, 0
+    hashes = [token_hash(token) for token in tokens] + [0] * (len(tokens) % 2)
+    low = high = SEED
+    for first, second in zip(hashes[::2], hashes[1::2], strict=True):
+        low, high = folded(first ^ low, second ^ K3), folded(first ^ high, second ^ K4)
+    return mixed_hash(low), mixed_hash(high)
+
+
+def minima_of(features: list[int], count: int) -> list[int]:
+    """The smallest ranks (stream/fingerprints/bottomk.py)."""
+    return sorted({folded(feature ^ K4, K0) for feature in features})[:count]
+
+
+def sketch_of(features: list[int], bits: int) -> list[int]:
+    """Fast similarity sketching, round after round (stream/fingerprints/sketch.py)."""
+    if not features:
+        return [0] * (bits // 64)
+    bins: list[int | None] = [None] * bits
+    turn = 0
+    while None in bins:
+        thrown: dict[int, list[int]] = {}
+        for feature in features:
+            hashed = round_hash(feature, turn, bits)
+            place = hashed * bits >> 32 if turn < bits else turn - bits
+            thrown.setdefault(place, []).append(hashed)
+        for place, hashes in thrown.items():
+            if bins[place] is None:
+                bins[place] = min(hashes)
+        turn += 1
+    words = [0] * (bits // 64)
+    for place, winner in enumerate(bins):
+        assert winner is not None
+        words[place // 64] |= (winner & 1) << place % 64
+    return words
+
+
+def round_hash(feature: int, turn: int, bits: int) -> int:
+    """The 32-bit hash of a feature in a round."""
+    if turn >= bits:
+        return folded(feature ^ (turn + 1) * ROUND % WORD, K0) >> 32
+    pair, second = divmod(turn, 2)
+    word = feature if pair == 0 else folded(feature ^ (pair + 1) * ROUND % WORD, K0)
+    return word & 0xFFFFFFFF if second else word >> 32
