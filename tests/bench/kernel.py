@@ -1,4 +1,4 @@
-"""The speed of the text kernel, HTML bytes to simhash, beside selectolax's (lexbor's) parse and text of the same."""
+"""The speed of the kernels, HTML bytes to complete signature, beside selectolax's (lexbor's) parse and text of the same."""
 
 import statistics
 import sys
@@ -6,8 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import xxhash
 from selectolax.lexbor import LexborHTMLParser
 
+from stream.features import sieve
+from stream.features.sieve import SieveSettings, sieve_pages
 from stream.features.spots import SpotModel, SpotSettings
 from stream.fingerprints.simhash import simhash64
 from stream.text.extract import compile_kernels, extract_spots
@@ -20,13 +23,15 @@ BATCH_PAGES = 512
 def measure_kernel(rounds: int = 7, pages: Sequence[bytes] = ()) -> dict[str, float | int | str]:
     """Medians over alternating rounds, one core, CPU seconds of this thread; FileNotFoundError without pages.
 
-    pages: what to measure on, by default those of ../shared/data/news. MB are 10^6 bytes of HTML. The kernel runs in
-    batches of 512 pages; every second of its own is counted, wrapper and fold included. selectolax parses each page and
-    takes `text()`, nothing else.
+    pages: what to measure on, by default those of ../shared/data/news. MB are 10^6 bytes of HTML. The kernels run in
+    batches of 512 pages; every second of their own is counted, wrapper and fold included. `kernel` is the default
+    scheme's: kept text, digests of body and text, simhash, smallest hashes, sketch. `chain` is that scheme's: spots and
+    simhash. selectolax parses each page and takes `text()`, nothing else.
     """
     if not pages and not (DATA / "news" / "pages.jsonl.xz").exists():
         raise FileNotFoundError("../shared/data/news/pages.jsonl.xz is not beside the repository; the bench reads it")
     compile_kernels()
+    sieve.compile_kernels()
     pages = pages or [page for _, page in pages_of("news")]
     batches = []
     for first in range(0, len(pages), BATCH_PAGES):
@@ -37,6 +42,12 @@ def measure_kernel(rounds: int = 7, pages: Sequence[bytes] = ()) -> dict[str, fl
 
     def kernel() -> None:
         for buffer, bounds in batches:
+            sieve_pages(buffer, bounds, True, SieveSettings())
+        for page in pages:
+            xxhash.xxh3_128_digest(page)
+
+    def chain() -> None:
+        for buffer, bounds in batches:
             features = extract_spots(buffer, bounds, True, model)
             simhash64(features.spots, features.spot_bounds)
 
@@ -45,10 +56,11 @@ def measure_kernel(rounds: int = 7, pages: Sequence[bytes] = ()) -> dict[str, fl
             LexborHTMLParser(page).text()
 
     megabytes = sum(map(len, pages)) / 1e6
-    kernel_speeds, lexbor_speeds = [], []
+    kernel_speeds, chain_speeds, lexbor_speeds = [], [], []
     for _ in range(rounds):
         # the kernel is so much quicker that one pass would be measured over a tenth of a second only
         kernel_speeds.append(5 * megabytes / _seconds(lambda: repeat(kernel, 5)))
+        chain_speeds.append(5 * megabytes / _seconds(lambda: repeat(chain, 5)))
         lexbor_speeds.append(megabytes / _seconds(lexbor))
     ours, theirs = statistics.median(kernel_speeds), statistics.median(lexbor_speeds)
     return {
@@ -57,6 +69,8 @@ def measure_kernel(rounds: int = 7, pages: Sequence[bytes] = ()) -> dict[str, fl
         "rounds": rounds,
         "kernel_mb_per_s": round(ours, 1),
         "kernel_mb_per_s_best": round(max(kernel_speeds), 1),
+        "chain_mb_per_s": round(statistics.median(chain_speeds), 1),
+        "chain_mb_per_s_best": round(max(chain_speeds), 1),
         "selectolax_mb_per_s": round(theirs, 1),
         "selectolax_mb_per_s_best": round(max(lexbor_speeds), 1),
         "ratio": round(ours / theirs, 2),

@@ -5,6 +5,8 @@ import time
 import numpy as np
 import pytest
 
+from stream.features import sieve
+from stream.features.sieve import SieveSettings, sieve_pages
 from stream.features.spots import SpotModel, SpotSettings
 from stream.text.extract import compile_kernels, extract_spots
 from stream.text.vectors import PADDING
@@ -42,7 +44,37 @@ HOSTILE = {
     "bytes that are no UTF-8": b"\xf0\x9f",
     "antecedents": b"the ",
     "stop-words only": b"of ",
+    "one giant block": b"the word of a page that never ends ",
+    "tiny blocks": b"<p>a</p>",
+    "tiny blocks of new words": b"",
+    "only links": b"<a href='/x'>news of the day</a> ",
+    "links that never close": b"<a href=x>word ",
+    "links in blocks in links": b"<a><div>b",
+    "text in attributes": b'<img alt="the word of a page that never ends" title="and one more">',
+    "sections that never close": b"<nav><form><table><ul>a",
+    "end tags of sections that are not open": b"a</nav></ul>",
+    "right to left": "<p>הספר של הילד הוא על השולחן</p>".encode(),
+    "mixed scripts": "the слово of слова 漢字 ไทย کتاب ".encode(),
+    "characters that stand alone": "ไทย".encode(),
+    "words of all languages": "de la the und og i et var på en un do ".encode(),
+    "quoted lines": b"> a\nb\n",
+    "random words": b"",
 }
+HOSTILE["tiny blocks of new words"] = b"".join(b"<p>w%d</p>" % number for number in range(100_000))
+HOSTILE["random words"] = b"".join(b"w%d " % (number * 7919) for number in range(100_000))
+FEW_TIMES = (
+    "one giant block",
+    "tiny blocks",
+    "tiny blocks of new words",
+    "only links",
+    "links that never close",
+    "links in blocks in links",
+    "text in attributes",
+    "sections that never close",
+    "end tags of sections that are not open",
+    "right to left",
+    "mixed scripts",
+)
 
 
 def seconds(piece: bytes, size: int, start: bytes = b"") -> float:
@@ -53,6 +85,7 @@ def seconds(piece: bytes, size: int, start: bytes = b"") -> float:
         before = time.thread_time()
         for markup in (True, False):
             extract_spots(page, bounds, markup, MODEL)
+            sieve_pages(page, bounds, markup, SieveSettings())
         best = min(best, time.thread_time() - before)
     return best
 
@@ -60,6 +93,7 @@ def seconds(piece: bytes, size: int, start: bytes = b"") -> float:
 @pytest.fixture(scope="module")
 def ordinary() -> float:
     compile_kernels()
+    sieve.compile_kernels()
     return seconds(ORDINARY, SIZE)
 
 
@@ -68,6 +102,17 @@ def ordinary() -> float:
 def test_hostile_pages_take_at_most_forty_times_an_ordinary_page(piece: bytes, start: bytes, ordinary: float) -> None:
     # quadratic time would be hundreds of times slower at this size
     assert seconds(piece, SIZE, start) < 40 * ordinary + 0.02
+
+
+@pytest.mark.parametrize("name", FEW_TIMES)
+def test_odd_pages_take_at_most_three_times_a_page_of_plain_paragraphs(name: str, ordinary: float) -> None:
+    assert seconds(HOSTILE[name], SIZE) < 3 * ordinary + 0.005
+
+
+def test_100_000_tiny_blocks_cost_no_more_a_block_than_1_000() -> None:
+    piece = HOSTILE["tiny blocks of new words"]
+    few = seconds(piece[:8_000], 8_000)
+    assert seconds(piece, len(piece)) < 3 * few * len(piece) / 8_000 + 0.005
 
 
 def test_a_page_of_50_mb_passes() -> None:

@@ -1,0 +1,102 @@
+"""The 1-bit sketch estimates Jaccard without bias, whatever the sizes, with the spread that theory gives."""
+
+import itertools
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from numba import njit
+from numpy.typing import NDArray
+
+from stream.fingerprints.bottomk import smallest_hashes
+from stream.fingerprints.sketch import sketch_features
+from stream.features.shingles import number_repeats
+from tests.reference.sieve import minima_of, sketch_of
+
+BITS = 512
+PAIRS = 200
+
+
+@cache
+def kernels():  # type: ignore[no-untyped-def]
+    @njit
+    def sketch(features, bins, found):  # type: ignore[no-untyped-def]
+        sketch_features(features, len(features), bins, found)
+
+    @njit
+    def minima(features, found):  # type: ignore[no-untyped-def]
+        return smallest_hashes(features, len(features), found)
+
+    @njit
+    def numbered(features, keys, occurrences):  # type: ignore[no-untyped-def]
+        number_repeats(features, len(features), keys, occurrences)
+
+    return sketch, minima, numbered
+
+
+def sketched(features: NDArray[np.uint64], bits: int = BITS) -> NDArray[np.uint64]:
+    found = np.zeros(bits // 64, np.uint64)
+    kernels()[0](features, np.empty(bits, np.uint64), found)
+    return found
+
+
+def hashes(generator: np.random.Generator, count: int) -> NDArray[np.uint64]:
+    return generator.integers(0, 2**64, count, dtype=np.uint64)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 20, 100, 500, 5000])
+@pytest.mark.parametrize("jaccard", [0.0, 0.3, 0.6, 0.9])
+def test_estimates_have_no_bias_and_the_spread_of_theory(size: int, jaccard: float) -> None:
+    generator = np.random.default_rng(size)
+    common = round(2 * size * jaccard / (1 + jaccard))
+    true = common / (2 * size - common)
+    errors = []
+    for _ in range(PAIRS):
+        shared = hashes(generator, common)
+        first, second = (sketched(np.concatenate([shared, hashes(generator, size - common)])) for _ in range(2))
+        distance = int(np.bitwise_count(first ^ second).sum())
+        errors.append(1 - 2 * distance / BITS - true)
+    spread = math.sqrt((1 - true**2) / BITS)
+    assert abs(np.mean(errors)) <= 4 * spread / math.sqrt(PAIRS)
+    assert np.std(errors) <= 1.2 * spread
+
+
+@pytest.mark.parametrize("bits", [64, 192, 512, 1024])
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 17, 400, 3000])
+def test_sketches_are_the_twin_s(bits: int, size: int) -> None:
+    features = hashes(np.random.default_rng(bits + size), size)
+    assert sketched(features, bits).tolist() == sketch_of(features.tolist(), bits)
+
+
+def test_the_order_of_features_never_matters() -> None:
+    features = hashes(np.random.default_rng(1), 300)
+    assert sketched(features).tolist() == sketched(features[::-1].copy()).tolist()
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 2000])
+def test_the_smallest_hashes_are_the_twin_s(size: int, order: int) -> None:
+    features = hashes(np.random.default_rng(size), size)[::order].copy()
+    found = np.zeros(8, np.uint64)
+    count = kernels()[1](np.concatenate([features, features]), found)
+    assert found[:count].tolist() == minima_of(features.tolist(), 8)
+
+
+def test_repeats_become_features_that_differ_and_meet_their_likes() -> None:
+    def numbered(shingles: list[int]) -> list[int]:
+        features = np.array(shingles, np.uint64)
+        kernels()[2](features, np.empty(1 << 12, np.uint64), np.empty(1 << 12, np.int32))
+        return features.tolist()
+
+    first, second = numbered([5, 7, 5, 5]), numbered([7, 5, 9, 5])
+    assert len(set(first)) == 4
+    assert len(set(first) & set(second)) == 3
+
+
+def test_shingles_that_want_the_same_slot_take_linear_time() -> None:
+    # equal high bits: every one would look at every other without the bound on steps
+    features = np.arange(1 << 17, dtype=np.uint64)
+    keys, occurrences = np.empty(1 << 18, np.uint64), np.empty(1 << 18, np.int32)
+    kernels()[2](features, keys, occurrences)
+    assert len(set(features.tolist())) == 1 << 17
