@@ -7,7 +7,7 @@ from tests.quality.figures import Figures
 
 
 def draw_plots(figures: Figures, folder: Path) -> dict[str, str]:
-    """Write the plots; what each is called -> its file name."""
+    """Write the plots; what each is called -> its path from the folder's parent."""
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -17,10 +17,10 @@ def draw_plots(figures: Figures, folder: Path) -> dict[str, str]:
     for name in figures.sweeps:
         file = f"sweep-{name.replace('.', '-').replace('_', '-')}.svg"
         _draw_sweep(figures, name, folder / file)
-        drawn[name] = file
+        drawn[name] = f"{folder.name}/{file}"
     if figures.robustness:
         _draw_robustness(figures, folder / "robustness.svg")
-        drawn["robustness"] = "robustness.svg"
+        drawn["robustness"] = f"{folder.name}/robustness.svg"
     return drawn
 
 
@@ -35,7 +35,9 @@ def _draw_sweep(figures: Figures, name: str, path: Path) -> None:
         left.plot(values, [judged.f1 for judged in found], marker=".", label=labelled)
         right.plot(values, [judged.lost for judged in found], marker=".", label=labelled)
     left.set(xlabel=name, ylabel="page F1", ylim=(0, 1.02))
-    right.set(xlabel=name, ylabel="novel pages lost", yscale="symlog", ylim=(0, None))
+    most = max(judged.lost for step in steps for judged in step.by_set.values())
+    right.set(xlabel=name, ylabel="novel pages lost", yscale="symlog", ylim=(0, max(1, 1.3 * most)))
+    right.yaxis.set_major_formatter("{x:g}")
     left.legend(frameon=False)
     _save(canvas, path)
 

@@ -25,7 +25,7 @@ SPEED_PEER = "trafilatura + datasketch MinHash >= 0.5"
 
 
 def as_markdown(run: Run, figures: Figures, command: str, plots: Mapping[str, str]) -> str:
-    """The whole document. plots: what is plotted -> file name in the folder beside the document."""
+    """The whole document. plots: what is plotted -> path from the document."""
     parts = [
         _head(run, figures, command),
         _sets(run, figures),

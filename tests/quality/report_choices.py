@@ -33,7 +33,7 @@ def sweeps(figures: Figures, plots: Mapping[str, str]) -> str:
     for name, steps in figures.sweeps.items():
         sets = list(steps[0].by_set)
         rows = [[f"{step.value:g}", *(_f1_lost(step.by_set[one].scores) for one in sets)] for step in steps]
-        plot = f"\n\n![{name}](quality/{plots[name]})" if name in plots else ""
+        plot = f"\n\n![{name}]({plots[name]})" if name in plots else ""
         parts.append(f"### {name}\n\n" + table(["value", *(f"{one}: F1, lost" for one in sets)], rows) + plot)
     note = "One threshold moved, the others at their defaults; pages are signed once and judged again."
     return f"## Threshold sweep\n\n{note}\n\n" + "\n\n".join(parts) if parts else ""
@@ -58,10 +58,10 @@ def validation(run: Run, figures: Figures) -> str:
         ])  # fmt: skip
     counted = [f"- {chosen.count(choice)} x {choice}" for choice in dict.fromkeys(chosen)]
     note = paragraph(f"""
-        {FOLDS} folds, {len(found.results) // FOLDS} assignments; a fold's training part has no page of its hosts and no
-        page of its clusters (pages joined by a group or by a listed pair of similarity .2 or more). Hosts and clusters
-        together form one giant component, so pages whose host and cluster fell into different folds are left out of
-        both parts of those folds. Of {found.tried} choices the one is taken with the greatest mean F1 less
+        {FOLDS} folds, assigned anew {len(found.results) // FOLDS} time(s); a fold's training part has no page of its
+        hosts and no page of its clusters (pages joined by a group or by a listed pair of similarity .2 or more). Hosts
+        and clusters together form one giant component, so pages whose host and cluster fell into different folds are
+        left out of both parts of those folds. Of {found.tried} choices the one is taken with the greatest mean F1 less
         {LOST_PENALTY:g} times the mean share of novel pages lost on the training parts of all sets; the held-out part
         is then filtered once, alone. Folds without a duplicate in their held-out part have no F1.
     """)
@@ -91,7 +91,7 @@ def robustness(figures: Figures, plots: Mapping[str, str]) -> str:
         copy with its own original, on {figures.peer_pages} pages.
     """)
     header = ["edit", "another host", "same host", "target", *peers]
-    plot = f"\n\n![robustness](quality/{plots['robustness']})" if "robustness" in plots else ""
+    plot = f"\n\n![robustness]({plots['robustness']})" if "robustness" in plots else ""
     return f"## Robustness\n\n{note}\n\n{table(header, rows)}{plot}"
 
 
