@@ -1,10 +1,12 @@
-"""The scorecard: which blocks are the page's own text, by points for what a block is and what stands around it.
+"""The scorecards: which blocks are the page's own text, by points for what a block is and what stands around it.
 
-Each group puts a block into one of its classes and gives the points of that class; a block is kept if their sum reaches
-the threshold. All sums are whole numbers, so the verdict is the same on every CPU. In plain text nothing is scored: its
-quoted lines are left out, all else is kept.
+Each group puts a block into one of its classes and gives the points of that class. The first card looks at a block, its
+neighbours' words and links and the sections around it. Its sums then are what the second card looks at: those of the
+block and of its neighbours, and how the page's likely text lies around the block. A block is kept if the second sum is
+above KEEP_ABOVE. All are whole numbers, so the choice is the same on every CPU.
 
-    scorecard.txt = header lines "# ...", "threshold N", then a line a group: its name, ":", the points of its classes
+    scorecard.txt = header lines "# ...", then a line a table: its name, ":", its numbers; FIRST_CARD's groups, then
+                    SECOND_CARD's, then "chance": of 256, the chance of a block with the first sum 8 * (i - 64)
 """
 
 import hashlib
@@ -15,10 +17,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.text.elements import LEAD_COUNT, LEAD_PLAIN, LEAD_QUOTED, SECTIONS
-from stream.text.sources import part
+from stream.text.elements import SECTIONS
 
-DIGEST = "b37549d6025f58819742d3fbe314265cd1304ff76f373c899b55d83af7b4e07f"
+DIGEST = "bcdbb0a289149095ecae6ac244ff3ff2dfcc2c602f132902bc2987f280721b50"
+
+KEEP_ABOVE = -16
+LADDER = (-64, -128, -192, -256, -384, -512)
+"""Where too few words are kept, a block with few links needs to be above one of these only, the first that is enough."""
+ENOUGH_WORDS = 60
+"""Of kept blocks; less will do where half of the page's unlinked words are less."""
 
 WORD_EDGES = (1, 2, 3, 5, 8, 12, 20, 40, 80, 160)
 COARSE_WORD_EDGES = (1, 5, 15, 40)
@@ -29,13 +36,21 @@ LARGEST_EDGES = (1, 2, 4, 8, 16, 32)
 """Of 64 parts of the greatest number of unlinked words in one block."""
 NEAR, FAR = 3, 6
 """Blocks on each side whose words are summed."""
+REACHES = (2, 4, 8)
+"""Blocks on each side whose likely text the second card sums."""
+MOST_LIKELY_WORDS = 100
+"""Words that a block counts in the sums of likely text."""
 
 WORD_CLASSES, LINK_CLASSES = len(WORD_EDGES) + 1, len(LINK_EDGES) + 3
 COARSE_LINK_CLASSES = len(COARSE_LINK_EDGES) + 1
 COARSE_CLASSES = (len(COARSE_WORD_EDGES) + 1) * COARSE_LINK_CLASSES
 SUM_CLASSES, SHARE_CLASSES, LARGEST_CLASSES = 12, 8, len(LARGEST_EDGES) + 1
+OWN_CLASSES, OTHER_CLASSES = 25, 14
+LIKELY_SHARE_CLASSES, LIKELY_SUM_CLASSES, PAGE_CLASSES = 10, 9, 10
+NINTHS, DISTANCE_CLASSES, BETWEEN_CLASSES = 9, 10, 11
+CHANCES = 129
 
-GROUPS: dict[str, int] = {
+FIRST_CARD: dict[str, int] = {
     "words and links": WORD_CLASSES * LINK_CLASSES,
     "block before": COARSE_CLASSES,
     "block after": COARSE_CLASSES,
@@ -47,61 +62,94 @@ GROUPS: dict[str, int] = {
     "links far": SHARE_CLASSES,
     "place in page": SHARE_CLASSES,
     "share of largest": LARGEST_CLASSES,
-    "tag before": LEAD_COUNT,
     "sections around": 2 * len(SECTIONS),
     "words in lists": 2 * WORD_CLASSES,
     "words in headings": 2 * WORD_CLASSES,
+    "first start": 1,
 }
-"""Name and number of classes, in the order of the points."""
-KEPT, QUOTED, FIRST_GROUP = 0, 1, 2
-REASONS: tuple[str, ...] = ("kept", "quoted", *GROUPS)
-"""Of a block: kept, quoted in plain text, or the group that spoke most against it."""
-
-_SIZES = tuple(GROUPS.values())
-_STARTS = tuple(sum(_SIZES[:place]) for place in range(len(_SIZES)))
-POINT_COUNT = sum(_SIZES)
-_LIST, _HEADING = 0, 9
-_WORD_CLASS = np.searchsorted(np.array(WORD_EDGES), np.arange(WORD_EDGES[-1] + 1), side="right").astype(np.int64)
-_COARSE_CLASS = np.searchsorted(np.array(COARSE_WORD_EDGES), np.arange(COARSE_WORD_EDGES[-1] + 1), side="right").astype(
-    np.int64
+"""Name and number of classes, in the order of the points; "start" is given to every block."""
+SECOND_CARD: dict[str, int] = {
+    "first card": OWN_CLASSES,
+    "first card of block before": OTHER_CLASSES,
+    "first card of block after": OTHER_CLASSES,
+    "first card of second block before": OTHER_CLASSES,
+    "first card of second block after": OTHER_CLASSES,
+    "share of text within 2": LIKELY_SHARE_CLASSES,
+    "text within 2": LIKELY_SUM_CLASSES,
+    "share of text within 4": LIKELY_SHARE_CLASSES,
+    "text within 4": LIKELY_SUM_CLASSES,
+    "share of text within 8": LIKELY_SHARE_CLASSES,
+    "text within 8": LIKELY_SUM_CLASSES,
+    "text of page": PAGE_CLASSES,
+    "text before": NINTHS,
+    "share of text": NINTHS,
+    "words": WORD_CLASSES,
+    "distance to most text": DISTANCE_CLASSES,
+    "other text between": BETWEEN_CLASSES,
+    "second start": 1,
+}
+KEPT, KEPT_IN_NEED, QUOTED, FIRST_REASON = 0, 1, 2, 3
+FIRST_GROUPS, SECOND_GROUPS = len(FIRST_CARD) - 1, len(SECOND_CARD) - 1
+REASONS: tuple[str, ...] = (
+    "kept",
+    "kept for want of other text",
+    "quoted",
+    *list(FIRST_CARD)[:-1],
+    *list(SECOND_CARD)[1:-1],
 )
-_LINK_CLASS = np.searchsorted(np.array(LINK_EDGES), np.arange(17), side="right").astype(np.int64)
-_COARSE_LINK_CLASS = np.searchsorted(np.array(COARSE_LINK_EDGES), np.arange(17), side="right").astype(np.int64)
-_LARGEST_CLASS = np.searchsorted(np.array(LARGEST_EDGES), np.arange(65), side="right").astype(np.int64)
-_SUM_CLASS = np.array([min((1 + words).bit_length() - 1, SUM_CLASSES - 1) for words in range(2048)], dtype=np.int64)
+"""Of a block: kept; a quoted line of plain text; or what spoke most against it: the group of the second card with the
+fewest points, or of the first card where that is its sum."""
 
 
 class Scorecard(NamedTuple):
-    """points: int32[POINT_COUNT], group after group  threshold: the least sum of a block that is kept
-    section_points: int32[3, 32], the points of five sections each, by their bits
-    The others are columns over a page's blocks, written over: words, unlinked: int64, running sums
-    fine, coarse: uint8, classes of a block's words and links, coarse with two blocks of no words before and behind
+    """first, second: int32, the points of both cards, group after group  chances: int32[129]
+    section_points: int32[3, 32], the first card's points of five sections each, by their bits
+
+    The others are columns over a page's blocks, written over:
+    words, unlinked, likely, unlikely, capped: int64[most + 1], running sums; likely and unlikely in 256ths of words
+    fine, coarse: uint8, classes of words and links, coarse with two blocks of no words before and behind
+    firsts, seconds: int32, the sums of the cards, firsts with two such blocks too  against: uint8, groups
     """
 
-    points: NDArray[np.int32]
-    threshold: int
+    first: NDArray[np.int32]
+    second: NDArray[np.int32]
+    chances: NDArray[np.int32]
     section_points: NDArray[np.int32]
     words: NDArray[np.int64]
     unlinked: NDArray[np.int64]
+    likely: NDArray[np.int64]
+    unlikely: NDArray[np.int64]
+    capped: NDArray[np.int64]
     fine: NDArray[np.uint8]
     coarse: NDArray[np.uint8]
+    firsts: NDArray[np.int32]
+    seconds: NDArray[np.int32]
+    against: NDArray[np.uint8]
 
 
 def scorecard(most_blocks: int) -> Scorecard:
     """The frozen points, with room for pages of up to `most_blocks` blocks."""
-    points, threshold = frozen_points()
-    start = _STARTS[list(GROUPS).index("sections around")]
-    of_sections = points[start : start + 2 * len(SECTIONS)].reshape(3, 5, 2)
+    tables = frozen_points()
+    of_sections = np.array(tables["sections around"]).reshape(3, 5, 2)
     bits = np.arange(32)[:, None] >> np.arange(5) & 1
     section_points = np.stack([np.take_along_axis(five, bits.T, axis=1).sum(axis=0) for five in of_sections])
-    sums = [np.zeros(most_blocks + 1, np.int64) for _ in range(2)]
-    classes = [np.zeros(most_blocks + 4, np.uint8) for _ in range(2)]
-    return Scorecard(points, threshold, section_points.astype(np.int32), *sums, *classes)
+    room = most_blocks + 4
+    return Scorecard(
+        *(np.concatenate([tables[name] for name in card]).astype(np.int32) for card in (FIRST_CARD, SECOND_CARD)),
+        np.array(tables["chance"], np.int32),
+        section_points.astype(np.int32),
+        *(np.empty(room, np.int64) for _ in range(5)),
+        np.empty(room, np.uint8),
+        np.empty(room, np.uint8),
+        np.empty(room, np.int32),
+        np.empty(room, np.int32),
+        np.empty(room, np.uint8),
+    )
 
 
 @cache
-def frozen_points() -> tuple[NDArray[np.int32], int]:
-    """Read the points once a process; RuntimeError where the file is not the one this release was tested with."""
+def frozen_points() -> dict[str, tuple[int, ...]]:
+    """Read the tables once a process; RuntimeError where the file is not the one this release was tested with."""
     written = files(__package__).joinpath("scorecard.txt").read_bytes()
     digest = hashlib.sha256(written).hexdigest()
     if digest != DIGEST:
@@ -109,80 +157,9 @@ def frozen_points() -> tuple[NDArray[np.int32], int]:
             f"stream/features/scorecard.txt must have the digest {DIGEST}, got {digest}; "
             "install the package again, or put the new digest into stream/features/scorecard.py if the change is meant"
         )
-    heading, *lines = [line for line in written.decode("ascii").splitlines() if not line.startswith("#")]
-    points: list[int] = []
-    for (name, classes), line in zip(GROUPS.items(), lines, strict=True):
-        found, numbers = line.split(":")
-        if found != name or len(numbers.split()) != classes:
-            raise RuntimeError(f"scorecard.txt must have {classes} points of '{name}', got the line '{line}'; restore it")
-        points += map(int, numbers.split())
-    return np.array(points, dtype=np.int32), int(heading.split()[1])
-
-
-@part
-def select_blocks(blocks, count, card):  # type: ignore[no-untyped-def]  # Blocks, int64, Scorecard -> None
-    """Fill blocks.reasons of a page's blocks: KEPT, or why each is left out (an index into REASONS).
-
-    That is the group with the fewest points, the first of equals. All in one function: to pass arrays to another one
-    for every block, whose references numba then counts, took longer than all else here.
-    """
-    card.unlinked[0] = card.words[0] = 0
-    card.coarse[0] = card.coarse[1] = card.coarse[count + 2] = card.coarse[count + 3] = 0
-    largest = np.int64(1)
-    for block in range(count):
-        words, links = np.int64(blocks.words[block]), np.int64(blocks.links[block])
-        card.words[block + 1] = card.words[block] + words
-        card.unlinked[block + 1] = card.unlinked[block] + words - links
-        largest = max(largest, words - links)
-        sixteenths = links * 16 // words
-        link_class = 1 + _LINK_CLASS[sixteenths] if 0 < links < words else (LINK_CLASSES - 1 if links > 0 else 0)
-        card.fine[block] = _WORD_CLASS[min(words, WORD_EDGES[-1])] * LINK_CLASSES + link_class
-        coarse = _COARSE_CLASS[min(words, COARSE_WORD_EDGES[-1])] * COARSE_LINK_CLASSES
-        card.coarse[block + 2] = coarse + _COARSE_LINK_CLASS[sixteenths]
-    points, coarse = card.points, card.coarse
-    for block in range(count):
-        lead, sections = np.int64(blocks.leads[block]), np.int64(blocks.sections[block])
-        if lead == LEAD_PLAIN or lead == LEAD_QUOTED:
-            blocks.reasons[block] = KEPT if lead == LEAD_PLAIN else QUOTED
-            continue
-        fine = np.int64(card.fine[block])
-        word_class = fine // LINK_CLASSES
-        first, last = max(block - NEAR, 0), min(block + NEAR + 1, count)
-        near, unlinked_near = card.words[last] - card.words[first], card.unlinked[last] - card.unlinked[first]
-        first, last = max(block - FAR, 0), min(block + FAR + 1, count)
-        far, unlinked_far = card.words[last] - card.words[first], card.unlinked[last] - card.unlinked[first]
-        unlinked = card.unlinked[block + 1] - card.unlinked[block]
-        given = (
-            points[_STARTS[0] + fine],
-            points[_STARTS[1] + np.int64(coarse[block + 1])],
-            points[_STARTS[2] + np.int64(coarse[block + 3])],
-            points[_STARTS[3] + np.int64(coarse[block])],
-            points[_STARTS[4] + np.int64(coarse[block + 4])],
-            points[_STARTS[5] + _SUM_CLASS[min(unlinked_near, len(_SUM_CLASS) - 1)]],
-            points[_STARTS[6] + eighth(near - unlinked_near, near)],
-            points[_STARTS[7] + _SUM_CLASS[min(unlinked_far, len(_SUM_CLASS) - 1)]],
-            points[_STARTS[8] + eighth(far - unlinked_far, far)],
-            points[_STARTS[9] + eighth(card.words[block], card.words[count])],
-            points[_STARTS[10] + _LARGEST_CLASS[unlinked * 64 // largest]],
-            points[_STARTS[11] + lead],
-            np.int32(
-                card.section_points[0, sections & 31]
-                + card.section_points[1, sections >> 5 & 31]
-                + card.section_points[2, sections >> 10]
-            ),
-            points[_STARTS[13] + (sections >> _LIST & 1) * WORD_CLASSES + word_class],
-            points[_STARTS[14] + (sections >> _HEADING & 1) * WORD_CLASSES + word_class],
-        )
-        total, least, group = np.int64(0), np.int64(1 << 40), np.int64(0)
-        for some in given:
-            total += some
-            # the group's number comes along and breaks ties
-            least = min(least, np.int64(some) * len(given) + group)
-            group += 1
-        blocks.reasons[block] = KEPT if total >= card.threshold else least % len(given) + FIRST_GROUP
-
-
-@part
-def eighth(share, whole):  # type: ignore[no-untyped-def]  # int64, int64 -> int64
-    """Which eighth of the whole, 0..7."""
-    return min(share * 8 // max(whole, np.int64(1)), np.int64(7))
+    lines = [line.split(":") for line in written.decode("ascii").splitlines() if not line.startswith("#")]
+    tables = {name: tuple(map(int, numbers.split())) for name, numbers in lines}
+    sizes = {**FIRST_CARD, **SECOND_CARD, "chance": CHANCES}
+    if {name: len(numbers) for name, numbers in tables.items()} != sizes:
+        raise RuntimeError(f"scorecard.txt must have tables of these sizes: {sizes}; write it again from the fitted points")
+    return tables

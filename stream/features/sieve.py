@@ -1,4 +1,4 @@
-"""Pages to the columns of the scheme `spotsieve`: one kernel call for a batch, and one page's blocks with their reasons."""
+"""Pages to the columns of the scheme `spotsieve`: one kernel call for a batch, and one page's blocks with reasons."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -9,7 +9,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from stream.errors import SettingError
-from stream.features.scorecard import KEPT, REASONS, scorecard, select_blocks
+from stream.features.scorecard import KEPT_IN_NEED, REASONS, scorecard
+from stream.features.selection import select_blocks
 from stream.features.shingles import number_repeats, shingle_hashes
 from stream.features.vocabulary import choose_language, vocabulary
 from stream.fingerprints.bottomk import smallest_hashes
@@ -53,6 +54,7 @@ class SievedPages:
     """What the kernel takes from a batch of n pages.
 
     token_counts, kept_counts: int32[n], all tokens and those of kept blocks  block_counts: int32[n]
+    weak: bool[n], whether blocks were kept only since there was little else
     feature_counts: uint32[n]  language: uint8[n] (stream.features.languages.path_names)
     text_digest: uint64[n, 2]  simhash: uint64[n], 0 for a page without features, as the digest is
     minima: uint64[m], those of page i are minima[minima_bounds[i]:minima_bounds[i + 1]], ascending, all different
@@ -62,6 +64,7 @@ class SievedPages:
     token_counts: NDArray[np.int32]
     kept_counts: NDArray[np.int32]
     block_counts: NDArray[np.int32]
+    weak: NDArray[np.bool_]
     feature_counts: NDArray[np.uint32]
     language: NDArray[np.uint8]
     text_digest: NDArray[np.uint64]
@@ -86,7 +89,7 @@ class ReadBlock:
 
     @property
     def kept(self) -> bool:
-        return self.reason == REASONS[KEPT]
+        return self.reason in REASONS[: KEPT_IN_NEED + 1]
 
 
 def sieve_pages(
@@ -142,12 +145,13 @@ def _joined(parts: list[SievedPages], settings: SieveSettings) -> SievedPages:
         hashes = np.zeros(0, dtype=np.uint64)
         sketch, pairs = hashes.reshape(0, settings.sketch_bits // 64), hashes.reshape(0, 2)
         counts, bounds = none.astype(np.uint32), np.zeros(1, dtype=np.int64)
-        return SievedPages(none, none, none, counts, none.astype(np.uint8), pairs, hashes, hashes, bounds, sketch)
+        return SievedPages(none, none, none, none.astype(np.bool_), counts, none.astype(np.uint8), pairs, hashes, hashes, bounds, sketch)
     first, second = parts
     return SievedPages(
         np.concatenate([first.token_counts, second.token_counts]),
         np.concatenate([first.kept_counts, second.kept_counts]),
         np.concatenate([first.block_counts, second.block_counts]),
+        np.concatenate([first.weak, second.weak]),
         np.concatenate([first.feature_counts, second.feature_counts]),
         np.concatenate([first.language, second.language]),
         np.concatenate([first.text_digest, second.text_digest]),
@@ -199,7 +203,7 @@ def _keep_tokens(tokens, blocks, count, kept):  # type: ignore[no-untyped-def]
     end, written = np.int64(0), np.int64(0)
     for block in range(count):
         start, end = end, end + blocks.words[block]
-        if blocks.reasons[block] == KEPT:
+        if blocks.reasons[block] <= KEPT_IN_NEED:
             for place in range(start, end):
                 kept[written] = load_word(tokens + (place << 3))
                 written += 1
@@ -213,7 +217,7 @@ def _sieve_batch(base, bounds, markup, pages, state, blocks, words, card, shingl
     """
     token_counts, kept_counts = np.zeros(pages, dtype=np.int32), np.zeros(pages, dtype=np.int32)
     block_counts, feature_counts = np.zeros(pages, dtype=np.int32), np.zeros(pages, dtype=np.uint32)
-    language = np.zeros(pages, dtype=np.uint8)
+    language, weak = np.zeros(pages, dtype=np.uint8), np.zeros(pages, dtype=np.bool_)
     text_digest = np.zeros((pages, 2), dtype=np.uint64)
     simhash = np.zeros(pages, dtype=np.uint64)
     minima = np.empty(pages * minima_count, dtype=np.uint64)
@@ -233,7 +237,7 @@ def _sieve_batch(base, bounds, markup, pages, state, blocks, words, card, shingl
         found = state[slots.BLOCK_COUNT // 8]
         token_counts[page], block_counts[page] = count, found
         unpack_blocks(state[slots.BLOCKS // 8], found, blocks)
-        select_blocks(blocks, found, card)
+        weak[page] = select_blocks(blocks, found, card)
         kept_count = _keep_tokens(tokens, blocks, found, kept)
         kept_counts[page] = kept_count
         text = np.int64(kept.ctypes.data)
@@ -255,6 +259,7 @@ def _sieve_batch(base, bounds, markup, pages, state, blocks, words, card, shingl
         token_counts,
         kept_counts,
         block_counts,
+        weak,
         feature_counts,
         language,
         text_digest,

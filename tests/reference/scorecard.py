@@ -1,36 +1,49 @@
-"""The scorecard by the letter of stream/features/scorecard.py: the twin of the selection of blocks."""
+"""The scorecards by the letter of stream/features/scorecard.py: the twin of the selection of blocks."""
 
 from bisect import bisect_right
 
 from stream.features import scorecard
-from stream.features.scorecard import GROUPS, frozen_points
+from stream.features.scorecard import FIRST_CARD, SECOND_CARD, frozen_points
 from stream.text.elements import LEAD_PLAIN, LEAD_QUOTED, SECTIONS
 from tests.reference.blocks import Noted
 
 
 def reasons_of(blocks: list[Noted]) -> list[str]:
-    """The reason of each block of a page, "kept" for those that are kept."""
-    flat, threshold = frozen_points()
-    points, start = {}, 0
-    for group, size in GROUPS.items():
-        points[group] = flat[start : start + size].tolist()
-        start += size
-    reasons = []
+    """The reason of each block of a page, one of REASONS."""
+    if blocks and blocks[0].lead in (LEAD_PLAIN, LEAD_QUOTED):
+        return ["kept" if block.lead == LEAD_PLAIN else "quoted" for block in blocks]
+    points = frozen_points()
+    firsts, reasons = [], []
     for place, block in enumerate(blocks):
-        if block.lead in (LEAD_PLAIN, LEAD_QUOTED):
-            reasons.append("kept" if block.lead == LEAD_PLAIN else "quoted")
-            continue
-        given = {group: points[group][chosen] for group, chosen in classes_of(blocks, place).items()}
+        given = {group: points[group][chosen] for group, chosen in first_classes(blocks, place).items()}
         given["sections around"] = sum(
             points["sections around"][2 * section + (section in block.sections)] for section in range(len(SECTIONS))
         )
-        least = min((given[group], rank) for rank, group in enumerate(GROUPS))[1]
-        reasons.append("kept" if sum(given.values()) >= threshold else list(GROUPS)[least])
+        firsts.append(sum(given.values()) + points["first start"][0])
+        reasons.append(min((group for group in FIRST_CARD if group in given), key=given.__getitem__))
+    seconds = []
+    for place in range(len(blocks)):
+        given = {group: points[group][chosen] for group, chosen in second_classes(blocks, firsts, place).items()}
+        seconds.append(sum(given.values()) + points["second start"][0])
+        least = min((group for group in SECOND_CARD if group in given), key=given.__getitem__)
+        if least != "first card":
+            reasons[place] = least
+    sizes = [len(block.tokens) for block in blocks]
+    enough = min(scorecard.ENOUGH_WORDS, sum(len(block.tokens) - block.links for block in blocks) // 2)
+    kept = {place for place, second in enumerate(seconds) if second > scorecard.KEEP_ABOVE}
+    more = set(kept)
+    for bar in scorecard.LADDER:
+        if sum(sizes[place] for place in more) >= enough:
+            break
+        fit = [place for place, block in enumerate(blocks) if 2 * block.links <= sizes[place]]
+        more = kept | {place for place in fit if seconds[place] > bar}
+    for place in more:
+        reasons[place] = "kept" if place in kept else "kept for want of other text"
     return reasons
 
 
-def classes_of(blocks: list[Noted], place: int) -> dict[str, int]:
-    """The class of a block in every group but "sections around", which has one for each section."""
+def first_classes(blocks: list[Noted], place: int) -> dict[str, int]:
+    """The class of a block in every group of the first card but "sections around", which has one for each section."""
     sizes = [len(block.tokens) for block in blocks]
     unlinked = [len(block.tokens) - block.links for block in blocks]
     words, links = sizes[place], blocks[place].links
@@ -42,12 +55,6 @@ def classes_of(blocks: list[Noted], place: int) -> dict[str, int]:
         share = blocks[neighbour].links * 16 // sizes[neighbour]
         sort = bisect_right(scorecard.COARSE_WORD_EDGES, sizes[neighbour])
         return sort * 3 + bisect_right(scorecard.COARSE_LINK_EDGES, share)
-
-    def eighth(share: int, whole: int) -> int:
-        return min(share * 8 // max(whole, 1), 7)
-
-    def around(values: list[int], reach: int) -> int:
-        return sum(values[max(place - reach, 0) : place + reach + 1])
 
     if links == 0:
         link_class = 0
@@ -63,12 +70,53 @@ def classes_of(blocks: list[Noted], place: int) -> dict[str, int]:
         "second block after": coarse(place + 2),
     }
     for name, reach in (("near", scorecard.NEAR), ("far", scorecard.FAR)):
-        alone, every = around(unlinked, reach), around(sizes, reach)
-        classes[f"words {name}"] = min((1 + alone).bit_length() - 1, scorecard.SUM_CLASSES - 1)
-        classes[f"links {name}"] = eighth(every - alone, every)
-    classes["place in page"] = eighth(sum(sizes[:place]), sum(sizes))
+        alone, every = around(unlinked, place, reach), around(sizes, place, reach)
+        classes[f"words {name}"] = log2(alone, scorecard.SUM_CLASSES - 1)
+        classes[f"links {name}"] = eighths(every - alone, every, 7)
+    classes["place in page"] = eighths(sum(sizes[:place]), sum(sizes), 7)
     classes["share of largest"] = bisect_right(scorecard.LARGEST_EDGES, unlinked[place] * 64 // max(*unlinked, 1))
-    classes["tag before"] = blocks[place].lead
     classes["words in lists"] = (0 in blocks[place].sections) * scorecard.WORD_CLASSES + word_class
     classes["words in headings"] = (9 in blocks[place].sections) * scorecard.WORD_CLASSES + word_class
     return classes
+
+
+def second_classes(blocks: list[Noted], firsts: list[int], place: int) -> dict[str, int]:
+    """The class of a block in every group of the second card, from the first card's sums of all blocks."""
+    sizes = [len(block.tokens) for block in blocks]
+    chances = [frozen_points()["chance"][(min(max(first, -512), 512) // 8) + 64] for first in firsts]
+    capped = [min(size, scorecard.MOST_LIKELY_WORDS) for size in sizes]
+    likely = [words * chance for words, chance in zip(capped, chances, strict=True)]
+    unlikely = [words * (256 - chance) for words, chance in zip(capped, chances, strict=True)]
+    centre = likely.index(max(likely))
+    ends = sorted((place, centre))
+    classes = {"first card": min(max((2 * firsts[place] + 32) // 64 + 12, 0), 24)}
+    for name, step in (("block before", -1), ("block after", 1), ("second block before", -2), ("second block after", 2)):
+        there = 0 <= place + step < len(blocks)
+        other = min(max((firsts[place + step] + 32) // 64 + 6, 0), 12) if there else 13
+        classes[f"first card of {name}"] = other
+    for reach in scorecard.REACHES:
+        text, words = around(likely, place, reach) - likely[place], around(capped, place, reach) - capped[place]
+        classes[f"share of text within {reach}"] = 1 + min(text * 8 // (words * 256), 8) if words else 0
+        classes[f"text within {reach}"] = log2(text // 256, 8)
+    classes["text of page"] = log2(sum(likely) // 256, 9)
+    classes["text before"] = eighths(sum(likely[:place]), sum(likely), 8)
+    classes["share of text"] = eighths(likely[place], sum(likely), 8)
+    classes["words"] = bisect_right(scorecard.WORD_EDGES, sizes[place])
+    classes["distance to most text"] = log2(abs(place - centre), 9)
+    classes["other text between"] = log2(sum(unlikely[ends[0] + 1 : ends[1] + 1]) // 256, 10)
+    return classes
+
+
+def around(values: list[int], place: int, reach: int) -> int:
+    """The sum over a block and `reach` blocks on each side."""
+    return sum(values[max(place - reach, 0) : place + reach + 1])
+
+
+def eighths(share: int, whole: int, highest: int) -> int:
+    """How many eighths of the whole."""
+    return min(share * 8 // max(whole, 1), highest)
+
+
+def log2(value: int, highest: int) -> int:
+    """The whole part of log2(1 + value)."""
+    return min((value + 1).bit_length() - 1, highest)

@@ -1,4 +1,4 @@
-"""Features and fingerprints of a text, one obvious line after the other: the twin of the kernel of the scheme's columns."""
+"""Features and fingerprints of a text, one obvious line after the other: the twin of the scheme's kernel."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ class Columns:
     tokens: int
     kept: int
     blocks: int
+    weak: bool
     features: int
     language: int
     digest: tuple[int, int]
@@ -37,12 +38,13 @@ def columns_of(page: bytes, markup: bool, settings: SieveSettings) -> Columns:
     blocks = noted_blocks_of(page, markup)
     every = [token for block in blocks for token in block.tokens]
     reasons = reasons_of(blocks)
-    kept = [token for block, why in zip(blocks, reasons, strict=True) if why == "kept" for token in block.tokens]
+    kept = [token for block, why in zip(blocks, reasons, strict=True) if "kept" in why for token in block.tokens]
     features = features_of(kept, settings.shingle_words)
     return Columns(
         len(every),
         len(kept),
         len(blocks),
+        "kept for want of other text" in reasons,
         len(features),
         language_of(kept or every),
         digest_of(kept),

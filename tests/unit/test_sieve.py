@@ -59,6 +59,7 @@ def test_real_pages_give_the_twins_columns(name: str, every: int) -> None:
             expected.tokens,
             expected.kept,
             expected.blocks,
+            expected.weak,
             expected.features,
             expected.language,
             list(expected.digest),
@@ -115,7 +116,7 @@ def test_an_empty_batch_and_an_empty_page_have_empty_columns() -> None:
     assert len(sieved([])) == 0
     assert sieved([]).sketch.shape == (0, 8)
     (row,) = rows(sieved([b""]))
-    assert row == (0, 0, 0, 0, 0, [0, 0], 0, [0] * 8, [])
+    assert row == (0, 0, 0, False, 0, 0, [0, 0], 0, [0] * 8, [])
     assert blocks_of(b"", True) == []
 
 
