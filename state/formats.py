@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from state.index import Buckets
 from stream.errors import CorruptRecord
-from stream.fingerprints.tables import KEY_BITS, MINIMA_TAG
+from stream.fingerprints.tables import CHECK_BITS, CHECKED_MINIMA_TAG, KEY_BITS, MINIMA_TAG
 from stream.signature import Compared, Entry, Signatures
 
 BUCKET_VERSION = 2
@@ -30,7 +30,9 @@ STATE_FORMAT = 2
 
 NUMBER_BYTES = 5
 """Of an entry number in a posting: enough for a million million pages."""
-INLINE_BYTES = 8
+INLINE_BYTES = {MINIMA_TAG: 0, CHECKED_MINIMA_TAG: CHECK_BITS // 8}
+"""Of an inline word in a posting, by the key's tag; 8 for all others."""
+_POSTING_BYTES = np.array([NUMBER_BYTES + INLINE_BYTES.get(tag, 8) for tag in range(256)])
 _ENTRY = struct.Struct("<BBIiqqHHQI")
 _PROGRESS = struct.Struct("<BQQ")
 _CHECKSUM = struct.Struct("<Q")
@@ -51,7 +53,7 @@ def number_keys(numbers: NDArray[np.uint64]) -> list[bytes]:
 def encode_buckets(keys: NDArray[np.uint64], buckets: Buckets) -> list[bytes]:
     """keys: uint64[u] -> one value a bucket: version byte, then its postings, little endian.
 
-    A posting is its entry number in 5 bytes and, unless the key's tag is MINIMA_TAG, its inline word.
+    A posting is its entry number in 5 bytes and as much of its inline word as the key's tag keeps (INLINE_BYTES).
     """
     sizes = _posting_bytes(keys)
     ends = np.zeros(len(keys) + 1, np.int64)
@@ -63,7 +65,7 @@ def encode_buckets(keys: NDArray[np.uint64], buckets: Buckets) -> list[bytes]:
 
 
 def decode_buckets(keys: NDArray[np.uint64], values: Sequence[bytes | None]) -> Buckets:
-    """keys: uint64[u], values: u, None meaning an empty bucket -> their postings; an inline word not stored is 0.
+    """keys: uint64[u], values: u, None meaning an empty bucket -> their postings; inline bits not stored are 0.
 
     Raises CorruptRecord naming the key.
     """
@@ -85,8 +87,7 @@ def decode_buckets(keys: NDArray[np.uint64], values: Sequence[bytes | None]) -> 
 
 
 def _posting_bytes(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    with_inline = keys >> np.uint64(KEY_BITS) != MINIMA_TAG
-    return np.where(with_inline, NUMBER_BYTES + INLINE_BYTES, NUMBER_BYTES)
+    return _POSTING_BYTES[(keys >> np.uint64(KEY_BITS)).astype(np.uint8)]
 
 
 @numba.njit(nogil=True, cache=True)
@@ -98,8 +99,7 @@ def _write_buckets(sizes, bounds, numbers, inlines, buffer):  # type: ignore[no-
         at += 1
         for posting in range(bounds[bucket], bounds[bucket + 1]):
             _write_word(buffer, at, NUMBER_BYTES, numbers[posting])
-            if sizes[bucket] > NUMBER_BYTES:
-                _write_word(buffer, at + NUMBER_BYTES, INLINE_BYTES, inlines[posting])
+            _write_word(buffer, at + NUMBER_BYTES, sizes[bucket] - NUMBER_BYTES, inlines[posting])
             at += sizes[bucket]
 
 

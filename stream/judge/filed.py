@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from state.index import Buckets, FiledPages, StateView
-from stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG
+from stream.fingerprints.tables import CHECKED_MINIMA_TAG, DIGEST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG
 from stream.schemes import Probes, Scheme
 from stream.signature import Compared, Entry
 from stream.verdict import FoundBy
@@ -136,7 +136,8 @@ def _accept_first(
 
 def _kinds_of_tags() -> NDArray[np.uint8]:
     kinds = np.full(256, FoundBy.TABLES, np.uint8)
-    kinds[[DIGEST_TAG, TEXT_TAG, MINIMA_TAG]] = FoundBy.BODY, FoundBy.TEXT, FoundBy.MINIMA
+    kinds[[DIGEST_TAG, TEXT_TAG]] = FoundBy.BODY, FoundBy.TEXT
+    kinds[[MINIMA_TAG, CHECKED_MINIMA_TAG]] = FoundBy.MINIMA
     return kinds
 
 

@@ -26,7 +26,7 @@ class Probes:
     """Where n pages are looked up, and filed if novel.
 
     keys: uint64[m], all different within a page  bounds: int64[n + 1] (page i's keys are keys[bounds[i]:bounds[i + 1]])
-    inline: uint64[m], 0 for keys of MINIMA_TAG, whose postings store none
+    inline: uint64[m]; postings store none for MINIMA_TAG, which has 0 here, and CHECK_BITS for CHECKED_MINIMA_TAG
     limit: uint8[m] (bits in which a posting that passes may differ from inline)
     decisive: bool[m] (a posting that passes is accepted at once, and not only a candidate)
 

@@ -57,14 +57,16 @@ def measure_candidates(
     pages: int,
     max_distance_bits: int,
     tables: int,
+    check_limit: int | None = None,
     directory: Path | None = None,
     progress: Callable[[str], None] = print,
 ) -> dict[str, float]:
     """File this many pages under 2 digests, `tables` tables for k = max_distance_bits, and 8 minima, with sketches.
 
+    check_limit: of CHECKED_MINIMA_TAG's inline bits; None: MINIMA_TAG
     That is the shape of the default scheme's probes, with candidates and their confirmation (CandidateLoad).
     """
-    scheme = candidate_scheme(max_distance_bits, tables)
+    scheme = candidate_scheme(max_distance_bits, tables, check_limit)
     _measure(scheme, CandidateLoad(2 * BATCH_PAGES, np.random.default_rng(0)), directory, CAP, lambda _: None)
     load = CandidateLoad(pages, np.random.default_rng(pages + tables))
     figures = _measure(scheme, load, directory, CAP, progress)
@@ -120,7 +122,7 @@ def _measure(
 
 
 def main() -> None:
-    """`python -m tests.bench.index [pages] [tables] [k]`: one run as JSON; with k, of the default scheme's shape."""
+    """`python -m tests.bench.index [pages] [tables] [k] [check limit]`: one run as JSON; with k, with candidates."""
     arguments = [int(text) for text in sys.argv[1:]]
     pages, tables = [*arguments, *(1_000_000, 10)[len(arguments) :]][:2]
 
@@ -128,7 +130,7 @@ def main() -> None:
         print(line, file=sys.stderr, flush=True)
 
     if len(arguments) > 2:
-        figures = measure_candidates(pages, arguments[2], tables, progress=say)
+        figures = measure_candidates(pages, arguments[2], tables, arguments[3] if arguments[3:] else None, progress=say)
     else:
         figures = measure_index(pages, tables, progress=say)
     print(json.dumps({**figures, "cores": os.cpu_count()}, indent=1))

@@ -18,9 +18,9 @@ COMMON_HASHES = 1000
 WITH_COMMON_HASH = 0.1
 
 
-def candidate_scheme(max_distance_bits: int, tables: int) -> ConfirmingScheme:
+def candidate_scheme(max_distance_bits: int, tables: int, check_limit: int | None) -> ConfirmingScheme:
     """Digests, tables and minima; a copy's sketch differs in a quarter of the bits at most."""
-    return ConfirmingScheme(design_tables(max_distance_bits, tables), 128, 64)
+    return ConfirmingScheme(design_tables(max_distance_bits, tables), 128, 64, check_limit)
 
 
 class FingerprintLoad:

@@ -15,20 +15,23 @@ from state.rocks import RocksState
 from stream.config import IndexSettings, SchemeSettings, Settings, SpotsSection
 from stream.engine import Engine
 from stream.errors import CorruptRecord
-from stream.fingerprints.tables import DIGEST_TAG, MAX_TABLES, MINIMA_TAG, TEXT_TAG
+from stream.fingerprints.tables import CHECKED_MINIMA_TAG, DIGEST_TAG, MAX_TABLES, MINIMA_TAG, TEXT_TAG
 from stream.schemes.chain import ChainScheme
 from stream.verdict_settings import settings_digest, verdict_settings_text
 from tests.reference.signatures import assert_same, one_page
 
 WRITER, DIGEST = bytes(range(16)), bytes(range(16, 32))
 
-KEYS = np.array([0x0901020304050607, (253 << 56) + 3], np.uint64)
+KEYS = np.array([0x0901020304050607, (253 << 56) + 3, (252 << 56) + 4], np.uint64)
 BUCKETS = Buckets(
-    np.array([0, 2, 4]), np.array([1, 258, 0, 2**40 - 1], np.uint64), np.array([2**64 - 1, 5, 0, 0], np.uint64)
+    np.array([0, 2, 4, 5]),
+    np.array([1, 258, 0, 2**40 - 1, 7], np.uint64),
+    np.array([2**64 - 1, 5, 0, 0, 0xF10203040506], np.uint64),
 )
 BUCKET_VALUES = [
     ("02" "0100000000" "ffffffffffffffff" "0201000000" "0500000000000000"),
     ("02" "0000000000" "ffffffffff"),
+    ("02" "0700000000" "0605040302f1"),
 ]  # fmt: skip
 ENTRY = (
     "02" "02" "00000000" "07000000" "0201000000000000" "0068e5cf8b010000" "1500" "0100"
@@ -46,32 +49,34 @@ LOCAL_LOG = "535053564c4f47010300000077acae806f6e65a0e11f32a7ab1f9100000000c898f
 
 
 def test_a_bucket_key_is_its_tag_and_bits_big_endian() -> None:
-    assert formats.number_keys(KEYS) == [bytes.fromhex("0901020304050607"), bytes.fromhex("fd00000000000003")]
+    assert formats.number_keys(KEYS) == [
+        bytes.fromhex(key) for key in ("0901020304050607", "fd00000000000003", "fc00000000000004")
+    ]
 
 
 def test_tags_of_keys_keep_their_meaning() -> None:
-    assert (DIGEST_TAG, TEXT_TAG, MINIMA_TAG, MAX_TABLES) == (255, 254, 253, 250)
+    tags = (DIGEST_TAG, TEXT_TAG, MINIMA_TAG, CHECKED_MINIMA_TAG, MAX_TABLES)
+    assert tags == (255, 254, 253, 252, 250)
 
 
-def test_a_bucket_value_is_its_version_and_13_bytes_a_posting_or_5_where_no_inline_bits_are_kept() -> None:
+def test_a_bucket_value_is_its_version_and_13_bytes_a_posting_or_5_or_11_where_few_inline_bits_are_kept() -> None:
     assert [value.hex() for value in formats.encode_buckets(KEYS, BUCKETS)] == BUCKET_VALUES
     keys = np.insert(KEYS, 0, np.uint64(7))
     decoded = formats.decode_buckets(keys, [None, *map(bytes.fromhex, BUCKET_VALUES)])
-    assert decoded.bounds.tolist() == [0, 0, 2, 4]
+    assert decoded.bounds.tolist() == [0, 0, 2, 4, 5]
     assert decoded.numbers.tolist() == BUCKETS.numbers.tolist()
     assert decoded.inlines.tolist() == BUCKETS.inlines.tolist()
 
 
-@pytest.mark.parametrize("bucket", [0, 1])
+@pytest.mark.parametrize("bucket", [0, 1, 2])
 @pytest.mark.parametrize("damage", ["", "02", "01...", "...-1", "...+1", "twice"])
 def test_a_bucket_value_of_another_version_or_length_or_order_is_corrupt_and_named(bucket: int, damage: str) -> None:
     sound = bytes.fromhex(BUCKET_VALUES[bucket])
-    values = [b""] * 2
+    values = list(map(bytes.fromhex, BUCKET_VALUES))
     values[bucket] = {
         "": b"", "02": b"\x02", "01...": b"\x01" + sound[1:], "...-1": sound[:-1], "...+1": sound + b"x",
         "twice": sound + sound[1:],
     }[damage]  # fmt: skip
-    values[1 - bucket] = bytes.fromhex(BUCKET_VALUES[1 - bucket])
     name = formats.number_keys(KEYS)[bucket].hex()
     with pytest.raises(CorruptRecord, match=rf"buckets\[{name}\] must be version 2 and whole postings"):
         formats.decode_buckets(KEYS, list(values))

@@ -1,6 +1,7 @@
 """A verdict depends on the log's order and on nothing else: not on batches, stores or repeated submission.
 
-Each property is shown of two schemes: `chain`, whose keys all decide, and one that confirms candidates by their sketch.
+Each property is shown of `chain`, whose keys all decide, and of a scheme that confirms candidates by their sketch,
+whose postings of minima carry part of that sketch, or none.
 """
 
 import tempfile
@@ -63,6 +64,7 @@ class World:
     looks: st.SearchStrategy[Look]
     masks: tuple[int, ...]
     decisive_tables: bool
+    check_limit: int | None = None
 
     def twin(self, cap: int, candidate_limit: int) -> ObviousJudge:
         """The obvious judge of this scheme."""
@@ -87,7 +89,10 @@ class World:
         if status == Status.FINGERPRINTED:
             first, last = signatures.minima_bounds[index : index + 2]
             minima = [int(hash_) % 2**56 for hash_ in signatures.minima[first:last]]
-            keys += tables + [Key(("minima", hash_), 0, 0, False, FoundBy.MINIMA) for hash_ in minima]
+            check = 0 if self.check_limit is None else int(signatures.sketch[index, 0]) % 2**48
+            keys += tables + [
+                Key(("minima", hash_), check, self.check_limit or 0, False, FoundBy.MINIMA) for hash_ in minima
+            ]
         return keys
 
 
@@ -104,21 +109,18 @@ def confirm(page: Row, other: Row) -> float | None:
 
 CHAIN = ChainScheme(SchemeSettings(max_distance_bits=3, tables=4), SpotsSection())
 DESIGN = design_tables(3, 4)
+CONFIRMED = looks_of(
+    st.sampled_from([0, 1, 1 << 20, 2**64 - 1]),
+    STATUS,
+    st.sampled_from(SKETCHES),
+    st.sets(st.integers(0, 5), max_size=3).map(lambda hashes: tuple(sorted(hashes))),
+    st.sampled_from([0, 0, 1, 2]),
+    st.integers(0, 1),
+)
 WORLDS = {
     "chain": World(CHAIN, looks_of(st.sampled_from(NEAR), STATUS), CHAIN.design.masks, True),
-    "confirming": World(
-        ConfirmingScheme(DESIGN, 4, 2),
-        looks_of(
-            st.sampled_from([0, 1, 1 << 20, 2**64 - 1]),
-            STATUS,
-            st.sampled_from(SKETCHES),
-            st.sets(st.integers(0, 5), max_size=3).map(lambda hashes: tuple(sorted(hashes))),
-            st.sampled_from([0, 0, 1, 2]),
-            st.integers(0, 1),
-        ),
-        DESIGN.masks,
-        False,
-    ),
+    "confirming": World(ConfirmingScheme(DESIGN, 4, 2), CONFIRMED, DESIGN.masks, False),
+    "checked": World(ConfirmingScheme(DESIGN, 4, 2, 3), CONFIRMED, DESIGN.masks, False, 3),
 }
 worlds = pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 caps = st.integers(1, 4)

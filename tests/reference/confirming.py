@@ -8,26 +8,43 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG, TableDesign
+from stream.fingerprints.tables import (
+    CHECK_BITS,
+    CHECKED_MINIMA_TAG,
+    DIGEST_TAG,
+    KEY_BITS,
+    MAX_TABLES,
+    MINIMA_TAG,
+    TEXT_TAG,
+    TableDesign,
+)
 from stream.page import Page
 from stream.schemes import Probes
 from stream.signature import Compared, Signatures, Status
 
+CHECKED = np.uint64(2**CHECK_BITS - 1)
 LOW_BITS = np.uint64(2**KEY_BITS - 1)
 
 
 class ConfirmingScheme:
     """Body and text digests decide; tables and minima give candidates; sketches confirm, more strictly on one host.
 
+    check_limit: differing bits of the part of the sketch that postings of minima carry; None: they carry none
     most_bits: differing bits of a sketch that a copy may have  most_bits_same_host: the same for pages of one host
     """
 
     name = "confirming"
 
-    def __init__(self, design: TableDesign, most_bits: int, most_bits_same_host: int) -> None:
+    def __init__(
+        self, design: TableDesign, most_bits: int, most_bits_same_host: int, check_limit: int | None = None
+    ) -> None:
         self.design = design
         self.most_bits = most_bits
         self.most_bits_same_host = most_bits_same_host
+        self.minima_tag = MINIMA_TAG if check_limit is None else CHECKED_MINIMA_TAG
+        self.limits = np.zeros(256, np.uint8)
+        self.limits[:MAX_TABLES] = design.max_distance_bits
+        self.limits[CHECKED_MINIMA_TAG] = check_limit or 0
         self.confirmed_pairs = 0
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
@@ -42,6 +59,11 @@ class ConfirmingScheme:
         tables = self.design.keys(signatures.fingerprint)
         owner = np.repeat(np.arange(len(status)), np.diff(signatures.minima_bounds))
         used = whole[owner]
+        check = (
+            signatures.sketch[:, 0] & CHECKED
+            if self.minima_tag == CHECKED_MINIMA_TAG
+            else np.zeros(len(status), np.uint64)
+        )
         parts = [
             _digests(signatures.digest, DIGEST_TAG, some),
             _digests(signatures.text_digest, TEXT_TAG, texts),
@@ -49,14 +71,15 @@ class ConfirmingScheme:
                 (np.flatnonzero(whole), tables[whole, table], signatures.fingerprint[whole])
                 for table in range(len(self.design))
             ),
-            (owner[used], _tagged(signatures.minima[used], MINIMA_TAG), np.zeros(np.count_nonzero(used), np.uint64)),
+            (owner[used], _tagged(signatures.minima[used], self.minima_tag), check[owner[used]]),
         ]
         page, keys, inline = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         order = np.argsort(page, kind="stable")
         page, keys, inline = page[order], keys[order], inline[order]
         tag = keys >> np.uint64(KEY_BITS)
-        limit = np.where(tag < 250, self.design.max_distance_bits, 0).astype(np.uint8)
-        return Probes(keys, np.searchsorted(page, np.arange(len(status) + 1)), inline, limit, tag >= TEXT_TAG)
+        return Probes(
+            keys, np.searchsorted(page, np.arange(len(status) + 1)), inline, self.limits[tag], tag >= TEXT_TAG
+        )
 
     def confirm(self, pages: Compared, others: Compared) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
         """The sketches' Hamming distance."""
