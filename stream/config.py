@@ -76,24 +76,49 @@ class SpotsSection(Section):
 class SchemeSettings(Section):
     """Which published system judges, and its parameters."""
 
-    name: Literal["chain"] = setting(
-        "chain", "scheme: spots, simhash 64, permuted tables (Manku et al. 2007)", verdicts=True
+    name: Literal["spotsieve", "chain"] = setting(
+        "spotsieve",
+        "spotsieve: kept text, 3-shingles, sketches; chain: spots, simhash 64, permuted tables (Manku et al. 2007)",
+        verdicts=True,
     )
-    max_distance_bits: int = setting(3, "k: fingerprints this near are copies", unit="bits", verdicts=True, ge=0, le=7)
+    max_distance_bits: int = setting(
+        1,
+        "k: fingerprints this near are copies (chain) or candidates (spotsieve)",
+        unit="bits",
+        verdicts=True,
+        ge=0,
+        le=7,
+    )
     tables: int = setting(
-        10,
-        "permuted tables; for k = 3: 4, 10, 16 or 20 (keys differ, so a state belongs to one design)",
+        2,
+        "permuted tables; for k = 1: 2 and more; for k = 3: 4, 10, 16 or 20 (a state belongs to one design)",
         verdicts=True,
         ge=1,
         le=255,
     )
     min_features: int = setting(
         8,
-        "pages with fewer spots are unchecked: only their digest is compared",
-        unit="spots",
+        "pages with fewer features are unchecked: only their digest is compared",
+        unit="shingles or spots",
         verdicts=True,
         ge=1,
         le=10_000,
+    )
+    shingle_words: int = setting(3, "spotsieve: words of a shingle", unit="words", verdicts=True, ge=1, le=16)
+    minima: int = setting(
+        8, "spotsieve: smallest feature hashes under which a page is filed", verdicts=True, ge=1, le=255
+    )
+    sketch_bits: int = setting(
+        512, "spotsieve: 1-bit minwise sketch, a multiple of 64", unit="bits", verdicts=True, ge=64, le=2048
+    )
+    min_jaccard: float = setting(
+        0.3, "spotsieve: pages of different hosts at least this alike are copies", verdicts=True, gt=0, le=1
+    )
+    same_host_min_jaccard: float = setting(
+        0.45, "spotsieve: on one host, copies are at least this alike", verdicts=True, gt=0, le=1
+    )
+    same_host_min_containment: float = setting(
+        0.78, "spotsieve: on one host, of the smaller copy this share lies in the other", verdicts=True, gt=0, le=1
     )
 
 

@@ -62,7 +62,7 @@ class Signatures:
         return len(self.offset)
 
 
-def unused_columns(count: int) -> dict[str, NDArray[Any]]:
+def unused_columns(count: int) -> dict[str, Any]:
     """The columns that only some schemes fill, empty or zero for this many pages."""
     return {
         "text_digest": np.zeros((count, 2), np.uint64),

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import numba
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 from stream.config import SchemeSettings, SpotsSection
@@ -18,6 +17,7 @@ from stream.fingerprints.simhash import simhash64
 from stream.fingerprints.tables import DIGEST_TAG, FINGERPRINT_BITS, KEY_BITS, design_tables
 from stream.page import Page, lay_out
 from stream.schemes import Probes
+from stream.schemes.identity import identity_columns, status_of
 from stream.signature import Compared, Signatures, Status, unused_columns
 from stream.text.extract import extract_spots
 
@@ -46,26 +46,12 @@ class ChainScheme:
         features = extract_spots(batch.buffer, batch.bounds, batch.markup.view(np.bool_), self.model)
         counts = np.diff(features.spot_bounds)
         fingerprints, present = simhash64(features.spots, features.spot_bounds)
-        status = np.where(present & (counts >= self.min_features), Status.FINGERPRINTED, Status.TOO_FEW_FEATURES)
-        for index, page in enumerate(pages):
-            if not page.body:
-                status[index] = Status.EMPTY
-            elif not page.judgeable:
-                status[index] = Status.NOT_TEXT
-        sources = tuple(dict.fromkeys(page.source for page in pages))
-        number = {source: index for index, source in enumerate(sources)}
+        status = status_of(pages, present & (counts >= self.min_features))
         return Signatures(
-            sources,
-            np.array([number[page.source] for page in pages], np.uint16),
-            np.array([page.partition for page in pages], np.int32),
-            np.array([page.offset for page in pages], np.int64),
-            np.array([page.event_time_ms for page in pages], np.int64),
-            digest_bodies(pages),
-            np.where(status == Status.FINGERPRINTED, fingerprints, np.uint64(0)),
-            status.astype(np.uint8),
-            counts.astype(np.uint32),
-            tuple([page.url.encode("utf-8", "replace") for page in pages]),
-            tuple([page.label.encode("utf-8", "replace") for page in pages]),
+            **identity_columns(pages),
+            fingerprint=np.where(status == Status.FINGERPRINTED, fingerprints, np.uint64(0)),
+            status=status,
+            feature_count=counts.astype(np.uint32),
             **unused_columns(len(pages)),
         )
 
@@ -101,13 +87,6 @@ class ChainScheme:
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """The share of fingerprint bits that agree."""
         return 1.0 - distance / FINGERPRINT_BITS
-
-
-def digest_bodies(pages: Sequence[Page]) -> NDArray[np.uint64]:
-    """XXH3-128 of each body, as sent: uint64[n, 2], low word first."""
-    raw = b"".join([xxhash.xxh3_128_digest(page.body) for page in pages])
-    words: NDArray[np.uint64] = np.frombuffer(raw, ">u8").reshape(-1, 2)[:, ::-1].astype(np.uint64)
-    return words
 
 
 @numba.njit(nogil=True, cache=True)

@@ -3,8 +3,11 @@
 from stream.config import SchemeSettings, SpotsSection
 from stream.schemes import Scheme
 from stream.schemes.chain import ChainScheme
+from stream.schemes.spotsieve import SpotsieveScheme
 
 
 def scheme_of(scheme: SchemeSettings, spots: SpotsSection) -> Scheme:
     """The scheme that the settings name, ready to sign. Raises SettingError where its parameters do not go together."""
-    return ChainScheme(scheme, spots)
+    if scheme.name == "chain":
+        return ChainScheme(scheme, spots)
+    return SpotsieveScheme(scheme)

@@ -1,0 +1,153 @@
+"""Owns the scheme `spotsieve`, the default: kept blocks, shingles at every place, smallest hashes, 1-bit sketch.
+
+    body -> blocks, each kept or left out for a reason -> 3-shingles of the kept text -> text digest, simhash 64,
+    the smallest hashes, 1-bit minwise sketch
+
+A page meets earlier ones through the digests of its body and of its kept text, which decide, and through permuted
+tables (Manku et al. 2007) and its smallest hashes (Broder 1997), which only name candidates. Before a page is dropped
+as a near copy, sketch is held against sketch (Yuan et al. 2012, sec. 3):
+
+    J = 1 - 2 d / k where d of k sketch bits differ        C = J (a + b) / (1 + J) / min(a, b) of a and b features
+
+Pages of different hosts share no template, so what they share is text: J decides, and its low bar finds trimmed and
+edited copies. Pages of one host share also what the scorecard kept of their template, which can be most of a page with
+a short text. There C decides, how much of the smaller page lies in the larger one, with a bar for J beside it: a page
+with next to no text of its own lies in every page of its template. docs/quality.md has the figures.
+"""
+
+from collections.abc import Sequence
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.config import SchemeSettings
+from stream.features.sieve import SieveSettings, sieve_pages
+from stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG, design_tables
+from stream.page import Page, lay_out
+from stream.schemes import Probes
+from stream.schemes.identity import hash_hosts, identity_columns, status_of
+from stream.signature import Compared, Signatures, Status
+
+DIGESTS = 2
+"""Keys of a page that decides by digest: its body's and its kept text's."""
+
+
+class SpotsieveScheme:
+    """Kept text -> tables and smallest hashes -> sketch against sketch."""
+
+    name = "spotsieve"
+
+    def __init__(self, settings: SchemeSettings) -> None:
+        """Raises SettingError where no table design has the wished number of tables for k."""
+        self.settings = settings
+        self.design = design_tables(settings.max_distance_bits, settings.tables)
+        self.sieve = SieveSettings(settings.shingle_words, settings.minima, settings.sketch_bits)
+
+    def sign(self, pages: Sequence[Page]) -> Signatures:
+        """Digest every body; sieve those that are text. Pages with too little kept text have no fingerprint."""
+        batch = lay_out(pages)
+        sieved = sieve_pages(batch.buffer, batch.bounds, batch.markup.view(np.bool_), self.sieve)
+        return Signatures(
+            **identity_columns(pages),
+            fingerprint=sieved.simhash,
+            status=status_of(pages, sieved.feature_counts >= self.settings.min_features),
+            feature_count=sieved.feature_counts,
+            text_digest=sieved.text_digest,
+            host=hash_hosts(pages),
+            language=sieved.language,
+            minima=sieved.minima,
+            minima_bounds=sieved.minima_bounds,
+            sketch=sieved.sketch,
+        )
+
+    def probe(self, signatures: Signatures) -> Probes:
+        """Body digest, text digest, tables and smallest hashes of a fingerprinted page; the body digest of one
+        without; none of an empty one.
+        """
+        status = signatures.status
+        sizes = DIGESTS + len(self.design) + np.diff(signatures.minima_bounds)
+        sizes[status != Status.FINGERPRINTED] = 1
+        sizes[status == Status.EMPTY] = 0
+        bounds = np.zeros(len(status) + 1, np.int64)
+        np.cumsum(sizes, out=bounds[1:])
+        keys = np.empty(bounds[-1], np.uint64)
+        inline, limit = np.zeros(len(keys), np.uint64), np.zeros(len(keys), np.uint8)
+        decisive = np.zeros(len(keys), np.bool_)
+        _fill_probes(
+            self.design.keys(signatures.fingerprint),
+            status,
+            signatures.fingerprint,
+            signatures.digest,
+            signatures.text_digest,
+            signatures.minima,
+            signatures.minima_bounds,
+            np.uint8(self.design.max_distance_bits),
+            bounds,
+            keys,
+            inline,
+            limit,
+            decisive,
+        )
+        return Probes(keys, bounds, inline, limit, decisive)
+
+    def confirm(self, pages: Compared, others: Compared) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        """Accept by estimated Jaccard, and on one host by estimated containment too; the score is the Jaccard."""
+        settings = self.settings
+        differing = np.bitwise_count(pages.sketch ^ others.sketch).sum(axis=1, dtype=np.int64)
+        jaccard = np.maximum(1.0 - 2.0 * differing / settings.sketch_bits, 0.0)
+        one, other = pages.feature_count.astype(np.float64), others.feature_count.astype(np.float64)
+        containment = jaccard * (one + other) / (1.0 + jaccard) / np.maximum(np.minimum(one, other), 1.0)
+        same_host = (pages.host == others.host) & (pages.host != 0)
+        accepted = np.where(
+            same_host,
+            (containment >= settings.same_host_min_containment) & (jaccard >= settings.same_host_min_jaccard),
+            jaccard >= settings.min_jaccard,
+        )
+        return accepted, jaccard
+
+    def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
+        """Only digests decide, and equal ones do."""
+        return np.ones(len(distance))
+
+
+@numba.njit(nogil=True, cache=True)
+def _fill_probes(  # type: ignore[no-untyped-def]
+    tables,
+    status,
+    fingerprint,
+    digest,
+    text_digest,
+    minima,
+    minima_bounds,
+    max_distance,
+    bounds,
+    keys,
+    inline,
+    limit,
+    decisive,
+):
+    # tables: uint64[n, T]  status: uint8[n]  fingerprint: uint64[n]  digest, text_digest: uint64[n, 2]
+    # minima: uint64[h], minima_bounds: int64[n + 1]  max_distance: uint8  bounds: int64[n + 1]
+    # ->  keys: uint64[m]  inline, limit, decisive: [m], zero before
+    low_bits = (np.uint64(1) << np.uint64(KEY_BITS)) - np.uint64(1)
+    body_tag, text_tag = np.uint64(DIGEST_TAG) << np.uint64(KEY_BITS), np.uint64(TEXT_TAG) << np.uint64(KEY_BITS)
+    minima_tag = np.uint64(MINIMA_TAG) << np.uint64(KEY_BITS)
+    for page in range(len(status)):
+        slot, last = bounds[page], bounds[page + 1]
+        if last == slot:
+            continue
+        keys[slot] = body_tag | (digest[page, 0] & low_bits)
+        inline[slot], decisive[slot] = digest[page, 1], True
+        if last == slot + 1:
+            continue
+        slot += 1
+        keys[slot] = text_tag | (text_digest[page, 0] & low_bits)
+        inline[slot], decisive[slot] = text_digest[page, 1], True
+        for table in range(tables.shape[1]):
+            slot += 1
+            keys[slot] = tables[page, table]
+            inline[slot], limit[slot] = fingerprint[page], max_distance
+        for place in range(minima_bounds[page], minima_bounds[page + 1]):
+            slot += 1
+            keys[slot] = minima_tag | (minima[place] & low_bits)
