@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from stream.text.elements import SECTIONS
 
-DIGEST = "bcdbb0a289149095ecae6ac244ff3ff2dfcc2c602f132902bc2987f280721b50"
+DIGEST = "5e7167a9f96b05fc8c54dee88dcfd2bef628bff9c87330429e58c2968338832a"
 
 KEEP_ABOVE = -16
 LADDER = (-64, -128, -192, -256, -384, -512)
-"""Where too few words are kept, a block with few links needs to be above one of these only, the first that is enough."""
+"""Where too few words are kept, a block with few links needs to be above the first of these that gives enough."""
 ENOUGH_WORDS = 60
 """Of kept blocks; less will do where half of the page's unlinked words are less."""
 
@@ -133,17 +133,29 @@ def scorecard(most_blocks: int) -> Scorecard:
     of_sections = np.array(tables["sections around"]).reshape(3, 5, 2)
     bits = np.arange(32)[:, None] >> np.arange(5) & 1
     section_points = np.stack([np.take_along_axis(five, bits.T, axis=1).sum(axis=0) for five in of_sections])
+    first, second = (
+        np.concatenate([tables[name] for name in card]).astype(np.int32) for card in (FIRST_CARD, SECOND_CARD)
+    )
     room = most_blocks + 4
+    words, unlinked, likely, unlikely, capped = (np.empty(room, np.int64) for _ in range(5))
+    fine, coarse, against = (np.empty(room, np.uint8) for _ in range(3))
+    firsts, seconds = (np.empty(room, np.int32) for _ in range(2))
+    chances = np.array(tables["chance"], np.int32)
     return Scorecard(
-        *(np.concatenate([tables[name] for name in card]).astype(np.int32) for card in (FIRST_CARD, SECOND_CARD)),
-        np.array(tables["chance"], np.int32),
-        section_points.astype(np.int32),
-        *(np.empty(room, np.int64) for _ in range(5)),
-        np.empty(room, np.uint8),
-        np.empty(room, np.uint8),
-        np.empty(room, np.int32),
-        np.empty(room, np.int32),
-        np.empty(room, np.uint8),
+        first=first,
+        second=second,
+        chances=chances,
+        section_points=section_points.astype(np.int32),
+        words=words,
+        unlinked=unlinked,
+        likely=likely,
+        unlikely=unlikely,
+        capped=capped,
+        fine=fine,
+        coarse=coarse,
+        firsts=firsts,
+        seconds=seconds,
+        against=against,
     )
 
 
@@ -161,5 +173,7 @@ def frozen_points() -> dict[str, tuple[int, ...]]:
     tables = {name: tuple(map(int, numbers.split())) for name, numbers in lines}
     sizes = {**FIRST_CARD, **SECOND_CARD, "chance": CHANCES}
     if {name: len(numbers) for name, numbers in tables.items()} != sizes:
-        raise RuntimeError(f"scorecard.txt must have tables of these sizes: {sizes}; write it again from the fitted points")
+        raise RuntimeError(
+            f"scorecard.txt must have tables of these sizes: {sizes}; write it again from the fitted points"
+        )
     return tables

@@ -1,8 +1,11 @@
 """The choice of a page's blocks by the scorecards (stream/features/scorecard.py has the rules and the points).
 
-Arrays are taken through whole pages, never passed on for one block: numba then counts their references, which took
-longer than all else here.
+Helpers take addresses: for an array that is passed on for every block numba counts references, and it looks whether an
+index is below 0. The two took longer than all else here.
 """
+
+# mypy: disable-error-code="operator,call-overload,assignment"
+# numba compiles these; to mypy the least of two NumPy integers is anything that can be compared.
 
 import numpy as np
 
@@ -19,7 +22,6 @@ from stream.features.scorecard import (
     KEPT,
     KEPT_IN_NEED,
     LADDER,
-    LARGEST_EDGES,
     LINK_CLASSES,
     LINK_EDGES,
     MOST_LIKELY_WORDS,
@@ -33,7 +35,7 @@ from stream.features.scorecard import (
 )
 from stream.text.elements import LEAD_PLAIN, LEAD_QUOTED
 from stream.text.sources import part
-from stream.text.vectors import leading_zeros
+from stream.text.vectors import byte_at, leading_zeros, load_int, load_int32
 
 
 def _starts(card: dict[str, int]) -> tuple[int, ...]:
@@ -51,25 +53,27 @@ _WORD_CLASS = _classes(WORD_EDGES, WORD_EDGES[-1])
 _COARSE_CLASS = _classes(COARSE_WORD_EDGES, COARSE_WORD_EDGES[-1])
 _LINK_CLASS = _classes(LINK_EDGES, 16)
 _COARSE_LINK_CLASS = _classes(COARSE_LINK_EDGES, 16)
-_LARGEST_CLASS = _classes(LARGEST_EDGES, 64)
 
 
 @part
-def select_blocks(blocks, count, card):  # type: ignore[no-untyped-def]  # Blocks, int64, Scorecard -> bool
-    """Fill blocks.reasons of a page's blocks with indexes into REASONS; whether blocks were kept for want of others."""
+def select_blocks(blocks, count, card, explains):  # type: ignore[no-untyped-def]  # Blocks, int64, Scorecard, bool -> bool
+    """Fill blocks.reasons of a page's blocks; whether blocks were kept for want of others.
+
+    reasons: indexes into REASONS; unless `explains`, which group spoke against a block is not found out.
+    """
     if count == 0:
         return False
     if blocks.leads[0] == LEAD_PLAIN or blocks.leads[0] == LEAD_QUOTED:
         for block in range(count):
             blocks.reasons[block] = KEPT if blocks.leads[block] == LEAD_PLAIN else QUOTED
         return False
-    score_first(blocks, count, card)
-    score_second(blocks, count, card)
+    score_first(blocks, count, card, explains)
+    score_second(blocks, count, card, explains)
     return choose_kept(blocks, count, card)
 
 
 @part
-def score_first(blocks, count, card):  # type: ignore[no-untyped-def]  # Blocks, int64, Scorecard -> None
+def score_first(blocks, count, card, explains):  # type: ignore[no-untyped-def]  # Blocks, int64, Scorecard, bool -> None
     """Fill card.words, unlinked, firsts, and against: the group of the first card with the fewest points."""
     card.unlinked[0] = card.words[0] = 0
     card.coarse[0] = card.coarse[1] = card.coarse[count + 2] = card.coarse[count + 3] = 0
@@ -79,52 +83,45 @@ def score_first(blocks, count, card):  # type: ignore[no-untyped-def]  # Blocks,
         card.words[block + 1] = card.words[block] + words
         card.unlinked[block + 1] = card.unlinked[block] + words - links
         largest = max(largest, words - links)
-        sixteenths = links * 16 // words
+        sixteenths = quotient(links * 16, words)
         link_class = 1 + _LINK_CLASS[sixteenths] if 0 < links < words else (LINK_CLASSES - 1 if links > 0 else 0)
         card.fine[block] = _WORD_CLASS[min(words, WORD_EDGES[-1])] * LINK_CLASSES + link_class
         coarse = _COARSE_CLASS[min(words, COARSE_WORD_EDGES[-1])] * COARSE_LINK_CLASSES
         card.coarse[block + 2] = coarse + _COARSE_LINK_CLASS[sixteenths]
-    points, coarse_classes = card.first, card.coarse
+    points, coarse_classes = np.int64(card.first.ctypes.data), np.int64(card.coarse.ctypes.data)
+    words, unlinked = np.int64(card.words.ctypes.data), np.int64(card.unlinked.ctypes.data)
+    of_sections = np.int64(card.section_points.ctypes.data)
     for block in range(count):
         sections, fine = np.int64(blocks.sections[block]), np.int64(card.fine[block])
-        word_class = fine // LINK_CLASSES
-        first, last = max(block - NEAR, 0), min(block + NEAR + 1, count)
-        near, unlinked_near = card.words[last] - card.words[first], card.unlinked[last] - card.unlinked[first]
-        first, last = max(block - FAR, 0), min(block + FAR + 1, count)
-        far, unlinked_far = card.words[last] - card.words[first], card.unlinked[last] - card.unlinked[first]
-        unlinked = card.unlinked[block + 1] - card.unlinked[block]
+        word_class = quotient(fine, LINK_CLASSES)
+        near, unlinked_near = around(words, block, NEAR, count), around(unlinked, block, NEAR, count)
+        far, unlinked_far = around(words, block, FAR, count), around(unlinked, block, FAR, count)
+        before = coarse_classes + block
         given = (
-            points[_FIRST[0] + fine],
-            points[_FIRST[1] + np.int64(coarse_classes[block + 1])],
-            points[_FIRST[2] + np.int64(coarse_classes[block + 3])],
-            points[_FIRST[3] + np.int64(coarse_classes[block])],
-            points[_FIRST[4] + np.int64(coarse_classes[block + 4])],
-            points[_FIRST[5] + log2(unlinked_near, SUM_CLASSES - 1)],
-            points[_FIRST[6] + eighths(near - unlinked_near, near, 7)],
-            points[_FIRST[7] + log2(unlinked_far, SUM_CLASSES - 1)],
-            points[_FIRST[8] + eighths(far - unlinked_far, far, 7)],
-            points[_FIRST[9] + eighths(card.words[block], card.words[count], 7)],
-            points[_FIRST[10] + _LARGEST_CLASS[unlinked * 64 // largest]],
-            np.int32(
-                card.section_points[0, sections & 31]
-                + card.section_points[1, sections >> 5 & 31]
-                + card.section_points[2, sections >> 10]
-            ),
-            points[_FIRST[12] + (sections >> _LIST & 1) * WORD_CLASSES + word_class],
-            points[_FIRST[13] + (sections >> _HEADING & 1) * WORD_CLASSES + word_class],
+            point(points, _FIRST[0] + fine),
+            point(points, _FIRST[1] + np.int64(byte_at(before + 1))),
+            point(points, _FIRST[2] + np.int64(byte_at(before + 3))),
+            point(points, _FIRST[3] + np.int64(byte_at(before))),
+            point(points, _FIRST[4] + np.int64(byte_at(before + 4))),
+            point(points, _FIRST[5] + log2(unlinked_near, SUM_CLASSES - 1)),
+            point(points, _FIRST[6] + eighths(near - unlinked_near, near, 7)),
+            point(points, _FIRST[7] + log2(unlinked_far, SUM_CLASSES - 1)),
+            point(points, _FIRST[8] + eighths(far - unlinked_far, far, 7)),
+            point(points, _FIRST[9] + eighths(load_int(words + (block << 3)), load_int(words + (count << 3)), 7)),
+            # the class's edges are the powers of two
+            point(points, _FIRST[10] + log2(2 * quotient(around(unlinked, block, 0, count) * 64, largest), 6)),
+            point(of_sections, sections & 31)
+            + point(of_sections, 32 + (sections >> 5 & 31))
+            + point(of_sections, 64 + (sections >> 10)),
+            point(points, _FIRST[12] + (sections >> _LIST & 1) * WORD_CLASSES + word_class),
+            point(points, _FIRST[13] + (sections >> _HEADING & 1) * WORD_CLASSES + word_class),
         )
-        total, least, group = np.int64(points[_FIRST[14]]), np.int64(1 << 40), np.int64(0)
-        for some in given:
-            total += some
-            # the group's number comes along and breaks ties
-            least = min(least, np.int64(some) * len(given) + group)
-            group += 1
-        card.firsts[block + 2] = total
-        card.against[block] = least % len(given)
+        card.firsts[block + 2] = point(points, _FIRST[14]) + sum(given)
+        card.against[block] = fewest(given) if explains else 0
 
 
 @part
-def score_second(blocks, count, card):  # type: ignore[no-untyped-def]  # Blocks, int64, Scorecard -> None
+def score_second(blocks, count, card, explains):  # type: ignore[no-untyped-def]  # Blocks, int64, Scorecard, bool -> None
     """Fill card.seconds from card.firsts, and against, by the groups of both cards as REASONS has them."""
     card.likely[0] = card.unlikely[0] = card.capped[0] = 0
     most, centre = np.int64(-1), np.int64(0)
@@ -136,44 +133,37 @@ def score_second(blocks, count, card):  # type: ignore[no-untyped-def]  # Blocks
         card.capped[block + 1] = card.capped[block] + words
         if words * chance > most:
             most, centre = words * chance, block
-    points, firsts, likely, capped = card.second, card.firsts, card.likely, card.capped
-    page = likely[count]
+    points, firsts = np.int64(card.second.ctypes.data), np.int64(card.firsts.ctypes.data)
+    likely, capped = np.int64(card.likely.ctypes.data), np.int64(card.capped.ctypes.data)
+    page, unlikely_before = card.likely[count], card.unlikely[centre + 1]
     for block in range(count):
-        own = likely[block + 1] - likely[block]
-        own_capped = capped[block + 1] - capped[block]
-        first, last = max(block - REACHES[0], 0), min(block + REACHES[0] + 1, count)
-        sum_a, of_a = likely[last] - likely[first] - own, capped[last] - capped[first] - own_capped
-        first, last = max(block - REACHES[1], 0), min(block + REACHES[1] + 1, count)
-        sum_b, of_b = likely[last] - likely[first] - own, capped[last] - capped[first] - own_capped
-        first, last = max(block - REACHES[2], 0), min(block + REACHES[2] + 1, count)
-        sum_c, of_c = likely[last] - likely[first] - own, capped[last] - capped[first] - own_capped
+        own, own_words = around(likely, block, 0, count), around(capped, block, 0, count)
+        closest = around(likely, block, REACHES[0], count) - own
+        closer = around(likely, block, REACHES[1], count) - own
+        close = around(likely, block, REACHES[2], count) - own
+        first = firsts + (block << 2)
         given = (
-            points[_SECOND[0] + min(max((np.int64(firsts[block + 2]) * 2 + 32 >> 6) + 12, 0), 24)],
-            points[_SECOND[1] + other_class(np.int64(firsts[block + 1]), block >= 1)],
-            points[_SECOND[2] + other_class(np.int64(firsts[block + 3]), block + 1 < count)],
-            points[_SECOND[3] + other_class(np.int64(firsts[block]), block >= 2)],
-            points[_SECOND[4] + other_class(np.int64(firsts[block + 4]), block + 2 < count)],
-            points[_SECOND[5] + share_class(sum_a, of_a)],
-            points[_SECOND[6] + log2(sum_a >> 8, 8)],
-            points[_SECOND[7] + share_class(sum_b, of_b)],
-            points[_SECOND[8] + log2(sum_b >> 8, 8)],
-            points[_SECOND[9] + share_class(sum_c, of_c)],
-            points[_SECOND[10] + log2(sum_c >> 8, 8)],
-            points[_SECOND[11] + log2(page >> 8, 9)],
-            points[_SECOND[12] + eighths(likely[block], page, 8)],
-            points[_SECOND[13] + eighths(own, page, 8)],
-            points[_SECOND[14] + np.int64(card.fine[block]) // LINK_CLASSES],
-            points[_SECOND[15] + log2(abs(block - centre), 9)],
-            points[_SECOND[16] + log2(abs(card.unlikely[block + 1] - card.unlikely[centre + 1]) >> 8, 10)],
+            point(points, _SECOND[0] + min(max((load_int32(first + 8) * 2 + 32 >> 6) + 12, 0), 24)),
+            point(points, _SECOND[1] + other_class(load_int32(first + 4), block >= 1)),
+            point(points, _SECOND[2] + other_class(load_int32(first + 12), block + 1 < count)),
+            point(points, _SECOND[3] + other_class(load_int32(first), block >= 2)),
+            point(points, _SECOND[4] + other_class(load_int32(first + 16), block + 2 < count)),
+            point(points, _SECOND[5] + share_class(closest, around(capped, block, REACHES[0], count) - own_words)),
+            point(points, _SECOND[6] + log2(closest >> 8, 8)),
+            point(points, _SECOND[7] + share_class(closer, around(capped, block, REACHES[1], count) - own_words)),
+            point(points, _SECOND[8] + log2(closer >> 8, 8)),
+            point(points, _SECOND[9] + share_class(close, around(capped, block, REACHES[2], count) - own_words)),
+            point(points, _SECOND[10] + log2(close >> 8, 8)),
+            point(points, _SECOND[11] + log2(page >> 8, 9)),
+            point(points, _SECOND[12] + eighths(load_int(likely + (block << 3)), page, 8)),
+            point(points, _SECOND[13] + eighths(own, page, 8)),
+            point(points, _SECOND[14] + quotient(np.int64(card.fine[block]), LINK_CLASSES)),
+            point(points, _SECOND[15] + log2(abs(block - centre), 9)),
+            point(points, _SECOND[16] + log2(abs(card.unlikely[block + 1] - unlikely_before) >> 8, 10)),
         )
-        total, least, group = np.int64(points[_SECOND[17]]), np.int64(1 << 40), np.int64(0)
-        for some in given:
-            total += some
-            least = min(least, np.int64(some) * len(given) + group)
-            group += 1
-        card.seconds[block] = total
-        if least % len(given) > 0:
-            card.against[block] = FIRST_GROUPS + least % len(given) - 1
+        card.seconds[block] = point(points, _SECOND[17]) + sum(given)
+        if explains and fewest(given) > 0:
+            card.against[block] = FIRST_GROUPS + fewest(given) - 1
 
 
 @part
@@ -199,23 +189,51 @@ def choose_kept(blocks, count, card):  # type: ignore[no-untyped-def]  # Blocks,
 
 
 @part
+def point(points, place):  # type: ignore[no-untyped-def]  # int64 address of int32[], int64 -> int64
+    """The points at a place."""
+    return load_int32(points + (place << 2))
+
+
+@part
+def around(sums, block, reach, count):  # type: ignore[no-untyped-def]  # address of int64[count + 1], int64 x 3 -> int64
+    """By running sums, the sum over a block and `reach` blocks on each side."""
+    first, last = max(block - reach, np.int64(0)), min(block + reach + 1, count)
+    return load_int(sums + (last << 3)) - load_int(sums + (first << 3))
+
+
+@part
+def fewest(given):  # type: ignore[no-untyped-def]  # tuple of int64 -> int64
+    """The place of the least, the first of equals."""
+    least, best, place = given[0], np.int64(0), np.int64(0)
+    for some in given:
+        if some < least:
+            least, best = some, place
+        place += 1
+    return best
+
+
+@part
 def log2(value, highest):  # type: ignore[no-untyped-def]  # int64, int64 -> int64
-    """The whole part of log2(1 + value), at most `highest`."""
+    """The binary logarithm of 1 + value, rounded down, at most `highest`."""
     return min(np.int64(63) - leading_zeros(np.uint64(value + 1)), np.int64(highest))
 
 
 @part
 def eighths(share, whole, highest):  # type: ignore[no-untyped-def]  # int64, int64, int64 -> int64
     """How many eighths of the whole, at most `highest`."""
-    return min(share * 8 // max(whole, np.int64(1)), np.int64(highest))
+    return min(quotient(share * 8, max(whole, np.int64(1))), np.int64(highest))
+
+
+@part
+def quotient(number, divisor):  # type: ignore[no-untyped-def]  # int64 >= 0, int64 > 0 -> int64
+    """Rounded down; half the time of Python's division, which looks at signs."""
+    return np.int64(np.uint64(number) // np.uint64(divisor))
 
 
 @part
 def share_class(likely, words):  # type: ignore[no-untyped-def]  # int64, int64 -> int64
     """0 where there are no other words, else by the share of likely ones."""
-    if words == 0:
-        return np.int64(0)
-    return min(likely * 8 // (words * 256), np.int64(8)) + 1
+    return eighths(likely, words * 256, 8) + 1 if words > 0 else np.int64(0)
 
 
 @part

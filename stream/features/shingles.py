@@ -1,7 +1,7 @@
 """Shingles of the kept text at every place, as a set: a shingle's repeats are numbered (Broder 1997's occurrences).
 
-    shingle hash = the hash of its tokens in order, as a spot's (stream/text/hashing.py)
-    feature      = folded((shingle hash + occurrence * GOLDEN) ^ K1, K2), occurrence 0 for the first of equal ones
+shingle hash = the hash of its tokens in order, as a spot's (stream/text/hashing.py)
+feature      = folded((shingle hash + occurrence * GOLDEN) ^ K1, K2), occurrence 0 for the first of equal ones
 """
 
 import numpy as np
@@ -26,6 +26,13 @@ def shingle_hashes(tokens, count, width, features):  # type: ignore[no-untyped-d
     if width == 0:
         return np.int64(0)
     shingles = count - width + 1
+    if width == 3:
+        # the usual width, without the loop over a shingle's words: half the time
+        for first in range(shingles):
+            place = tokens + (first << 3)
+            state = chain_hash(chain_hash(SEED, load_word(place)), load_word(place + 8))
+            features[first] = finish_hash(chain_hash(state, load_word(place + 16)))
+        return shingles
     for first in range(shingles):
         state = SEED
         for place in range(first, first + width):

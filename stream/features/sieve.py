@@ -32,12 +32,14 @@ class SieveSettings:
     """What the columns hold; every field changes verdicts. Raises SettingError.
 
     shingle_words: words of a shingle (1..16)  minima: how many smallest hashes are kept (1..255)
-    sketch_bits: a multiple of 64 (64..2048)
+    sketch_bits: a multiple of 64 (64..2048)  drop_quotes: whether lines of plain text that begin with '>' or '|' are
+    left out; then an answer that quotes another message whole is no copy of it, nor is a copy with its quotes cut
     """
 
     shingle_words: int = 3
     minima: int = 8
     sketch_bits: int = 512
+    drop_quotes: bool = False
 
     def __post_init__(self) -> None:
         for name, highest in (("shingle_words", MOST_SHINGLE_WORDS), ("minima", MOST_MINIMA)):
@@ -108,15 +110,16 @@ def sieve_pages(
     return parts[0] if len(parts) == 1 else _joined(parts, settings)
 
 
-def blocks_of(page: bytes, markup: bool) -> list[ReadBlock]:
+def blocks_of(page: bytes, markup: bool, settings: SieveSettings | None = None) -> list[ReadBlock]:
     """The blocks of one page, and why each is kept or left out."""
     if not page:
         return []
-    state, arrays = scan_state(len(page), parts_quotes=True, tracing=True)
+    settings = settings or SieveSettings()
+    state, arrays = scan_state(len(page), settings.drop_quotes, tracing=True)
     blocks = empty_blocks(len(arrays[slots.TOKENS]))
     in_padded_parts(
         *check_batch(np.frombuffer(page, dtype=np.uint8), np.array([0, len(page)]), markup),
-        lambda buffer, bounds, flags: _call(buffer, bounds, flags, state, blocks, SieveSettings()),
+        lambda buffer, bounds, flags: _call(buffer, bounds, flags, state, blocks, settings),
     )
     words = arrays[slots.TRACE][: state[slots.TRACE_LENGTH // 8]].tobytes().decode().split("\n")
     count = int(state[slots.BLOCK_COUNT // 8])
@@ -145,7 +148,19 @@ def _joined(parts: list[SievedPages], settings: SieveSettings) -> SievedPages:
         hashes = np.zeros(0, dtype=np.uint64)
         sketch, pairs = hashes.reshape(0, settings.sketch_bits // 64), hashes.reshape(0, 2)
         counts, bounds = none.astype(np.uint32), np.zeros(1, dtype=np.int64)
-        return SievedPages(none, none, none, none.astype(np.bool_), counts, none.astype(np.uint8), pairs, hashes, hashes, bounds, sketch)
+        return SievedPages(
+            none,
+            none,
+            none,
+            none.astype(np.bool_),
+            counts,
+            none.astype(np.uint8),
+            pairs,
+            hashes,
+            hashes,
+            bounds,
+            sketch,
+        )
     first, second = parts
     return SievedPages(
         np.concatenate([first.token_counts, second.token_counts]),
@@ -166,7 +181,7 @@ def _run(
     buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_], settings: SieveSettings
 ) -> SievedPages:
     # the arrays whose addresses are in the state must outlive the call
-    state, arrays = scan_state(int(np.diff(bounds).max()), parts_quotes=True)
+    state, arrays = scan_state(int(np.diff(bounds).max()), settings.drop_quotes)
     sieved = _call(buffer, bounds, markup, state, empty_blocks(len(arrays[slots.TOKENS])), settings)
     arrays.clear()
     return sieved
@@ -223,6 +238,7 @@ def _sieve_batch(base, bounds, markup, pages, state, blocks, words, card, shingl
     minima = np.empty(pages * minima_count, dtype=np.uint64)
     minima_bounds = np.zeros(pages + 1, dtype=np.int64)
     sketch = np.zeros((pages, sketch_bits >> 6), dtype=np.uint64)
+    explains = state[slots.TRACE // 8] != 0
     bins, ones = np.empty(sketch_bits, dtype=np.uint64), np.empty(HASH_BITS, dtype=np.uint32)
     kept, features = np.empty(1024, dtype=np.uint64), np.empty(1024, dtype=np.uint64)
     keys, occurrences = np.empty(4096, dtype=np.uint64), np.empty(4096, dtype=np.int32)
@@ -237,7 +253,7 @@ def _sieve_batch(base, bounds, markup, pages, state, blocks, words, card, shingl
         found = state[slots.BLOCK_COUNT // 8]
         token_counts[page], block_counts[page] = count, found
         unpack_blocks(state[slots.BLOCKS // 8], found, blocks)
-        weak[page] = select_blocks(blocks, found, card)
+        weak[page] = select_blocks(blocks, found, card, explains)
         kept_count = _keep_tokens(tokens, blocks, found, kept)
         kept_counts[page] = kept_count
         text = np.int64(kept.ctypes.data)

@@ -22,7 +22,7 @@ from stream.text.hashing import LONE
 from stream.text.sources import part
 from stream.text.vectors import load_word, trailing_zeros
 
-MOST_TOKENS = 256
+MOST_TOKENS = 128
 """Tokens of a text that are counted: 60 tell nearly every language, and a look-up costs as much as 7 bytes of HTML."""
 
 _HASH_BITS = np.uint64((1 << 64) - (1 << WORD_INDEX_BITS))
@@ -107,7 +107,7 @@ def choose_language(tokens, count, words):  # type: ignore[no-untyped-def]
     best = np.int64(0)
     for group in range(1, MOST_GROUPS):
         if words.scores[group] * words.scales[group] > words.scores[best] * words.scales[best]:
-            best = group
+            best = np.int64(group)
     if words.hits[best] < FEWEST_HITS or words.hits[best] * HITS_PER_TOKENS < count:
         return np.int64(UNKNOWN)
     return best + FIRST_GROUP

@@ -14,18 +14,19 @@ def smallest_hashes(features, count, minima):  # type: ignore[no-untyped-def]
     A feature's rank is folded(feature ^ K4, K0): its own bits have served as a simhash, so it is mixed once more.
     """
     most = len(minima)
-    kept = np.int64(0)
+    kept, bound = np.int64(0), np.uint64(0xFFFFFFFFFFFFFFFF)
     for place in range(count):
         rank = folded_product(features[place] ^ K4, K0)
-        if kept == most and rank >= minima[most - 1]:
+        if rank >= bound:
             continue
         slot = kept
         while slot > 0 and minima[slot - 1] > rank:
             slot -= 1
         if slot > 0 and minima[slot - 1] == rank:
             continue
-        kept = min(kept + 1, most)
+        kept = kept + 1 if kept < most else kept
         for moved in range(kept - 1, slot, -1):
             minima[moved] = minima[moved - 1]
         minima[slot] = rank
+        bound = minima[most - 1] if kept == most else bound
     return kept

@@ -7,8 +7,7 @@ many features takes one round, one with few takes some rounds more, O(n + k log 
 has the same winner in two texts with probability Jaccard(A, B). Of the winner one bit is kept:
 
     mixed(x, j)             = folded(x ^ (j + 1) * ROUND, K0)
-    hash of x, rounds < k   : the halves of 64-bit words, high half first: of x itself for rounds 0 and 1, of mixed(x, j)
-                              for rounds 2j and 2j + 1
+    hash of x, rounds < k   : in rounds 0 and 1 the high and the low half of x, in rounds 2j and 2j + 1 of mixed(x, j)
     hash of x, rounds >= k  : the high half of mixed(x, round)
     random bin              = (hash * k) >> 32
     bit                     = the lowest bit of the winner's hash
@@ -39,17 +38,18 @@ def sketch_features(features, count, bins, sketch):  # type: ignore[no-untyped-d
     # a bin holds the round and the hash of its winner, so that the least word is that of the earliest round
     bins[:] = _EMPTY
     size, places = np.uint64(len(bins)), np.int64(bins.ctypes.data)
+    second = np.uint64(1) << _HALF
     for place in range(count):
-        # no branches: in this round who wins cannot be foreseen
+        # no branches: in the first rounds who wins cannot be foreseen
         hashed = features[place] >> _HALF
         chosen = (hashed * size) >> _HALF
         bins[chosen] = min(bins[chosen], hashed)
+        hashed = features[place] & _LOW
+        chosen = (hashed * size) >> _HALF
+        bins[chosen] = min(bins[chosen], second | hashed)
     empty = np.int64(0)
     for chosen in range(len(bins)):
         empty += np.int64(bins[chosen] == _EMPTY)
-    if empty > 0:
-        for place in range(count):
-            empty -= throw(features[place] & _LOW, np.uint64(1), size, places)
     pair = np.int64(1)
     while empty > 0 and pair < len(bins) >> 1:
         key, early = np.uint64(pair + 1) * ROUND, np.uint64(2 * pair)
@@ -72,7 +72,7 @@ def sketch_features(features, count, bins, sketch):  # type: ignore[no-untyped-d
 
 @part
 def throw(hashed, turn, size, bins):  # type: ignore[no-untyped-def]  # uint64 below 2^32, uint64, uint64, int64 -> int64
-    """Throw a feature into a random one of the `size` bins at address `bins`, in a later round; whether it was empty."""
+    """Throw a feature into one of the `size` bins at address `bins`, in a later round; whether it was empty."""
     place = bins + (np.int64((hashed * size) >> _HALF) << 3)
     candidate = turn << _HALF | hashed
     before = load_word(place)

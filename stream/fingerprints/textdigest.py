@@ -1,7 +1,7 @@
 """The digest of a text: 128 bits over its tokens in order, whatever markup, blanks and case it came with.
 
-    state  = SEED, then for each two tokens:  state = folded(first ^ state, second ^ K3), word 1 with K4; the last with 0 if alone
-    digest = folded(word ^ K1, K2) of both states; (0, 0) for a text without tokens
+state  = SEED, then for each two tokens:  state = folded(first ^ state, second ^ K3); a last token alone with 0
+digest = folded(state ^ K1, K2), and the same with K4 in place of K3; (0, 0) for a text without tokens
 """
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from stream.text.hashing import HASH_BITS, K3, K4, SEED, finish_hash
 from stream.text.sources import part
 from stream.text.vectors import folded_product, load_word
+
 
 @part
 def digest_text(tokens, count):  # type: ignore[no-untyped-def]  # address of uint64[count], int64 -> (uint64, uint64)

@@ -1,6 +1,6 @@
 """What the scanner noted of a page's blocks, unpacked for the selection of blocks."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,8 @@ class Blocks(NamedTuple):
 
 def empty_blocks(most: int) -> Blocks:
     """Columns for up to `most` blocks."""
-    columns: list[NDArray[Any]] = [np.empty(most, dtype=np.int32) for _ in range(4)]
-    return Blocks(*columns, np.empty(most, dtype=np.uint8))
+    words, links, sections, leads = (np.empty(most, dtype=np.int32) for _ in range(4))
+    return Blocks(words, links, sections, leads, np.empty(most, dtype=np.uint8))
 
 
 @part

@@ -1,4 +1,4 @@
-"""Which HTML elements end a block, part two tokens, hide their content, or tell what a block is; and the kernel's table.
+"""Which HTML elements end a block, part tokens, hide their content, or tell what a block is; and the kernel's table.
 
 A block is a run of text between the tags of block-level elements; `<br>` and embedded things part tokens without ending
 the block; every other tag, known or not, leaves no trace: `<b>w</b>ord` is the one token `word`.

@@ -13,7 +13,8 @@ from stream.fingerprints.simhash import simhash64
 from stream.text import words as slots
 from stream.text.batch import check_batch, in_padded_parts, scan_page, scan_state
 from stream.text.sources import part, sources_digest
-from stream.text.vectors import PADDING, byte_at, load_int
+from stream.text.vectors import byte_at, load_int
+
 
 @dataclass(frozen=True, slots=True)
 class PageFeatures:

@@ -1,4 +1,4 @@
-"""The speed of the kernels, HTML bytes to complete signature, beside selectolax's (lexbor's) parse and text of the same."""
+"""The speed of the kernels, HTML bytes to complete signature, beside selectolax's (lexbor's) parse and text."""
 
 import statistics
 import sys

@@ -11,10 +11,10 @@ from tests.reference.sieve import columns_of
 
 TAGS = (
     "<p> </p> <a> </a> <a/> <A\thref='x'> <ul> </ul> <li> <table> <td> </table> <dl> <dt> <dd> </dl> <nav> </nav> "
-    "<header> </header> <footer> </footer> <aside> </aside> <form> </form> <select> <option> </select> <h1> </h1> <h3> </h4> "
-    "<article> </article> <main> </main> <blockquote> </blockquote> <pre> </pre> <figure> </figure> <body> </body> "
-    "<div> </div> <br> <b> </b> <!--x--> <template> </template> <textarea> </textarea> <svg> </svg> <script> </script> "
-    "&eacute; é 漢 ไ &amp; > | word The of und der"
+    "<header> </header> <footer> </footer> <aside> </aside> <form> </form> <select> <option> </select> <h1> </h1> "
+    "<h3> </h4> <article> </article> <main> </main> <blockquote> </blockquote> <pre> </pre> <figure> </figure> "
+    "<body> </body> <div> </div> <br> <b> </b> <!--x--> <template> </template> <textarea> </textarea> <svg> "
+    "</svg> <script> </script> &eacute; é 漢 ไ &amp; > | word The of und der"
 ).split(" ")
 BLANKS = [" ", "\n", "\n\n", "\n> ", "\n| ", "\0", " " * 61, "words and more words of this text " * 3, "<ul>" * 20]
 soup = st.lists(st.sampled_from([*TAGS, *BLANKS]), max_size=60).map(lambda parts: "".join(parts).encode())
@@ -22,13 +22,14 @@ text = st.lists(st.sampled_from(["the", "of", "a", "b", "c", "</p><p>", "<a>", "
     lambda parts: " ".join(parts).encode()
 )
 pages = st.one_of(soup, text, st.binary(max_size=100))
-LAYOUTS = [SieveSettings(), SieveSettings(1, 3, 64), SieveSettings(5, 20, 192)]
+LAYOUTS = [SieveSettings(), SieveSettings(1, 3, 64), SieveSettings(5, 20, 192, True)]
 
 
 @settings(max_examples=800, deadline=None)
-@given(pages, st.booleans())
-def test_what_stands_around_each_block_is_what_the_twin_sees(page: bytes, markup: bool) -> None:
-    found, expected = blocks_of(page, markup), noted_blocks_of(page, markup)
+@given(pages, st.booleans(), st.booleans())
+def test_what_stands_around_each_block_is_what_the_twin_sees(page: bytes, markup: bool, quotes: bool) -> None:
+    found = blocks_of(page, markup, SieveSettings(drop_quotes=quotes))
+    expected = noted_blocks_of(page, markup, quotes)
     assert [block.tokens for block in found] == [block.tokens for block in expected]
     assert [block.links for block in found] == [block.links for block in expected]
     assert [block.lead for block in found] == [block.lead for block in expected]

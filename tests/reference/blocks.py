@@ -19,15 +19,16 @@ class Noted:
     lead: int
 
 
-def noted_blocks_of(page: bytes, markup: bool) -> list[Noted]:
-    """The blocks of a page, with quoted lines of plain text as blocks of their own."""
+def noted_blocks_of(page: bytes, markup: bool, parts_quotes: bool = False) -> list[Noted]:
+    """The blocks of a page; with parts_quotes, quoted lines of plain text are blocks of their own."""
     text = page.decode("utf-8", "replace")
     words = NotedWords()
     if markup:
         _NotingScanner(text, words).run()
     else:
         for line in text.split("\n"):
-            lead = elements.LEAD_QUOTED if line[:1] in (">", "|") else elements.LEAD_PLAIN
+            quoted = parts_quotes and line[:1] in (">", "|")
+            lead = elements.LEAD_QUOTED if quoted else elements.LEAD_PLAIN
             blank = all(character <= " " for character in line)
             if blank or lead != words.lead:
                 words.end_block()

@@ -90,7 +90,12 @@ def second_classes(blocks: list[Noted], firsts: list[int], place: int) -> dict[s
     centre = likely.index(max(likely))
     ends = sorted((place, centre))
     classes = {"first card": min(max((2 * firsts[place] + 32) // 64 + 12, 0), 24)}
-    for name, step in (("block before", -1), ("block after", 1), ("second block before", -2), ("second block after", 2)):
+    for name, step in (
+        ("block before", -1),
+        ("block after", 1),
+        ("second block before", -2),
+        ("second block after", 2),
+    ):
         there = 0 <= place + step < len(blocks)
         other = min(max((firsts[place + step] + 32) // 64 + 6, 0), 12) if there else 13
         classes[f"first card of {name}"] = other
@@ -118,5 +123,5 @@ def eighths(share: int, whole: int, highest: int) -> int:
 
 
 def log2(value: int, highest: int) -> int:
-    """The whole part of log2(1 + value)."""
+    """The binary logarithm of 1 + value, rounded down."""
     return min((value + 1).bit_length() - 1, highest)

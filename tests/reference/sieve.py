@@ -1,4 +1,4 @@
-"""Features and fingerprints of a text, one obvious line after the other: the twin of the scheme's kernel."""
+"""Features and fingerprints of a text, one obvious line after the other: the twin of the kernel."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Columns:
 
 def columns_of(page: bytes, markup: bool, settings: SieveSettings) -> Columns:
     """What stream.features.sieve.sieve_pages must give for a page."""
-    blocks = noted_blocks_of(page, markup)
+    blocks = noted_blocks_of(page, markup, settings.drop_quotes)
     every = [token for block in blocks for token in block.tokens]
     reasons = reasons_of(blocks)
     kept = [token for block, why in zip(blocks, reasons, strict=True) if "kept" in why for token in block.tokens]

@@ -1,6 +1,5 @@
 """The 1-bit sketch estimates Jaccard without bias, whatever the sizes, with the spread that theory gives."""
 
-import itertools
 import math
 from functools import cache
 
@@ -9,9 +8,9 @@ import pytest
 from numba import njit
 from numpy.typing import NDArray
 
+from stream.features.shingles import number_repeats
 from stream.fingerprints.bottomk import smallest_hashes
 from stream.fingerprints.sketch import sketch_features
-from stream.features.shingles import number_repeats
 from tests.reference.sieve import minima_of, sketch_of
 
 BITS = 512
@@ -87,7 +86,7 @@ def test_repeats_become_features_that_differ_and_meet_their_likes() -> None:
     def numbered(shingles: list[int]) -> list[int]:
         features = np.array(shingles, np.uint64)
         kernels()[2](features, np.empty(1 << 12, np.uint64), np.empty(1 << 12, np.int32))
-        return features.tolist()
+        return [int(feature) for feature in features]
 
     first, second = numbered([5, 7, 5, 5]), numbered([7, 5, 9, 5])
     assert len(set(first)) == 4
