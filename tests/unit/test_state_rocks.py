@@ -66,7 +66,7 @@ sys.stdin.read()
 
 
 def test_other_settings_on_the_same_state_are_refused_naming_each_difference(tmp_path: Path) -> None:
-    ours = Settings()
+    ours = Settings.model_validate({"scheme": {"max_distance_bits": 3, "tables": 10}})
     theirs = Settings.model_validate({"scheme": {"max_distance_bits": 2, "tables": 6}, "index": {"bucket_cap": 9}})
     open_state(tmp_path, verdict_settings_text(ours)).close()
     with pytest.raises(SettingsMismatch) as refused:
