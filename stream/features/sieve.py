@@ -264,12 +264,12 @@ def _sieve_batch(base, bounds, markup, pages, state, blocks, words, card, shingl
         text_digest[page, 0], text_digest[page, 1] = digest_text(text, kept_count)
         shingles = shingle_hashes(text, kept_count, shingle_words, features)
         feature_counts[page] = shingles
-        number_repeats(features, shingles, keys, occurrences)
-        simhash[page] = fold_features(np.int64(features.ctypes.data), shingles, ones)
         written = minima_bounds[page]
         minima_bounds[page + 1] = written + smallest_hashes(
-            features, shingles, minima[written : written + minima_count]
+            features, shingles, shingle_words - 1, minima[written : written + minima_count]
         )
+        number_repeats(features, shingles, keys, occurrences)
+        simhash[page] = fold_features(np.int64(features.ctypes.data), shingles, ones)
         sketch_features(features, shingles, bins, sketch[page])
     return (
         token_counts,

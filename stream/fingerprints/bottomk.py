@@ -1,4 +1,10 @@
-"""Bottom-k: the k smallest hashes of a page's features, which similar pages share (Broder 1997; Cohen, Kaplan 2007)."""
+"""Bottom-k: the k smallest hashes of a page's phrases, which similar pages share (Broder 1997; Cohen, Kaplan 2007).
+
+A phrase is two shingles of w words that meet in one: 2 w - 1 words. Pages are looked up under what is kept here, and
+shingles of three words are too common for that: "one of the" alone would make candidates of a third of all pages, and
+with more candidates than the judge looks at, a copy is missed (news: 2 of 663; newsgroups: 441 of 5,581 pages met too
+many, 22 with phrases of five words).
+"""
 
 import numpy as np
 
@@ -6,17 +12,19 @@ from stream.text.hashing import K0, K4
 from stream.text.sources import part
 from stream.text.vectors import folded_product
 
+_SPARE_BITS = np.uint64(8)
+
 
 @part
-def smallest_hashes(features, count, minima):  # type: ignore[no-untyped-def]
-    """features: uint64[>= count]  ->  minima: uint64[k], ascending, all different; how many there are: int64
-
-    A feature's rank is folded(feature ^ K4, K0): its own bits have served as a simhash, so it is mixed once more.
+def smallest_hashes(shingles, count, reach, minima):  # type: ignore[no-untyped-def]
+    """shingles: uint64[>= count], hashes in page order  reach: how many places on the second shingle of a phrase begins
+    ->  minima: uint64[k], ascending, all different, 56 bits each (a key holds no more); how many there are: int64
     """
     most = len(minima)
     kept, bound = np.int64(0), np.uint64(0xFFFFFFFFFFFFFFFF)
-    for place in range(count):
-        rank = folded_product(features[place] ^ K4, K0)
+    reach = min(reach, max(count - 1, 0))
+    for place in range(count - reach):
+        rank = folded_product(shingles[place] ^ K4, shingles[place + reach] ^ K0) >> _SPARE_BITS
         if rank >= bound:
             continue
         slot = kept

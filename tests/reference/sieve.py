@@ -39,7 +39,8 @@ def columns_of(page: bytes, markup: bool, settings: SieveSettings) -> Columns:
     every = [token for block in blocks for token in block.tokens]
     reasons = reasons_of(blocks)
     kept = [token for block, why in zip(blocks, reasons, strict=True) if "kept" in why for token in block.tokens]
-    features = features_of(kept, settings.shingle_words)
+    shingles = shingles_of(kept, settings.shingle_words)
+    features = features_of(shingles)
     return Columns(
         len(every),
         len(kept),
@@ -49,7 +50,7 @@ def columns_of(page: bytes, markup: bool, settings: SieveSettings) -> Columns:
         language_of(kept or every),
         digest_of(kept),
         fingerprint_of(features),
-        minima_of(features, settings.minima),
+        minima_of(shingles, settings.shingle_words - 1, settings.minima),
         sketch_of(features, settings.sketch_bits),
     )
 
@@ -64,13 +65,17 @@ def language_of(tokens: list[str]) -> int:
     return choose_path(indexes, table)
 
 
-def features_of(tokens: list[str], width: int) -> list[int]:
-    """Shingles at every place, equal ones numbered."""
+def shingles_of(tokens: list[str], width: int) -> list[int]:
+    """Shingles at every place; a text of fewer tokens is one by itself."""
     width = min(width, len(tokens))
+    return [spot_hash(tuple(tokens[place : place + width])) for place in range(len(tokens) - width + 1 if width else 0)]
+
+
+def features_of(shingles: list[int]) -> list[int]:
+    """Shingles, equal ones numbered."""
     seen: Counter[int] = Counter()
     features = []
-    for place in range(len(tokens) - width + 1 if width else 0):
-        shingle = spot_hash(tuple(tokens[place : place + width]))
+    for shingle in shingles:
         features.append(mixed_hash((shingle + seen[shingle] * GOLDEN) % WORD))
         seen[shingle] += 1
     return features
@@ -92,9 +97,11 @@ def digest_of(tokens: list[str]) -> tuple[int, int]:
     return mixed_hash(low), mixed_hash(high)
 
 
-def minima_of(features: list[int], count: int) -> list[int]:
-    """The smallest ranks (stream/fingerprints/bottomk.py)."""
-    return sorted({folded(feature ^ K4, K0) for feature in features})[:count]
+def minima_of(shingles: list[int], reach: int, count: int) -> list[int]:
+    """The smallest ranks of phrases (stream/fingerprints/bottomk.py)."""
+    reach = min(reach, max(len(shingles) - 1, 0))
+    phrases = zip(shingles, shingles[reach:], strict=False) if shingles else ()
+    return sorted({folded(first ^ K4, second ^ K0) >> 8 for first, second in phrases})[:count]
 
 
 def sketch_of(features: list[int], bits: int) -> list[int]:

@@ -24,8 +24,8 @@ def kernels():  # type: ignore[no-untyped-def]
         sketch_features(features, len(features), bins, found)
 
     @njit
-    def minima(features, found):  # type: ignore[no-untyped-def]
-        return smallest_hashes(features, len(features), found)
+    def minima(shingles, reach, found):  # type: ignore[no-untyped-def]
+        return smallest_hashes(shingles, len(shingles), reach, found)
 
     @njit
     def numbered(features, keys, occurrences):  # type: ignore[no-untyped-def]
@@ -73,13 +73,15 @@ def test_the_order_of_features_never_matters() -> None:
     assert sketched(features).tolist() == sketched(features[::-1].copy()).tolist()
 
 
-@pytest.mark.parametrize("order", [1, -1])
-@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 2000])
-def test_the_smallest_hashes_are_the_twin_s(size: int, order: int) -> None:
-    features = hashes(np.random.default_rng(size), size)[::order].copy()
+@pytest.mark.parametrize("reach", [0, 2, 6])
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 7, 8, 9, 2000])
+def test_the_smallest_hashes_are_the_twin_s(size: int, reach: int) -> None:
+    shingles = hashes(np.random.default_rng(size), size)
+    shingles = np.concatenate([shingles, shingles])
     found = np.zeros(8, np.uint64)
-    count = kernels()[1](np.concatenate([features, features]), found)
-    assert found[:count].tolist() == minima_of(features.tolist(), 8)
+    count = kernels()[1](shingles, reach, found)
+    assert found[:count].tolist() == minima_of(shingles.tolist(), reach, 8)
+    assert (found[:count] < 1 << 56).all()
 
 
 def test_repeats_become_features_that_differ_and_meet_their_likes() -> None:
