@@ -88,16 +88,15 @@ SECOND_CARD: dict[str, int] = {
     "other text between": BETWEEN_CLASSES,
     "second start": 1,
 }
-KEPT, KEPT_IN_NEED, QUOTED, FIRST_REASON = 0, 1, 2, 3
+KEPT, KEPT_IN_NEED, FIRST_REASON = 0, 1, 2
 FIRST_GROUPS, SECOND_GROUPS = len(FIRST_CARD) - 1, len(SECOND_CARD) - 1
 REASONS: tuple[str, ...] = (
     "kept",
     "kept for want of other text",
-    "quoted",
     *list(FIRST_CARD)[:-1],
     *list(SECOND_CARD)[1:-1],
 )
-"""Of a block: kept; a quoted line of plain text; or what spoke most against it: the group of the second card with the
+"""Of a block: kept; or what spoke most against it: the group of the second card with the
 fewest points, or of the first card where that is its sum."""
 
 

@@ -26,14 +26,13 @@ from stream.features.scorecard import (
     LINK_EDGES,
     MOST_LIKELY_WORDS,
     NEAR,
-    QUOTED,
     REACHES,
     SECOND_CARD,
     SUM_CLASSES,
     WORD_CLASSES,
     WORD_EDGES,
 )
-from stream.text.elements import LEAD_PLAIN, LEAD_QUOTED
+from stream.text.elements import LEAD_PLAIN
 from stream.text.sources import part
 from stream.text.vectors import byte_at, leading_zeros, load_int, load_int32
 
@@ -63,9 +62,8 @@ def select_blocks(blocks, count, card, explains):  # type: ignore[no-untyped-def
     """
     if count == 0:
         return False
-    if blocks.leads[0] == LEAD_PLAIN or blocks.leads[0] == LEAD_QUOTED:
-        for block in range(count):
-            blocks.reasons[block] = KEPT if blocks.leads[block] == LEAD_PLAIN else QUOTED
+    if blocks.leads[0] == LEAD_PLAIN:
+        blocks.reasons[:count] = KEPT
         return False
     score_first(blocks, count, card, explains)
     score_second(blocks, count, card, explains)

@@ -32,14 +32,12 @@ class SieveSettings:
     """What the columns hold; every field changes verdicts. Raises SettingError.
 
     shingle_words: words of a shingle (1..16)  minima: how many smallest hashes are kept (1..255)
-    sketch_bits: a multiple of 64 (64..2048)  drop_quotes: whether lines of plain text that begin with '>' or '|' are
-    left out; then an answer that quotes another message whole is no copy of it, nor is a copy with its quotes cut
+    sketch_bits: a multiple of 64 (64..2048)
     """
 
     shingle_words: int = 3
     minima: int = 8
     sketch_bits: int = 512
-    drop_quotes: bool = False
 
     def __post_init__(self) -> None:
         for name, highest in (("shingle_words", MOST_SHINGLE_WORDS), ("minima", MOST_MINIMA)):
@@ -110,16 +108,15 @@ def sieve_pages(
     return parts[0] if len(parts) == 1 else _joined(parts, settings)
 
 
-def blocks_of(page: bytes, markup: bool, settings: SieveSettings | None = None) -> list[ReadBlock]:
+def blocks_of(page: bytes, markup: bool) -> list[ReadBlock]:
     """The blocks of one page, and why each is kept or left out."""
     if not page:
         return []
-    settings = settings or SieveSettings()
-    state, arrays = scan_state(len(page), settings.drop_quotes, tracing=True)
+    state, arrays = scan_state(len(page), tracing=True)
     blocks = empty_blocks(len(arrays[slots.TOKENS]))
     in_padded_parts(
         *check_batch(np.frombuffer(page, dtype=np.uint8), np.array([0, len(page)]), markup),
-        lambda buffer, bounds, flags: _call(buffer, bounds, flags, state, blocks, settings),
+        lambda buffer, bounds, flags: _call(buffer, bounds, flags, state, blocks, SieveSettings()),
     )
     words = arrays[slots.TRACE][: state[slots.TRACE_LENGTH // 8]].tobytes().decode().split("\n")
     count = int(state[slots.BLOCK_COUNT // 8])
@@ -181,7 +178,7 @@ def _run(
     buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_], settings: SieveSettings
 ) -> SievedPages:
     # the arrays whose addresses are in the state must outlive the call
-    state, arrays = scan_state(int(np.diff(bounds).max()), settings.drop_quotes)
+    state, arrays = scan_state(int(np.diff(bounds).max()))
     sieved = _call(buffer, bounds, markup, state, empty_blocks(len(arrays[slots.TOKENS])), settings)
     arrays.clear()
     return sieved

@@ -61,9 +61,7 @@ def in_padded_parts(
     return parts
 
 
-def scan_state(
-    longest: int, parts_quotes: bool, tracing: bool = False
-) -> tuple[NDArray[np.int64], dict[int, NDArray[Any]]]:
+def scan_state(longest: int, tracing: bool = False) -> tuple[NDArray[np.int64], dict[int, NDArray[Any]]]:
     """A scan's state for pages of up to `longest` bytes, and the arrays that it points into.
 
     Two tokens need a byte between them unless one is an ideograph of three bytes, so a page of s bytes has at most
@@ -88,7 +86,6 @@ def scan_state(
     state = np.zeros(slots.STATE_SLOTS, dtype=np.int64)
     for slot, array in arrays.items():
         state[slot // 8] = array.ctypes.data
-    state[slots.PARTS_QUOTES // 8] = parts_quotes
     state.view(np.uint64)[slots.NAME_MULTIPLIER // 8] = elements.multiplier
     return state, arrays
 

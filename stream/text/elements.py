@@ -37,7 +37,7 @@ ELEMENTS: dict[int, tuple[str, ...]] = {
 }
 
 # What the last block tag before a block was, for the scorecard; AFTER: an end tag; a page begins as BODY does
-AFTER, LEAD_BODY, LEAD_PLAIN, LEAD_OTHER, LEAD_QUOTED = 0, 15, 17, 18, 19
+AFTER, LEAD_BODY, LEAD_PLAIN, LEAD_OTHER = 0, 15, 17, 18
 LEADS: dict[int, tuple[str, ...]] = {
     1: ("p",),
     2: ("div",),
@@ -56,7 +56,6 @@ LEADS: dict[int, tuple[str, ...]] = {
     LEAD_BODY: ("body", "html"),
     16: ("figcaption", "caption", "legend", "summary"),
 }
-LEAD_COUNT = 20
 
 SECTIONS: tuple[tuple[str, ...], ...] = (
     ("ul", "ol", "menu", "dir"),

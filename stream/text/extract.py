@@ -53,7 +53,7 @@ def extract_spots(
 
 def tokens_of(page: bytes, markup: bool) -> list[list[str]]:
     """The normalised tokens of one page, block by block, as the kernel sees them."""
-    state, arrays = scan_state(len(page), parts_quotes=False, tracing=True)
+    state, arrays = scan_state(len(page), tracing=True)
     in_padded_parts(
         *check_batch(np.frombuffer(page, dtype=np.uint8), np.array([0, len(page)]), markup),
         lambda buffer, bounds, flags: _call(buffer, bounds, flags, state, _no_words()),
@@ -93,7 +93,7 @@ def _run(
     buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_], model: SpotModel
 ) -> PageFeatures:
     # the arrays whose addresses are in the state must outlive the call
-    state, arrays = scan_state(int(np.diff(bounds).max()), parts_quotes=False)
+    state, arrays = scan_state(int(np.diff(bounds).max()))
     features = _call(buffer, bounds, markup, state, model)
     arrays.clear()
     return features

@@ -22,7 +22,6 @@ from stream.text.elements import (
     LEAD_BODY,
     LEAD_MASK,
     LEAD_PLAIN,
-    LEAD_QUOTED,
     LEAD_SHIFT,
     LINK_SHIFT,
     LONG_NAME,
@@ -80,7 +79,6 @@ from stream.text.words import (
     MARKUP,
     NAME_MULTIPLIER,
     NAMES,
-    PARTS_QUOTES,
     RAW,
     SECTIONS,
     TOKEN_COUNT,
@@ -102,11 +100,7 @@ _NAME_SHIFT = np.uint64(64 - SLOT_BITS)
 
 @part
 def scan_plain(state, start, end):  # int64, int64, int64 -> None
-    """Plain text: a blank line (nothing but blanks and control characters) parts blocks.
-
-    With PARTS_QUOTES, so does the border between quoted lines (which begin with '>' or '|') and others.
-    """
-    parts_quotes = load_int(state + PARTS_QUOTES) != 0
+    """Plain text: a blank line (nothing but blanks and control characters) parts blocks."""
     put_int(state + LEAD, np.int64(LEAD_PLAIN))
     line = start
     while line < end:
@@ -119,12 +113,6 @@ def scan_plain(state, start, end):  # int64, int64, int64 -> None
         if blank:
             end_block(state)
         else:
-            if parts_quotes:
-                quoted = byte_at(line) == 62 or byte_at(line) == 124
-                lead = np.int64(LEAD_QUOTED if quoted else LEAD_PLAIN)
-                if lead != load_int(state + LEAD):
-                    end_block(state)
-                    put_int(state + LEAD, lead)
             spell(state, line, line_end, RAW)
             close_word(state)
         line = line_end + 1

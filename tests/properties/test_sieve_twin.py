@@ -22,14 +22,14 @@ text = st.lists(st.sampled_from(["the", "of", "a", "b", "c", "</p><p>", "<a>", "
     lambda parts: " ".join(parts).encode()
 )
 pages = st.one_of(soup, text, st.binary(max_size=100))
-LAYOUTS = [SieveSettings(), SieveSettings(1, 3, 64), SieveSettings(5, 20, 192, True)]
+LAYOUTS = [SieveSettings(), SieveSettings(1, 3, 64), SieveSettings(5, 20, 192)]
 
 
 @settings(max_examples=800, deadline=None)
-@given(pages, st.booleans(), st.booleans())
-def test_what_stands_around_each_block_is_what_the_twin_sees(page: bytes, markup: bool, quotes: bool) -> None:
-    found = blocks_of(page, markup, SieveSettings(drop_quotes=quotes))
-    expected = noted_blocks_of(page, markup, quotes)
+@given(pages, st.booleans())
+def test_what_stands_around_each_block_is_what_the_twin_sees(page: bytes, markup: bool) -> None:
+    found = blocks_of(page, markup)
+    expected = noted_blocks_of(page, markup)
     assert [block.tokens for block in found] == [block.tokens for block in expected]
     assert [block.links for block in found] == [block.links for block in expected]
     assert [block.lead for block in found] == [block.lead for block in expected]

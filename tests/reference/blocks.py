@@ -19,24 +19,20 @@ class Noted:
     lead: int
 
 
-def noted_blocks_of(page: bytes, markup: bool, parts_quotes: bool = False) -> list[Noted]:
-    """The blocks of a page; with parts_quotes, quoted lines of plain text are blocks of their own."""
+def noted_blocks_of(page: bytes, markup: bool) -> list[Noted]:
+    """The blocks of a page; of plain text, what stands between blank lines."""
     text = page.decode("utf-8", "replace")
     words = NotedWords()
     if markup:
         _NotingScanner(text, words).run()
     else:
         for line in text.split("\n"):
-            quoted = parts_quotes and line[:1] in (">", "|")
-            lead = elements.LEAD_QUOTED if quoted else elements.LEAD_PLAIN
-            blank = all(character <= " " for character in line)
-            if blank or lead != words.lead:
+            if all(character <= " " for character in line):
                 words.end_block()
-            if not blank:
-                words.lead = lead
-                for character in line:
-                    words.read(character)
-                words.end_word()
+            words.lead = elements.LEAD_PLAIN
+            for character in line:
+                words.read(character)
+            words.end_word()
     words.end_block()
     return words.noted
 

@@ -4,14 +4,14 @@ from bisect import bisect_right
 
 from stream.features import scorecard
 from stream.features.scorecard import FIRST_CARD, SECOND_CARD, frozen_points
-from stream.text.elements import LEAD_PLAIN, LEAD_QUOTED, SECTIONS
+from stream.text.elements import LEAD_PLAIN, SECTIONS
 from tests.reference.blocks import Noted
 
 
 def reasons_of(blocks: list[Noted]) -> list[str]:
     """The reason of each block of a page, one of REASONS."""
-    if blocks and blocks[0].lead in (LEAD_PLAIN, LEAD_QUOTED):
-        return ["kept" if block.lead == LEAD_PLAIN else "quoted" for block in blocks]
+    if blocks and blocks[0].lead == LEAD_PLAIN:
+        return ["kept"] * len(blocks)
     points = frozen_points()
     firsts, reasons = [], []
     for place, block in enumerate(blocks):

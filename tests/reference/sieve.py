@@ -35,7 +35,7 @@ class Columns:
 
 def columns_of(page: bytes, markup: bool, settings: SieveSettings) -> Columns:
     """What stream.features.sieve.sieve_pages must give for a page."""
-    blocks = noted_blocks_of(page, markup, settings.drop_quotes)
+    blocks = noted_blocks_of(page, markup)
     every = [token for block in blocks for token in block.tokens]
     reasons = reasons_of(blocks)
     kept = [token for block, why in zip(blocks, reasons, strict=True) if "kept" in why for token in block.tokens]

@@ -95,18 +95,9 @@ def test_the_same_text_in_another_template_has_the_same_digest() -> None:
     assert found.text_digest[0].tolist() == found.text_digest[1].tolist() != [0, 0]
 
 
-def test_quoted_lines_of_plain_text_are_left_out_where_one_says_so() -> None:
-    settings = SieveSettings(drop_quotes=True)
-    page = f"Ann wrote:\n> {STORY}\n> more\n| and more\nI agree.\n\nBob".encode()
-    blocks = blocks_of(page, False, settings)
-    assert [(block.tokens[0], block.reason) for block in blocks] == [
-        ("ann", "kept"),
-        ("the", "quoted"),
-        ("i", "kept"),
-        ("bob", "kept"),
-    ]
-    assert sieved([page], False, settings).kept_counts.tolist() == [5]
-    assert all(block.kept for block in blocks_of(page, False))
+def test_every_line_of_plain_text_is_kept_quoted_ones_too() -> None:
+    blocks = blocks_of(f"Ann wrote:\n> {STORY}\n> more\n| and more\n\nBob".encode(), False)
+    assert [(block.tokens[0], block.kept) for block in blocks] == [("ann", True), ("bob", True)]
 
 
 def test_the_batch_a_page_comes_in_never_matters() -> None:
