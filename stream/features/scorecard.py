@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from stream.text.elements import SECTIONS
 
-DIGEST = "5e7167a9f96b05fc8c54dee88dcfd2bef628bff9c87330429e58c2968338832a"
+DIGEST = "7499058f2ccb779cdd4f8d0e4ef77235cfa9f4e7207f0c4af7dc8a8d7e36d5bc"
 
 KEEP_ABOVE = -16
 LADDER = (-64, -128, -192, -256, -384, -512)
