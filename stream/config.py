@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 
 def setting(default: Any, about: str, *, unit: str = "", verdicts: bool = False, **rules: Any) -> Any:
@@ -59,7 +59,7 @@ class InputSettings(Section):
 
 
 class SpotsSection(Section):
-    """Text to spots (Theobald et al. 2008)."""
+    """Scheme chain: text to spots (Theobald et al. 2008). The scheme spotsieve has no use for these."""
 
     distance: int = setting(
         2, "spot distance d: every d-th word after the antecedent", unit="words", verdicts=True, ge=1, le=16
@@ -73,8 +73,12 @@ class SpotsSection(Section):
     )
 
 
+CHAIN_DEFAULTS = {"max_distance_bits": 3, "tables": 10}
+"""Manku et al. 2007, sec. 4: k = 3 for 64 bits. For `spotsieve` tables only name candidates, and few do."""
+
+
 class SchemeSettings(Section):
-    """Which published system judges, and its parameters."""
+    """How pages are judged."""
 
     name: Literal["spotsieve", "chain"] = setting(
         "spotsieve",
@@ -83,7 +87,7 @@ class SchemeSettings(Section):
     )
     max_distance_bits: int = setting(
         1,
-        "k: fingerprints this near are copies (chain) or candidates (spotsieve)",
+        "k: fingerprints this near are candidates (spotsieve), or copies (chain, where 3 is the default)",
         unit="bits",
         verdicts=True,
         ge=0,
@@ -91,7 +95,7 @@ class SchemeSettings(Section):
     )
     tables: int = setting(
         2,
-        "permuted tables; for k = 1: 2 and more; for k = 3: 4, 10, 16 or 20 (a state belongs to one design)",
+        "permuted tables; for k = 1: 2 to 64; for k = 3: 4, 10 (chain's default), 16, 20 and more",
         verdicts=True,
         ge=1,
         le=255,
@@ -109,7 +113,13 @@ class SchemeSettings(Section):
         8, "spotsieve: smallest feature hashes under which a page is filed", verdicts=True, ge=1, le=255
     )
     sketch_bits: int = setting(
-        512, "spotsieve: 1-bit minwise sketch, a multiple of 64", unit="bits", verdicts=True, ge=64, le=2048
+        512,
+        "spotsieve: 1-bit minwise sketch, a multiple of 64",
+        unit="bits",
+        verdicts=True,
+        ge=64,
+        le=2048,
+        multiple_of=64,
     )
     min_jaccard: float = setting(
         0.3, "spotsieve: pages of different hosts at least this alike are copies", verdicts=True, gt=0, le=1
@@ -120,6 +130,12 @@ class SchemeSettings(Section):
     same_host_min_containment: float = setting(
         0.78, "spotsieve: on one host, of the smaller copy this share lies in the other", verdicts=True, gt=0, le=1
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_of_the_scheme(cls, given: Any) -> Any:
+        """`name = "chain"` alone is the published system, not its tables at another scheme's k."""
+        return {**CHAIN_DEFAULTS, **given} if isinstance(given, dict) and given.get("name") == "chain" else given
 
 
 class IndexSettings(Section):

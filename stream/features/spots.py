@@ -31,7 +31,8 @@ DEFAULT_STOP_WORDS: tuple[str, ...] = tuple(
 
 MAX_DISTANCE = 100
 MAX_CHAIN_LENGTH = 100
-MAX_WORDS = 20_000
+MAX_WORDS = 8_000
+"""Of each list: two full ones have room in one table of words (stream.features.languages.MOST_WORDS)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def design_tables(max_distance_bits: int, tables: int) -> TableDesign:
         raise SettingError("scheme.max_distance_bits", f"must be 0..{MAX_DISTANCE_BITS}", max_distance_bits, "lower it")
     possible = possible_tables(max_distance_bits)
     if tables not in possible:
-        counts = ", ".join(map(str, sorted(possible)))
+        counts = ", ".join(_ranges(sorted(possible)))
         raise SettingError(
             "scheme.tables",
             f"must be one of {counts} for max_distance_bits = {max_distance_bits}",
@@ -129,6 +129,18 @@ def possible_tables(max_distance_bits: int) -> dict[int, tuple[int, ...]]:
             if total not in designs or _weakest(masks) > _weakest(designs[total]):
                 designs[total] = masks
     return designs
+
+
+def _ranges(numbers: Sequence[int]) -> list[str]:
+    """Ascending numbers, three and more in a row as first..last: 2, 4, 5, 6 -> 2, 4..6."""
+    parts: list[str] = []
+    start = 0
+    for end in range(1, len(numbers) + 1):
+        if end == len(numbers) or numbers[end] != numbers[end - 1] + 1:
+            run = numbers[start:end]
+            parts += [f"{run[0]}..{run[-1]}"] if len(run) > 2 else map(str, run)
+            start = end
+    return parts
 
 
 def _weakest(masks: tuple[int, ...]) -> int:

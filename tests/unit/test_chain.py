@@ -22,7 +22,7 @@ def page_of(body: bytes) -> Page:
 
 
 def scheme_of(min_features: int) -> ChainScheme:
-    return ChainScheme(SchemeSettings(min_features=min_features), SpotsSection())
+    return ChainScheme(SchemeSettings(name="chain", min_features=min_features), SpotsSection())
 
 
 def test_a_page_of_exactly_min_features_has_a_fingerprint_and_one_of_fewer_has_none() -> None:

@@ -134,6 +134,7 @@ def test_a_name_like_nothing_points_to_the_example(tmp_path: Path) -> None:
     ("text", "name", "value"),
     [
         ("[scheme]\nmax_distance_bits = 9\n", "scheme.max_distance_bits", "9"),
+        ("[scheme]\nsketch_bits = 100\n", "scheme.sketch_bits", "100"),
         ("[service]\nmode = 'both'\n", "service.mode", "'both'"),
         ("[service]\nbatch_pages = 0\n", "service.batch_pages", "0"),
         ("[metrics]\nport = 70000\n", "metrics.port", "70000"),
@@ -149,6 +150,15 @@ def test_a_wrong_value_is_told_with_name_rule_value_and_next_step(
     assert said.startswith(f"{name} ")
     assert f"got {value}" in said
     assert "; " in said
+
+
+def test_a_scheme_that_is_only_named_has_its_own_defaults_and_what_is_given_wins(tmp_path: Path) -> None:
+    chain = load_settings(None, NOTHING, {"scheme.name": "chain"}).scheme
+    assert (chain.max_distance_bits, chain.tables) == (3, 10)
+    path = written(tmp_path, '[scheme]\nname = "chain"\nmax_distance_bits = 2\ntables = 3\n')
+    other = load_settings(path, NOTHING, {})
+    assert (other.scheme.max_distance_bits, other.scheme.tables) == (2, 3)
+    assert (Settings().scheme.max_distance_bits, Settings().scheme.tables) == (1, 2)
 
 
 def test_bad_toml_names_the_file_and_the_place(tmp_path: Path) -> None:

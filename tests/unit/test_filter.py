@@ -38,9 +38,11 @@ def test_novel_and_unchecked_pages_go_out_unchanged_and_every_page_has_a_verdict
         ("short2", "duplicate", "short", "exact"),
     ]
     assert found[2] == {
-        "id": "copy", "verdict": "duplicate", "duplicate_of": "p1", "score": 1.0, "scheme": "chain", "reason": "near",
-        "url": "https://example.com/copy", "original_url": "https://example.com/1",
+        "id": "copy", "verdict": "duplicate", "duplicate_of": "p1", "score": found[2]["score"], "scheme": "spotsieve",
+        "reason": "near", "url": "https://example.com/copy", "original_url": "https://example.com/1",
     }  # fmt: skip
+    assert 0.9 < found[2]["score"] < 1
+    assert found[4]["score"] == 1
     assert found[0]["score"] is None
     assert read_json(duplicates) == [found[2], found[4]]
     counts = {"files": 1, "records": 5, "pages": 5, "novel": 2, "duplicate": 2, "unchecked": 1, "rejected": 0}

@@ -61,7 +61,7 @@ def test_mistakes_are_told_in_one_line_before_any_work(
         ([crawl, "--out", "x", "--verdicts", "./x"], 2, "must not be written where --out already is"),
         ([crawl, "--json", "--out", "-"], 2, "must not be written where --json already is"),
         ([crawl, "--out", tmp_path / "no" / "dir"], 2, "cannot be written"),
-        ([crawl, "--set", "scheme.tables=3"], 2, "tables"),
+        ([crawl, "--set", "scheme.tables=1"], 2, "tables"),
         ([crawl, "--config", tmp_path / "no.toml"], 2, "cannot be read"),
     ):
         found, error = refused(capsys, *arguments)
@@ -73,11 +73,9 @@ def test_other_settings_on_the_same_state_are_refused_with_what_differs(
 ) -> None:
     state = tmp_path / "state"
     filter_json(capsys, crawl, "--state", state)
-    code, error = refused(
-        capsys, crawl, "--state", state, "--set", "scheme.max_distance_bits=2", "--set", "scheme.tables=10"
-    )
+    code, error = refused(capsys, crawl, "--state", state, "--set", "scheme.min_jaccard=0.5")
     assert code == 4
-    assert "scheme.max_distance_bits is 3 in the state and 2 in the configuration" in error
+    assert "scheme.min_jaccard is 0.3 in the state and 0.5 in the configuration" in error
 
 
 def test_standard_input_is_judged_as_it_comes_and_a_signal_ends_the_run_in_order(tmp_path: Path) -> None:

@@ -114,7 +114,9 @@ def key_of(value: bytes | None) -> bytes | None:
 async def test_each_message_keeps_its_headers_and_goes_where_its_verdict_sends_it_in_order() -> None:
     first, second = b"<p>first</p>", b"<p>second</p>"
     made = made_of("filter", 3, [first, None, first], [second, b"nowhere"])
-    verdict = {"spotsieve-verdict": b"unchecked", "spotsieve-reason": b"too_few_features", "spotsieve-scheme": b"chain"}
+    verdict = {
+        "spotsieve-verdict": b"unchecked", "spotsieve-reason": b"too_few_features", "spotsieve-scheme": b"spotsieve",
+    }  # fmt: skip
     assert [(to, value) for to, _, value, _ in made["pages.novel"]] == [(1, first), (1, None), (1, second)]
     headers = [headers for _, _, _, headers in made["pages.novel"]]
     assert headers == [{"trace": b"7", **verdict}, {"trace": b"7"}, {"trace": b"7", **verdict}]

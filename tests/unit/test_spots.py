@@ -144,7 +144,7 @@ def test_the_default_antecedents_are_stop_words() -> None:
         ({"antecedents": ("The",)}, "antecedents must be single tokens in lower case"),
         ({"stop_words": ("don't",)}, 'got "don\'t"; write the parts as words of their own'),
         ({"stop_words": ["the"]}, "stop_words must be a tuple of words"),
-        ({"stop_words": ("a",) * (MAX_WORDS + 1)}, "stop_words must be at most 20000 words, got 20001"),
+        ({"stop_words": ("a",) * (MAX_WORDS + 1)}, "stop_words must be at most 8000 words, got 8001"),
         ({"distance": 0}, "distance must be a whole number in 1..100, got 0"),
         ({"chain_length": 101}, "chain_length must be a whole number in 1..100, got 101"),
         ({"chain_length": True}, "chain_length must be a whole number in 1..100, got True"),

@@ -18,6 +18,8 @@ def test_an_impossible_number_of_tables_is_refused_with_the_possible_ones() -> N
     said = r"scheme\.tables must be one of 4, 10, 16, 20, .* for max_distance_bits = 3, got 7"
     with pytest.raises(SettingError, match=said):
         design_tables(3, 7)
+    with pytest.raises(SettingError, match=r"must be one of 2\.\.64 for max_distance_bits = 1, got 65"):
+        design_tables(1, 65)
 
 
 @pytest.mark.parametrize("k", [-1, 8, 64])
