@@ -11,6 +11,8 @@ MAX_SKETCH_WORDS = 255
 """1-bit minwise sketches of Yuan et al. 2012 have 64-1000 bits: 1-16 words."""
 MAX_MINIMA = 65_535
 """Of one page."""
+IN_NEED = 0x80
+"""The bit of `language` that says that blocks were kept for want of better ones."""
 
 
 class Status(enum.IntEnum):
@@ -33,7 +35,8 @@ class Signatures:
     feature_count: uint32[n]  urls, labels: n UTF-8 byte strings (label may be b"")
     text_digest: uint64[n, 2] (of the kept text's tokens; 0, 0 where there is none)
     host: uint64[n] (hash of the host in lower case without "www."; 0 where the address has none)
-    language: uint8[n] (which path the text took; counted, never compared)
+    language: uint8[n] (the path that the text took, stream.features.languages.path_names, and IN_NEED where blocks were
+    kept for want of better ones; counted, never compared)
     minima: uint64[m], minima_bounds: int64[n + 1] (the hashes that page i is probed and filed under, ascending)
     sketch: uint64[n, w], w the same for all pages of a scheme and at most MAX_SKETCH_WORDS
 

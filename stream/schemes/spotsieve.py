@@ -27,7 +27,7 @@ from stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TA
 from stream.page import Page, lay_out
 from stream.schemes import Probes
 from stream.schemes.identity import hash_hosts, identity_columns, status_of
-from stream.signature import Compared, Signatures, Status
+from stream.signature import IN_NEED, Compared, Signatures, Status
 
 DIGESTS = 2
 """Keys of a page that decides by digest: its body's and its kept text's."""
@@ -55,7 +55,7 @@ class SpotsieveScheme:
             feature_count=sieved.feature_counts,
             text_digest=sieved.text_digest,
             host=hash_hosts(pages),
-            language=sieved.language,
+            language=np.where(sieved.weak, sieved.language | np.uint8(IN_NEED), sieved.language),
             minima=sieved.minima,
             minima_bounds=sieved.minima_bounds,
             sketch=sieved.sketch,

@@ -144,6 +144,8 @@ class Committer:
                 messages = batch.messages[part.first : part.end]
                 sizes = np.fromiter((len(message.value or b"") for message in messages), np.int64, len(rows))
                 metrics.count_verdicts(batch.verdicts, rows[rows >= 0], sizes[rows >= 0])
+                if batch.signatures is not None:
+                    metrics.count_texts(batch.signatures, rows[rows >= 0])
 
 
 async def _unless_lost(owned: OwnedPartition, commit: Coroutine[Any, Any, None]) -> None:

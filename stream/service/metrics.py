@@ -11,13 +11,16 @@ from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from stream.engine import Applied
-from stream.verdict import Kind, Reason, Verdicts
+from stream.features.languages import path_names
+from stream.signature import IN_NEED, Signatures, Status
+from stream.verdict import FoundBy, Kind, Reason, Verdicts
 
 STAGES = ("fetch", "sign", "append", "judge", "commit")
 STAGE_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 BATCH_PAGES_BUCKETS = (1, 4, 16, 64, 128, 256, 512, 1024, 2048, 4096)
 CANDIDATE_BUCKETS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
 BUCKET_ENTRY_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384)
+KEYS = {FoundBy.BODY: "body", FoundBy.TEXT: "text", FoundBy.TABLES: "tables", FoundBy.MINIMA: "minima"}
 PAGE_BYTES_BUCKETS = (256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
 
 
@@ -72,6 +75,15 @@ class Metrics:
         self.page_size = ArrayHistogram(
             "spotsieve_page_size_bytes", "Size of the message that holds a page.", PAGE_BYTES_BUCKETS, registry
         )
+        self.languages = counter(
+            "spotsieve_page_languages",
+            "Pages with text, by language: und none of the lists, unspaced a script without spaces.",
+            "language",
+        )
+        self.texts = counter("spotsieve_page_texts", "Pages by how their text was found.", "text")
+        self.found_by = counter(
+            "spotsieve_duplicates_met", "Duplicates by each kind of key under which they met their original.", "key"
+        )
         self.tombstones = counter("spotsieve_tombstones", "Messages without a value, passed through.")
         self.dead_letters = counter("spotsieve_dead_letters", "Messages sent to the dead letters, by reason.", "reason")
         self.stage = Histogram(
@@ -120,6 +132,12 @@ class Metrics:
             self.stage.labels(stage)
         for kind, reason in VERDICT_REASONS:
             self.pages.labels(kind.name.lower(), reason.label)
+        for language in path_names():
+            self.languages.labels(language)
+        for text in TEXTS:
+            self.texts.labels(text)
+        for name in KEYS.values():
+            self.found_by.labels(name)
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -167,7 +185,25 @@ class Metrics:
             if number:
                 self.pages.labels(kind.name.lower(), reason.label).inc(number)
                 self.page_bytes.labels(kind.name.lower()).inc(int(message_bytes[chosen].sum()))
+        found_by = verdicts.found_by[rows]
+        for key, name in KEYS.items():
+            self.found_by.labels(name).inc(int(np.count_nonzero(found_by & key)))
 
+    def count_texts(self, signatures: Signatures, rows: NDArray[np.int64]) -> None:
+        """Count the paths that the text of committed pages took: rows are indices into signatures."""
+        status, paths = signatures.status[rows], signatures.language[rows]
+        in_need = paths & IN_NEED != 0
+        usable, little = status == Status.FINGERPRINTED, status == Status.TOO_FEW_FEATURES
+        for text, chosen in zip(TEXTS, (usable & ~in_need, usable & in_need, little, ~usable & ~little), strict=True):
+            self.texts.labels(text).inc(int(np.count_nonzero(chosen)))
+        counts = np.bincount(paths[usable | little] & ~np.uint8(IN_NEED), minlength=1)
+        for path in np.flatnonzero(counts):
+            self.languages.labels(path_names()[path]).inc(int(counts[path]))
+
+
+TEXTS = ("kept", "in_need", "too_little", "none")
+"""kept: the page's own blocks; in_need: too few of those, so that others were kept too; too_little: below
+scheme.min_features; none: no text at all, or none that can be read."""
 
 VERDICT_REASONS = (
     (Kind.NOVEL, Reason.NO_MATCH),

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.broker.crawls import PageMessage, crawl, html_of, json_page
+from tests.broker.crawls import PageMessage, crawl, edited, html_of, json_page
 from tests.broker.harness import Spotsieve, TopicSet
 from tests.conftest import Broker
 
@@ -42,6 +42,7 @@ def live(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Li
                 json_page(902, ""),
                 json_page(903, "\0\1\2\3" * 50),
                 json_page(904, html_of(1), body_encoding="text"),
+                json_page(905, edited(html_of(1))),
             ]
             topics.send([*pages, *odd])
             service.until_committed(len(pages) + len(odd))
@@ -53,6 +54,7 @@ def live(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Li
 MOVING = [
     ("spotsieve_pages_total", {"verdict": "novel", "reason": "no_match"}),
     ("spotsieve_pages_total", {"verdict": "duplicate", "reason": "near"}),
+    ("spotsieve_pages_total", {"verdict": "duplicate", "reason": "same_text"}),
     ("spotsieve_pages_total", {"verdict": "duplicate", "reason": "exact"}),
     ("spotsieve_pages_total", {"verdict": "unchecked", "reason": "too_few_features"}),
     ("spotsieve_pages_total", {"verdict": "unchecked", "reason": "empty"}),
@@ -60,6 +62,13 @@ MOVING = [
     ("spotsieve_page_bytes_total", {"verdict": "novel"}),
     ("spotsieve_page_bytes_total", {"verdict": "duplicate"}),
     ("spotsieve_page_size_bytes_count", {}),
+    ("spotsieve_page_languages_total", {"language": "en"}),
+    ("spotsieve_page_texts_total", {"text": "kept"}),
+    ("spotsieve_page_texts_total", {"text": "too_little"}),
+    ("spotsieve_page_texts_total", {"text": "none"}),
+    ("spotsieve_duplicates_met_total", {"key": "body"}),
+    ("spotsieve_duplicates_met_total", {"key": "text"}),
+    ("spotsieve_duplicates_met_total", {"key": "minima"}),
     *[
         ("spotsieve_stage_duration_seconds_count", {"stage": stage})
         for stage in ("fetch", "sign", "append", "judge", "commit")
@@ -105,10 +114,10 @@ def test_a_metric_that_stands_still_in_good_times_is_there_too(live: Live, famil
 
 def test_counts_agree_with_what_was_sent(live: Live) -> None:
     service = live.service
-    assert service.metric("spotsieve_pages_total") == 205
-    assert service.metric("spotsieve_batch_pages_sum") == 207
-    assert service.metric("spotsieve_page_candidates_count") == 205
-    assert service.metric("spotsieve_page_size_bytes_count") == 205
+    assert service.metric("spotsieve_pages_total") == 206
+    assert service.metric("spotsieve_batch_pages_sum") == 208
+    assert service.metric("spotsieve_page_candidates_count") == 206
+    assert service.metric("spotsieve_page_size_bytes_count") == 206
     assert service.metric("spotsieve_consumer_lag") == 0
     assert service.metric("spotsieve_log_position") == service.metric("spotsieve_log_end")
 

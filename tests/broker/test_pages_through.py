@@ -9,7 +9,7 @@ import orjson
 import pytest
 from aiokafka.structs import ConsumerRecord
 
-from tests.broker.crawls import PageMessage, article, html_of, json_page, url_of
+from tests.broker.crawls import PageMessage, article, edited, html_of, json_page, url_of
 from tests.broker.harness import Spotsieve, TopicSet, header
 from tests.conftest import Broker
 
@@ -37,7 +37,7 @@ def messages() -> list[PageMessage]:
         PageMessage(b"no-url", json.dumps({"body": html_of(9)}).encode()),
         PageMessage(b"no-body", json.dumps({"url": url_of(1)}).encode()),
         json_page(6, pdf, body_encoding="base64"),  # not text
-        json_page(7, "<p>the end is near"),  # too few spots
+        json_page(7, "<p>the end is near"),  # too few words
         json_page(8, ""),  # no bytes
         json_page(9, article(4), content_type="text/plain"),  # plain text: judged
         json_page(10, html_of(4)),  # the same article as HTML
@@ -45,6 +45,7 @@ def messages() -> list[PageMessage]:
         PageMessage(None, json_page(12, html_of(5)).value),  # no key
         PageMessage(b"gone", None),  # tombstone
         json_page(13, html_of(6)),  # novel
+        json_page(14, edited(html_of(1, template=5))),  # 0 in another frame, with a line above it
     ]
     return [sent_at(message, place) for place, message in enumerate(listed)]
 
@@ -132,14 +133,17 @@ def test_a_report_names_the_page_its_original_the_scheme_and_the_score(run: Run)
     assert reports[url_of(3).encode()] == {
         "page": {"id": f"{topic}/0/4", "url": url_of(3)},
         "duplicate_of": {"id": f"{topic}/0/0", "url": url_of(0), "event_time_ms": SENT_AT_MS},
-        "scheme": "chain",
+        "scheme": "spotsieve",
         "score": 1.0,
-        "reason": "near",
+        "reason": "same_text",
     }
+    near = reports[url_of(14).encode()]
+    assert (near["reason"], near["duplicate_of"]["url"]) == ("near", url_of(0))
+    assert 0.7 < near["score"] < 1
     assert reports[url_of(4).encode()]["duplicate_of"]["id"] == "page-two"
     assert reports[url_of(10).encode()]["duplicate_of"]["url"] == url_of(9)
     assert reports[url_of(11).encode()]["reason"] == "exact"
-    assert len(reports) == 5
+    assert len(reports) == 6
 
 
 @pytest.mark.parametrize(
@@ -167,13 +171,13 @@ def test_a_dead_letter_holds_the_message_and_the_reason(run: Run, key: bytes, re
 
 def test_annotate_passes_every_page_with_its_verdict(annotated: Run) -> None:
     places = [record.timestamp - SENT_AT_MS for record in annotated.novel]
-    assert places == [place for place in range(20) if place not in {6, 7, 8, 9, 10}]
+    assert places == [place for place in range(21) if place not in {6, 7, 8, 9, 10}]
     copy = annotated.let_through(url_of(3).encode())
     assert copy.value == annotated.sent[4].value
     assert header(copy, "spotsieve-verdict") == b"duplicate"
     assert header(copy, "spotsieve-duplicate-of") == f"{annotated.topics.names['input']}/0/0".encode()
     assert header(copy, "spotsieve-score") == b"1.0000"
-    assert len(annotated.duplicates) == 5
+    assert len(annotated.duplicates) == 6
 
 
 def test_at_least_once_sends_the_same_as_exactly_once_where_nothing_goes_wrong(run: Run, annotated: Run) -> None:

@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from stream.service.metrics import VERDICT_REASONS, ArrayHistogram, Metrics
-from stream.verdict import Kind, Reason, Verdicts
+from stream.config import Settings
+from stream.features.languages import path_names
+from stream.page import Page
+from stream.schemes.registry import scheme_of
+from stream.service.metrics import TEXTS, VERDICT_REASONS, ArrayHistogram, Metrics
+from stream.verdict import FoundBy, Kind, Reason, Verdicts
 
 
 def verdicts(*pairs: tuple[Kind, Reason]) -> Verdicts:
@@ -43,12 +47,48 @@ def test_verdicts_are_counted_by_kind_and_reason_and_only_the_rows_given() -> No
     assert metrics.pages_by_kind() == {Kind.NOVEL: 2, Kind.DUPLICATE: 1, Kind.UNCHECKED: 0}
 
 
-def test_every_verdict_is_there_before_the_first_page() -> None:
+def test_every_verdict_language_text_and_key_is_there_before_the_first_page() -> None:
     # A rate() over a series that appears with its first page misses that page.
     metrics = Metrics()
+    there = [("languages", "language", path_names()), ("texts", "text", TEXTS)]
+    for name, label, values in [*there, ("duplicates_met", "key", ("body", "text", "tables", "minima"))]:
+        family = f"spotsieve_{name if name == 'duplicates_met' else f'page_{name}'}_total"
+        assert [metrics.registry.get_sample_value(family, {label: value}) for value in values] == [0] * len(values)
     for kind, reason in VERDICT_REASONS:
         labels = {"verdict": kind.name.lower(), "reason": reason.label}
         assert metrics.registry.get_sample_value("spotsieve_pages_total", labels) == 0
+
+
+def test_texts_are_counted_by_language_and_by_how_they_were_found() -> None:
+    story = (
+        "The council said on Monday that the old bridge over the river will be closed for most of the summer, and that "
+        "walkers are asked to take the way by the mill until the work is done. "
+    )
+    whole = f"<nav><a href='/'>Home</a></nav><h1>Bridge closed</h1>{f'<p>{story}</p>' * 8}<footer>copyright</footer>"
+    bodies = [whole, f"<p>{story}", "<p>the end", "", "GIF"]
+    pages = [Page("pages", 0, n, "", body.encode(), True, 0, "", body != "GIF") for n, body in enumerate(bodies)]
+    settings = Settings()
+    signatures = scheme_of(settings.scheme, settings.spots).sign(pages)
+    metrics = Metrics()
+    metrics.count_texts(signatures, np.array([0, 1, 2, 3]))
+    metrics.count_texts(signatures, np.array([0, 4]))
+    value = metrics.registry.get_sample_value
+    texts = {text: value("spotsieve_page_texts_total", {"text": text}) for text in TEXTS}
+    assert texts == {"kept": 2, "in_need": 1, "too_little": 1, "none": 2}
+    assert value("spotsieve_page_languages_total", {"language": "en"}) == 3
+    assert sum(value("spotsieve_page_languages_total", {"language": name}) or 0 for name in path_names()) == 4
+
+
+def test_a_duplicate_counts_under_every_kind_of_key_that_met_its_original() -> None:
+    metrics = Metrics()
+    judged = verdicts((Kind.NOVEL, Reason.NO_MATCH), (Kind.DUPLICATE, Reason.NEAR), (Kind.DUPLICATE, Reason.EXACT))
+    judged.found_by[:] = [0, FoundBy.TABLES | FoundBy.MINIMA, FoundBy.BODY]
+    metrics.count_verdicts(judged, np.array([0, 1, 2]), np.array([1, 1, 1]))
+    found = {
+        key: metrics.registry.get_sample_value("spotsieve_duplicates_met_total", {"key": key})
+        for key in ("body", "text", "tables", "minima")
+    }
+    assert found == {"body": 1, "text": 0, "tables": 1, "minima": 1}
 
 
 def test_a_stage_that_fails_is_timed_too() -> None:
