@@ -1,50 +1,60 @@
-"""Owns why a page was dropped: fingerprints, spots and words of it and its original, by the functions of the filter."""
+"""Owns why a page was dropped: kept text, shingles and sketches of it and its original, by the filter's functions."""
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import chain
 from typing import Any
 
+import numpy as np
+
 from stream.config import Settings
 from stream.demo.crawl import RECRAWL, Sent
 from stream.demo.edits import Edit
 from stream.demo.outcome import difference
-from stream.features.spots import SpotSettings
+from stream.features.sieve import ReadBlock, blocks_of
 from stream.intake import Decoder, Message
 from stream.page import Page
 from stream.schemes.registry import scheme_of
-from stream.text.extract import tokens_of
 
 EXAMPLES = 3
-SHOWN_SPOTS = 3
+SHOWN_BLOCKS = 3
+SHOWN_SHINGLES = 3
+SOURCE_WORDS = 4
 SOURCE_BEFORE = 36
 SOURCE_LENGTH = 85
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One dropped page beside its original.
+    """One dropped page beside its original; pairs are (of the page, of the original).
 
-    fingerprints: of the page, of the original  spots: of the page, of the original, of both (repeats counted)
-    run: the longest run of words that both have in a row  words: all of the page, of the original
-    sources: the page's own bytes where that run begins, and the original's
+    words, kept_words: all tokens, and those of kept blocks  left_out: the page's longest blocks that were left out
+    shingles: of the page, of the original, of both (repeats counted)  same_host: whether the bars of one host apply
+    differing_bits: of the two sketches  shared_minima: smallest hashes that both are filed under
+    run: the longest run of kept words that both have in a row  sources: the bytes where that run begins
     """
 
     report: dict[str, Any]
     difference: str
-    fingerprints: tuple[int, int]
-    spots: tuple[int, int, int]
-    shared_spots: tuple[str, ...]
-    run: tuple[str, ...]
     words: tuple[int, int]
+    kept_words: tuple[int, int]
+    left_out: tuple[str, ...]
+    shingles: tuple[int, int, int]
+    shared_shingles: tuple[str, ...]
+    same_host: bool
+    differing_bits: int
+    shared_minima: int
+    run: tuple[str, ...]
     sources: tuple[str, str]
 
     @property
-    def distance_bits(self) -> int:
-        """Bits in which the two fingerprints differ."""
-        return (self.fingerprints[0] ^ self.fingerprints[1]).bit_count()
+    def jaccard(self) -> float:
+        """The exact Jaccard of the two multisets of shingles, which the verdict's score estimates."""
+        own, other, shared = self.shingles
+        return shared / max(own + other - shared, 1)
 
 
 def choose_examples(crawl: list[Sent], reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -68,61 +78,67 @@ def explain(crawl: list[Sent], report: dict[str, Any], settings: Settings) -> Ex
     decoder = Decoder(settings.input)
     page, original = _decode(decoder, sent), _decode(decoder, first)
     signatures = scheme_of(settings.scheme, settings.spots).sign([page, original])
-    spot_settings = spots_of_settings(settings)
-    blocks, original_blocks = tokens_of(page.body, page.markup), tokens_of(original.body, original.markup)
-    spots = Counter(spots_in_words(blocks, spot_settings))
-    original_spots = Counter(spots_in_words(original_blocks, spot_settings))
-    words, original_words = [*chain(*blocks)], [*chain(*original_blocks)]
-    match = SequenceMatcher(None, words, original_words, autojunk=False).find_longest_match()
-    run = tuple(words[match.a : match.a + match.size])
+    blocks, original_blocks = blocks_of(page.body, page.markup), blocks_of(original.body, original.markup)
+    kept, original_kept = _kept(blocks), _kept(original_blocks)
+    shingles = Counter(shingles_in_words(kept, settings.scheme.shingle_words))
+    original_shingles = Counter(shingles_in_words(original_kept, settings.scheme.shingle_words))
+    shared = shingles & original_shingles
+    match = SequenceMatcher(None, kept, original_kept, autojunk=False).find_longest_match()
+    run = tuple(kept[match.a : match.a + match.size])
+    own_minima, other_minima = np.split(signatures.minima, signatures.minima_bounds[1:-1])
     return Explanation(
         report,
         difference(sent, first),
-        (int(signatures.fingerprint[0]), int(signatures.fingerprint[1])),
-        (spots.total(), original_spots.total(), (spots & original_spots).total()),
-        tuple(" ".join(spot) for spot in list(spots & original_spots)[:SHOWN_SPOTS]),
+        (sum(len(block.tokens) for block in blocks), sum(len(block.tokens) for block in original_blocks)),
+        (len(kept), len(original_kept)),
+        _longest_left_out(blocks),
+        (shingles.total(), original_shingles.total(), shared.total()),
+        tuple(" ".join(shingle) for shingle in list(shared)[:SHOWN_SHINGLES]),
+        bool(signatures.host[0] == signatures.host[1]),
+        int(np.bitwise_count(signatures.sketch[0] ^ signatures.sketch[1]).sum()),
+        len(np.intersect1d(own_minima, other_minima)),
         run,
-        (len(words), len(original_words)),
-        (_source(page.body, run), _source(original.body, run)),
+        _sources(page.body, original.body, run),
     )
 
 
-def spots_in_words(blocks: list[list[str]], settings: SpotSettings) -> list[tuple[str, ...]]:
-    """The spots of a page as words, antecedent first: what the kernel hashes (stream/features/spots.py)."""
-    antecedents, stop_words = frozenset(settings.antecedents), frozenset(settings.stop_words)
-    spots = []
-    for block in blocks:
-        for start in (place for place, word in enumerate(block) if word in antecedents):
-            spot = [block[start]]
-            place = start + settings.distance
-            while len(spot) <= settings.chain_length and place < len(block):
-                if block[place] in stop_words:
-                    place += 1
-                else:
-                    spot.append(block[place])
-                    place += settings.distance
-            if len(spot) > 1:
-                spots.append(tuple(spot))
-    return spots
+def shingles_in_words(words: Sequence[str], length: int) -> list[tuple[str, ...]]:
+    """The shingles of kept text as words: what the kernel hashes (stream/features/shingles.py)."""
+    length = min(length, len(words))
+    return [tuple(words[place : place + length]) for place in range(len(words) - length + 1)] if words else []
 
 
-def spots_of_settings(settings: Settings) -> SpotSettings:
-    """The words and distances that the scheme uses."""
-    section, default = settings.spots, SpotSettings()
-    return SpotSettings(
-        section.antecedents or default.antecedents, section.stop_words or default.stop_words,
-        section.distance, section.chain_length,
-    )  # fmt: skip
+def _kept(blocks: Sequence[ReadBlock]) -> list[str]:
+    return [*chain.from_iterable(block.tokens for block in blocks if block.kept)]
+
+
+def _longest_left_out(blocks: Sequence[ReadBlock]) -> tuple[str, ...]:
+    """Blocks that were left out as words, the longest first."""
+    left_out = sorted((block.tokens for block in blocks if not block.kept), key=len, reverse=True)
+    return tuple(" ".join(tokens) for tokens in left_out[:SHOWN_BLOCKS])
 
 
 def _decode(decoder: Decoder, sent: Sent) -> Page:
     return decoder.decode(Message(sent.key, sent.value, (), "demo", 0, 0, 0))
 
 
-def _source(body: bytes, run: tuple[str, ...]) -> str:
-    """The page's bytes around the place where the run begins, on one line."""
-    text = body.decode("utf-8", "replace")
+def _sources(page: bytes, original: bytes, run: tuple[str, ...]) -> tuple[str, str]:
+    """The bytes of both around the first words of the run that stand together in both, on one line each.
+
+    The very first ones may not: kept words lie in a row although a block between them was left out.
+    """
+    texts = page.decode("utf-8", "replace"), original.decode("utf-8", "replace")
     between = r"(?:<[^>]*>|&\w+;|[^\w<&])+"
-    found = re.search(between.join(re.escape(word) for word in run[:4]), text, re.IGNORECASE)
-    start = max(0, (found.start() if found else 0) - SOURCE_BEFORE)
+    starts = [0, 0]
+    for place in range(len(run)):
+        words = between.join(re.escape(word) for word in run[place : place + SOURCE_WORDS])
+        found = [re.search(rf"\b{words}\b", text, re.IGNORECASE) for text in texts]
+        if all(found):
+            starts = [match.start() for match in found if match]
+            break
+    return _line(texts[0], starts[0]), _line(texts[1], starts[1])
+
+
+def _line(text: str, place: int) -> str:
+    start = max(0, place - SOURCE_BEFORE)
     return " ".join(text[start : start + 2 * SOURCE_LENGTH].split())[:SOURCE_LENGTH]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from stream.config import Settings
+from stream.config import SchemeSettings, Settings
 from stream.demo.crawl import RECRAWL, Sent, went_in
 from stream.demo.edits import Edit
 from stream.demo.explain import Explanation
@@ -19,6 +19,7 @@ COLUMNS = 98
 INDENT = 13
 SHOWN_URLS = 10
 SHOWN_WORDS = 30
+SHOWN_LEFT_OUT = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,12 @@ def as_json(result: Result) -> str:
             {
                 **explanation.report,
                 "difference": explanation.difference,
-                "distance_bits": explanation.distance_bits,
-                "spots": dict(zip(("page", "original", "shared"), explanation.spots, strict=True)),
+                "words": dict(zip(("page", "original"), explanation.words, strict=True)),
+                "kept_words": dict(zip(("page", "original"), explanation.kept_words, strict=True)),
+                "shingles": dict(zip(("page", "original", "shared"), explanation.shingles, strict=True)),
+                "jaccard": round(explanation.jaccard, 4),
+                "differing_sketch_bits": explanation.differing_bits,
+                "shared_minima": explanation.shared_minima,
                 "longest_run_words": len(explanation.run),
             }
             for explanation in result.explanations
@@ -140,11 +145,13 @@ def _copies(result: Result) -> Iterator[str]:
         "A copy counts by how it differs from the page that was let through for its article: the one that came first, "
         "which may be an edited one itself.", "  ",
     )  # fmt: skip
+    scheme = result.settings.scheme
     yield from _wrapped(
-        "The plain chain of this version (spots, simhash, Hamming distance up to "
-        f"{result.settings.scheme.max_distance_bits} of 64 bits) compares whole pages: sentences of a wordy template, "
-        "a cut or some changed words soon move more bits than that, and the copy is let through. That is the side on "
-        "which it errs.", "  ",
+        "Of each page the text that looks like its own is kept, without menus, teasers and footers. Pages of different "
+        f"hosts are copies where the {scheme.shingle_words}-word shingles of their kept texts have a Jaccard of "
+        f"{scheme.min_jaccard:g} at least, estimated from sketches of {scheme.sketch_bits} bits; pages of one host need "
+        f"{scheme.same_host_min_jaccard:g}, and {scheme.same_host_min_containment:.0%} of the smaller text in the "
+        "larger. This crawl is made up; `spotsieve score` measures labelled sets of real pages.", "  ",
     )  # fmt: skip
     if outcome.lost:
         yield f"  NOVEL PAGES LOST: {len(outcome.lost)}"
@@ -162,26 +169,44 @@ def _examples(result: Result) -> Iterator[str]:
     for number, explanation in enumerate(result.explanations, 1):
         yield ""
         yield f"Why it was dropped, example {number}: {explanation.difference}"
-        yield from _example(explanation, result.settings.scheme.max_distance_bits)
+        yield from _example(explanation, result.settings.scheme)
 
 
-def _example(explanation: Explanation, limit: int) -> Iterator[str]:
-    report, (own, other, shared) = explanation.report, explanation.spots
+def _example(explanation: Explanation, scheme: SchemeSettings) -> Iterator[str]:
+    report, (own, other, shared) = explanation.report, explanation.shingles
     yield from _labelled("dropped", report["page"]["url"])
     yield from _labelled("original", report["duplicate_of"]["url"])
     verdict = {name: report[name] for name in ("scheme", "score", "reason")}
     yield from _labelled("verdict", f"{orjson.dumps(verdict).decode()} for {report['page']['id']}, "
                          f"duplicate of {report['duplicate_of']['id']}")  # fmt: skip
-    here, there = (f"{fingerprint:016x}" for fingerprint in explanation.fingerprints)
-    yield from _labelled("distance", f"{explanation.distance_bits} of 64 bits (limit {limit}): {here} and {there}")
-    yield from _labelled("spots", f"{own} on the page, {other} on the original, {shared} on both, such as")
-    for spot in explanation.shared_spots:
-        yield " " * INDENT + spot
+    words, kept = explanation.words, explanation.kept_words
+    yield from _labelled("kept text", f"{kept[0]} of {words[0]} words on the page, {kept[1]} of {words[1]} on the "
+                         "original")  # fmt: skip
+    for place, block in enumerate(explanation.left_out):
+        yield from _labelled("" if place else "left out", f'"{_cut(block.split(), SHOWN_LEFT_OUT)}"')
+    yield from _labelled("shingles", f"{own} on the page, {other} on the original, {shared} on both, such as "
+                         + ", ".join(f'"{shingle}"' for shingle in explanation.shared_shingles))  # fmt: skip
+    yield from _labelled("Jaccard", f"{shared} / ({own} + {other} - {shared}) = {explanation.jaccard:.2f}; estimated "
+                         f"{report['score']:.2f}, as {explanation.differing_bits} of {scheme.sketch_bits} sketch bits "
+                         f"differ; needed {_needed(explanation, scheme)}")  # fmt: skip
+    yield from _labelled("met under", f"{explanation.shared_minima} of {scheme.minima} smallest hashes")
     yield from _labelled("page bytes", explanation.sources[0])
     yield from _labelled("original's", explanation.sources[1])
-    words = " ".join(explanation.run[:SHOWN_WORDS]) + (" ..." if len(explanation.run) > SHOWN_WORDS else "")
-    yield from _labelled("same words", f"{len(explanation.run)} in a row, of {explanation.words[0]} and "
-                         f"{explanation.words[1]}: {words}")  # fmt: skip
+    yield from _labelled("same words", f"{len(explanation.run)} in a row of the kept text: "
+                         + _cut(explanation.run, SHOWN_WORDS))  # fmt: skip
+
+
+def _needed(explanation: Explanation, scheme: SchemeSettings) -> str:
+    if explanation.same_host:
+        return (
+            f"{scheme.same_host_min_jaccard:g}, and {scheme.same_host_min_containment:.0%} of the smaller text in the "
+            "larger (same host)"
+        )
+    return f"{scheme.min_jaccard:g} (different hosts)"
+
+
+def _cut(words: Sequence[str], most: int) -> str:
+    return " ".join(words[:most]) + (" ..." if len(words) > most else "")
 
 
 def _kinds(outcome: Outcome) -> list[str]:

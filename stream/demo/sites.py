@@ -66,7 +66,7 @@ _COMMENTS = (
 def render(site: Site, article: Article, edit: Edit, random: Random) -> tuple[str, str]:
     """The article as a page of the site: (URL, HTML)."""
     number = 100 + article.number
-    slug = "-".join("".join(c if c.isalnum() and c.isascii() else " " for c in article.title.lower()).split()[:6])
+    slug = "-".join("".join(c if c.isalnum() and c.isascii() else " " for c in article.title.lower()).split()[:5])
     url = f"https://{site.host}/{article.section}/{number}/{slug}.html"
     slots = {
         "site": html.escape(site.name),

@@ -14,16 +14,16 @@ from stream.config import Settings
 from stream.demo.articles import write_articles
 from stream.demo.crawl import HOME, ODD, RECRAWL, SEED, SYNDICATED, Sent, build_crawl
 from stream.demo.edits import Edit, edit_article
-from stream.demo.explain import explain, spots_in_words, spots_of_settings
+from stream.demo.explain import explain, shingles_in_words
 from stream.demo.outcome import compare
 from stream.demo.sites import SITES, render
 from stream.demo.traffic import Received
-from stream.features.spots import SpotModel
+from stream.features.sieve import blocks_of
 from stream.intake import Decoder, Message
 from stream.judge import judge
 from stream.page import Page
 from stream.schemes.registry import scheme_of
-from stream.text.extract import extract_spots, tokens_of
+from stream.text.extract import tokens_of
 from stream.verdict import Kind
 
 CRAWL = build_crawl()
@@ -106,14 +106,14 @@ def test_an_edit_of_one_word_in_twenty_replaces_so_many() -> None:
     assert sum(old != new for old, new in pairs) >= 0.04 * article.words
 
 
-def test_the_chain_finds_unedited_copies_and_loses_no_novel_page_of_the_demo() -> None:
+def test_the_filter_finds_nearly_all_copies_and_loses_no_novel_page_of_the_demo() -> None:
     crawl = [sent for sent in CRAWL if sent.article is not None]
     scheme = scheme_of(SETTINGS.scheme, SETTINGS.spots)
     signatures = scheme.sign(pages_of(crawl))
     verdicts, _ = judge(signatures, scheme, MemoryState(), SETTINGS.index.bucket_cap, 64)
     article_of = {sent.url: sent.article for sent in crawl}
     dropped = np.flatnonzero(verdicts.kind == Kind.DUPLICATE)
-    assert len(dropped) > 50
+    assert len(dropped) > 170
     for number in dropped:
         original = verdicts.originals[number]
         assert original is not None
@@ -145,12 +145,17 @@ def test_a_message_that_is_missing_or_doubled_is_noticed() -> None:
     assert compare(crawl, doubled).strays == [crawl[0].url]
 
 
-def test_the_spots_shown_are_those_that_the_kernel_hashes() -> None:
-    settings = spots_of_settings(SETTINGS)
-    for sent in CRAWL[:20]:
-        body = np.frombuffer(sent.body, np.uint8)
-        features = extract_spots(body, np.array([0, len(body)]), True, SpotModel(settings))
-        assert len(spots_in_words(tokens_of(sent.body, True), settings)) == len(features.spots)
+def test_the_shingles_shown_are_as_many_as_the_kernel_hashes() -> None:
+    pages = pages_of(CRAWL[:20])
+    counts = scheme_of(SETTINGS.scheme, SETTINGS.spots).sign(pages).feature_count
+    for page, count in zip(pages, counts, strict=True):
+        kept = [token for block in blocks_of(page.body, page.markup) if block.kept for token in block.tokens]
+        assert len(shingles_in_words(kept, SETTINGS.scheme.shingle_words)) == count
+
+
+def test_a_text_shorter_than_a_shingle_is_one_by_itself_and_an_empty_one_has_none() -> None:
+    assert shingles_in_words(["a", "b"], 3) == [("a", "b")]
+    assert shingles_in_words([], 3) == []
 
 
 def test_an_explanation_shows_what_two_pages_share() -> None:
@@ -158,8 +163,11 @@ def test_an_explanation_shows_what_two_pages_share() -> None:
     copy = next(sent for sent in CRAWL if sent.article == first.article and sent.url != first.url)
     report = {"page": {"id": "1", "url": copy.url}, "duplicate_of": {"id": "0", "url": first.url}, "score": 1.0}
     explanation = explain(CRAWL, report, SETTINGS)
-    own, other, shared = explanation.spots
+    own, other, shared = explanation.shingles
     assert 0 < shared <= min(own, other)
     assert len(explanation.run) > 20
-    assert explanation.distance_bits == (explanation.fingerprints[0] ^ explanation.fingerprints[1]).bit_count()
+    assert explanation.kept_words[0] < explanation.words[0]
+    assert explanation.left_out
+    estimate = 1 - 2 * explanation.differing_bits / SETTINGS.scheme.sketch_bits
+    assert abs(estimate - explanation.jaccard) < 0.15
     assert all(explanation.run[0] in source.lower() for source in explanation.sources)
