@@ -1,5 +1,10 @@
-"""Owns compiling: every kernel runs once on a page of our own before the first real page, and is cached on disk."""
+"""Owns compiling: every kernel runs once on pages of our own before the first real page, and is cached on disk."""
 
+import numpy as np
+from numpy.typing import NDArray
+
+from state import formats
+from state.index import Buckets
 from state.logrecord import encode
 from state.memory import MemoryState
 from stream.config import IndexSettings
@@ -7,19 +12,44 @@ from stream.engine import Engine
 from stream.page import Page
 from stream.schemes import Scheme
 
-_ARTICLE = b"<p>The quick fox at the river was seen by a keeper of the old mill, and it ran to the hill.</p>"
+_STORY = (
+    "<p>The quick fox at the river was seen by a keeper of the old mill, and it ran to the hill.</p>"
+    "<p>It is not known to whom it was going, but the letter that it had in its mouth will be read in the town.</p>"
+    "<p>A council of the elders has been called for the night, and there will be bread and a fire in the yard.</p>"
+) * 4
+_EDITED = _STORY + "<p>What the elders said was put down by a scribe, and can be had at the office for a coin.</p>"
 _NO_SETTINGS = bytes(16)
 
 
+class _StoredState(MemoryState):
+    """A state in memory whose buckets take the way of stored ones: as bytes."""
+
+    def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
+        """keys: uint64[u] -> their postings."""
+        found = super().buckets(keys)
+        sizes = np.diff(found.bounds).tolist()
+        stored = zip(formats.encode_buckets(keys, found), sizes, strict=True)
+        return formats.decode_buckets(keys, [value if size else None for value, size in stored])
+
+
 def compile_kernels(scheme: Scheme) -> None:
-    """Run pages of every kind through signing and judging: markup and plain text, a copy, an empty one, no text."""
-    pages = [
-        Page("warm", 0, 0, "", _ARTICLE * 20, True, 0),
-        Page("warm", 0, 1, "", _ARTICLE * 20, True, 0),
-        Page("warm", 0, 2, "", _ARTICLE, False, 0),
-        Page("warm", 0, 3, "", b"", True, 0),
-        Page("warm", 0, 4, "", b"\x89PNG", False, 0, judgeable=False),
+    """Run pages of every kind through signing, storing and judging.
+
+    Markup and plain text, a copy, an edited copy in the same record and one of a filed page (both are confirmed by
+    schemes that confirm), an empty page, no text; then all of them again.
+    """
+    first = [
+        _page(0, _STORY),
+        _page(1, _STORY),
+        _page(2, _EDITED),
+        _page(3, _STORY, markup=False),
+        _page(4, ""),
+        Page("warm", 0, 5, "", b"\x89PNG", False, 0, judgeable=False),
     ]
-    engine = Engine(scheme, MemoryState(), IndexSettings(), _NO_SETTINGS, "warm")
-    for offset in range(2):
+    engine = Engine(scheme, _StoredState(), IndexSettings(), _NO_SETTINGS, "warm")
+    for offset, pages in enumerate((first, [_page(6, _EDITED + _STORY[: len(_STORY) // 4])], first)):
         engine.apply(encode(scheme.sign(pages), bytes(16), offset, _NO_SETTINGS), offset)
+
+
+def _page(number: int, body: str, *, markup: bool = True) -> Page:
+    return Page("warm", 0, number, f"https://{number}.example/", body.encode(), markup, 0)

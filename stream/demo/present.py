@@ -147,10 +147,10 @@ def _copies(result: Result) -> Iterator[str]:
     )  # fmt: skip
     scheme = result.settings.scheme
     yield from _wrapped(
-        "Of each page the text that looks like its own is kept, without menus, teasers and footers. Pages of different "
-        f"hosts are copies where the {scheme.shingle_words}-word shingles of their kept texts have a Jaccard of "
-        f"{scheme.min_jaccard:g} at least, estimated from sketches of {scheme.sketch_bits} bits; pages of one host need "
-        f"{scheme.same_host_min_jaccard:g}, and {scheme.same_host_min_containment:.0%} of the smaller text in the "
+        "Of each page the text that looks like its own is kept, without menus, teasers and footers. Pages of "
+        f"different hosts are copies where the {scheme.shingle_words}-word shingles of their kept texts have a Jaccard "
+        f"of {scheme.min_jaccard:g} at least, estimated from sketches of {scheme.sketch_bits} bits; pages of one host "
+        f"need {scheme.same_host_min_jaccard:g}, and {scheme.same_host_min_containment:.0%} of the smaller text in the "
         "larger. This crawl is made up; `spotsieve score` measures labelled sets of real pages.", "  ",
     )  # fmt: skip
     if outcome.lost:
