@@ -63,7 +63,7 @@ MOVING = [
     ("spotsieve_page_bytes_total", {"verdict": "duplicate"}),
     ("spotsieve_page_size_bytes_count", {}),
     ("spotsieve_page_languages_total", {"language": "en"}),
-    ("spotsieve_page_texts_total", {"text": "kept"}),
+    ("spotsieve_page_texts_total", {"text": "in_need"}),
     ("spotsieve_page_texts_total", {"text": "too_little"}),
     ("spotsieve_page_texts_total", {"text": "none"}),
     ("spotsieve_duplicates_met_total", {"key": "body"}),
