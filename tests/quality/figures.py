@@ -1,6 +1,5 @@
 """Owns the measurements of a run: each takes sets and settings, and adds the figures that docs/quality.md shows."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,15 +8,17 @@ from typing import Any
 from stream.config import Settings
 from stream.errors import SettingError
 from stream.scoring import Scores, score
-from tests.quality import candidates, ours
+from tests.quality import ours, scorecard_fit, variants
 from tests.quality import robustness as edited_copies
-from tests.quality.ablations import ABLATIONS
+from tests.quality.ablations import ABLATIONS, GROUPS, SKETCHES, Ablation
+from tests.quality.candidates import ways_of_finding
+from tests.quality.cards import Points
 from tests.quality.extracts import Extracts
-from tests.quality.folds import FOLDS, FoldResult, Outcome, choose, make_folds
 from tests.quality.ours import Judged
 from tests.quality.peers import run_peers
 from tests.quality.sets import LabelledSet
-from tests.quality.thresholds import AXES, Axis, choices
+from tests.quality.thresholds import AXES, Axis
+from tests.quality.validation import SEEDS, Validation, validate
 
 SPEED_SET = "news"
 """Signing speed and robustness are measured on it; without it on the first set with markup and main texts."""
@@ -61,11 +62,12 @@ class PeerFigures:
 
 @dataclass(frozen=True, slots=True)
 class AblationRow:
-    """One rule changed: our figures by set, and the speed of signing."""
+    """One rule changed: our figures by set, the speed of signing where that differs, bytes of the sketch."""
 
     name: str
     by_set: Mapping[str, Judged]
-    mb_per_s: float
+    mb_per_s: float | None
+    sketch_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +76,6 @@ class SweptStep:
 
     value: float
     by_set: Mapping[str, Judged]
-
-
-@dataclass(frozen=True, slots=True)
-class Validation:
-    """Cross-validation. tried: number of choices  shares: of each set's pages that are held out in some fold"""
-
-    tried: int
-    results: Sequence[FoldResult]
-    shares: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +99,8 @@ class Figures:
     speed: Speed | None = None
     ways: dict[str, dict[str, int]] = field(default_factory=dict)
     ablations: list[AblationRow] = field(default_factory=list)
+    sketches: list[AblationRow] = field(default_factory=list)
+    groups: list[AblationRow] = field(default_factory=list)
     sweeps: dict[str, list[SweptStep]] = field(default_factory=dict)
     validation: Validation | None = None
     sample_pages: int = 0
@@ -116,14 +111,11 @@ class Figures:
 
 def measure_sets(run: Run, figures: Figures) -> None:
     """Our scheme over every set, and which keys found the originals."""
-    scheme = ours.scheme_under(run.settings)
     for labelled in run.sets:
         run.say(f"  {labelled.name}")
-        records = ours.sign(labelled.pages, run.settings)
-        judged = ours.judge(records, labelled.truth, run.settings, labelled.name)
+        judged = ours.run(labelled, run.settings)
         figures.judged[labelled.name] = judged
-        ways = candidates.ways_of_finding(scheme, records, labelled.truth, judged.originals)
-        figures.ways[labelled.name] = candidates.summary(ways)
+        figures.ways[labelled.name] = ways_of_finding(judged, labelled.truth)
 
 
 def measure_speed(run: Run, figures: Figures) -> None:
@@ -144,13 +136,25 @@ def measure_peers(run: Run, figures: Figures) -> None:
 
 
 def measure_ablations(run: Run, figures: Figures) -> None:
-    """Every row of the scheme's table: signed and judged anew."""
-    for ablation in ABLATIONS.get(run.settings.scheme.name, ()):
-        run.say(f"  {ablation.name}")
-        settings = run.under(ablation.overrides)
-        by_set = {labelled.name: ours.run(labelled, settings) for labelled in run.sets}
-        speed = ours.signing_speed(run.speed_set, settings, 1 if run.quick else 5)[0]
-        figures.ablations.append(AblationRow(ablation.name, by_set, speed))
+    """Every row of the scheme's tables: signed and judged anew, for some with cards fitted anew."""
+    name, speed_rounds = run.settings.scheme.name, 1 if run.quick else 5
+    for ablation in ABLATIONS.get(name, ()):
+        figures.ablations.append(_ablated(run, ablation, speed_rounds))
+    figures.sketches = [_ablated(run, ablation, speed_rounds) for ablation in SKETCHES.get(name, ())]
+    if name in GROUPS and run.speed_set.main_texts:
+        pages = scorecard_fit.label_pages(run.speed_set)
+        for ablation in (Ablation("all groups"), *GROUPS[name]):
+            figures.groups.append(_ablated(run, ablation, 0, scorecard_fit.fit(pages, ablation.without)))
+
+
+def _ablated(run: Run, ablation: Ablation, rounds: int, refitted: Points | None = None) -> AblationRow:
+    """rounds: of the speed, where the kernel does something else; 0: not to be measured"""
+    run.say(f"  {ablation.name}")
+    settings, timed = run.under(ablation.overrides), run.speed_set
+    by_set = {labelled.name: variants.run_ablation(ablation, labelled, settings, refitted) for labelled in run.sets}
+    is_timed = rounds and ablation.overrides and variants.signs_otherwise(settings, run.settings, timed.pages[:50])
+    speed = ours.signing_speed(timed, settings, rounds)[0] if is_timed else None
+    return AblationRow(ablation.name, by_set, speed, settings.scheme.sketch_bits // 8)
 
 
 def measure_sweeps(run: Run, figures: Figures) -> None:
@@ -170,26 +174,9 @@ def measure_sweeps(run: Run, figures: Figures) -> None:
 
 
 def measure_validation(run: Run, figures: Figures) -> None:
-    """Thresholds chosen on each fold's training part, looked at on its held-out part."""
-    axes = AXES.get(run.settings.scheme.name, ())
-    tried = choices([axis for axis in axes if axis.tried])
-    if not axes or tried == [{}]:
-        return
-    results, shares = [], Counter[str]()
-    for seed in range(1 if run.quick else 2):
-        folds = {labelled.name: make_folds(labelled.hosts, labelled.clusters, FOLDS, seed) for labelled in run.sets}
-        for number in range(FOLDS):
-            run.say(f"  seed {seed}, fold {number}")
-            training, held_out = ({
-                labelled.name: labelled.part(getattr(folds[labelled.name][number], side))
-                for labelled in run.sets if getattr(folds[labelled.name][number], side)
-            } for side in ("training", "held_out"))  # fmt: skip
-            results.append(choose(tried, _evaluation(run, training), _evaluation(run, held_out)))
-            for name, part in held_out.items():
-                shares[name] += len(part.pages)
-    seeds = len(results) // FOLDS
-    pages = {labelled.name: len(labelled.pages) for labelled in run.sets}
-    figures.validation = Validation(len(tried), results, {name: shares[name] / seeds / pages[name] for name in pages})
+    """Cards fitted and thresholds chosen on each fold's training part, looked at on its held-out part."""
+    seeds = 1 if run.quick else SEEDS
+    figures.validation = validate(run.sets, run.speed_set, run.under, seeds, run.say)
 
 
 def measure_robustness(run: Run, figures: Figures) -> None:
@@ -212,20 +199,6 @@ PARTS: Mapping[str, Callable[[Run, Figures], Any]] = {
     "validation": measure_validation,
     "robustness": measure_robustness,
 }
-
-
-def _evaluation(run: Run, parts: Mapping[str, LabelledSet]) -> Callable[[Mapping[str, object]], dict[str, Outcome]]:
-    signed = {name: ours.sign(part.pages, run.settings) for name, part in parts.items()}
-
-    def evaluate(choice: Mapping[str, object]) -> dict[str, Outcome]:
-        settings = run.under(choice)
-        found = {name: ours.judge(signed[name], part.truth, settings, name) for name, part in parts.items()}
-        return {
-            name: Outcome(judged.f1, judged.scores.pages.duplicates, judged.lost, judged.scores.pages.novel)
-            for name, judged in found.items()
-        }
-
-    return evaluate
 
 
 def _check_axis(run: Run, axis: Axis) -> None:

@@ -94,12 +94,17 @@ def _move_hosts(
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Figures of one choice on one part of one set."""
+    """Counts of one choice on one part of one set: of so many duplicates and novel pages, those that were dropped."""
 
-    f1: float
+    found: int
     duplicates: int
     lost: int
     novel: int
+
+    @property
+    def f1(self) -> float:
+        """Page F1, 0 where there was nothing to find."""
+        return 2 * self.found / (self.found + self.lost + self.duplicates) if self.duplicates else 0.0
 
 
 def objective(outcomes: Mapping[str, Outcome]) -> float:
@@ -130,7 +135,9 @@ Evaluate = Callable[[Mapping[str, object]], Mapping[str, Outcome]]
 
 
 def choose(choices: Sequence[Mapping[str, object]], training: Evaluate, held_out: Evaluate) -> FoldResult:
-    """The choice that is worth most on the training part (of equals the first), looked at on the held-out part once."""
+    """The choice that is worth most on the training part (of equals the first, which is the strictest), looked at on the
+    held-out part once.
+    """
     tried = [(choice, training(choice)) for choice in choices]
     choice, found = max(tried, key=lambda pair: objective(pair[1]))
     return FoldResult(choice, found, held_out(choice))

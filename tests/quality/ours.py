@@ -7,9 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from state.logrecord import encode, split
+from state.memory import MemoryState
 from stream.config import Settings
 from stream.config_load import load_settings
-from stream.files.trial import Trial
+from stream.engine import Engine
+from stream.files.filtering import RECORD_BYTES
 from stream.page import Page
 from stream.schemes import Scheme
 from stream.schemes.registry import scheme_of
@@ -20,15 +23,20 @@ from tests.quality.sets import LabelledSet
 BATCH_PAGES = 512
 ANY_SETTINGS = bytes(16)
 """The settings digest of records that are judged under other thresholds than they were signed for."""
+_WRITER = bytes(16)
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What became of a set. originals: for each page the place of its original, or None; reasons: by their labels."""
+    """What became of a set. originals: for each page the place of its original, or None; reasons: by their labels
+
+    found_by: for each page FoundBy, 0 where it is no duplicate
+    """
 
     scores: Scores
     originals: tuple[int | None, ...]
     reasons: Counter[str]
+    found_by: tuple[int, ...]
 
     @property
     def f1(self) -> float:
@@ -51,28 +59,36 @@ def scheme_under(settings: Settings) -> Scheme:
     return scheme_of(settings.scheme, settings.spots)
 
 
-def sign(pages: Sequence[Page], settings: Settings) -> list[bytes]:
-    """Log records of the pages, for `judge` under these settings or others that only judging reads."""
-    trial = Trial(settings, ANY_SETTINGS)
-    return [record for batch in in_batches(pages) for record in trial.sign(batch)]
+def sign(pages: Sequence[Page], settings: Settings, scheme: Scheme | None = None) -> list[bytes]:
+    """Log records of the pages, for `judge` under these settings or others that only judging reads.
+
+    scheme: for measurements, another one than the settings name
+    """
+    scheme = scheme or scheme_under(settings)
+    parts = (part for batch in in_batches(pages) for part in split(scheme.sign(batch), RECORD_BYTES))
+    return [encode(part, _WRITER, number, ANY_SETTINGS) for number, part in enumerate(parts)]
 
 
-def judge(records: Sequence[bytes], truth: Truth, settings: Settings, name: str = "") -> Judged:
-    """Judge signed pages in an empty state. records: of the pages of the truth, in its order."""
-    trial = Trial(settings, ANY_SETTINGS)
+def judge(
+    records: Sequence[bytes], truth: Truth, settings: Settings, name: str = "", scheme: Scheme | None = None
+) -> Judged:
+    """Judge signed pages in an empty state. records: of the pages of the truth, in its order; scheme: as of `sign`."""
+    engine = Engine(scheme or scheme_under(settings), MemoryState(), settings.index, ANY_SETTINGS, "memory")
     links: list[str | None] = []
     reasons: Counter[str] = Counter()
-    for record in records:
-        verdicts = trial.apply(record)
+    found_by: list[int] = []
+    for offset, record in enumerate(records):
+        verdicts = engine.apply(record, offset).verdicts
         links.extend(original.id if original else None for original in verdicts.originals)
         reasons.update(Reason(reason).label for reason in verdicts.reason.tolist())
+        found_by.extend(verdicts.found_by.tolist())
     originals = check_verdicts(truth, zip(truth.ids, links, strict=True), name)
-    return Judged(score(truth, originals), originals, reasons)
+    return Judged(score(truth, originals), originals, reasons, tuple(found_by))
 
 
-def run(labelled: LabelledSet, settings: Settings) -> Judged:
+def run(labelled: LabelledSet, settings: Settings, scheme: Scheme | None = None) -> Judged:
     """Sign and judge a set."""
-    return judge(sign(labelled.pages, settings), labelled.truth, settings, labelled.name)
+    return judge(sign(labelled.pages, settings, scheme), labelled.truth, settings, labelled.name, scheme)
 
 
 def signing_speed(labelled: LabelledSet, settings: Settings, rounds: int) -> tuple[float, float]:

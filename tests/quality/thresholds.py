@@ -19,7 +19,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One threshold. swept: steps of the plot  tried: steps that cross-validation chooses from, if any."""
+    """One threshold. swept: steps of the plot  tried: steps that cross-validation chooses from, the strictest first."""
 
     name: str
     swept: Sequence[Step]
@@ -38,6 +38,19 @@ _DISTANCES = [
 ]
 AXES: Mapping[str, Sequence[Axis]] = {
     "chain": (Axis("scheme.max_distance_bits", _DISTANCES, _DISTANCES),),
+    "spotsieve": (
+        axis("scheme.min_jaccard", (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6), (0.35, 0.3, 0.25)),
+        axis(
+            "scheme.same_host_min_jaccard",
+            (0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.8),
+            (0.5, 0.45, 0.4),
+        ),
+        axis(
+            "scheme.same_host_min_containment",
+            (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.78, 0.8, 0.85, 0.9, 0.95),
+            (0.78, 0.72),
+        ),
+    ),
 }
 
 

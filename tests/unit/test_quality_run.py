@@ -2,21 +2,27 @@
 
 import json
 import lzma
-from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from stream.cli import main as spotsieve
-from stream.config import Settings
 from stream.errors import SettingError
-from stream.fingerprints.tables import KEY_BITS
-from tests.quality import ablations, figures, ours, peers, robustness
+from stream.features import scorecard
+from stream.features.sieve import blocks_of
+from stream.page import Page
+from stream.signature import Compared
+from stream.verdict import FoundBy
+from tests.quality import ablations, figures, ours, peers, robustness, variants
 from tests.quality.__main__ import main
-from tests.quality.candidates import common_kinds, kind_of, summary, ways_of_finding
+from tests.quality.ablations import Ablation, Instead
+from tests.quality.candidates import ways_of_finding
 from tests.quality.sets import LabelledSet, find_sets, load_set
 from tests.quality.thresholds import AXES, Axis, axis
 from tests.unit.filter_crawl import article, lines, page
@@ -104,23 +110,71 @@ def test_a_threshold_that_changes_signatures_is_refused_as_an_axis(
 
 
 def test_the_keys_that_lead_to_an_original_are_told_by_their_kind(small: LabelledSet, chain: Path) -> None:
-    settings = ours.settings_with({}, chain)
-    records = ours.sign(small.pages, settings)
-    judged = ours.judge(records, small.truth, settings)
-    ways = summary(ways_of_finding(ours.scheme_under(settings), records, small.truth, judged.originals))
+    judged = ours.run(small, ours.settings_with({}, chain))
+    ways = ways_of_finding(judged, small.truth)
     assert ways["tables only"] == sum(ways.values()) == judged.scores.pages.found_count
-
-
-def test_a_key_counts_only_where_inline_bits_are_within_its_limit() -> None:
-    tables, spots, digest = (tag << KEY_BITS | 5 for tag in (3, 253, 255))
-    assert [kind_of(key) for key in (tables, spots, digest)] == ["tables", "spots", "body digest"]
-    original = {tables: (0b1111, 3), spots: (0, 0), digest: (7, 0)}
-    assert common_kinds({tables: (0b1000, 3), spots: (0, 0)}, original) == {"tables", "spots"}
-    assert common_kinds({tables: (0b0000, 3), digest: (7, 0)}, original) == {"body digest"}
-    ways = {frozenset({"tables", "spots"}): 2, frozenset({"spots"}): 1, frozenset({"spots", "text digest"}): 3}
-    assert summary(Counter(ways)) == {
-        "exact digest": 3, "tables only": 0, "spots only": 1, "both": 2, "other": 0,
+    found_by = [FoundBy(0)] * COUNT + [
+        FoundBy.TABLES | FoundBy.MINIMA, FoundBy.MINIMA, FoundBy.MINIMA | FoundBy.TEXT, FoundBy.BODY,
+    ]  # fmt: skip
+    assert ways_of_finding(replace(judged, found_by=tuple(found_by)), small.truth) == {
+        "exact digest": 2, "tables only": 0, "smallest hashes only": 1, "both": 1,
     }  # fmt: skip
+
+
+def test_without_a_kind_of_keys_pages_meet_under_the_others(small: LabelledSet) -> None:
+    settings = ours.settings_with({})
+    for off, left in ((FoundBy.TABLES, FoundBy.MINIMA), (FoundBy.MINIMA, FoundBy.TABLES)):
+        row = Ablation("fewer keys", keys_off=(off, FoundBy.TEXT))
+        judged = variants.run_ablation(row, small, settings, None)
+        assert set(judged.found_by) == {0, left}
+        assert judged.f1 == 1.0
+
+
+def test_a_jaccard_of_whole_multisets_is_what_the_sketch_estimates(small: LabelledSet) -> None:
+    settings = ours.settings_with({})
+    exact = variants.scheme_of(Ablation("exact", instead=Instead.EXACT_JACCARD), small, settings)
+    scheme, signed = ours.scheme_under(settings), exact.sign(small.pages)
+    assert signed.sketch.tolist() == [[place] for place in range(len(small.pages))]
+    plain = scheme.sign(small.pages)
+    for one, other in ((0, COUNT), (0, 1), (2, COUNT + 2)):
+        scores = []
+        for chosen, columns in ((exact, signed), (scheme, plain)):
+            pages = Compared(columns.host, columns.feature_count, columns.sketch)
+            accepted, score = chosen.confirm(pages.take(np.array([one])), pages.take(np.array([other])))
+            assert bool(accepted[0]) is (other >= COUNT)
+            scores.append(float(score[0]))
+        assert scores[0] == pytest.approx(scores[1], abs=0.15)
+
+
+def test_a_multiset_counts_every_repeat() -> None:
+    def features(text: str) -> NDArray[np.uint64]:
+        return variants.features_of(blocks_of(text.encode(), False), 2, numbers)
+
+    numbers: dict[str, int] = {}
+    once, twice = features("one two three"), features("one two three one two")
+    assert (len(once), len(twice), variants.jaccard(once, twice)) == (2, 4, 0.5)
+    assert variants.jaccard(features(""), features("")) == 0.0
+
+
+def test_text_kept_for_want_of_other_text_is_left_out_without_the_ladder() -> None:
+    bare = page(1) | {"body": "<ul><li>One two</ul><p>Three four five six"}
+    original = Page("x", 0, 0, "", bare["body"].encode(), True, 0)
+    assert variants.without_ladder(original).body == b" "
+    whole = replace(original, body=body(1).encode())
+    kept = [block for block in blocks_of(whole.body, True) if block.kept]
+    [text] = blocks_of(variants.without_ladder(whole).body, False)
+    assert text.tokens == tuple(token for block in kept for token in block.tokens)
+
+
+def test_a_group_of_cards_is_switched_by_points_alone(small: LabelledSet) -> None:
+    html = small.pages[0].body
+    every, first = (Ablation("", instead=instead) for instead in (Instead.EVERY_BLOCK, Instead.FIRST_CARD_ALONE))
+    with variants.points_of(every):
+        assert all(block.kept for block in blocks_of(html, True))
+    with variants.points_of(first):
+        assert not all(block.kept for block in blocks_of(html, True))
+        assert scorecard.frozen_points()["words"] == (0,) * 11
+    assert any(scorecard.frozen_points()["words"])
 
 
 def test_an_unedited_copy_is_found_and_a_rewritten_one_is_not(small: LabelledSet, chain: Path) -> None:
@@ -173,11 +227,15 @@ def test_shingles_of_a_short_text_are_the_text() -> None:
     assert peers.shingles(" . ") == set()
 
 
-def test_every_ablation_names_settings_that_there_are() -> None:
-    for scheme, rows in ablations.ABLATIONS.items():
-        assert len({row.name for row in rows}) == len(rows)
-        for row in rows:
-            assert ours.settings_with({"scheme.name": scheme, **row.overrides}) != Settings()
+def test_every_ablation_names_what_there_is() -> None:
+    for rows_of in (ablations.ABLATIONS, ablations.SKETCHES, ablations.GROUPS):
+        for scheme, rows in rows_of.items():
+            assert len({row.name for row in rows}) == len(rows)
+            base = ours.settings_with({"scheme.name": scheme})
+            for row in rows:
+                is_default = ours.settings_with({"scheme.name": scheme, **row.overrides}) == base
+                assert is_default is not bool(row.overrides) or row.name == "512 bits"
+                assert row.overrides or row.instead or row.without or row.keys_off
 
 
 def test_a_quick_run_writes_the_document(folder: Path, chain: Path, tmp_path: Path) -> None:

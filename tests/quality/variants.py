@@ -1,0 +1,168 @@
+"""Owns the variants of a scheme that no setting gives: parts switched off or replaced, for the ablations."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.config import Settings
+from stream.features import scorecard
+from stream.features.scorecard import SECOND_CARD
+from stream.features.sieve import ReadBlock, blocks_of
+from stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG
+from stream.page import Page
+from stream.schemes import Probes, Scheme
+from stream.signature import Compared, Signatures
+from stream.verdict import FoundBy
+from tests.quality import ours
+from tests.quality.ablations import Ablation, Instead
+from tests.quality.cards import Points
+from tests.quality.ours import Judged
+from tests.quality.scorecard_fit import points_replaced
+from tests.quality.sets import LabelledSet
+
+KEPT = "kept"
+_KEEP_ALL = 1_000_000
+_WORD_BITS = 21
+_REPEAT = 0x9E3779B97F4A7C15
+_EXACT_BITS = 2048
+"""Bits of the sketch by which an exact Jaccard is handed to the scheme: it is rounded to 1 / 1024."""
+
+
+def run_ablation(ablation: Ablation, labelled: LabelledSet, settings: Settings, refitted: Points | None) -> Judged:
+    """Sign and judge a set under an ablation. settings: with its overrides; refitted: points without its groups"""
+    scheme = scheme_of(ablation, labelled, settings)
+    with points_of(ablation, refitted):
+        signed = [without_ladder(page) for page in labelled.pages] if ablation.instead is Instead.NO_LADDER else None
+        records = ours.sign(signed or labelled.pages, settings, scheme)
+        return ours.judge(records, labelled.truth, settings, labelled.name, scheme)
+
+
+@contextmanager
+def points_of(ablation: Ablation, refitted: Points | None = None) -> Iterator[None]:
+    """Within, pages are signed with the points that an ablation means."""
+    points = refitted
+    if ablation.instead is Instead.EVERY_BLOCK:
+        points = {**scorecard.frozen_points(), "second start": (_KEEP_ALL,)}
+    elif ablation.instead is Instead.FIRST_CARD_ALONE:
+        points = first_card_alone(scorecard.frozen_points())
+    with points_replaced(points) if points else nullcontext():
+        yield
+
+
+def first_card_alone(points: Points) -> Points:
+    """A second card that gives back the first card's sum, to half a logit, and nothing else."""
+    zeros = {group: (0,) * size for group, size in SECOND_CARD.items()}
+    return {**points, **zeros, "first card": tuple(32 * (step - 12) for step in range(SECOND_CARD["first card"]))}
+
+
+def without_ladder(page: Page) -> Page:
+    """A page as plain text of the blocks that are kept by their own points."""
+    if not page.judgeable or not page.body:
+        return page
+    kept = [block for block in blocks_of(page.body, page.markup) if block.reason == KEPT]
+    text = " ".join(token for block in kept for token in block.tokens)
+    return replace(page, body=text.encode() or b" ", markup=False)
+
+
+def scheme_of(ablation: Ablation, labelled: LabelledSet, settings: Settings) -> Scheme:
+    """The scheme that the settings name, with what the ablation changes about it."""
+    if ablation.instead is Instead.EXACT_JACCARD:
+        wide = settings.scheme.model_copy(update={"sketch_bits": _EXACT_BITS})
+        inner = ours.scheme_under(settings.model_copy(update={"scheme": wide}))
+        return ExactScheme(inner, labelled.pages, settings.scheme.shingle_words)
+    scheme = ours.scheme_under(settings)
+    return FewerKeys(scheme, ablation.keys_off) if ablation.keys_off else scheme
+
+
+class _Wrapped:
+    """A scheme that leaves what it does not change to another one."""
+
+    def __init__(self, inner: Scheme) -> None:
+        self.inner = inner
+        self.name = inner.name
+
+    def sign(self, pages: Sequence[Page]) -> Signatures:
+        return self.inner.sign(pages)
+
+    def probe(self, signatures: Signatures) -> Probes:
+        return self.inner.probe(signatures)
+
+    def confirm(self, pages: Compared, others: Compared) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        return self.inner.confirm(pages, others)
+
+    def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
+        return self.inner.score(distance)
+
+
+class FewerKeys(_Wrapped):
+    """A scheme without some kinds of keys."""
+
+    def __init__(self, inner: Scheme, keys_off: Sequence[FoundBy]) -> None:
+        super().__init__(inner)
+        self._off = np.array(keys_off, np.uint8)
+
+    def probe(self, signatures: Signatures) -> Probes:
+        probes = self.inner.probe(signatures)
+        tags = probes.keys >> np.uint64(KEY_BITS)
+        kinds = np.full(len(tags), FoundBy.TABLES, np.uint8)
+        for tag, kind in ((DIGEST_TAG, FoundBy.BODY), (TEXT_TAG, FoundBy.TEXT), (MINIMA_TAG, FoundBy.MINIMA)):
+            kinds[tags == tag] = kind
+        stay = ~np.isin(kinds, self._off)
+        bounds = np.concatenate([[0], np.cumsum(stay)])[probes.bounds]
+        columns = (probes.keys[stay], bounds, probes.inline[stay], probes.limit[stay], probes.decisive[stay])
+        return Probes(*columns)
+
+
+class ExactScheme(_Wrapped):
+    """A scheme that compares whole multisets of shingles: a page's sketch is its number in the set."""
+
+    def __init__(self, inner: Scheme, pages: Sequence[Page], shingle_words: int) -> None:
+        super().__init__(inner)
+        numbers: dict[str, int] = {}
+        self._place = {page.label: place for place, page in enumerate(pages)}
+        self._features = [
+            features_of(blocks_of(page.body, page.markup) if page.judgeable else [], shingle_words, numbers)
+            for page in pages
+        ]
+
+    def sign(self, pages: Sequence[Page]) -> Signatures:
+        places = np.array([self._place[page.label] for page in pages], np.uint64)
+        return replace(self.inner.sign(pages), sketch=places[:, None])
+
+    def confirm(self, pages: Compared, others: Compared) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        pairs = zip(pages.sketch[:, 0].tolist(), others.sketch[:, 0].tolist(), strict=True)
+        exact = np.array([jaccard(self._features[one], self._features[other]) for one, other in pairs])
+        differing = np.round((1 - exact) / 2 * _EXACT_BITS).astype(np.int64)
+        bits = np.packbits(np.arange(_EXACT_BITS) < differing[:, None], axis=1).view(np.uint64)
+        return self.inner.confirm(replace(pages, sketch=bits), replace(others, sketch=np.zeros_like(bits)))
+
+
+def features_of(blocks: Sequence[ReadBlock], shingle_words: int, numbers: dict[str, int]) -> NDArray[np.uint64]:
+    """The multiset of a page's shingles as different numbers, ascending. numbers: of words, grows"""
+    words = [numbers.setdefault(token, len(numbers)) for block in blocks if block.kept for token in block.tokens]
+    count = len(words) - shingle_words + 1
+    if count < 1:
+        return np.zeros(0, np.uint64)
+    shingles = np.zeros(count, np.uint64)
+    for place in range(shingle_words):
+        shingles = (shingles << np.uint64(_WORD_BITS)) ^ np.array(words[place : place + count], np.uint64)
+    shingles.sort()
+    _, first, counts = np.unique(shingles, return_index=True, return_counts=True)
+    repeats = (np.arange(count) - np.repeat(first, counts)).astype(np.uint64)
+    return np.unique(shingles + repeats * np.uint64(_REPEAT))
+
+
+def jaccard(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> float:
+    """Of two multisets as `features_of` gives them."""
+    both = len(np.intersect1d(one, other, assume_unique=True))
+    return both / max(len(one) + len(other) - both, 1)
+
+
+def signs_otherwise(settings: Settings, base: Settings, pages: Sequence[Page]) -> bool:
+    """Whether the kernel does something else than under the base: its columns differ."""
+    one, other = (ours.scheme_under(chosen).sign(pages) for chosen in (settings, base))
+    columns = ("fingerprint", "feature_count", "minima", "sketch")
+    return not all(np.array_equal(getattr(one, name), getattr(other, name)) for name in columns)
