@@ -39,7 +39,7 @@ def status_of(pages: Sequence[Page], enough: NDArray[np.bool_]) -> NDArray[np.ui
 
 
 def digest_bodies(pages: Sequence[Page]) -> NDArray[np.uint64]:
-    """XXH3-128 of each body, as sent: uint64[n, 2], low word first."""
+    """XXH3-128 of each body, in UTF-8: uint64[n, 2], low word first."""
     raw = b"".join([xxhash.xxh3_128_digest(page.body) for page in pages])
     words: NDArray[np.uint64] = np.frombuffer(raw, ">u8").reshape(-1, 2)[:, ::-1].astype(np.uint64)
     return words
@@ -56,16 +56,25 @@ def hash_hosts(pages: Sequence[Page]) -> NDArray[np.uint64]:
 
 
 def host_of(url: str) -> str:
-    """The host in lower case without port, final dot and "www."; "" for an address without one.
+    """The host in lower case and ASCII, without port, final dot and "www."; "" for an address without one.
 
     Read by hand: urllib.parse takes 3 us for an address and raises for some that crawlers meet.
     """
-    _, found, rest = url.partition("//")
-    if not found:
+    before, found, rest = url.strip().partition("//")
+    if not found or "/" in before or "?" in before or "#" in before:
         return ""
     for end in "/?#\\":
         rest = rest.partition(end)[0]
     host = rest.rpartition("@")[2].lower()
-    if not host.startswith("["):
-        host = host.partition(":")[0]
-    return host.rstrip(".").removeprefix("www.")
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    host = host.partition(":")[0].rstrip(".").removeprefix("www.")
+    return host if host.isascii() else _in_ascii(host)
+
+
+def _in_ascii(host: str) -> str:
+    """An international name as DNS has it (xn--...), so that both spellings are one host; itself where it is none."""
+    try:
+        return host.encode("idna").decode("ascii")
+    except UnicodeError:
+        return host
