@@ -1,5 +1,7 @@
 """Owns how the service counts: arrays into histograms, verdicts into counters, nothing counted twice."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
@@ -9,7 +11,9 @@ from stream.features.languages import path_names
 from stream.page import Page
 from stream.schemes.registry import scheme_of
 from stream.service.metrics import TEXTS, VERDICT_REASONS, ArrayHistogram, Metrics
+from stream.signature import Status
 from stream.verdict import FoundBy, Kind, Reason, Verdicts
+from tests.unit.spotsieve_pages import newspaper, page
 
 
 def verdicts(*pairs: tuple[Kind, Reason]) -> Verdicts:
@@ -102,3 +106,20 @@ def test_two_services_in_one_process_count_apart() -> None:
     one, other = Metrics(), Metrics()
     one.commits.inc()
     assert other.registry.get_sample_value("spotsieve_commits_total") == 0
+
+
+def test_every_path_counts_real_text_of_its_language() -> None:
+    lines = (Path(__file__).parent / "declaration.txt").read_text("utf-8").splitlines()
+    texts = [line.split(" ", 2) for line in lines if not line.startswith("#")]
+    settings = Settings()
+    pages = [page(n, "", newspaper([text])) for n, (_, _, text) in enumerate(texts)]
+    signatures = scheme_of(settings.scheme, settings.spots).sign(pages)
+    assert set(signatures.status.tolist()) == {Status.FINGERPRINTED}
+    metrics = Metrics()
+    metrics.count_texts(signatures, np.arange(len(pages)))
+    counted = {
+        name: metrics.registry.get_sample_value("spotsieve_page_languages_total", {"language": name})
+        for name in path_names()
+    }
+    assert counted == {name: sum(path == name for path, _, _ in texts) for name in path_names()}
+    assert [name for name, number in counted.items() if not number] == ["und"]
