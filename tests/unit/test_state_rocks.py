@@ -21,7 +21,7 @@ from stream.verdict_settings import settings_digest, verdict_settings_text
 from tests.reference.signatures import make_signatures
 
 DIGEST = bytes(16)
-SCHEME = ChainScheme(SchemeSettings(), SpotsSection())
+SCHEME = ChainScheme(SchemeSettings(name="chain"), SpotsSection())
 
 
 def open_state(directory: Path, settings_text: str = "{}", log_name: str = "log") -> RocksState:
@@ -182,7 +182,7 @@ from stream.schemes.chain import ChainScheme
 from state.rocks import RocksState
 directory = Path({str(tmp_path)!r})
 state = RocksState.open(directory / "state", "{{}}", "log", IndexSettings(write_buffer_mb=1))
-engine = Engine(ChainScheme(SchemeSettings(), SpotsSection()), state, IndexSettings(), bytes(16), "log")
+engine = Engine(ChainScheme(SchemeSettings(name="chain"), SpotsSection()), state, IndexSettings(), bytes(16), "log")
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
 try:
     for offset in range(400):
