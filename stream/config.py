@@ -110,7 +110,11 @@ class SchemeSettings(Section):
     )
     shingle_words: int = setting(3, "spotsieve: words of a shingle", unit="words", verdicts=True, ge=1, le=16)
     minima: int = setting(
-        8, "spotsieve: smallest feature hashes under which a page is filed", verdicts=True, ge=1, le=255
+        8,
+        "spotsieve: smallest hashes of phrases (2 * shingle_words - 1 words) under which a page is filed",
+        verdicts=True,
+        ge=1,
+        le=255,
     )
     sketch_bits: int = setting(
         512,
