@@ -16,10 +16,10 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from state.index import Buckets
+from state.index import Buckets, Filing
 from stream.errors import CorruptRecord
-from stream.fingerprints.tables import CHECK_BITS, CHECKED_MINIMA_TAG, KEY_BITS, MINIMA_TAG
-from stream.signature import Compared, Entry, Signatures
+from stream.fingerprints.tables import HOST_TAG, KEY_BITS, MINIMA_TAG
+from stream.signature import Compared, Entry
 
 BUCKET_VERSION = 2
 ENTRY_VERSION = 2
@@ -30,10 +30,10 @@ STATE_FORMAT = 2
 
 NUMBER_BYTES = 5
 """Of an entry number in a posting: enough for a million million pages."""
-INLINE_BYTES = {MINIMA_TAG: 0, CHECKED_MINIMA_TAG: CHECK_BITS // 8}
+INLINE_BYTES = {HOST_TAG: 0, MINIMA_TAG: 0}
 """Of an inline word in a posting, by the key's tag; 8 for all others."""
 _POSTING_BYTES = np.array([NUMBER_BYTES + INLINE_BYTES.get(tag, 8) for tag in range(256)])
-_ENTRY = struct.Struct("<BBIiqqHHQI")
+_ENTRY = struct.Struct("<BBIiqqHHQII")
 _PROGRESS = struct.Struct("<BQQ")
 _CHECKSUM = struct.Struct("<Q")
 
@@ -144,11 +144,12 @@ def _read_word(buffer, at, size):  # type: ignore[no-untyped-def]
 # ---- entries and sources --------------------------------------------------------------------------------------------
 
 
-def encode_entries(signatures: Signatures, pages: NDArray[np.int64], sources: NDArray[np.uint32]) -> list[bytes]:
+def encode_entries(filing: Filing, sources: NDArray[np.uint32]) -> list[bytes]:
     """Filed pages, and what is remembered of each.
 
-    pages: int64[f], which of the signatures  sources: uint32[f], the number of each one's source
+    sources: uint32[f], the number of each one's source
     """
+    signatures, pages = filing.signatures, filing.pages
     urls = [signatures.urls[page] for page in pages.tolist()]
     labels = [signatures.labels[page] for page in pages.tolist()]
     words = signatures.sketch.shape[1]
@@ -157,6 +158,7 @@ def encode_entries(signatures: Signatures, pages: NDArray[np.int64], sources: ND
     heads["url_bytes"], heads["label_bytes"] = list(map(len, urls)), list(map(len, labels))
     for name in ("partition", "offset", "event_time_ms", "host", "feature_count", "sketch"):
         heads[name] = getattr(signatures, name)[pages]
+    heads["template"] = filing.template
     raw, size = heads.tobytes(), heads.itemsize
     rows = zip(range(0, len(raw), size), urls, labels, strict=True)
     return [raw[start : start + size] + url + label for start, url, label in rows]
@@ -166,7 +168,7 @@ def decode_entry(key: bytes, value: bytes, sources: Sequence[str]) -> Entry:
     """Raises CorruptRecord where the value is cut, of another version or names an unknown source."""
     if len(value) < _ENTRY.size or value[0] != ENTRY_VERSION:
         raise CorruptRecord("entries", key, f"must be version {ENTRY_VERSION} and at least {_ENTRY.size} bytes")
-    _, words, source, partition, offset, event_time_ms, url_bytes, label_bytes, _, _ = _ENTRY.unpack_from(value)
+    _, words, source, partition, offset, event_time_ms, url_bytes, label_bytes, *_ = _ENTRY.unpack_from(value)
     url_start = _ENTRY.size + 8 * words
     label_start = url_start + url_bytes
     if len(value) != label_start + label_bytes or source >= len(sources):
@@ -191,7 +193,7 @@ def decode_compared(keys: Sequence[bytes], values: Sequence[bytes]) -> Compared:
             f"must be version {ENTRY_VERSION} with a sketch of {words} words, as another entry has",
         )
     heads = np.frombuffer(b"".join([value[:size] for value in values]), layout)
-    return Compared(heads["host"].copy(), heads["feature_count"].copy(), heads["sketch"].copy())
+    return Compared(*(heads[name].copy() for name in ("host", "feature_count", "sketch", "template")))
 
 
 @cache
@@ -208,6 +210,7 @@ def _entry_head(words: int) -> np.dtype[np.void]:
             ("label_bytes", "<u2"),
             ("host", "<u8"),
             ("feature_count", "<u4"),
+            ("template", "<u4"),
             ("sketch", "<u8", (words,)),
         ]
     )

@@ -30,13 +30,15 @@ class Filing:
     """What one record adds to the state.
 
     signatures: the record's pages  pages: int64[f], which of them are filed, ascending; they get the entry numbers
-    first_number, first_number + 1, ...  keys: uint64[c] and buckets: the WHOLE new contents of every bucket that grew
+    first_number, first_number + 1, ...  template: uint32[f], their features that are taken for their host's template
+    keys: uint64[c] and buckets: the WHOLE new contents of every bucket that grew
     capped: filings left out because their bucket was full (a page in no bucket at all is not filed)
     """
 
     signatures: Signatures
     pages: NDArray[np.int64]
     first_number: int
+    template: NDArray[np.uint32]
     keys: NDArray[np.uint64]
     buckets: Buckets
     capped: int

@@ -58,7 +58,7 @@ class MemoryState:
             numbers, new = self._sources.number(filing)
             for text in new:
                 self._sources.add(text)
-            self._entries += formats.encode_entries(filing.signatures, filing.pages, numbers)
+            self._entries += formats.encode_entries(filing, numbers)
         self._position = position
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:

@@ -196,10 +196,10 @@ class RocksState:
         batch.set_default_column_family(self._handles["sources"])
         for number, text in enumerate(new, len(self._known.texts)):
             batch[number.to_bytes(8, "big")] = formats.encode_source(text)
-        first, pages = filing.first_number, filing.pages
-        names = formats.number_keys(np.arange(first, first + len(pages), dtype=np.uint64))
+        first, last = filing.first_number, filing.first_number + len(filing.pages)
+        names = formats.number_keys(np.arange(first, last, dtype=np.uint64))
         batch.set_default_column_family(self._handles["entries"])
-        for name, value in zip(names, formats.encode_entries(filing.signatures, pages, numbers), strict=True):
+        for name, value in zip(names, formats.encode_entries(filing, numbers), strict=True):
             batch[name] = value
         return new
 

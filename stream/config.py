@@ -116,6 +116,14 @@ class SchemeSettings(Section):
         ge=1,
         le=255,
     )
+    minima_cap: int = setting(
+        16,
+        "spotsieve: a smallest hash takes no more pages than this; what more novel pages have tells none apart",
+        unit="pages",
+        verdicts=True,
+        ge=1,
+        le=65_536,
+    )
     sketch_bits: int = setting(
         512,
         "spotsieve: 1-bit minwise sketch, a multiple of 64",
@@ -126,13 +134,24 @@ class SchemeSettings(Section):
         multiple_of=64,
     )
     min_jaccard: float = setting(
-        0.3, "spotsieve: pages of different hosts at least this alike are copies", verdicts=True, gt=0, le=1
+        0.32, "spotsieve: pages of different hosts at least this alike are copies", verdicts=True, gt=0, le=1
     )
     same_host_min_jaccard: float = setting(
-        0.45, "spotsieve: on one host, copies are at least this alike", verdicts=True, gt=0, le=1
+        0.48, "spotsieve: on one host, copies are at least this alike", verdicts=True, gt=0, le=1
     )
-    same_host_min_containment: float = setting(
-        0.78, "spotsieve: on one host, of the smaller copy this share lies in the other", verdicts=True, gt=0, le=1
+    same_host_min_own: float = setting(
+        0.3,
+        "spotsieve: on one host, copies share this much of what neither owes to the host's template",
+        verdicts=True,
+        ge=0,
+        lt=1,
+    )
+    presumed_template: float = setting(
+        0.65,
+        "spotsieve: share of a host's first page that is taken for template, as there is no other page to tell",
+        verdicts=True,
+        ge=0,
+        le=0.9,
     )
 
     @model_validator(mode="before")
@@ -150,7 +169,7 @@ class IndexSettings(Section):
         256, "a bucket takes no more entries than this", unit="entries", verdicts=True, ge=1, le=65_536
     )
     candidate_limit: int = setting(
-        64,
+        256,
         "a page is compared with no more pages that share a key; the earliest count",
         unit="entries",
         verdicts=True,

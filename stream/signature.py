@@ -82,18 +82,20 @@ class Compared:
     """What a scheme confirms a candidate by: c rows, of a record's pages or of filed ones.
 
     host: uint64[c]  feature_count: uint32[c]  sketch: uint64[c, w]
+    template: uint32[c], how many of the features are taken for its host's template; known of filed pages, else 0
     """
 
     host: NDArray[np.uint64]
     feature_count: NDArray[np.uint32]
     sketch: NDArray[np.uint64]
+    template: NDArray[np.uint32]
 
     def __len__(self) -> int:
         return len(self.host)
 
     def take(self, rows: NDArray[np.int64]) -> "Compared":
         """These rows, in this order: int64[r] -> r rows."""
-        return Compared(self.host[rows], self.feature_count[rows], self.sketch[rows])
+        return Compared(self.host[rows], self.feature_count[rows], self.sketch[rows], self.template[rows])
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ class FoundBy(enum.IntFlag):
     TEXT = 2
     TABLES = 4
     MINIMA = 8
+    HOST = 16
 
 
 class Reason(enum.IntEnum):

@@ -150,8 +150,9 @@ def _copies(result: Result) -> Iterator[str]:
         "Of each page the text that looks like its own is kept, without menus, teasers and footers. Pages of "
         f"different hosts are copies where the {scheme.shingle_words}-word shingles of their kept texts have a Jaccard "
         f"of {scheme.min_jaccard:g} at least, estimated from sketches of {scheme.sketch_bits} bits; pages of one host "
-        f"need {scheme.same_host_min_jaccard:g}, and {scheme.same_host_min_containment:.0%} of the smaller text in the "
-        "larger. This crawl is made up; `spotsieve score` measures labelled sets of real pages.", "  ",
+        f"need {scheme.same_host_min_jaccard:g}, and {scheme.same_host_min_own:g} of what is left of them without the "
+        "shingles that other pages of the host have too. This crawl is made up; `spotsieve score` measures labelled "
+        "sets of real pages.", "  ",
     )  # fmt: skip
     if outcome.lost:
         yield f"  NOVEL PAGES LOST: {len(outcome.lost)}"
@@ -199,8 +200,8 @@ def _example(explanation: Explanation, scheme: SchemeSettings) -> Iterator[str]:
 def _needed(explanation: Explanation, scheme: SchemeSettings) -> str:
     if explanation.same_host:
         return (
-            f"{scheme.same_host_min_jaccard:g}, and {scheme.same_host_min_containment:.0%} of the smaller text in the "
-            "larger (same host)"
+            f"{scheme.same_host_min_jaccard:g}, and {scheme.same_host_min_own:g} without what is taken for the host's "
+            "template (same host)"
         )
     return f"{scheme.min_jaccard:g} (different hosts)"
 

@@ -28,10 +28,8 @@ TEXT_TAG = 254
 """Of keys that hold the low 56 bits of the kept text's digest; the inline bits are its high word."""
 MINIMA_TAG = 253
 """Of keys that hold the low 56 bits of one of a page's minima; their postings have no inline bits."""
-CHECKED_MINIMA_TAG = 252
-"""The same with CHECK_BITS inline bits, the low ones of the page's sketch: most strangers that share a common hash are
-told from copies without reading their entries, and do not use up the candidate limit."""
-CHECK_BITS = 48
+HOST_TAG = 252
+"""Of keys that hold the low 56 bits of a page's host; their postings have no inline bits."""
 MAX_TABLES = 250
 """Tables have the tags 0..249; 250 and 251 are kept free. A tag is stored in every key: its meaning never changes."""
 MAX_DISTANCE_BITS = 7

@@ -9,8 +9,11 @@ The rules, so that a verdict depends on the log's order and on nothing else:
   Decisive keys have no such limit.
 - Only novel pages and unchecked ones are filed. An earlier page of the same record counts exactly as if it had been
   filed in a record before: only through a bucket that it was really filed in.
-- A bucket takes `cap` postings and then no more; it is still probed. A page that fits no bucket is not filed and has no
-  entry number. Full buckets stay full, so submitting such a page again changes nothing either.
+- A filed page has a template: the most features that it shares with any of the candidates of its host that it was
+  compared with, or what the scheme presumes where it met none (stream/schemes). It never changes.
+- A bucket takes `cap` postings, or fewer where the scheme says so, and then no more; it is still probed. A page that
+  fits no bucket is not filed and has no entry number. Full buckets stay full, so submitting such a page again changes
+  nothing either.
 - A page whose original is itself (same source, partition, offset) was judged before: it gets the verdict of its first
   attempt and is not filed again. Buckets only grow at their ends, so a page judged again meets the pages that it met
   then, in the same order and within the same candidate limit, and after them itself: through its decisive key, should
@@ -43,13 +46,15 @@ def judge(
     """
     keys, slots = slots_of(scheme.probe(signatures))
     buckets = view.buckets(keys)
-    pages = Compared(signatures.host, signatures.feature_count, signatures.sketch)
+    unknown = np.zeros(len(signatures), np.uint32)
+    pages = Compared(signatures.host, signatures.feature_count, signatures.sketch, unknown)
     filed = find_filed(slots, buckets, view, scheme, pages, candidate_limit)
     first_number = view.entry_count
     walked = walk_record(slots, buckets, filed.found, scheme, pages, first_number, cap, candidate_limit)
     grown, contents = grown_buckets(slots, buckets, walked)
     to_file = np.flatnonzero(walked.entry != NOBODY)
-    filing = Filing(signatures, to_file, first_number, keys[grown], contents, walked.capped)
+    template = walked.template[to_file].astype(np.uint32)
+    filing = Filing(signatures, to_file, first_number, template, keys[grown], contents, walked.capped)
     return _verdicts(signatures, scheme, filed, walked), filing
 
 

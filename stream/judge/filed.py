@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from state.index import Buckets, FiledPages, StateView
-from stream.fingerprints.tables import CHECKED_MINIMA_TAG, DIGEST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG
-from stream.schemes import Probes, Scheme
+from stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG
+from stream.schemes import OTHER_HOST, Probes, Scheme
 from stream.signature import Compared, Entry
 from stream.verdict import FoundBy
 
@@ -21,7 +21,7 @@ class Slots(NamedTuple):
     """The keys of n pages as the kernels see them: a slot is one key of one page.
 
     bounds: int64[n + 1]  bucket: int64[m], the place of the slot's key among the different ones  inline: uint64[m]
-    limit: uint8[m]  decisive: bool[m]  kind: uint8[m] (FoundBy)
+    limit: uint8[m]  decisive: bool[m]  cap: int64[m]  kind: uint8[m] (FoundBy)
     """
 
     bounds: NDArray[np.int64]
@@ -29,6 +29,7 @@ class Slots(NamedTuple):
     inline: NDArray[np.uint64]
     limit: NDArray[np.uint8]
     decisive: NDArray[np.bool_]
+    cap: NDArray[np.int64]
     kind: NDArray[np.uint8]
 
 
@@ -36,7 +37,7 @@ def slots_of(probes: Probes) -> tuple[NDArray[np.uint64], Slots]:
     """-> the different keys: uint64[u], ascending, and the slots that lead to them."""
     keys, bucket = np.unique(probes.keys, return_inverse=True)
     kind = _KIND_OF_TAG[(probes.keys >> np.uint64(KEY_BITS)).astype(np.uint8)]
-    return keys, Slots(probes.bounds, bucket, probes.inline, probes.limit, probes.decisive, kind)
+    return keys, Slots(probes.bounds, bucket, probes.inline, probes.limit, probes.decisive, probes.cap, kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Found:
     decisive key found it  score: float64[n], where it was confirmed  proof: uint8[n], the kinds of the decisive keys
     that found it (FoundBy), 0 where it was confirmed  found_by: uint8[n], the kinds of all keys that found it
     compared: int64[n], candidates met  cut: bool[n], there were more than the limit
+    shared: int64[n], the most features that the page shares with a candidate of its host; OTHER_HOST: it met none
     """
 
     number: NDArray[np.int64]
@@ -56,6 +58,7 @@ class Found:
     found_by: NDArray[np.uint8]
     compared: NDArray[np.int64]
     cut: NDArray[np.bool_]
+    shared: NDArray[np.int64]
 
 
 def nothing_found(pages: int) -> Found:
@@ -68,6 +71,7 @@ def nothing_found(pages: int) -> Found:
         np.zeros(pages, np.uint8),
         np.zeros(pages, np.int64),
         np.zeros(pages, np.bool_),
+        np.full(pages, OTHER_HOST, np.int64),
     )
 
 
@@ -111,8 +115,11 @@ def find_filed(
     if len(numbers):
         page = np.repeat(np.arange(len(found.number)), found.compared)
         place = np.searchsorted(wanted, numbers.astype(np.uint64))
-        accepted, score = scheme.confirm(pages.take(page), filed.compared().take(place))
-        _accept_first(np.flatnonzero(accepted), page, numbers, kinds, score, found)
+        candidates = filed.compared().take(place)
+        confirmed = scheme.confirm(pages.take(page), candidates)
+        accepted = np.flatnonzero(candidates.template <= confirmed.most_template)
+        _accept_first(accepted, page, numbers, kinds, confirmed.score, found)
+        np.maximum.at(found.shared, page, confirmed.shared)
     return FiledOriginals(found, wanted, filed)
 
 
@@ -137,7 +144,7 @@ def _accept_first(
 def _kinds_of_tags() -> NDArray[np.uint8]:
     kinds = np.full(256, FoundBy.TABLES, np.uint8)
     kinds[[DIGEST_TAG, TEXT_TAG]] = FoundBy.BODY, FoundBy.TEXT
-    kinds[[MINIMA_TAG, CHECKED_MINIMA_TAG]] = FoundBy.MINIMA
+    kinds[MINIMA_TAG], kinds[HOST_TAG] = FoundBy.MINIMA, FoundBy.HOST
     return kinds
 
 

@@ -8,12 +8,14 @@ from numpy.typing import NDArray
 
 from state.index import Buckets
 from stream.judge.filed import NEVER, NOBODY, Found, Slots, count_bits, nothing_found
-from stream.schemes import Scheme
+from stream.schemes import OTHER_HOST, Confirmed, Scheme
 from stream.signature import Compared
 
 CHUNK_PAGES = 64
 """Pages whose pairs are confirmed in one call. Which of them will be filed is not known before, so a chunk has up to
 64 * 63 / 2 pairs, however alike its pages are; pages of earlier chunks count only where they were filed."""
+
+NO_PAIRS = Confirmed(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
 
 class Chains(NamedTuple):
@@ -33,12 +35,14 @@ class Chains(NamedTuple):
 
 class Walked(NamedTuple):
     """found: originals within the record, by page index  postings: int64[n], how many lay in the probed buckets
-    entry: int64[n], the entry number of a filed page, or NOBODY  capped: filings left out because a bucket was full.
+    entry: int64[n], the entry number of a filed page, or NOBODY  template: int64[n], of a filed page
+    capped: filings left out because a bucket was full.
     """
 
     found: Found
     postings: NDArray[np.int64]
     entry: NDArray[np.int64]
+    template: NDArray[np.int64]
     chains: Chains
     capped: int
 
@@ -60,37 +64,39 @@ def walk_record(
     count, slot_count, sizes = len(pages), len(slots.bucket), np.diff(buckets.bounds)
     room = candidate_limit - filed.compared
     found = nothing_found(count)
-    found.cut[:] = filed.cut
+    found.cut[:], found.shared[:] = filed.cut, filed.shared
     postings, entry = np.zeros(count, np.int64), np.full(count, NOBODY, np.int64)
     head, tail = np.full(len(sizes), NOBODY, np.int64), np.full(len(sizes), NOBODY, np.int64)
     following, slot_page, before = (np.full(slot_count, NOBODY, np.int64) for _ in range(3))
     chains = Chains(head, tail, np.zeros(len(sizes), np.int64), following, slot_page, before)
     cursor, bounds = np.empty(slot_count, np.int64), np.zeros(count + 1, np.int64)
     confirming = not slots.decisive.all()
+    presumed, most = scheme.template_limits(pages)
+    template = np.zeros(count, np.int64)
     chunk = CHUNK_PAGES if confirming else max(count, 1)
     number, capped = first_number, 0
     for start in range(0, count, chunk):
         end = min(start + chunk, count)
-        others, accepted, score = np.empty(0, np.int64), np.empty(0, np.bool_), np.empty(0)
+        others, confirmed = np.empty(0, np.int64), NO_PAIRS
         if confirming:
-            others = _candidate_pairs(slots, chains, filed.number, room, start, end, bounds, cursor)
+            others = _candidate_pairs(slots, chains, sizes, filed.number, room, start, end, bounds, cursor)
         if len(others):
             page = np.repeat(np.arange(start, end), np.diff(bounds[start : end + 1]))
-            accepted, score = scheme.confirm(pages.take(page), pages.take(others))
+            confirmed = scheme.confirm(pages.take(page), pages.take(others))
         number, left_out = _settle(
-            slots, chains, filed.number, room, start, end, bounds, others, accepted, score, sizes, cap, number, cursor,
-            found.number, found.distance, found.score, found.proof, found.found_by, found.compared, found.cut,
-            postings, entry,
+            slots, chains, filed.number, room, start, end, bounds, others, confirmed, presumed, most, sizes, cap,
+            number, cursor, found.number, found.distance, found.score, found.proof, found.found_by, found.compared,
+            found.cut, found.shared, postings, entry, template,
         )  # fmt: skip
         capped += left_out
-    return Walked(found, postings, entry, chains, capped)
+    return Walked(found, postings, entry, template, chains, capped)
 
 
 @numba.njit(nogil=True, cache=True)
-def _candidate_pairs(slots, chains, filed_number, room, start, end, bounds, cursor):  # type: ignore[no-untyped-def]
-    # slots: Slots  chains: Chains  filed_number, room: int64[n]  ->  others: int64[c], ascending within a page;
-    # page i's are others[bounds[i]:bounds[i + 1]]. Every page of the chunk is taken to be filed in all its buckets,
-    # and all is taken back at the end.
+def _candidate_pairs(slots, chains, sizes, filed_number, room, start, end, bounds, cursor):  # type: ignore[no-untyped-def]
+    # slots: Slots  chains: Chains  sizes: int64[u]  filed_number, room: int64[n]  ->  others: int64[c], ascending
+    # within a page; page i's are others[bounds[i]:bounds[i + 1]]. Every page of the chunk is taken to be filed in all
+    # its buckets that have room before the chunk, and all is taken back at the end.
     others = np.empty(64, np.int64)
     taken = 0
     for page in range(start, end):
@@ -108,7 +114,11 @@ def _candidate_pairs(slots, chains, filed_number, room, start, end, bounds, curs
                 others[taken] = least
                 taken += 1
             for slot in range(slots.bounds[page], slots.bounds[page + 1]):
-                _append(slots, chains, page, slot)
+                head = chains.head[slots.bucket[slot]]
+                if slots.cap[slot] > 1 or (
+                    sizes[slots.bucket[slot]] == 0 and (head == NOBODY or chains.page[head] >= start)
+                ):
+                    _append(slots, chains, page, slot)
     bounds[end] = taken
     for slot in range(slots.bounds[end] - 1, slots.bounds[start] - 1, -1):
         if chains.page[slot] != NOBODY:
@@ -118,11 +128,12 @@ def _candidate_pairs(slots, chains, filed_number, room, start, end, bounds, curs
 
 @numba.njit(nogil=True, cache=True)
 def _settle(  # type: ignore[no-untyped-def]
-    slots, chains, filed_number, room, start, end, bounds, others, accepted, score, sizes, cap, entry_number, cursor,
-    number, distance, scores, proof, found_by, compared, cut, postings, entry,
+    slots, chains, filed_number, room, start, end, bounds, others, confirmed, presumed, most, sizes, cap, entry_number,
+    cursor, number, distance, scores, proof, found_by, compared, cut, shared, postings, entry, template,
 ):  # fmt: skip
-    # accepted, score: [c], of the pairs  sizes: int64[u], postings filed before the record
-    # ->  number, distance, scores, proof, found_by, compared, cut, postings, entry: [n]
+    # confirmed: Confirmed, of the pairs  presumed, most: int64[n], limits of templates
+    # sizes: int64[u], postings filed before the record
+    # ->  number, distance, scores, proof, found_by, compared, cut, shared, postings, entry, template: [n]
     # returns the next entry number, and how many filings found their bucket full
     capped = 0
     for page in range(start, end):
@@ -146,21 +157,24 @@ def _settle(  # type: ignore[no-untyped-def]
             compared[page] += 1
             while others[pair] != least:
                 pair += 1
-            if accepted[pair]:
-                number[page], scores[page], found_by[page] = least, score[pair], kind
+            if template[least] <= confirmed.most_template[pair]:
+                number[page], scores[page], found_by[page] = least, confirmed.score[pair], kind
                 break
+            shared[page] = max(shared[page], confirmed.shared[pair])
         if number[page] != NOBODY:
             continue
         fits = False
         for slot in range(first, last):
-            if sizes[slots.bucket[slot]] + chains.added[slots.bucket[slot]] >= cap:
-                capped += 1
+            size = sizes[slots.bucket[slot]] + chains.added[slots.bucket[slot]]
+            if size >= min(cap, slots.cap[slot]):
+                capped += size >= cap
                 continue
             _append(slots, chains, page, slot)
             fits = True
         if fits:
             entry[page] = entry_number
             entry_number += 1
+            template[page] = presumed[page] if shared[page] == OTHER_HOST else min(shared[page], most[page])
     return entry_number, capped
 
 

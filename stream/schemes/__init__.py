@@ -8,11 +8,16 @@ is looked up under its keys. What it finds there is tested in two steps:
    shares the bucket" (no inline bits). It is compiled into the judge's walk. Through a decisive key a posting that
    passes is accepted; through any other it is a candidate.
 2. Candidates are confirmed by the scheme, sketch against sketch, many in one call.
+
+Pages of one host share its template. What a novel page shares with the earlier novel pages of its host is no text of
+its own, so the judge keeps, of every filed page, the most features that it shares with any of them: its template. The
+scheme says for each pair how large the other page's template may be. That makes verdicts on a host depend on its
+earlier pages, in the order of the log, and on nothing else.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +25,20 @@ from numpy.typing import NDArray
 from stream.page import Page
 from stream.signature import Compared, Signatures
 
+UNCAPPED = np.iinfo(np.int64).max
+REFUSED = -1
+OTHER_HOST = -1
+
 
 @dataclass(frozen=True, slots=True)
 class Probes:
     """Where n pages are looked up, and filed if novel.
 
     keys: uint64[m], all different within a page  bounds: int64[n + 1] (page i's keys are keys[bounds[i]:bounds[i + 1]])
-    inline: uint64[m]; postings store none for MINIMA_TAG, which has 0 here, and CHECK_BITS for CHECKED_MINIMA_TAG
+    inline: uint64[m]; postings store none for MINIMA_TAG and HOST_TAG, which have 0 here
     limit: uint8[m] (bits in which a posting that passes may differ from inline)
     decisive: bool[m] (a posting that passes is accepted at once, and not only a candidate)
+    cap: int64[m] (no more pages than this are filed under the key, whatever the index would take: UNCAPPED)
 
     A page that has candidate keys needs a decisive one too, under which it meets itself when it is submitted again.
     """
@@ -38,6 +48,20 @@ class Probes:
     inline: NDArray[np.uint64]
     limit: NDArray[np.uint8]
     decisive: NDArray[np.bool_]
+    cap: NDArray[np.int64]
+
+
+class Confirmed(NamedTuple):
+    """Of c pairs of a page and an earlier candidate.
+
+    most_template: int64[c], the pair is accepted if the candidate's template is no larger; REFUSED: it never is
+    shared: int64[c], features that both have, if they are of one host; OTHER_HOST if not
+    score: float64[c], similarity in [0, 1]
+    """
+
+    most_template: NDArray[np.int64]
+    shared: NDArray[np.int64]
+    score: NDArray[np.float64]
 
 
 class Scheme(Protocol):
@@ -53,11 +77,15 @@ class Scheme(Protocol):
     def probe(self, signatures: Signatures) -> Probes:
         """Signatures -> bucket keys; a page that can match nothing has none."""
 
-    def confirm(self, pages: Compared, others: Compared) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-        """Row by row, a page against an earlier candidate -> accepted: bool[c], similarity in [0, 1]: float64[c].
+    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
+        """Row by row, a page against an earlier candidate: c pairs.
 
-        Each row is judged by itself. A page must be accepted as a copy of itself. Not called where c is 0.
+        Each row is judged by itself, without looking at templates. A page must be accepted as a copy of itself. Not
+        called where c is 0.
         """
+
+    def template_limits(self, pages: Compared) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Of n pages: the template of one that met no page of its host, and the most it may be of any: int64[n]."""
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Of postings accepted through a decisive key, inline bits that differ: uint8[n] -> similarity: float64[n]."""

@@ -16,7 +16,7 @@ from stream.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS, SpotM
 from stream.fingerprints.simhash import simhash64
 from stream.fingerprints.tables import DIGEST_TAG, FINGERPRINT_BITS, KEY_BITS, design_tables
 from stream.page import Page, lay_out
-from stream.schemes import Probes
+from stream.schemes import OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
 from stream.schemes.identity import identity_columns, status_of
 from stream.signature import Compared, Signatures, Status, unused_columns
 from stream.text.extract import extract_spots
@@ -78,11 +78,16 @@ class ChainScheme:
             inline,
             limit,
         )
-        return Probes(keys, bounds, inline, limit, np.ones(len(keys), np.bool_))
+        return Probes(keys, bounds, inline, limit, np.ones(len(keys), np.bool_), np.full(len(keys), UNCAPPED, np.int64))
 
-    def confirm(self, pages: Compared, others: Compared) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """Every key decides, so there are no candidates; none would be accepted."""
-        return np.zeros(min(len(pages), len(others)), np.bool_), np.zeros(len(pages))
+        count = min(len(pages), len(others))
+        return Confirmed(np.full(count, REFUSED, np.int64), np.full(count, OTHER_HOST, np.int64), np.zeros(count))
+
+    def template_limits(self, pages: Compared) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Templates are for candidates."""
+        return np.zeros(len(pages), np.int64), np.zeros(len(pages), np.int64)
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """The share of fingerprint bits that agree."""

@@ -18,16 +18,16 @@ from stream.config import IndexSettings, SchemeSettings, SpotsSection
 from stream.judge import judge
 from stream.schemes import Scheme
 from stream.schemes.chain import ChainScheme
+from stream.schemes.spotsieve import SpotsieveScheme
 from stream.signature import Signatures
 from stream.verdict import Kind
 from stream.warm import compile_kernels
-from tests.bench.index_load import URL_BYTES, CandidateLoad, FingerprintLoad, candidate_scheme
+from tests.bench.index_load import URL_BYTES, CandidateLoad, FingerprintLoad
 
 BATCH_PAGES = 512
 WINDOW_PAGES = 10_240
 MIB = 2**20
-CAP = 256
-CANDIDATE_LIMIT = 64
+INDEX = IndexSettings()
 
 
 class Load(Protocol):
@@ -43,7 +43,7 @@ def measure_index(
     fingerprints: int,
     tables: int,
     directory: Path | None = None,
-    cap: int = CAP,
+    cap: int = INDEX.bucket_cap,
     progress: Callable[[str], None] = print,
 ) -> dict[str, float]:
     """File this many random fingerprints under `chain`, 30 % of them copies of earlier ones at distance 0..3."""
@@ -57,19 +57,14 @@ def measure_candidates(
     pages: int,
     max_distance_bits: int,
     tables: int,
-    check_limit: int | None = None,
     directory: Path | None = None,
     progress: Callable[[str], None] = print,
 ) -> dict[str, float]:
-    """File this many pages under 2 digests, `tables` tables for k = max_distance_bits, and 8 minima, with sketches.
-
-    check_limit: of CHECKED_MINIMA_TAG's inline bits; None: MINIMA_TAG
-    That is the shape of the default scheme's probes, with candidates and their confirmation (CandidateLoad).
-    """
-    scheme = candidate_scheme(max_distance_bits, tables, check_limit)
-    _measure(scheme, CandidateLoad(2 * BATCH_PAGES, np.random.default_rng(0)), directory, CAP, lambda _: None)
+    """File this many pages under the default scheme with `tables` tables for k = max_distance_bits (CandidateLoad)."""
+    scheme = SpotsieveScheme(SchemeSettings(max_distance_bits=max_distance_bits, tables=tables))
+    compile_kernels(scheme)
     load = CandidateLoad(pages, np.random.default_rng(pages + tables))
-    figures = _measure(scheme, load, directory, CAP, progress)
+    figures = _measure(scheme, load, directory, INDEX.bucket_cap, progress)
     return {"pages": pages, "max_distance_bits": max_distance_bits, "tables": tables, **figures}
 
 
@@ -95,7 +90,7 @@ def _measure(
                 before = time.process_time()
                 batch = load.signatures(first, min(first + BATCH_PAGES, count))
                 signing += time.process_time() - before
-                verdicts, filing = judge(batch, scheme, state, cap, CANDIDATE_LIMIT)
+                verdicts, filing = judge(batch, scheme, state, cap, INDEX.candidate_limit)
                 state.file(filing, first + 1)
                 duplicates += int((verdicts.kind == Kind.DUPLICATE).sum())
                 candidates += int(verdicts.candidates.sum())
@@ -122,7 +117,7 @@ def _measure(
 
 
 def main() -> None:
-    """`python -m tests.bench.index [pages] [tables] [k] [check limit]`: one run as JSON; with k, with candidates."""
+    """`python -m tests.bench.index [pages] [tables] [k]`: one run as JSON; with k, with candidates."""
     arguments = [int(text) for text in sys.argv[1:]]
     pages, tables = [*arguments, *(1_000_000, 10)[len(arguments) :]][:2]
 
@@ -130,7 +125,7 @@ def main() -> None:
         print(line, file=sys.stderr, flush=True)
 
     if len(arguments) > 2:
-        figures = measure_candidates(pages, arguments[2], tables, arguments[3] if arguments[3:] else None, progress=say)
+        figures = measure_candidates(pages, arguments[2], tables, progress=say)
     else:
         figures = measure_index(pages, tables, progress=say)
     print(json.dumps({**figures, "cores": os.cpu_count()}, indent=1))

@@ -5,9 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.fingerprints.tables import design_tables
 from stream.signature import Signatures, Status, unused_columns
-from tests.reference.confirming import ConfirmingScheme
 
 DUPLICATES = 0.3
 URL_BYTES = 60
@@ -16,11 +14,6 @@ SKETCH_WORDS = 8
 COMMON_HASHES = 1000
 """Hashes that pages share although they are no copies: phrases of templates."""
 WITH_COMMON_HASH = 0.1
-
-
-def candidate_scheme(max_distance_bits: int, tables: int, check_limit: int | None) -> ConfirmingScheme:
-    """Digests, tables and minima; a copy's sketch differs in a quarter of the bits at most."""
-    return ConfirmingScheme(design_tables(max_distance_bits, tables), 128, 64, check_limit)
 
 
 class FingerprintLoad:

@@ -95,9 +95,8 @@ def _candidate_rows(candidates: dict[str, Any]) -> Iterator[Row]:
     for name in sorted(key for key in candidates if "." in key):
         figures = candidates[name]
         cost, size = figures["cpu_us_per_page"], figures["state_bytes_per_entry"]
-        what = (
-            f"at {figures['pages']:,} pages, 2 digests, {figures['tables']} tables (k = {name.split('.')[1]}), 8 minima"
-        )
+        tables = f"{figures['tables']} tables (k = {name.split('.')[1]})"
+        what = f"at {figures['pages']:,} pages, 2 digests, {tables}, 8 minima, host"
         yield f"index {what}, CPU a page", f"{cost:.1f} us", f"<= {CANDIDATES_US} us", _met(cost <= CANDIDATES_US)
         yield f"state {what}, bytes a filed page beside its address", f"{size:.0f}", f"<= {STATE_BYTES}", \
             _met(size <= STATE_BYTES)  # fmt: skip

@@ -9,14 +9,14 @@ import pytest
 
 from state import formats
 from state.entries import ReadEntries
-from state.index import Buckets
+from state.index import Buckets, Filing
 from state.locallog import FILE_NAME, LocalLog
 from state.logrecord import decode, encode
 from state.rocks import RocksState
 from stream.config import IndexSettings, SchemeSettings, Settings, SpotsSection
 from stream.engine import Engine
 from stream.errors import CorruptRecord
-from stream.fingerprints.tables import CHECKED_MINIMA_TAG, DIGEST_TAG, MAX_TABLES, MINIMA_TAG, TEXT_TAG
+from stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, MAX_TABLES, MINIMA_TAG, TEXT_TAG
 from stream.schemes.chain import ChainScheme
 from stream.verdict_settings import settings_digest, verdict_settings_text
 from tests.reference.signatures import assert_same, one_page
@@ -27,16 +27,17 @@ KEYS = np.array([0x0901020304050607, (253 << 56) + 3, (252 << 56) + 4], np.uint6
 BUCKETS = Buckets(
     np.array([0, 2, 4, 5]),
     np.array([1, 258, 0, 2**40 - 1, 7], np.uint64),
-    np.array([2**64 - 1, 5, 0, 0, 0xF10203040506], np.uint64),
+    np.array([2**64 - 1, 5, 0, 0, 0], np.uint64),
 )
+NO_BUCKETS = Buckets(np.zeros(1, np.int64), np.empty(0, np.uint64), np.empty(0, np.uint64))
 BUCKET_VALUES = [
     ("02" "0100000000" "ffffffffffffffff" "0201000000" "0500000000000000"),
     ("02" "0000000000" "ffffffffff"),
-    ("02" "0700000000" "0605040302f1"),
+    ("02" "0700000000"),
 ]  # fmt: skip
 ENTRY = (
     "02" "02" "00000000" "07000000" "0201000000000000" "0068e5cf8b010000" "1500" "0100"
-    "ddccbbaa00000000" "2c010000" "68676665646362610100000000000000"
+    "ddccbbaa00000000" "2c010000" "d2000000" "68676665646362610100000000000000"
     "68747470733a2f2f6578616d706c652e6f72672f61" "61"
 )  # fmt: skip
 RECORD = (
@@ -56,11 +57,11 @@ def test_a_bucket_key_is_its_tag_and_bits_big_endian() -> None:
 
 
 def test_tags_of_keys_keep_their_meaning() -> None:
-    tags = (DIGEST_TAG, TEXT_TAG, MINIMA_TAG, CHECKED_MINIMA_TAG, MAX_TABLES)
+    tags = (DIGEST_TAG, TEXT_TAG, MINIMA_TAG, HOST_TAG, MAX_TABLES)
     assert tags == (255, 254, 253, 252, 250)
 
 
-def test_a_bucket_value_is_its_version_and_13_bytes_a_posting_or_5_or_11_where_few_inline_bits_are_kept() -> None:
+def test_a_bucket_value_is_its_version_and_13_bytes_a_posting_or_5_where_no_inline_bits_are_kept() -> None:
     assert [value.hex() for value in formats.encode_buckets(KEYS, BUCKETS)] == BUCKET_VALUES
     keys = np.insert(KEYS, 0, np.uint64(7))
     decoded = formats.decode_buckets(keys, [None, *map(bytes.fromhex, BUCKET_VALUES)])
@@ -83,8 +84,9 @@ def test_a_bucket_value_of_another_version_or_length_or_order_is_corrupt_and_nam
         formats.decode_buckets(KEYS, list(values))
 
 
-def test_an_entry_is_42_bytes_its_sketch_and_its_address() -> None:
-    (value,) = formats.encode_entries(one_page(), np.array([0]), np.array([0], np.uint32))
+def test_an_entry_is_46_bytes_its_sketch_and_its_address() -> None:
+    filing = Filing(one_page(), np.array([0]), 0, np.array([210], np.uint32), KEYS[:0], NO_BUCKETS, 0)
+    (value,) = formats.encode_entries(filing, np.array([0], np.uint32))
     assert value.hex() == ENTRY
     entry = formats.decode_entry(b"\0", value, ["pages"])
     assert (entry.source, entry.partition, entry.offset, entry.event_time_ms) == ("pages", 7, 258, 1_700_000_000_000)
@@ -95,7 +97,9 @@ def test_what_is_compared_is_read_from_the_heads_of_entries() -> None:
     compared = formats.decode_compared([b"\0", b"\1"], [bytes.fromhex(ENTRY)] * 2)
     assert (compared.host.tolist(), compared.feature_count.tolist()) == ([0xAABBCCDD] * 2, [300] * 2)
     assert compared.sketch.tolist() == [[0x6162636465666768, 1]] * 2
-    assert [array.dtype for array in (compared.host, compared.feature_count, compared.sketch)] == ["u8", "u4", "u8"]
+    assert compared.template.tolist() == [210] * 2
+    columns = (compared.host, compared.feature_count, compared.sketch, compared.template)
+    assert [array.dtype for array in columns] == ["u8", "u4", "u8", "u4"]
     assert len(formats.decode_compared([], [])) == 0
 
 
@@ -177,14 +181,14 @@ def test_the_names_and_values_of_a_whole_state(tmp_path: Path) -> None:
             (b"buckets/", "0100000000004567", posting),
             (b"buckets/", "02000000000089ab", posting),
             (b"buckets/", "030000000000cdef", posting),
-            (b"entries/", "0000000000000000", ENTRY),
+            (b"entries/", "0000000000000000", ENTRY.replace("d2000000", "00000000")),
             (b"sources/", "0000000000000000", formats.encode_source("pages").hex()),
         ]  # fmt: skip
 
 
 def test_the_settings_text_is_canonical_and_complete() -> None:
     text = verdict_settings_text(Settings())
-    assert text.startswith('{"index.bucket_cap":256,"index.candidate_limit":64,"input.body_encoding":"auto",')
+    assert text.startswith('{"index.bucket_cap":256,"index.candidate_limit":256,"input.body_encoding":"auto",')
     assert '"revision":2' in text
     names = set(json.loads(text))
     assert names > {"scheme.name", "scheme.min_jaccard", "scheme.sketch_bits", "scheme.tables", "spots.distance"}

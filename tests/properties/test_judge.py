@@ -1,7 +1,7 @@
 """A verdict depends on the log's order and on nothing else: not on batches, stores or repeated submission.
 
-Each property is shown of `chain`, whose keys all decide, and of a scheme that confirms candidates by their sketch,
-whose postings of minima carry part of that sketch, or none.
+Each property is shown of `chain`, whose keys all decide, and of a scheme that confirms candidates by their sketch and,
+on one host, by the candidate's template.
 """
 
 import tempfile
@@ -26,8 +26,8 @@ from stream.schemes import Scheme
 from stream.schemes.chain import ChainScheme
 from stream.signature import Signatures, Status
 from stream.verdict import FoundBy, Kind, Reason
-from tests.reference.confirming import ConfirmingScheme
-from tests.reference.judge import Key, ObviousJudge, Outcome, Row, digest_key, original_id
+from tests.reference.confirming import MINIMA_CAP, MOST_TEMPLATE, PRESUMED, ConfirmingScheme
+from tests.reference.judge import Key, ObviousJudge, Outcome, Pair, Row, digest_key, original_id
 
 FINGERPRINTED = int(Status.FINGERPRINTED)
 
@@ -64,11 +64,10 @@ class World:
     looks: st.SearchStrategy[Look]
     masks: tuple[int, ...]
     decisive_tables: bool
-    check_limit: int | None = None
 
     def twin(self, cap: int, candidate_limit: int) -> ObviousJudge:
         """The obvious judge of this scheme."""
-        return ObviousJudge(self.keys_of, confirm, cap, candidate_limit)
+        return ObviousJudge(self.keys_of, confirm, PRESUMED, MOST_TEMPLATE, cap, candidate_limit)
 
     def keys_of(self, signatures: Signatures, index: int) -> list[Key]:
         """The keys of a page, one by one."""
@@ -89,10 +88,9 @@ class World:
         if status == Status.FINGERPRINTED:
             first, last = signatures.minima_bounds[index : index + 2]
             minima = [int(hash_) % 2**56 for hash_ in signatures.minima[first:last]]
-            check = 0 if self.check_limit is None else int(signatures.sketch[index, 0]) % 2**48
-            keys += tables + [
-                Key(("minima", hash_), check, self.check_limit or 0, False, FoundBy.MINIMA) for hash_ in minima
-            ]
+            keys += tables + [Key(("minima", hash_), 0, 0, False, FoundBy.MINIMA, MINIMA_CAP) for hash_ in minima]
+            if signatures.host[index]:
+                keys.append(Key(("host", int(signatures.host[index])), 0, 0, False, FoundBy.HOST, 1))
         return keys
 
 
@@ -101,10 +99,12 @@ def looks_of(*columns: st.SearchStrategy[Any]) -> st.SearchStrategy[Look]:
     return st.tuples(*columns).map(lambda drawn: Look(*drawn))
 
 
-def confirm(page: Row, other: Row) -> float | None:
-    """As ConfirmingScheme(.., 4, 2) does."""
+def confirm(page: Row, other: Row) -> Pair:
+    """As ConfirmingScheme(.., 4) does."""
     distance = sum((one ^ two).bit_count() for one, two in zip(page.sketch, other.sketch, strict=True))
-    return 1 - distance / 64 if distance <= (2 if page.host == other.host else 4) else None
+    same_host = page.host == other.host != 0
+    most_template = (64 - 4 * distance if same_host else 10**9) if distance <= 4 else -1
+    return Pair(most_template, 64 - distance if same_host else None, 1 - distance / 64)
 
 
 CHAIN = ChainScheme(SchemeSettings(max_distance_bits=3, tables=4), SpotsSection())
@@ -115,12 +115,11 @@ CONFIRMED = looks_of(
     st.sampled_from(SKETCHES),
     st.sets(st.integers(0, 5), max_size=3).map(lambda hashes: tuple(sorted(hashes))),
     st.sampled_from([0, 0, 1, 2]),
-    st.integers(0, 1),
+    st.integers(0, 2),
 )
 WORLDS = {
     "chain": World(CHAIN, looks_of(st.sampled_from(NEAR), STATUS), CHAIN.design.masks, True),
-    "confirming": World(ConfirmingScheme(DESIGN, 4, 2), CONFIRMED, DESIGN.masks, False),
-    "checked": World(ConfirmingScheme(DESIGN, 4, 2, 3), CONFIRMED, DESIGN.masks, False, 3),
+    "confirming": World(ConfirmingScheme(DESIGN, 4), CONFIRMED, DESIGN.masks, False),
 }
 worlds = pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 caps = st.integers(1, 4)
@@ -368,8 +367,11 @@ def test_the_reason_is_the_strongest_proof_and_every_kind_of_key_that_met_the_or
 
 @pytest.mark.parametrize("sizes", [[9], [1] * 9, [3, 6], [4, 5]])
 def test_beyond_the_candidate_limit_only_decisive_keys_find_a_page_and_that_is_told(sizes: list[int]) -> None:
-    far = [Look(0x1111 << 16 * (turn % 4), sketch=0xFF << 8 * turn, minima=(7,)) for turn in range(5)]
-    late = Look(2**63 - 1, sketch=2**64 - 1, minima=(7,))
+    minima = [(7,)] * MINIMA_CAP + [(7, 8)] * 2
+    far = [
+        Look(0x1111 << 16 * (turn % 4), sketch=0xFF << 8 * turn, minima=hashes) for turn, hashes in enumerate(minima)
+    ]
+    late = Look(2**63 - 1, sketch=2**64 - 1, minima=(7, 8))
     looks = [*far, late, late._replace(host=1, sketch=2**64 - 2), late._replace(host=1), late]
     pages = pages_of(looks)
     world, state = WORLDS["confirming"], MemoryState()
@@ -384,7 +386,7 @@ def test_beyond_the_candidate_limit_only_decisive_keys_find_a_page_and_that_is_t
 
 
 def test_equal_pages_cost_a_chunk_of_pairs_each_and_not_one_for_every_pair() -> None:
-    scheme, state = ConfirmingScheme(DESIGN, 4, 2), MemoryState()
+    scheme, state = ConfirmingScheme(DESIGN, 4), MemoryState()
     alike = pages_of([Look(0, minima=(1, 2, 3), sketch=1 << page % 2, text=page % 3) for page in range(2000)])
     verdicts, filing = judge(signatures_of(alike), scheme, state, 256, 64)
     assert np.count_nonzero(verdicts.kind == Kind.DUPLICATE) == 1999

@@ -17,6 +17,7 @@ class Instead(Enum):
     EVERY_BLOCK = "every block is kept"
     FIRST_CARD_ALONE = "the first card's sums decide"
     NO_LADDER = "no block is kept for want of others"
+    NO_TEMPLATE = "no page has anything of a template"
     EXACT_JACCARD = "multisets of shingles are compared, not sketches"
 
 
@@ -42,7 +43,7 @@ def _groups(card: Mapping[str, int], name: str) -> list[Ablation]:
 
 _NONE = 1e-6
 """A bar that everything clears; bars must be above 0."""
-_BARS = ("scheme.same_host_min_jaccard", "scheme.same_host_min_containment")
+_BAR = "scheme.same_host_min_jaccard"
 
 ABLATIONS: Mapping[str, Sequence[Ablation]] = {
     "chain": (
@@ -70,10 +71,12 @@ ABLATIONS: Mapping[str, Sequence[Ablation]] = {
         Ablation("candidates: 6 smallest hashes", {"scheme.minima": 6}),
         Ablation("candidates: 12 smallest hashes", {"scheme.minima": 12}),
         Ablation("candidates: 16 smallest hashes", {"scheme.minima": 16}),
-        Ablation("one host: judged as two hosts are", dict.fromkeys(_BARS, _NONE) | {_BARS[0]: 0.3}),
-        Ablation("one host: Jaccard alone, no containment", {_BARS[1]: _NONE}),
-        Ablation("one host: Jaccard >= 0.6 alone", {_BARS[0]: 0.6, _BARS[1]: _NONE}),
-        Ablation("one host: containment alone, no Jaccard", {_BARS[0]: _NONE}),
+        Ablation("candidates: no key of the host", keys_off=(FoundBy.HOST,)),
+        Ablation("one host: judged as two hosts are", {_BAR: 0.32}, instead=Instead.NO_TEMPLATE),
+        Ablation("one host: Jaccard alone, no template", instead=Instead.NO_TEMPLATE),
+        Ablation("one host: Jaccard >= 0.6 alone", {_BAR: 0.6}, instead=Instead.NO_TEMPLATE),
+        Ablation("one host: what is left without the template alone, no Jaccard", {_BAR: _NONE}),
+        Ablation("one host: nothing presumed of a first page", {"scheme.presumed_template": 0.0}),
     ),
 }  # fmt: skip
 SKETCHES: Mapping[str, Sequence[Ablation]] = {

@@ -1,10 +1,15 @@
-"""Owns which keys found the originals: permuted tables, smallest hashes, or an exact digest."""
+"""Owns which keys found the originals: permuted tables, smallest hashes, the host's alone, or an exact digest."""
 
 from stream.scoring import Label, Truth
 from stream.verdict import FoundBy
 from tests.quality.ours import Judged
 
-WAYS = {FoundBy.TABLES: "tables only", FoundBy.MINIMA: "smallest hashes only", FoundBy.TABLES | FoundBy.MINIMA: "both"}
+WAYS = {
+    FoundBy.TABLES: "tables only",
+    FoundBy.MINIMA: "smallest hashes only",
+    FoundBy.TABLES | FoundBy.MINIMA: "both",
+    FoundBy(0): "first page of the host only",
+}
 
 
 def ways_of_finding(judged: Judged, truth: Truth) -> dict[str, int]:
@@ -15,5 +20,5 @@ def ways_of_finding(judged: Judged, truth: Truth) -> dict[str, int]:
     for (label, _), found_by in zip(truth.labels, judged.found_by, strict=True):
         if label is Label.DUPLICATE and found_by:
             exact = found_by & (FoundBy.BODY | FoundBy.TEXT)
-            ways["exact digest" if exact else WAYS[FoundBy(found_by)]] += 1
+            ways["exact digest" if exact else WAYS[FoundBy(found_by) & ~FoundBy.HOST]] += 1
     return ways

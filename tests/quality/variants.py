@@ -11,9 +11,9 @@ from stream.config import Settings
 from stream.features import scorecard
 from stream.features.scorecard import SECOND_CARD
 from stream.features.sieve import ReadBlock, blocks_of
-from stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG
+from stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG
 from stream.page import Page
-from stream.schemes import Probes, Scheme
+from stream.schemes import OTHER_HOST, Confirmed, Probes, Scheme
 from stream.signature import Compared, Signatures
 from stream.verdict import FoundBy
 from tests.quality import ours
@@ -25,6 +25,7 @@ from tests.quality.sets import LabelledSet
 
 KEPT = "kept"
 _KEEP_ALL = 1_000_000
+_KINDS = {DIGEST_TAG: FoundBy.BODY, TEXT_TAG: FoundBy.TEXT, MINIMA_TAG: FoundBy.MINIMA, HOST_TAG: FoundBy.HOST}
 _WORD_BITS = 21
 _REPEAT = 0x9E3779B97F4A7C15
 _EXACT_BITS = 2048
@@ -74,6 +75,8 @@ def scheme_of(ablation: Ablation, labelled: LabelledSet, settings: Settings) -> 
         inner = ours.scheme_under(settings.model_copy(update={"scheme": wide}))
         return ExactScheme(inner, labelled.pages, settings.scheme.shingle_words)
     scheme = ours.scheme_under(settings)
+    if ablation.instead is Instead.NO_TEMPLATE:
+        return NoTemplate(scheme)
     return FewerKeys(scheme, ablation.keys_off) if ablation.keys_off else scheme
 
 
@@ -90,8 +93,11 @@ class _Wrapped:
     def probe(self, signatures: Signatures) -> Probes:
         return self.inner.probe(signatures)
 
-    def confirm(self, pages: Compared, others: Compared) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         return self.inner.confirm(pages, others)
+
+    def template_limits(self, pages: Compared) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return self.inner.template_limits(pages)
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         return self.inner.score(distance)
@@ -108,12 +114,24 @@ class FewerKeys(_Wrapped):
         probes = self.inner.probe(signatures)
         tags = probes.keys >> np.uint64(KEY_BITS)
         kinds = np.full(len(tags), FoundBy.TABLES, np.uint8)
-        for tag, kind in ((DIGEST_TAG, FoundBy.BODY), (TEXT_TAG, FoundBy.TEXT), (MINIMA_TAG, FoundBy.MINIMA)):
+        for tag, kind in _KINDS.items():
             kinds[tags == tag] = kind
         stay = ~np.isin(kinds, self._off)
         bounds = np.concatenate([[0], np.cumsum(stay)])[probes.bounds]
-        columns = (probes.keys[stay], bounds, probes.inline[stay], probes.limit[stay], probes.decisive[stay])
-        return Probes(*columns)
+        return Probes(
+            probes.keys[stay], bounds, probes.inline[stay], probes.limit[stay], probes.decisive[stay], probes.cap[stay]
+        )
+
+
+class NoTemplate(_Wrapped):
+    """A scheme for which no page has anything of a template."""
+
+    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
+        found = self.inner.confirm(pages, others)
+        return found._replace(shared=np.full_like(found.shared, OTHER_HOST))
+
+    def template_limits(self, pages: Compared) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return np.zeros(len(pages), np.int64), np.zeros(len(pages), np.int64)
 
 
 class ExactScheme(_Wrapped):
@@ -132,7 +150,7 @@ class ExactScheme(_Wrapped):
         places = np.array([self._place[page.label] for page in pages], np.uint64)
         return replace(self.inner.sign(pages), sketch=places[:, None])
 
-    def confirm(self, pages: Compared, others: Compared) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         pairs = zip(pages.sketch[:, 0].tolist(), others.sketch[:, 0].tolist(), strict=True)
         exact = np.array([jaccard(self._features[one], self._features[other]) for one, other in pairs])
         differing = np.round((1 - exact) / 2 * _EXACT_BITS).astype(np.int64)

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.fingerprints.tables import (
-    CHECK_BITS,
-    CHECKED_MINIMA_TAG,
     DIGEST_TAG,
+    HOST_TAG,
     KEY_BITS,
     MAX_TABLES,
     MINIMA_TAG,
@@ -19,32 +18,30 @@ from stream.fingerprints.tables import (
     TableDesign,
 )
 from stream.page import Page
-from stream.schemes import Probes
+from stream.schemes import OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
 from stream.signature import Compared, Signatures, Status
 
-CHECKED = np.uint64(2**CHECK_BITS - 1)
+PRESUMED, MOST_TEMPLATE = 60, 62
+"""Templates, in sketch bits that agree: of a page that met no page of its host, and of any."""
+MINIMA_CAP = 3
 LOW_BITS = np.uint64(2**KEY_BITS - 1)
 
 
 class ConfirmingScheme:
-    """Body and text digests decide; tables and minima give candidates; sketches confirm, more strictly on one host.
+    """Body and text digests decide; tables, minima and host give candidates; sketches confirm.
 
-    check_limit: differing bits of the part of the sketch that postings of minima carry; None: they carry none
-    most_bits: differing bits of a sketch that a copy may have  most_bits_same_host: the same for pages of one host
+    most_bits: differing bits of a sketch of one word that a copy may have. On one host every one of them lowers the
+    template that the other page may have by 4: of 64 bits, those that agree are shared.
     """
 
     name = "confirming"
 
-    def __init__(
-        self, design: TableDesign, most_bits: int, most_bits_same_host: int, check_limit: int | None = None
-    ) -> None:
+    def __init__(self, design: TableDesign, most_bits: int) -> None:
         self.design = design
         self.most_bits = most_bits
-        self.most_bits_same_host = most_bits_same_host
-        self.minima_tag = MINIMA_TAG if check_limit is None else CHECKED_MINIMA_TAG
-        self.limits = np.zeros(256, np.uint8)
+        self.limits, self.caps = np.zeros(256, np.uint8), np.full(256, UNCAPPED)
         self.limits[:MAX_TABLES] = design.max_distance_bits
-        self.limits[CHECKED_MINIMA_TAG] = check_limit or 0
+        self.caps[MINIMA_TAG], self.caps[HOST_TAG] = MINIMA_CAP, 1
         self.confirmed_pairs = 0
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
@@ -59,11 +56,7 @@ class ConfirmingScheme:
         tables = self.design.keys(signatures.fingerprint)
         owner = np.repeat(np.arange(len(status)), np.diff(signatures.minima_bounds))
         used = whole[owner]
-        check = (
-            signatures.sketch[:, 0] & CHECKED
-            if self.minima_tag == CHECKED_MINIMA_TAG
-            else np.zeros(len(status), np.uint64)
-        )
+        hosted, nothing = whole & (signatures.host != 0), np.zeros(len(owner) + len(status), np.uint64)
         parts = [
             _digests(signatures.digest, DIGEST_TAG, some),
             _digests(signatures.text_digest, TEXT_TAG, texts),
@@ -71,22 +64,31 @@ class ConfirmingScheme:
                 (np.flatnonzero(whole), tables[whole, table], signatures.fingerprint[whole])
                 for table in range(len(self.design))
             ),
-            (owner[used], _tagged(signatures.minima[used], self.minima_tag), check[owner[used]]),
+            (owner[used], _tagged(signatures.minima[used], MINIMA_TAG), nothing[: used.sum()]),
+            (np.flatnonzero(hosted), _tagged(signatures.host[hosted], HOST_TAG), nothing[: hosted.sum()]),
         ]
         page, keys, inline = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         order = np.argsort(page, kind="stable")
         page, keys, inline = page[order], keys[order], inline[order]
         tag = keys >> np.uint64(KEY_BITS)
-        return Probes(
-            keys, np.searchsorted(page, np.arange(len(status) + 1)), inline, self.limits[tag], tag >= TEXT_TAG
-        )
+        bounds = np.searchsorted(page, np.arange(len(status) + 1))
+        return Probes(keys, bounds, inline, self.limits[tag], tag >= TEXT_TAG, self.caps[tag])
 
-    def confirm(self, pages: Compared, others: Compared) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """The sketches' Hamming distance."""
         self.confirmed_pairs += len(pages)
-        differing = np.bitwise_count(pages.sketch ^ others.sketch).sum(axis=1)
-        most = np.where(pages.host == others.host, self.most_bits_same_host, self.most_bits)
-        return differing <= most, 1 - differing / (64 * max(pages.sketch.shape[1], 1))
+        differing = np.bitwise_count(pages.sketch ^ others.sketch).sum(axis=1, dtype=np.int64)
+        same_host = (pages.host == others.host) & (pages.host != 0)
+        most_template = np.where(same_host, 64 - 4 * differing, UNCAPPED)
+        return Confirmed(
+            np.where(differing <= self.most_bits, most_template, REFUSED),
+            np.where(same_host, 64 - differing, OTHER_HOST),
+            1 - differing / 64,
+        )
+
+    def template_limits(self, pages: Compared) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The same for all pages."""
+        return np.full(len(pages), PRESUMED), np.full(len(pages), MOST_TEMPLATE)
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Only digests decide."""

@@ -12,13 +12,25 @@ Outcome = tuple[str, str, float | None, str, int, bool]
 
 
 class Key(NamedTuple):
-    """One key of a page: a posting passes where its inline bits differ in at most limit places."""
+    """One key of a page: a posting passes where its inline bits differ in at most limit places.
+
+    cap: no more pages are filed under it, nor than the judge's cap
+    """
 
     bucket: object
     inline: int
     limit: int
     decisive: bool
     kind: FoundBy
+    cap: int = 10**9
+
+
+class Pair(NamedTuple):
+    """A page and a candidate (stream.schemes.Confirmed); shared is None for pages of different hosts."""
+
+    most_template: int
+    shared: int | None
+    score: float
 
 
 class Row(NamedTuple):
@@ -33,15 +45,17 @@ class Row(NamedTuple):
 
 @dataclass
 class ObviousJudge:
-    """keys_of: the keys of a page  confirm: similarity of a page and a candidate, None where it is not accepted
-    cap: most postings of a bucket  candidate_limit: most candidates of a page that are confirmed.
+    """keys_of: the keys of a page  confirm: a page and a candidate  presumed: the template of a page that met no page
+    of its host  cap: most postings of a bucket  candidate_limit: most candidates of a page that are confirmed.
     """
 
     keys_of: Callable[[Signatures, int], list[Key]]
-    confirm: Callable[[Row, Row], float | None]
+    confirm: Callable[[Row, Row], Pair]
+    presumed: int
+    most_template: int
     cap: int
     candidate_limit: int
-    entries: list[Row] = field(default_factory=list)
+    entries: list[tuple[Row, int]] = field(default_factory=list)
     buckets: dict[object, list[tuple[int, int]]] = field(default_factory=dict)
     capped: int = 0
 
@@ -53,28 +67,29 @@ class ObviousJudge:
         status = Status(int(signatures.status[index]))
         novel = ("novel", "no_match") if status is Status.FINGERPRINTED else ("unchecked", status.name.lower())
         page, keys = row_of(signatures, index), self.keys_of(signatures, index)
-        number, score, reason, found_by, cut = self._original(page, keys)
+        number, score, reason, found_by, cut, template = self._original(page, keys)
         if number is not None:
-            original = self.entries[number]
+            original, _ = self.entries[number]
             if original[:3] == page[:3]:
                 return novel[0], "", None, "first_attempt" if status is Status.FINGERPRINTED else novel[1], 0, cut
             return "duplicate", page_id_text(*original[:3]), score, reason, int(found_by), cut
         open_keys = [key for key in keys if len(self.buckets.get(key.bucket, [])) < self.cap]
         self.capped += len(keys) - len(open_keys)
+        open_keys = [key for key in open_keys if len(self.buckets.get(key.bucket, [])) < key.cap]
         if open_keys:
             for key in open_keys:
                 self.buckets.setdefault(key.bucket, []).append((len(self.entries), key.inline))
-            self.entries.append(page)
+            self.entries.append((page, template))
         return novel[0], "", None, novel[1], 0, cut
 
-    def _original(self, page: Row, keys: list[Key]) -> tuple[int | None, float, str, FoundBy, bool]:
+    def _original(self, page: Row, keys: list[Key]) -> tuple[int | None, float, str, FoundBy, bool, int]:
         met: dict[int, list[tuple[Key, int]]] = {}
         for key in keys:
             for number, inline in self.buckets.get(key.bucket, []):
                 distance = (key.inline ^ inline).bit_count()
                 if distance <= key.limit:
                     met.setdefault(number, []).append((key, distance))
-        compared, cut = 0, False
+        compared, cut, shared = 0, False, list[int]()
         for number in sorted(met):
             through = [(key, distance) for key, distance in met[number] if key.decisive or not cut]
             found_by = FoundBy(0)
@@ -83,15 +98,17 @@ class ObviousJudge:
             decisive = {key.kind: distance for key, distance in through if key.decisive}
             if decisive:
                 reason = "exact" if FoundBy.BODY in decisive else "same_text" if FoundBy.TEXT in decisive else "near"
-                return number, 1 - min(decisive.values()) / 64, reason, found_by, cut
+                return number, 1 - min(decisive.values()) / 64, reason, found_by, cut, 0
             if compared < self.candidate_limit:
                 compared += 1
-                score = self.confirm(page, self.entries[number])
-                if score is not None:
-                    return number, score, "near", found_by, False
+                candidate, template = self.entries[number]
+                pair = self.confirm(page, candidate)
+                if template <= pair.most_template:
+                    return number, pair.score, "near", found_by, False, 0
+                shared += [] if pair.shared is None else [pair.shared]
             else:
                 cut = True
-        return None, 0.0, "", FoundBy(0), cut
+        return None, 0.0, "", FoundBy(0), cut, min(max(shared), self.most_template) if shared else self.presumed
 
 
 def row_of(signatures: Signatures, index: int) -> Row:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from stream.config import SchemeSettings
+from stream.schemes import OTHER_HOST, REFUSED, UNCAPPED
 from stream.schemes.identity import hash_hosts, host_of
 from stream.schemes.spotsieve import SpotsieveScheme
 from stream.signature import Compared
@@ -13,7 +14,8 @@ from tests.unit.spotsieve_pages import PATHS, SCHEME, STORIES, judged, language_
 ENGLISH, OTHER = STORIES["English", 1], STORIES["English", 2]
 HERE, THERE = "https://www.herald.example/a/1", "https://news.portal.example/story?id=7"
 NOVEL = (Kind.NOVEL, Reason.NO_MATCH)
-BARS = SchemeSettings(min_jaccard=0.3, same_host_min_jaccard=0.45, same_host_min_containment=0.78)
+BARS = SchemeSettings(min_jaccard=0.3, same_host_min_jaccard=0.45, same_host_min_own=0.3, presumed_template=0.6)
+ALIKE = SchemeSettings(same_host_min_own=0, presumed_template=0)
 
 
 @pytest.mark.parametrize("language", PATHS)
@@ -114,38 +116,68 @@ def test_pages_without_an_address_are_compared_as_pages_of_different_hosts() -> 
 
 
 @pytest.mark.parametrize(
-    ("host", "distance", "sizes", "accepted"),
+    ("host", "distance", "sizes", "most_template", "shared"),
     [
-        (0, 179, (100, 100), True),  # J .301
-        (0, 180, (100, 100), False),  # J .297
-        (0, 179, (100, 1000), True),  # between hosts only J counts
-        (1, 140, (100, 200), True),  # J .453, C .94
-        (1, 141, (100, 200), False),  # J .449
-        (1, 92, (100, 100), True),  # J .641, C .781
-        (1, 93, (100, 100), False),  # J .637, C .778
+        (0, 179, (100, 100), UNCAPPED, OTHER_HOST),  # J .301
+        (0, 180, (100, 100), REFUSED, OTHER_HOST),  # J .297
+        (0, 179, (100, 1000), UNCAPPED, OTHER_HOST),  # between hosts only J counts
+        (1, 140, (100, 200), 45, 81),  # J .453: 93.6 of 206.4 shared; (93.6 - 45) / (206.4 - 45) = .3
+        (1, 141, (100, 200), REFUSED, 81),  # J .449
+        (1, 92, (100, 100), 59, 72),  # J .641: 78.1 of 121.9 shared; (78.1 - 59) / (121.9 - 59) = .3
+        (1, 0, (100, 100), 100, 100),  # the same features, all of them template
+        (1, 256, (100, 100), REFUSED, 0),  # J 0
     ],
 )
 def test_a_candidate_is_accepted_at_its_bars_and_not_one_bit_below(
-    host: int, distance: int, sizes: tuple[int, int], accepted: bool
+    host: int, distance: int, sizes: tuple[int, int], most_template: int, shared: int
 ) -> None:
     sketch = np.zeros((1, 8), np.uint64)
     other = np.packbits(np.arange(512) < distance, bitorder="little").view(np.uint64).reshape(1, 8)
     hosts = np.array([host], np.uint64)
     one, two = (
-        Compared(hosts, np.array([size], np.uint32), bits) for size, bits in zip(sizes, (sketch, other), strict=True)
+        Compared(hosts, np.array([size], np.uint32), bits, np.zeros(1, np.uint32))
+        for size, bits in zip(sizes, (sketch, other), strict=True)
     )
-    found, score = SpotsieveScheme(BARS).confirm(one, two)
-    assert found.tolist() == [accepted]
-    assert score.tolist() == [pytest.approx(1 - 2 * distance / 512)]
+    found = SpotsieveScheme(BARS).confirm(one, two)
+    assert (found.most_template.tolist(), found.shared.tolist()) == ([most_template], [shared])
+    assert found.score.tolist() == [pytest.approx(1 - 2 * distance / 512)]
+
+
+def test_of_a_host_s_first_page_a_share_is_taken_for_template_and_of_no_page_all_of_it() -> None:
+    rows = Compared(*(np.array([5, 100], dtype) for dtype in (np.uint64, np.uint32, np.uint64, np.uint32)))
+    presumed, most = SpotsieveScheme(BARS).template_limits(rows)
+    assert (presumed.tolist(), most.tolist()) == ([3, 60], [4, 90])
+
+
+def test_short_articles_in_one_wordy_template_are_told_apart_and_their_copies_still_found() -> None:
+    words = " ".join([*ENGLISH, *STORIES["French", 1]]).split()
+    own = [" ".join(words[start : start + 30]) for start in (0, 30, 60)]
+    texts = [[*OTHER, text] for text in (*own, f"{own[1]} That was all.")]
+    found = judged([page(number, f"{HERE}/{number}", newspaper(text)) for number, text in enumerate(texts)])
+    assert [(verdict.kind, verdict.original) for verdict in found[:3]] == [(Kind.NOVEL, None)] * 3
+    assert found[3][:3] == (Kind.DUPLICATE, Reason.NEAR, 1)
+    # their Jaccard alone would not tell them apart
+    between = judged([page(number, f"{THERE}/{number}", newspaper(texts[number])) for number in (1, 2)], ALIKE)[1]
+    assert between.kind is Kind.DUPLICATE
+    assert between.score > SchemeSettings().same_host_min_jaccard
+
+
+def test_pages_of_a_host_meet_its_first_page_even_where_they_share_no_phrase_with_it() -> None:
+    pages = [page(n, f"{HERE}/{n}", newspaper(STORIES[name, 1])) for n, name in enumerate(PATHS)]
+    probes = SCHEME.probe(SCHEME.sign(pages))
+    keys = probes.keys[probes.cap == 1]
+    assert len(keys) == len(pages)
+    assert len(set(keys.tolist())) == 1
+    assert set(probes.cap.tolist()) == {1, SchemeSettings().minima_cap, UNCAPPED}
 
 
 def test_every_page_is_accepted_as_a_copy_of_itself() -> None:
     pages = [page(n, (HERE, "")[n % 2], newspaper(STORIES[name, 1])) for n, name in enumerate(PATHS)]
     signatures = SCHEME.sign(pages)
-    rows = Compared(signatures.host, signatures.feature_count, signatures.sketch)
-    accepted, score = SCHEME.confirm(rows, rows)
-    assert accepted.all()
-    assert (score == 1).all()
+    rows = Compared(signatures.host, signatures.feature_count, signatures.sketch, np.zeros(len(signatures), np.uint32))
+    found = SCHEME.confirm(rows, rows)
+    assert (found.most_template >= SCHEME.template_limits(rows)[1]).all()
+    assert (found.score == 1).all()
 
 
 @pytest.mark.parametrize("batch", [2, 5, 100])
@@ -195,6 +227,6 @@ def test_a_page_without_host_has_the_hash_0_and_the_spellings_of_one_host_share_
 
 
 def test_a_setting_out_of_its_range_is_refused() -> None:
-    for name, value in (("min_jaccard", 0), ("same_host_min_containment", 1.1), ("sketch_bits", 100), ("minima", 0)):
+    for name, value in (("min_jaccard", 0), ("same_host_min_own", 1), ("sketch_bits", 100), ("minima", 0)):
         with pytest.raises(ValueError, match=name):
             SchemeSettings.model_validate({name: value})
