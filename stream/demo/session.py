@@ -69,6 +69,7 @@ def _filter_crawl(settings: Settings, filter_process: FilterProcess, say: Callab
     asyncio.run(send_crawl(settings, crawl))
     size = sum(len(sent.value or b"") for sent in crawl)
     say(f"crawl sent: {len(crawl)} messages, {size / 1e6:.1f} MB, {PARTITIONS} partitions")
+    say("filter starting; the first time on a machine its kernels are compiled, up to a minute")
     filter_process.await_ready(READY_TIMEOUT_S)
     ready = time.monotonic()
     say("filter ready (spotsieve run, exactly_once)")

@@ -1,5 +1,6 @@
 """Owns the topics the service needs: how they must look, creating them, and checking them before the first page."""
 
+import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +8,13 @@ from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import (
+    KafkaError,
+    LeaderNotAvailableError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
 
 from stream.config import Settings, TopicSettings
 from stream.errors import BrokerError, SettingError
@@ -19,6 +26,9 @@ DEFAULT_MESSAGE_BYTES = 1_048_588
 LOG_RECORD_BYTES = 900_000
 """Largest record of the log: below the broker's default max.message.bytes, with room for the batch header."""
 
+TELLING_TRIES, TELLING_PAUSE_SECONDS = 100, 0.1
+
+_NOT_YET = (UnknownTopicOrPartitionError, LeaderNotAvailableError)
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -78,6 +88,8 @@ async def create_topics(settings: Settings, partitions: int, replication: int) -
                     f"topics.{role}", f"cannot be created: {why}", name,
                     "change the setting, --partitions or --replication, or the broker's rights",
                 )  # fmt: skip
+        if any(made.values()):
+            await _until_told(admin, list(names.values()))
     except KafkaError as error:
         raise explained(error, settings, "creating topics") from None
     finally:
@@ -154,6 +166,18 @@ async def _admin(settings: Settings) -> AIOKafkaAdminClient:
         await admin.close()
         raise explained(error, settings, "connecting") from None
     return admin
+
+
+async def _until_told(admin: AIOKafkaAdminClient, names: list[str]) -> None:
+    """Wait until the broker that is asked tells of the topics: it answers a creation before it knows of it itself.
+
+    Not for ever: what is still missing then is told by whoever looks next.
+    """
+    for _ in range(TELLING_TRIES):
+        described: list[dict[str, Any]] = await admin.describe_topics(names)
+        if not any(for_code(row["error_code"]) in _NOT_YET for row in described):
+            return
+        await asyncio.sleep(TELLING_PAUSE_SECONDS)
 
 
 async def _facts(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, TopicFacts]:

@@ -1,10 +1,16 @@
-"""Owns which log topics are refused, and which are warned of."""
+"""Owns which log topics are refused, which are warned of, and when topics count as created."""
+
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import structlog
+from aiokafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
 
+from stream.config import Settings
 from stream.errors import SettingError
-from stream.service.topics import LOG_RECORD_BYTES, TopicFacts, check_log
+from stream.service import topics
+from stream.service.topics import LOG_RECORD_BYTES, TopicFacts, check_log, create_topics
 
 KEPT = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
 
@@ -36,3 +42,49 @@ def test_a_log_that_forgets_is_warned_of() -> None:
 def test_a_log_that_cannot_carry_the_order_of_pages_is_refused(facts: TopicFacts, rule: str) -> None:
     with pytest.raises(SettingError, match=rule):
         check_log("signatures", facts)
+
+
+class SlowBroker:
+    """The admin client, as far as creating topics needs it: it tells of a topic some looks after it was made."""
+
+    def __init__(self, there: bool, looks: int) -> None:
+        self.there, self.looks, self.looked = there, looks, 0
+
+    async def create_topics(self, new: list[Any]) -> SimpleNamespace:
+        return SimpleNamespace(topic_errors=[(new[0].name, TopicAlreadyExistsError.errno if self.there else 0, None)])
+
+    async def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
+        self.looked += 1
+        told = 0 if self.looked > self.looks else UnknownTopicOrPartitionError.errno
+        return [{"topic": name, "error_code": told, "partitions": []} for name in names]
+
+    async def close(self) -> None: ...
+
+
+async def created(broker: SlowBroker, monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
+    async def admin(_: Settings) -> SlowBroker:
+        return broker
+
+    monkeypatch.setattr(topics, "_admin", admin)
+    monkeypatch.setattr(topics, "TELLING_PAUSE_SECONDS", 0)
+    return await create_topics(Settings(), 4, 1)
+
+
+async def test_topics_are_created_once_the_broker_tells_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = SlowBroker(there=False, looks=3)
+    assert set((await created(broker, monkeypatch)).values()) == {True}
+    assert broker.looked == 4
+
+
+async def test_a_broker_that_never_tells_of_its_topics_is_not_waited_for_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = SlowBroker(there=False, looks=10_000)
+    await created(broker, monkeypatch)
+    assert broker.looked == topics.TELLING_TRIES
+
+
+async def test_topics_that_were_there_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = SlowBroker(there=True, looks=3)
+    assert set((await created(broker, monkeypatch)).values()) == {False}
+    assert broker.looked == 0
