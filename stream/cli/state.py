@@ -24,9 +24,10 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({**facts, "verdict_settings": settings}, indent=2))
         return 0
+    width = max(len(name) for name in (*facts, *settings)) + 2
     for name, value in facts.items():
-        print(f"{name:<30} {value}")
+        print(f"{name:<{width}} {value}")
     print("settings that change verdicts:")
     for name, value in settings.items():
-        print(f"  {name:<28} {json.dumps(value)}")
+        print(f"  {name:<{width - 2}} {json.dumps(value)}")
     return 0

@@ -36,6 +36,7 @@ class Service:
         self._metrics = Metrics()
         self._failed = False
         self._starting = "compiling kernels"
+        self._stopping = False
         self._worker: Worker | None = None
 
     def run(self) -> int:
@@ -66,9 +67,9 @@ class Service:
         return EXIT_OK
 
     def _problems(self) -> list[str]:
-        if self._worker is None or not self._worker.ready:
-            return [self._starting]
-        return []
+        if self._worker is None or self._stopping:
+            return ["stopping" if self._stopping else self._starting]
+        return [] if self._worker.ready else [self._worker.step]
 
     async def _serve(self, engine: Engine) -> None:
         loop = asyncio.get_running_loop()
@@ -83,12 +84,11 @@ class Service:
             starting.cancel()
             return
         worker = self._worker = Worker(self._settings, engine.scheme, engine, starting.result(), self._metrics)
-        self._starting = "catching up with the log"
         working = asyncio.create_task(worker.run())
         reporting = asyncio.create_task(self._report(engine))
         await asyncio.wait([working, waiting, reporting], return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            self._starting = "stopping"
+            self._stopping = True
             logger().info("stopping: finishing what was fetched")
             _exit_hard_after(EXIT_HARD_SECONDS)
             worker.stop()

@@ -57,6 +57,7 @@ class Worker:
         self._to_commit: asyncio.Queue[tuple[MicroBatch, list[asyncio.Future[Applied]]]] = asyncio.Queue()
         self._stopping = asyncio.Event()
         self.ready = False
+        self.step = "catching up with the log"
 
     def stop(self) -> None:
         """Ask for a clean stop: finish what was fetched, commit, leave the group."""
@@ -95,6 +96,11 @@ class Worker:
 
     async def _start(self) -> None:
         await self._log.start(log_progress)
+        self.step = "joining the group"
+        logger().info(
+            "joining the group: after a worker was killed this takes until the broker gives it up",
+            group_id=self._settings.kafka.group_id, session_timeout_ms=self._settings.kafka.session_timeout_ms,
+        )  # fmt: skip
         self._consumer.subscribe([self._settings.topics.input], listener=self._partitions)
         await self._consumer.start()
 

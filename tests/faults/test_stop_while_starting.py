@@ -23,7 +23,7 @@ def test_sigterm_is_a_clean_end_while_the_group_still_waits_for_a_silent_worker(
 
             def is_joining() -> bool:
                 with contextlib.suppress(OSError):
-                    return "catching up" in joining.get("/readyz")[1]
+                    return "joining the group" in joining.get("/readyz")[1]
                 return False
 
             wait_for(is_joining, 60, "the second worker to open its state")
