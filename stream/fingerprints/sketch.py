@@ -23,7 +23,9 @@ from stream.text.vectors import folded_product, load_word, put_word
 ROUND = np.uint64(0xD6E8FEB86659FD93)
 MOST_SKETCH_BITS = 2048
 
-_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+_ONE, _TWO, _HALF, _LOW = np.uint64(1), np.uint64(2), np.uint64(32), np.uint64(0xFFFFFFFF)
+_FEW_EMPTY = 3
+"""Few bins are empty where at most one in 2^3 is."""
 _EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
@@ -37,26 +39,16 @@ def sketch_features(features, count, bins, sketch):  # type: ignore[no-untyped-d
         return
     # a bin holds the round and the hash of its winner, so that the least word is that of the earliest round
     bins[:] = _EMPTY
-    size, places = np.uint64(len(bins)), np.int64(bins.ctypes.data)
-    second = np.uint64(1) << _HALF
-    for place in range(count):
-        # no branches: in the first rounds who wins cannot be foreseen
-        hashed = features[place] >> _HALF
-        chosen = (hashed * size) >> _HALF
-        bins[chosen] = min(bins[chosen], hashed)
-        hashed = features[place] & _LOW
-        chosen = (hashed * size) >> _HALF
-        bins[chosen] = min(bins[chosen], second | hashed)
-    empty = np.int64(0)
-    for chosen in range(len(bins)):
-        empty += np.int64(bins[chosen] == _EMPTY)
-    pair = np.int64(1)
+    size = np.uint64(len(bins))
+    throw_all(features, count, np.uint64(0), bins)
+    empty, pair = count_empty(bins), np.int64(1)
+    while empty > len(bins) >> _FEW_EMPTY and pair < len(bins) >> 1:
+        throw_all(features, count, np.uint64(pair), bins)
+        empty = count_empty(bins)
+        pair += 1
+    # most throws of the rounds that remain, which are two in three, hit bins that were filled long ago
     while empty > 0 and pair < len(bins) >> 1:
-        key, early = np.uint64(pair + 1) * ROUND, np.uint64(2 * pair)
-        for place in range(count):
-            mixed = folded_product(features[place] ^ key, K0)
-            empty -= throw(mixed >> _HALF, early, size, places)
-            empty -= throw(mixed & _LOW, early + np.uint64(1), size, places)
+        empty -= throw_rest(features, count, np.uint64(pair), bins)
         pair += 1
     for chosen in range(len(bins)):
         if bins[chosen] == _EMPTY:
@@ -71,12 +63,39 @@ def sketch_features(features, count, bins, sketch):  # type: ignore[no-untyped-d
 
 
 @part
-def throw(hashed, turn, size, bins):  # type: ignore[no-untyped-def]  # uint64 below 2^32, uint64, uint64, int64 -> int64
-    """Throw a feature into one of the `size` bins at address `bins`, in a later round; whether it was empty."""
-    place = bins + (np.int64((hashed * size) >> _HALF) << 3)
-    candidate = turn << _HALF | hashed
-    before = load_word(place)
-    if candidate < before:
-        put_word(place, candidate)
-        return np.int64(before == _EMPTY)
-    return np.int64(0)
+def throw_all(features, count, pair, bins):  # type: ignore[no-untyped-def]  # uint64[], int64, uint64, uint64[k]
+    """Rounds 2 * pair and 2 * pair + 1, without a branch: while many bins are empty, who wins cannot be foreseen."""
+    size, places = np.uint64(len(bins)), np.int64(bins.ctypes.data)
+    first, second = (pair * _TWO) << _HALF, (pair * _TWO + _ONE) << _HALF
+    key = (pair + _ONE) * ROUND
+    for index in range(count):
+        mixed = features[index] if pair == np.uint64(0) else folded_product(features[index] ^ key, K0)
+        for turn, hashed in ((first, mixed >> _HALF), (second, mixed & _LOW)):
+            place = places + (np.int64((hashed * size) >> _HALF) << 3)
+            put_word(place, min(load_word(place), turn | hashed))
+
+
+@part
+def throw_rest(features, count, pair, bins):  # type: ignore[no-untyped-def]  # uint64[], int64, uint64, uint64[k] -> int64
+    """The same where few bins are empty; how many were filled."""
+    size, places = np.uint64(len(bins)), np.int64(bins.ctypes.data)
+    first, second = (pair * _TWO) << _HALF, (pair * _TWO + _ONE) << _HALF
+    key, filled = (pair + _ONE) * ROUND, np.int64(0)
+    for index in range(count):
+        mixed = folded_product(features[index] ^ key, K0)
+        for turn, hashed in ((first, mixed >> _HALF), (second, mixed & _LOW)):
+            place = places + (np.int64((hashed * size) >> _HALF) << 3)
+            before = load_word(place)
+            if before >= first:
+                filled += np.int64(before == _EMPTY)
+                put_word(place, min(before, turn | hashed))
+    return filled
+
+
+@part
+def count_empty(bins):  # type: ignore[no-untyped-def]  # uint64[k] -> int64
+    """How many bins are empty."""
+    empty = np.int64(0)
+    for chosen in range(len(bins)):
+        empty += np.int64(bins[chosen] == _EMPTY)
+    return empty

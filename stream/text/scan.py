@@ -11,7 +11,6 @@ the CPU cannot foresee costs as much as ten bytes of text.
 import numpy as np
 
 from stream.text.elements import (
-    AFTER,
     BLOCK,
     BREAK,
     DEEPEST_SECTION,
@@ -57,6 +56,7 @@ from stream.text.vectors import (
     load_int32,
     load_word,
     lowered16,
+    opaque,
     put_int,
     put_int32,
     put_word,
@@ -95,6 +95,7 @@ from stream.text.words import (
 )
 
 _U0, _U1 = np.uint64(0), np.uint64(1)
+_LOWER_BITS = np.uint64(0x2020202020202020)
 _NAME_SHIFT = np.uint64(64 - SLOT_BITS)
 
 
@@ -149,15 +150,11 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             inside = (_U1 << np.uint64(room)) - _U1
             words &= inside
             stops = (stops & inside) | (inside + _U1)
-        careful = False
-        if spelling or open_end != 0:
-            if position < end and byte_at(position) == 60:
-                pass
-            elif spelling or ((words | stops) & _U1) != _U0:
-                careful = True
-            else:
-                open_end = np.int64(0)
+        at_tag = byte_at(position) == 60 and room > 0
+        touched = ((words | stops) & _U1) != _U0
+        careful = not at_tag and (spelling or (touched and open_end != 0))
         if not careful:
+            open_end = open_end if at_tag else np.int64(0)
             words &= (stops - _U1) & ~stops
             starts, ends = words & ~(words << _U1), ~words & (words << _U1)
             first = np.int64(0)
@@ -206,9 +203,13 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             if byte_at(position) != 60:
                 continue
         # --- a tag, at '<'
+        # The window begins behind '<' whether the tag is a closing one or not: a window that waited for that to be
+        # known would hold up the next one.
+        tag = position + 1
+        words, closes, doubles, equals, singles = tag_masks(tag)
         room = end - position
-        closing = room > 1 and byte_at(position + 1) == 47
-        name = position + (2 if closing else 1)
+        closing = room > 1 and byte_at(opaque(tag)) == 47
+        name = tag + np.int64(closing)
         initial = byte_at(name) | np.uint8(0x20)
         if name >= end or initial < 97 or initial > 122:
             following = byte_at(position + 1)
@@ -243,33 +244,33 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             open_end = np.int64(0)
             position += 1
             continue
-        words, closes, doubles, equals, singles = tag_masks(name)
-        room = end - name
+        room -= 1
         if room < 64:
             inside = (_U1 << np.uint64(room)) - _U1
             words &= inside
             closes &= inside
-        length = trailing_zeros(~words)
-        regular = length < room and length <= 16 and in_set(byte_at(name + length), NAME_ENDS)
+        length = trailing_zeros(~(words >> np.uint64(closing)))
+        regular = name + length < end and length <= 16 and in_set(byte_at(name + length), NAME_ENDS)
         traits = np.int64(UNKNOWN_TRAITS)
         low, high = _U0, _U0
         if regular:
-            low, high = lowered16(name, length)
+            low, high = lowered_name(name, length)
             folded = low ^ (high * LONG_NAME)
             slot = np.int64((folded * name_multiplier) >> _NAME_SHIFT)
-            traits = load_int32(traits_table + (slot << 2)) if load_word(names + (slot << 3)) == folded else traits
+            found = opaque(load_int32(traits_table + (slot << 2)))
+            traits = found if load_word(names + (slot << 3)) == folded else traits
         kind = traits & KIND_MASK
         if closes != _U0 and equals & (closes - _U1) & ~closes == _U0:
             # without '=' no quote counts: the first '>' is the end
-            position = name + trailing_zeros(closes) + 1
+            position = tag + trailing_zeros(closes) + 1
         else:
             quoted = quoted_bytes(doubles)
             closes &= ~quoted
-            odd = odd_bytes(words, doubles, equals, singles, quoted)
-            if regular and closes != _U0 and odd & (closes - _U1) & ~closes == _U0:
-                position = name + trailing_zeros(closes) + 1
+            odd = odd_bytes(words, equals, singles, doubles & quoted, quoted, _U0, _U0)
+            if regular and closes != _U0 and odd & (closes ^ (closes - _U1)) == _U0:
+                position = tag + trailing_zeros(closes) + 1
             elif regular and closes == _U0:
-                position = after_long_tag(name, name + length, end)
+                position = after_long_tag(tag, name + length, end)
             else:
                 position = after_tag(name + length, end, not regular)
             if position < 0:
@@ -280,24 +281,28 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             spelling = False
             count = load_int(state + TOKEN_COUNT)
         if kind <= BREAK:
-            # No branches here: which of the three it is cannot be foreseen. A block without tokens is none.
-            block = kind == BLOCK
+            # No branches here: which of the three it is cannot be foreseen, nor whether it is an end tag. What holds
+            # or not is a mask, all bits or none. A block without tokens is none.
+            is_block, is_end = opaque(-(kind & BLOCK)), opaque(-np.int64(closing))
+            is_link = opaque(-(traits >> LINK_SHIFT))
             record = blocks + (block_count << BLOCK_SHIFT)
             put_int32(record, count)
             put_int32(record + BLOCK_LINKS, links + in_link * count)
             put_word(record + BLOCK_SECTIONS, sections)
             put_int32(record + BLOCK_LEAD, lead)
-            block_count += np.int64(block and count > block_start)
-            block_start = count if block else block_start
-            foreign = np.int64(0) if block else foreign
-            open_end = open_end if kind == INLINE else np.int64(0)
-            lead = (np.int64(AFTER) if closing else (traits >> LEAD_SHIFT) & LEAD_MASK) if block else lead
+            block_count += np.int64(count > block_start) & is_block
+            block_start ^= (block_start ^ count) & is_block
+            foreign &= ~is_block
+            # INLINE is 0
+            open_end &= (kind - 1) >> 63
+            # AFTER is 0
+            lead ^= (lead ^ ((traits >> LEAD_SHIFT) & LEAD_MASK & ~is_end)) & is_block
             place = np.uint64((traits >> SECTION_SHIFT & SECTION_MASK) << 2)
             depth = np.int64(sections >> place & np.uint64(DEEPEST_SECTION))
-            deeper = max(depth - 1, np.int64(0)) if closing else min(depth + 1, np.int64(DEEPEST_SECTION))
-            sections += np.uint64(deeper - depth) << place
+            deeper = (np.int64(depth < DEEPEST_SECTION) & ~is_end) - (np.int64(depth > 0) & is_end)
+            sections += np.uint64(deeper) << place
             # a token that is still being spelled began before this tag
-            linked = np.int64(not closing) if traits >> LINK_SHIFT != 0 else in_link
+            linked = in_link ^ ((in_link ^ (is_end + 1)) & is_link)
             links -= (linked - in_link) * (count + np.int64(spelling))
             in_link = linked
             continue
@@ -351,6 +356,15 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
     put_word(state + SECTIONS, sections)
     put_int(state + LEAD, lead)
     end_block(state)
+
+
+@part
+def lowered_name(address, length):  # int64, int64 -> (uint64, uint64)
+    """What lowered16 gives for up to 16 ASCII letters and digits, sooner: no way through a vector."""
+    # eight bytes are 63 bits, since the highest bit of ASCII is 0
+    short, long = min(8 * length, np.int64(63)), min(max(8 * length - 64, np.int64(0)), np.int64(63))
+    low, high = load_word(address) | _LOWER_BITS, load_word(address + 8) | _LOWER_BITS
+    return low & ((_U1 << np.uint64(short)) - _U1), high & ((_U1 << np.uint64(long)) - _U1)
 
 
 @part

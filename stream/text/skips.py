@@ -174,48 +174,39 @@ def quoted_bytes(doubles):  # uint64 -> uint64
 
 
 @part
-def odd_bytes(words, doubles, equals, singles, quoted):  # uint64 masks of a tag -> uint64
+def odd_bytes(words, equals, singles, opening, quoted, word_before, equal_before):  # 7 x uint64 -> uint64
     """Bytes of a tag that are not as in `name name="value"`: there the quick way through the tag would be wrong.
 
-    A single quote outside of double ones, a double quote that does not follow '=', a '=' that does not stand between a
-    letter or digit and a double quote.
+    A single quote outside of double ones, an opening double quote that does not follow '=', a '=' that does not follow
+    a letter or digit; and what follows a '=' and is no opening quote. word_before, equal_before: whether such a byte
+    stands before the first one.
     """
-    opening, outside = doubles & quoted, equals & ~quoted
-    odd = (singles & ~quoted) | (opening & ~(equals << _U1))
-    return odd | (outside & ~((opening >> _U1) & (words << _U1)))
+    outside = equals & ~quoted
+    odd = (singles & ~quoted) | (outside & ~(words << _U1 | word_before))
+    return odd | (opening ^ (outside << _U1 | equal_before))
 
 
 @part
 def after_long_tag(window, resume, end):  # int64, int64, int64 -> int64
     """after_tag for a tag that goes on for more than the 64 bytes at `window`; `resume` is behind its name.
 
-    Window by window, each beginning behind a closing quote, as long as the tag has nothing odd.
+    Window by window, as long as the tag has nothing odd; otherwise once more from the name on.
     """
+    none = np.uint64(0)
+    inside, word_before, equal_before = none, none, none
     while end - window >= 64:
         words, closes, doubles, equals, singles = tag_masks(window)
-        quoted = quoted_bytes(doubles)
-        odd = odd_bytes(words, doubles, equals, singles, quoted)
+        quoted = quoted_bytes(doubles) ^ inside
+        odd = odd_bytes(words, equals, singles, doubles & quoted, quoted, word_before, equal_before)
         closes &= ~quoted
-        if closes != np.uint64(0):
-            if odd & (closes - _U1) & ~closes != np.uint64(0):
-                break
+        if odd & (closes ^ (closes - _U1)) != none:
+            break
+        if closes != none:
             return window + trailing_zeros(closes) + 1
-        if quoted >> np.uint64(63) != np.uint64(0):
-            if odd != np.uint64(0):
-                break
-            window = find_byte(window + 64, end, np.uint8(34)) + 1
-            if window > end:
-                return np.int64(-1)
-        else:
-            closing = doubles & ~quoted
-            if closing == np.uint64(0):
-                break
-            step = np.uint64(64) - np.uint64(leading_zeros(closing))
-            # the bits above the last closing quote are looked at again from there
-            if odd << (np.uint64(64) - step) != np.uint64(0):
-                break
-            window += np.int64(step)
-        resume = window
+        word_before, equal_before = words >> np.uint64(63), (equals & ~quoted) >> np.uint64(63)
+        # all bits or none
+        inside = none - (quoted >> np.uint64(63))
+        window += 64
     return after_tag(resume, end, False)
 
 

@@ -247,6 +247,16 @@ def count_bits(typing_context, features, count, totals):
 
 
 @intrinsic
+def opaque(typing_context, value):
+    """`value`, of which LLVM knows nothing: from a value that it knows to be 0 or 1 it makes branches."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.asm(ir.FunctionType(_I64, [_I64]), "", "=r,0", [arguments[0]], side_effect=False)
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
 def load_word(typing_context, address):
     """The little-endian uint64 at `address`."""
 
