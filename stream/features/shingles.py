@@ -4,7 +4,10 @@ shingle hash = the hash of its tokens in order, as a spot's (stream/text/hashing
 feature      = folded((shingle hash + occurrence * GOLDEN) ^ K1, K2), occurrence 0 for the first of equal ones
 """
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from stream.text.hashing import SEED, chain_hash, finish_hash
 from stream.text.sources import part
@@ -14,6 +17,21 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MOST_STEPS = 512
 """Slots that are looked at for a shingle. Honest ones need fewer than 40; one that finds no place counts as a first
 one, so that a page made of hashes that collide takes linear time too."""
+
+
+class Repeats(NamedTuple):
+    """What numbering takes room for, for pages of up to m shingles; all written over.
+
+    firsts: int32[8m], 1 + the place of the first shingle of each slot, 0 for none  others: int32[m], places of those
+    that are not the first of their slot, and before: int32[m], how many equal ones stand before each
+    keys: uint64[4m], counts: int32[4m], a table of the others
+    """
+
+    firsts: NDArray[np.int32]
+    others: NDArray[np.int32]
+    before: NDArray[np.int32]
+    keys: NDArray[np.uint64]
+    counts: NDArray[np.int32]
 
 
 @part
@@ -42,27 +60,69 @@ def shingle_hashes(tokens, count, width, features):  # type: ignore[no-untyped-d
 
 
 @part
-def number_repeats(features, count, keys, occurrences):  # type: ignore[no-untyped-def]
+def room_for_repeats(most):  # type: ignore[no-untyped-def]  # int64 -> Repeats
+    """Arrays for pages of up to `most` >= 16 shingles."""
+    return Repeats(
+        np.empty(8 * most, dtype=np.int32),
+        np.empty(most, dtype=np.int32),
+        np.empty(most, dtype=np.int32),
+        np.empty(4 * most, dtype=np.uint64),
+        np.empty(4 * most, dtype=np.int32),
+    )
+
+
+@part
+def number_repeats(features, count, room):  # type: ignore[no-untyped-def]
     """Replace shingle hashes by features, all different: (shingle, how many equal ones stand before it).
 
-    features: uint64[>= count]  keys: uint64[2^m], occurrences: int32[2^m], written over, at least 2 * count slots
+    features: uint64[>= count]  room: Repeats for at least `count`
+
+    Nearly all shingles are the first ones of their slot, and the rest is put aside without a branch to be counted.
     """
-    bits = np.int64(4)
-    while (np.int64(1) << bits) < 2 * count:
-        bits += 1
-    last = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
+    bits = slot_bits(4 * count)
     shift = np.uint64(64 - bits)
-    occurrences[: np.int64(1) << bits] = 0
+    room.firsts[: np.int64(1) << bits] = 0
+    others = np.int64(0)
     for place in range(count):
-        shingle = features[place]
-        slot = shingle >> shift
-        before = np.int64(0)
+        slot = features[place] >> shift
+        first = room.firsts[slot]
+        room.firsts[slot] = first if first != 0 else place + 1
+        room.others[others] = place
+        others += np.int64(first != 0)
+    count_others(features, others, shift, room)
+    for other in range(others):
+        features[room.others[other]] += np.uint64(room.before[other]) * GOLDEN
+    for place in range(count):
+        features[place] = finish_hash(features[place])
+
+
+@part
+def count_others(features, others, shift, room):  # type: ignore[no-untyped-def]
+    """Fill room.before: how many equal shingles stand before each of room.others: int32[others]."""
+    bits = slot_bits(2 * others)
+    last = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
+    room.counts[: np.int64(1) << bits] = 0
+    for other in range(others):
+        shingle = features[room.others[other]]
+        first = room.firsts[shingle >> shift] - 1
+        # the first one of the slot is none of the others
+        before = np.int64(features[first] == shingle)
+        slot = shingle & last
         for _ in range(MOST_STEPS):
-            found = occurrences[slot]
-            if found == 0 or keys[slot] == shingle:
-                keys[slot] = shingle
-                occurrences[slot] = found + 1
-                before = np.int64(found)
+            found = room.counts[slot]
+            if found == 0 or room.keys[slot] == shingle:
+                room.keys[slot] = shingle
+                room.counts[slot] = found + 1
+                before += np.int64(found)
                 break
             slot = (slot + np.uint64(1)) & last
-        features[place] = finish_hash(shingle + np.uint64(before) * GOLDEN)
+        room.before[other] = before
+
+
+@part
+def slot_bits(least):  # type: ignore[no-untyped-def]  # int64 -> int64
+    """The bits of the number of a slot among `least` or a few more, at least 4."""
+    bits = np.int64(4)
+    while (np.int64(1) << bits) < least:
+        bits += 1
+    return bits

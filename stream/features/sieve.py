@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stream.errors import SettingError
 from stream.features.scorecard import KEPT_IN_NEED, REASONS, scorecard
 from stream.features.selection import select_blocks
-from stream.features.shingles import number_repeats, shingle_hashes
+from stream.features.shingles import number_repeats, room_for_repeats, shingle_hashes
 from stream.features.vocabulary import choose_language, vocabulary
 from stream.fingerprints.bottomk import smallest_hashes
 from stream.fingerprints.simhash import HASH_BITS, fold_features
@@ -238,15 +238,15 @@ def _sieve_batch(base, bounds, markup, pages, state, blocks, words, card, shingl
     explains = state[slots.TRACE // 8] != 0
     bins, ones = np.empty(sketch_bits, dtype=np.uint64), np.empty(HASH_BITS, dtype=np.uint32)
     kept, features = np.empty(1024, dtype=np.uint64), np.empty(1024, dtype=np.uint64)
-    keys, occurrences = np.empty(4096, dtype=np.uint64), np.empty(4096, dtype=np.int32)
+    room = room_for_repeats(1024)
     for page in range(pages):
         start, end = load_int(bounds + (page << 3)), load_int(bounds + (page << 3) + 8)
         scan_page(state, base + start, base + end, byte_at(markup + page) != 0)
         tokens, count = state[slots.TOKENS // 8], state[slots.TOKEN_COUNT // 8]
         if count > len(kept):
-            # rows of equal room, grown with the largest page so far: a hash table of at least twice the features
+            # grown with the largest page so far
             kept, features = np.empty(2 * count, dtype=np.uint64), np.empty(2 * count, dtype=np.uint64)
-            keys, occurrences = np.empty(8 * count, dtype=np.uint64), np.empty(8 * count, dtype=np.int32)
+            room = room_for_repeats(2 * count)
         found = state[slots.BLOCK_COUNT // 8]
         token_counts[page], block_counts[page] = count, found
         unpack_blocks(state[slots.BLOCKS // 8], found, blocks)
@@ -265,7 +265,7 @@ def _sieve_batch(base, bounds, markup, pages, state, blocks, words, card, shingl
         minima_bounds[page + 1] = written + smallest_hashes(
             features, shingles, shingle_words - 1, minima[written : written + minima_count]
         )
-        number_repeats(features, shingles, keys, occurrences)
+        number_repeats(features, shingles, room)
         simhash[page] = fold_features(np.int64(features.ctypes.data), shingles, ones)
         sketch_features(features, shingles, bins, sketch[page])
     return (

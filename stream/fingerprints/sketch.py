@@ -24,8 +24,6 @@ ROUND = np.uint64(0xD6E8FEB86659FD93)
 MOST_SKETCH_BITS = 2048
 
 _ONE, _TWO, _HALF, _LOW = np.uint64(1), np.uint64(2), np.uint64(32), np.uint64(0xFFFFFFFF)
-_FEW_EMPTY = 3
-"""Few bins are empty where at most one in 2^3 is."""
 _EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
@@ -39,16 +37,9 @@ def sketch_features(features, count, bins, sketch):  # type: ignore[no-untyped-d
         return
     # a bin holds the round and the hash of its winner, so that the least word is that of the earliest round
     bins[:] = _EMPTY
-    size = np.uint64(len(bins))
-    throw_all(features, count, np.uint64(0), bins)
-    empty, pair = count_empty(bins), np.int64(1)
-    while empty > len(bins) >> _FEW_EMPTY and pair < len(bins) >> 1:
-        throw_all(features, count, np.uint64(pair), bins)
-        empty = count_empty(bins)
-        pair += 1
-    # most throws of the rounds that remain, which are two in three, hit bins that were filled long ago
-    while empty > 0 and pair < len(bins) >> 1:
-        empty -= throw_rest(features, count, np.uint64(pair), bins)
+    size, pair = np.uint64(len(bins)), np.int64(0)
+    while pair < len(bins) >> 1 and (pair == 0 or any_empty(bins)):
+        throw_features(features, count, np.uint64(pair), bins)
         pair += 1
     for chosen in range(len(bins)):
         if bins[chosen] == _EMPTY:
@@ -63,8 +54,12 @@ def sketch_features(features, count, bins, sketch):  # type: ignore[no-untyped-d
 
 
 @part
-def throw_all(features, count, pair, bins):  # type: ignore[no-untyped-def]  # uint64[], int64, uint64, uint64[k]
-    """Rounds 2 * pair and 2 * pair + 1, without a branch: while many bins are empty, who wins cannot be foreseen."""
+def throw_features(features, count, pair, bins):  # type: ignore[no-untyped-def]  # uint64[], int64, uint64, uint64[k]
+    """Throw all features in rounds 2 * pair and 2 * pair + 1.
+
+    Without a branch: who wins cannot be foreseen. Looking first whether a bin is empty takes longer even in late
+    rounds, where most throws hit bins that were filled long ago.
+    """
     size, places = np.uint64(len(bins)), np.int64(bins.ctypes.data)
     first, second = (pair * _TWO) << _HALF, (pair * _TWO + _ONE) << _HALF
     key = (pair + _ONE) * ROUND
@@ -76,26 +71,9 @@ def throw_all(features, count, pair, bins):  # type: ignore[no-untyped-def]  # u
 
 
 @part
-def throw_rest(features, count, pair, bins):  # type: ignore[no-untyped-def]  # uint64[], int64, uint64, uint64[k] -> int64
-    """The same where few bins are empty; how many were filled."""
-    size, places = np.uint64(len(bins)), np.int64(bins.ctypes.data)
-    first, second = (pair * _TWO) << _HALF, (pair * _TWO + _ONE) << _HALF
-    key, filled = (pair + _ONE) * ROUND, np.int64(0)
-    for index in range(count):
-        mixed = folded_product(features[index] ^ key, K0)
-        for turn, hashed in ((first, mixed >> _HALF), (second, mixed & _LOW)):
-            place = places + (np.int64((hashed * size) >> _HALF) << 3)
-            before = load_word(place)
-            if before >= first:
-                filled += np.int64(before == _EMPTY)
-                put_word(place, min(before, turn | hashed))
-    return filled
-
-
-@part
-def count_empty(bins):  # type: ignore[no-untyped-def]  # uint64[k] -> int64
-    """How many bins are empty."""
+def any_empty(bins):  # type: ignore[no-untyped-def]  # uint64[k] -> bool
+    """Whether a bin is empty. All are looked at: so the compiler takes eight at once."""
     empty = np.int64(0)
     for chosen in range(len(bins)):
         empty += np.int64(bins[chosen] == _EMPTY)
-    return empty
+    return empty > 0

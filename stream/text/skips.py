@@ -14,7 +14,6 @@ from stream.text.vectors import (
     byte_at,
     dashes_mask,
     equal_mask,
-    leading_zeros,
     lowered16,
     raw_end_mask,
     tag_masks,

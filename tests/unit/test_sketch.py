@@ -8,10 +8,10 @@ import pytest
 from numba import njit
 from numpy.typing import NDArray
 
-from stream.features.shingles import number_repeats
+from stream.features.shingles import number_repeats, room_for_repeats
 from stream.fingerprints.bottomk import smallest_hashes
 from stream.fingerprints.sketch import sketch_features
-from tests.reference.sieve import minima_of, sketch_of
+from tests.reference.sieve import features_of, minima_of, sketch_of
 
 BITS = 512
 PAIRS = 200
@@ -28,8 +28,8 @@ def kernels():  # type: ignore[no-untyped-def]
         return smallest_hashes(shingles, len(shingles), reach, found)
 
     @njit
-    def numbered(features, keys, occurrences):  # type: ignore[no-untyped-def]
-        number_repeats(features, len(features), keys, occurrences)
+    def numbered(features):  # type: ignore[no-untyped-def]
+        number_repeats(features, len(features), room_for_repeats(max(len(features), 16)))
 
     return sketch, minima, numbered
 
@@ -84,20 +84,28 @@ def test_the_smallest_hashes_are_the_twin_s(size: int, reach: int) -> None:
     assert (found[:count] < 1 << 56).all()
 
 
-def test_repeats_become_features_that_differ_and_meet_their_likes() -> None:
-    def numbered(shingles: list[int]) -> list[int]:
-        features = np.array(shingles, np.uint64)
-        kernels()[2](features, np.empty(1 << 12, np.uint64), np.empty(1 << 12, np.int32))
-        return [int(feature) for feature in features]
+def numbered(shingles: NDArray[np.uint64]) -> list[int]:
+    features = shingles.copy()
+    kernels()[2](features)
+    numbers: list[int] = features.tolist()
+    return numbers
 
-    first, second = numbered([5, 7, 5, 5]), numbered([7, 5, 9, 5])
+
+def test_repeats_become_features_that_differ_and_meet_their_likes() -> None:
+    first, second = (numbered(np.array(shingles, np.uint64)) for shingles in ([5, 7, 5, 5], [7, 5, 9, 5]))
     assert len(set(first)) == 4
     assert len(set(first) & set(second)) == 3
 
 
+@pytest.mark.parametrize("different", [1, 2, 40, 700, 100_000])
+@pytest.mark.parametrize("spare_bits", [0, 20, 48])
+def test_repeats_are_numbered_as_the_twin_does(different: int, spare_bits: int) -> None:
+    # with spare bits, many that differ share a slot
+    generator = np.random.default_rng(different)
+    shingles = generator.choice(hashes(generator, different) >> np.uint64(spare_bits), 900)
+    assert numbered(shingles) == features_of(shingles.tolist())
+
+
 def test_shingles_that_want_the_same_slot_take_linear_time() -> None:
-    # equal high bits: every one would look at every other without the bound on steps
-    features = np.arange(1 << 17, dtype=np.uint64)
-    keys, occurrences = np.empty(1 << 18, np.uint64), np.empty(1 << 18, np.int32)
-    kernels()[2](features, keys, occurrences)
-    assert len(set(features.tolist())) == 1 << 17
+    # equal high bits and equal low bits: every one would look at every other without the bound on steps
+    assert len(set(numbered(np.arange(1 << 17, dtype=np.uint64) << np.uint64(20)))) == 1 << 17
