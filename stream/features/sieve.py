@@ -1,6 +1,6 @@
 """Pages to the columns of the scheme `spotsieve`: one kernel call for a batch, and one page's blocks with reasons."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from itertools import pairwise
 
@@ -13,6 +13,7 @@ from stream.features.scorecard import KEPT_IN_NEED, REASONS, scorecard
 from stream.features.selection import select_blocks
 from stream.features.shingles import number_repeats, room_for_repeats, shingle_hashes
 from stream.features.vocabulary import choose_language, vocabulary
+from stream.fingerprints.bodydigest import SHORT_BYTES, digest_body, new_lanes
 from stream.fingerprints.bottomk import smallest_hashes
 from stream.fingerprints.simhash import HASH_BITS, fold_features
 from stream.fingerprints.sketch import MOST_SKETCH_BITS, sketch_features
@@ -55,6 +56,7 @@ class SievedPages:
 
     token_counts, kept_counts: int32[n], all tokens and those of kept blocks  block_counts: int32[n]
     weak: bool[n], whether blocks were kept only since there was little else
+    body_digest: uint64[n, 2], XXH3-128 of the page's bytes, low word first; (0, 0) for pages of up to SHORT_BYTES
     feature_counts: uint32[n]  language: uint8[n] (stream.features.languages.path_names)
     text_digest: uint64[n, 2]  simhash: uint64[n], 0 for a page without features, as the digest is
     minima: uint64[m], those of page i are minima[minima_bounds[i]:minima_bounds[i + 1]], ascending, all different
@@ -65,6 +67,7 @@ class SievedPages:
     kept_counts: NDArray[np.int32]
     block_counts: NDArray[np.int32]
     weak: NDArray[np.bool_]
+    body_digest: NDArray[np.uint64]
     feature_counts: NDArray[np.uint32]
     language: NDArray[np.uint8]
     text_digest: NDArray[np.uint64]
@@ -150,6 +153,7 @@ def _joined(parts: list[SievedPages], settings: SieveSettings) -> SievedPages:
             none,
             none,
             none.astype(np.bool_),
+            pairs,
             counts,
             none.astype(np.uint8),
             pairs,
@@ -159,19 +163,11 @@ def _joined(parts: list[SievedPages], settings: SieveSettings) -> SievedPages:
             sketch,
         )
     first, second = parts
-    return SievedPages(
-        np.concatenate([first.token_counts, second.token_counts]),
-        np.concatenate([first.kept_counts, second.kept_counts]),
-        np.concatenate([first.block_counts, second.block_counts]),
-        np.concatenate([first.weak, second.weak]),
-        np.concatenate([first.feature_counts, second.feature_counts]),
-        np.concatenate([first.language, second.language]),
-        np.concatenate([first.text_digest, second.text_digest]),
-        np.concatenate([first.simhash, second.simhash]),
-        np.concatenate([first.minima, second.minima]),
-        np.concatenate([first.minima_bounds, second.minima_bounds[1:] + first.minima_bounds[-1]]),
-        np.concatenate([first.sketch, second.sketch]),
-    )
+    columns = {
+        column.name: np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(SievedPages)
+    }
+    columns["minima_bounds"] = np.append(first.minima_bounds, second.minima_bounds[1:] + first.minima_bounds[-1])
+    return SievedPages(**columns)
 
 
 def _run(
@@ -202,6 +198,7 @@ def _call(
             blocks,
             vocabulary(),
             scorecard(len(blocks.words)),
+            new_lanes(),
             settings.shingle_words,
             settings.minima,
             settings.sketch_bits,
@@ -223,14 +220,16 @@ def _keep_tokens(tokens, blocks, count, kept):  # type: ignore[no-untyped-def]
 
 
 @part
-def _sieve_batch(base, bounds, markup, pages, state, blocks, words, card, shingle_words, minima_count, sketch_bits):  # type: ignore[no-untyped-def]
+def _sieve_batch(  # type: ignore[no-untyped-def]
+    base, bounds, markup, pages, state, blocks, words, card, lanes, shingle_words, minima_count, sketch_bits
+):
     """Addresses of buffer: uint8[N], bounds: int64[n + 1], markup: bool[n]; pages: n  state: int64[24]
-    blocks: Blocks, words: Vocabulary, card: Scorecard with room for the largest page
+    blocks: Blocks, words: Vocabulary, card: Scorecard with room for the largest page  lanes: of new_lanes
     """
     token_counts, kept_counts = np.zeros(pages, dtype=np.int32), np.zeros(pages, dtype=np.int32)
     block_counts, feature_counts = np.zeros(pages, dtype=np.int32), np.zeros(pages, dtype=np.uint32)
     language, weak = np.zeros(pages, dtype=np.uint8), np.zeros(pages, dtype=np.bool_)
-    text_digest = np.zeros((pages, 2), dtype=np.uint64)
+    body_digest, text_digest = np.zeros((pages, 2), dtype=np.uint64), np.zeros((pages, 2), dtype=np.uint64)
     simhash = np.zeros(pages, dtype=np.uint64)
     minima = np.empty(pages * minima_count, dtype=np.uint64)
     minima_bounds = np.zeros(pages + 1, dtype=np.int64)
@@ -242,6 +241,8 @@ def _sieve_batch(base, bounds, markup, pages, state, blocks, words, card, shingl
     for page in range(pages):
         start, end = load_int(bounds + (page << 3)), load_int(bounds + (page << 3) + 8)
         scan_page(state, base + start, base + end, byte_at(markup + page) != 0)
+        if end - start > SHORT_BYTES:
+            body_digest[page, 0], body_digest[page, 1] = digest_body(base + start, end - start, lanes)
         tokens, count = state[slots.TOKENS // 8], state[slots.TOKEN_COUNT // 8]
         if count > len(kept):
             # grown with the largest page so far
@@ -273,6 +274,7 @@ def _sieve_batch(base, bounds, markup, pages, state, blocks, words, card, shingl
         kept_counts,
         block_counts,
         weak,
+        body_digest,
         feature_counts,
         language,
         text_digest,
@@ -289,10 +291,10 @@ def _kernel():  # type: ignore[no-untyped-def]
     sources = sources_digest()
 
     @njit(nogil=True, cache=True)
-    def sieve(base, bounds, markup, pages, state, blocks, words, card, shingle_words, minima_count, sketch_bits):  # type: ignore[no-untyped-def]
+    def sieve(base, bounds, markup, pages, state, blocks, words, card, lanes, shingle_words, minima_count, sketch_bits):  # type: ignore[no-untyped-def]
         state[slots.SOURCES // 8] = sources
         return _sieve_batch(
-            base, bounds, markup, pages, state, blocks, words, card, shingle_words, minima_count, sketch_bits
+            base, bounds, markup, pages, state, blocks, words, card, lanes, shingle_words, minima_count, sketch_bits
         )
 
     return sieve

@@ -11,8 +11,11 @@ from stream.page import Page
 from stream.signature import Status
 
 
-def identity_columns(pages: Sequence[Page]) -> dict[str, Any]:
-    """The columns of stream.signature.Signatures that need no look into the text, by name."""
+def identity_columns(pages: Sequence[Page], digests: NDArray[np.uint64] | None = None) -> dict[str, Any]:
+    """The columns of stream.signature.Signatures that need no look into the text, by name.
+
+    digests: uint64[n, 2], of the bodies that a kernel has digested, (0, 0) for the others
+    """
     sources = tuple(dict.fromkeys(page.source for page in pages))
     number = {source: index for index, source in enumerate(sources)}
     return {
@@ -21,7 +24,7 @@ def identity_columns(pages: Sequence[Page]) -> dict[str, Any]:
         "partition": np.array([page.partition for page in pages], np.int32),
         "offset": np.array([page.offset for page in pages], np.int64),
         "event_time_ms": np.array([page.event_time_ms for page in pages], np.int64),
-        "digest": digest_bodies(pages),
+        "digest": digest_bodies(pages, digests),
         "urls": tuple([page.url.encode("utf-8", "replace") for page in pages]),
         "labels": tuple([page.label.encode("utf-8", "replace") for page in pages]),
     }
@@ -38,11 +41,13 @@ def status_of(pages: Sequence[Page], enough: NDArray[np.bool_]) -> NDArray[np.ui
     return status
 
 
-def digest_bodies(pages: Sequence[Page]) -> NDArray[np.uint64]:
-    """XXH3-128 of each body, in UTF-8: uint64[n, 2], low word first."""
-    raw = b"".join([xxhash.xxh3_128_digest(page.body) for page in pages])
-    words: NDArray[np.uint64] = np.frombuffer(raw, ">u8").reshape(-1, 2)[:, ::-1].astype(np.uint64)
-    return words
+def digest_bodies(pages: Sequence[Page], known: NDArray[np.uint64] | None = None) -> NDArray[np.uint64]:
+    """XXH3-128 of each body, in UTF-8: uint64[n, 2], low word first; `known` ones, all but (0, 0), are taken over."""
+    digests = np.zeros((len(pages), 2), np.uint64) if known is None else known.copy()
+    missing = np.flatnonzero(~digests.any(axis=1))
+    raw = b"".join([xxhash.xxh3_128_digest(pages[page].body) for page in missing.tolist()])
+    digests[missing] = np.frombuffer(raw, ">u8").reshape(-1, 2)[:, ::-1]
+    return digests
 
 
 def hash_hosts(pages: Sequence[Page]) -> NDArray[np.uint64]:

@@ -59,7 +59,7 @@ class SpotsieveScheme:
         batch = lay_out(pages)
         sieved = sieve_pages(batch.buffer, batch.bounds, batch.markup.view(np.bool_), self.sieve)
         return Signatures(
-            **identity_columns(pages),
+            **identity_columns(pages, sieved.body_digest),
             fingerprint=sieved.simhash,
             status=status_of(pages, sieved.feature_counts >= self.settings.min_features),
             feature_count=sieved.feature_counts,

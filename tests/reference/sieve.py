@@ -3,9 +3,12 @@
 from collections import Counter
 from dataclasses import dataclass
 
+import xxhash
+
 from stream.features.languages import LONE_CHARACTER, choose_path, language_table, word_index
 from stream.features.sieve import SieveSettings
 from stream.features.vocabulary import MOST_TOKENS
+from stream.fingerprints.bodydigest import SHORT_BYTES
 from stream.text.tables import IDEOGRAPH, class_and_lower
 from tests.reference.blocks import noted_blocks_of
 from tests.reference.scorecard import reasons_of
@@ -27,6 +30,7 @@ class Columns:
     weak: bool
     features: int
     language: int
+    body: tuple[int, int]
     digest: tuple[int, int]
     simhash: int
     minima: list[int]
@@ -48,6 +52,7 @@ def columns_of(page: bytes, markup: bool, settings: SieveSettings) -> Columns:
         "kept for want of other text" in reasons,
         len(features),
         language_of(kept or every),
+        body_digest_of(page),
         digest_of(kept),
         fingerprint_of(features),
         minima_of(shingles, settings.shingle_words - 1, settings.minima),
@@ -84,6 +89,12 @@ def features_of(shingles: list[int]) -> list[int]:
 def mixed_hash(value: int) -> int:
     """The last step of every hash (stream/text/hashing.py)."""
     return folded(value ^ K1, K2)
+
+
+def body_digest_of(page: bytes) -> tuple[int, int]:
+    """The low and the high word; none of a short page."""
+    high, low = divmod(xxhash.xxh3_128_intdigest(page), WORD) if len(page) > SHORT_BYTES else (0, 0)
+    return low, high
 
 
 def digest_of(tokens: list[str]) -> tuple[int, int]:

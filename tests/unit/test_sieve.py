@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xxhash
 
 from stream.errors import SettingError
 from stream.features import scorecard
 from stream.features.languages import path_names
 from stream.features.sieve import SievedPages, SieveSettings, blocks_of, sieve_pages
+from stream.fingerprints.bodydigest import SHORT_BYTES
 from stream.text.vectors import PADDING
 from tests.reference.blocks import noted_blocks_of
 from tests.reference.lexbor import DATA
@@ -65,6 +67,7 @@ def test_real_pages_give_the_twins_columns(name: str, every: int) -> None:
             expected.kept,
             expected.blocks,
             expected.weak,
+            list(expected.body),
             expected.features,
             expected.language,
             list(expected.digest),
@@ -100,6 +103,15 @@ def test_every_line_of_plain_text_is_kept_quoted_ones_too() -> None:
     assert [(block.tokens[0], block.kept) for block in blocks] == [("ann", True), ("bob", True)]
 
 
+@pytest.mark.parametrize("size", [0, 1, 240, 241, 1023, 1024, 1025, 1088, 1089, 2048, 2049, 2113, 70_000])
+def test_the_body_digest_is_xxhash_s_but_for_short_pages(size: int) -> None:
+    page = np.random.default_rng(size).bytes(size)
+    expected = xxhash.xxh3_128_intdigest(page) if size > SHORT_BYTES else 0
+    for batch in ([page], [page, b"another page"]):
+        low, high = sieved(batch).body_digest[0].tolist()
+        assert high << 64 | low == expected
+
+
 def test_the_batch_a_page_comes_in_never_matters() -> None:
     pages = [ARTICLE.encode(), b"", b"<p>the cat</p>" * 700, b"<", "漢字".encode() * 900, b"a" * 200, STORY.encode()]
     alone = [row for page in pages for row in rows(sieved([page]))]
@@ -114,7 +126,7 @@ def test_an_empty_batch_and_an_empty_page_have_empty_columns() -> None:
     assert len(sieved([])) == 0
     assert sieved([]).sketch.shape == (0, 8)
     (row,) = rows(sieved([b""]))
-    assert row == (0, 0, 0, False, 0, 0, [0, 0], 0, [0] * 8, [])
+    assert row == (0, 0, 0, False, [0, 0], 0, 0, [0, 0], 0, [0] * 8, [])
     assert blocks_of(b"", True) == []
 
 
