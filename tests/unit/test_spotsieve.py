@@ -145,7 +145,8 @@ def test_a_candidate_is_accepted_at_its_bars_and_not_one_bit_below(
 
 
 def test_of_a_host_s_first_page_a_share_is_taken_for_template_and_of_no_page_all_of_it() -> None:
-    rows = Compared(*(np.array([5, 100], dtype) for dtype in (np.uint64, np.uint32, np.uint64, np.uint32)))
+    hosts, counts, nothing = np.array([5, 5], np.uint64), np.array([5, 100], np.uint32), np.zeros(2, np.uint32)
+    rows = Compared(hosts, counts, np.zeros((2, 8), np.uint64), nothing)
     presumed, most = SpotsieveScheme(BARS).template_limits(rows)
     assert (presumed.tolist(), most.tolist()) == ([3, 60], [4, 90])
 
