@@ -79,44 +79,46 @@ def number_repeats(features, count, room):  # type: ignore[no-untyped-def]
 
     Nearly all shingles are the first ones of their slot, and the rest is put aside without a branch to be counted.
     """
+    firsts, others, before, _, _ = room
     bits = slot_bits(4 * count)
     shift = np.uint64(64 - bits)
-    room.firsts[: np.int64(1) << bits] = 0
-    others = np.int64(0)
+    firsts[: np.int64(1) << bits] = 0
+    later = np.int64(0)
     for place in range(count):
         slot = features[place] >> shift
-        first = room.firsts[slot]
-        room.firsts[slot] = first if first != 0 else place + 1
-        room.others[others] = place
-        others += np.int64(first != 0)
-    count_others(features, others, shift, room)
-    for other in range(others):
-        features[room.others[other]] += np.uint64(room.before[other]) * GOLDEN
+        first = firsts[slot]
+        firsts[slot] = first if first != 0 else place + 1
+        others[later] = place
+        later += np.int64(first != 0)
+    count_others(features, later, shift, room)
+    for other in range(later):
+        features[others[other]] += np.uint64(before[other]) * GOLDEN
     for place in range(count):
         features[place] = finish_hash(features[place])
 
 
 @part
-def count_others(features, others, shift, room):  # type: ignore[no-untyped-def]
-    """Fill room.before: how many equal shingles stand before each of room.others: int32[others]."""
-    bits = slot_bits(2 * others)
+def count_others(features, later, shift, room):  # type: ignore[no-untyped-def]
+    """Fill room.before: how many equal shingles stand before each of the first `later` of room.others."""
+    firsts, others, before, keys, counts = room
+    bits = slot_bits(2 * later)
     last = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
-    room.counts[: np.int64(1) << bits] = 0
-    for other in range(others):
-        shingle = features[room.others[other]]
-        first = room.firsts[shingle >> shift] - 1
+    counts[: np.int64(1) << bits] = 0
+    for other in range(later):
+        shingle = features[others[other]]
+        first = firsts[shingle >> shift] - 1
         # the first one of the slot is none of the others
-        before = np.int64(features[first] == shingle)
+        equal = np.int64(features[first] == shingle)
         slot = shingle & last
         for _ in range(MOST_STEPS):
-            found = room.counts[slot]
-            if found == 0 or room.keys[slot] == shingle:
-                room.keys[slot] = shingle
-                room.counts[slot] = found + 1
-                before += np.int64(found)
+            found = counts[slot]
+            if found == 0 or keys[slot] == shingle:
+                keys[slot] = shingle
+                counts[slot] = found + 1
+                equal += np.int64(found)
                 break
             slot = (slot + np.uint64(1)) & last
-        room.before[other] = before
+        before[other] = equal
 
 
 @part
