@@ -137,7 +137,7 @@ class SchemeSettings(Section):
         0.32, "spotsieve: pages of different hosts at least this alike are copies", verdicts=True, gt=0, le=1
     )
     same_host_min_jaccard: float = setting(
-        0.48, "spotsieve: on one host, copies are at least this alike", verdicts=True, gt=0, le=1
+        0.46, "spotsieve: on one host, copies are at least this alike", verdicts=True, gt=0, le=1
     )
     same_host_min_own: float = setting(
         0.3,
@@ -147,7 +147,7 @@ class SchemeSettings(Section):
         lt=1,
     )
     presumed_template: float = setting(
-        0.65,
+        0.48,
         "spotsieve: share of a host's first page that is taken for template, as there is no other page to tell",
         verdicts=True,
         ge=0,

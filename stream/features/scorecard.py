@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from stream.text.elements import SECTIONS
 
-DIGEST = "7499058f2ccb779cdd4f8d0e4ef77235cfa9f4e7207f0c4af7dc8a8d7e36d5bc"
+DIGEST = "fb2e9f55a5392cb3968087c987b032af011812c68079d1685b868e5fdc71bc38"
 
 KEEP_ABOVE = -16
 LADDER = (-64, -128, -192, -256, -384, -512)

@@ -39,6 +39,10 @@ DIGESTS = 2
 """Keys of a page that decide by digest: its body's and its kept text's."""
 MOST_TEMPLATE = 0.9
 """Of a page's features: a page that lies whole in a longer one of its host still has copies."""
+MOST_PRESUMED = 128
+"""Features of a host's first page that are taken for template, at most: what the scorecard keeps of one is no longer.
+Without it 155 of 1,000 pages with a tenth of their words replaced are missed on a host that has no other page, with it
+43; news loses one page more, and made wire pages as many."""
 FIRST_PAGE = 1
 """The cap of a host's key: only its first page is met through it."""
 
@@ -124,9 +128,10 @@ class SpotsieveScheme:
         )
 
     def template_limits(self, pages: Compared) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Shares of a page's features: presumed of a host's first page, and MOST_TEMPLATE of any."""
+        """Features of a page: presumed of a host's first page, and MOST_TEMPLATE of any."""
         count = pages.feature_count.astype(np.float64)
-        return (count * self.settings.presumed_template).astype(np.int64), (count * MOST_TEMPLATE).astype(np.int64)
+        presumed = np.minimum(count * self.settings.presumed_template, MOST_PRESUMED)
+        return presumed.astype(np.int64), (count * MOST_TEMPLATE).astype(np.int64)
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Only digests decide, and equal ones do."""

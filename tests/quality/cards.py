@@ -3,7 +3,7 @@
 A place is an index into a card's points, group after group. tests/reference/scorecard.py says the same for one block.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,22 +34,16 @@ class Columns:
     sections: Ints
 
 
-def first_places(page: Columns, without: Collection[str] = ()) -> Ints:
-    """int64[n, groups]: the block's place in every group of the first card but the start; of sections around, one each.
-
-    without: groups that are left out
-    """
-    start = dict(_starts(FIRST_CARD))
-    columns = [start[group] + classes for group, classes in _first_classes(page) if group not in without]
-    return np.stack(columns, axis=1)
+def first_places(page: Columns) -> Ints:
+    """int64[n, columns]: the block's place in every group of the first card; of sections around, a column each."""
+    start = starts(FIRST_CARD)
+    return np.stack([start[group] + classes for group, classes in _first_classes(page)], axis=1)
 
 
-def second_places(page: Columns, firsts: Ints, without: Collection[str] = ()) -> Ints:
+def second_places(page: Columns, firsts: Ints) -> Ints:
     """int64[n, groups]: the same of the second card. firsts: int64[n], the first card's sums"""
-    start = dict(_starts(SECOND_CARD))
-    return np.stack(
-        [start[group] + classes for group, classes in _second_classes(page, firsts) if group not in without], axis=1
-    )
+    start = starts(SECOND_CARD)
+    return np.stack([start[group] + classes for group, classes in _second_classes(page, firsts)], axis=1)
 
 
 def first_sums(page: Columns, points: Points) -> Ints:
@@ -64,6 +58,11 @@ def second_sums(page: Columns, firsts: Ints, points: Points) -> Ints:
     return sums
 
 
+def starts(card: Mapping[str, int]) -> dict[str, int]:
+    """The first place of each group."""
+    return dict(zip(card, np.cumsum([0, *card.values()]).tolist(), strict=False))
+
+
 def size_of(card: Mapping[str, int]) -> int:
     """Number of points of a card, the start's included."""
     return sum(card.values())
@@ -71,13 +70,6 @@ def size_of(card: Mapping[str, int]) -> int:
 
 def _points(points: Points, card: Mapping[str, int]) -> Ints:
     return np.concatenate([np.asarray(points[group], np.int64) for group in card])
-
-
-def _starts(card: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    at = 0
-    for group, size in card.items():
-        yield group, at
-        at += size
 
 
 def _first_classes(page: Columns) -> Iterator[tuple[str, Ints]]:

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from stream.config import Settings
 from stream.errors import SettingError
 from stream.scoring import Scores, score
-from tests.quality import ours, scorecard_fit, variants
+from tests.quality import ours, variants
 from tests.quality import robustness as edited_copies
 from tests.quality.ablations import ABLATIONS, GROUPS, SKETCHES, Ablation
 from tests.quality.candidates import ways_of_finding
@@ -16,6 +17,7 @@ from tests.quality.cards import Points
 from tests.quality.extracts import Extracts
 from tests.quality.ours import Judged
 from tests.quality.peers import run_peers
+from tests.quality.scorecard_fit import Fit, Material
 from tests.quality.sets import LabelledSet
 from tests.quality.thresholds import AXES, Axis
 from tests.quality.validation import SEEDS, Validation, validate
@@ -49,6 +51,12 @@ class Run:
         """The pages on which speed and robustness are measured."""
         named = [labelled for labelled in self.sets if labelled.name == SPEED_SET]
         return (named or list(self.sets))[0]
+
+    @cached_property
+    def material(self) -> Material:
+        """What scorecards are fitted to."""
+        self.say(f"  blocks of {self.speed_set.name}")
+        return Material(self.speed_set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +150,9 @@ def measure_ablations(run: Run, figures: Figures) -> None:
         figures.ablations.append(_ablated(run, ablation, speed_rounds))
     figures.sketches = [_ablated(run, ablation, speed_rounds) for ablation in SKETCHES.get(name, ())]
     if name in GROUPS and run.speed_set.main_texts:
-        pages = scorecard_fit.label_pages(run.speed_set)
+        fit = Fit(run.material.of())
         for ablation in (Ablation("all groups"), *GROUPS[name]):
-            figures.groups.append(_ablated(run, ablation, 0, scorecard_fit.fit(pages, ablation.without)))
+            figures.groups.append(_ablated(run, ablation, 0, fit.points(ablation.without)))
 
 
 def _ablated(run: Run, ablation: Ablation, rounds: int, refitted: Points | None = None) -> AblationRow:
@@ -176,7 +184,7 @@ def measure_sweeps(run: Run, figures: Figures) -> None:
 def measure_validation(run: Run, figures: Figures) -> None:
     """Cards fitted and thresholds chosen on each fold's training part, looked at on its held-out part."""
     seeds = 1 if run.quick else SEEDS
-    figures.validation = validate(run.sets, run.speed_set, run.under, seeds, run.say)
+    figures.validation = validate(run.sets, run.speed_set, lambda: run.material, run.under, seeds, run.say)
 
 
 def measure_robustness(run: Run, figures: Figures) -> None:

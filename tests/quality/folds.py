@@ -135,8 +135,9 @@ Evaluate = Callable[[Mapping[str, object]], Mapping[str, Outcome]]
 
 
 def choose(choices: Sequence[Mapping[str, object]], training: Evaluate, held_out: Evaluate) -> FoldResult:
-    """The choice that is worth most on the training part (of equals the first, which is the strictest), looked at on the
-    held-out part once.
+    """The choice worth most on the training part, of equals the first; the held-out part is looked at once.
+
+    choices: the strictest first
     """
     tried = [(choice, training(choice)) for choice in choices]
     choice, found = max(tried, key=lambda pair: objective(pair[1]))

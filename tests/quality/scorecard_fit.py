@@ -2,18 +2,20 @@
 
 `python -m tests.quality.scorecard_fit` writes the file and its digest, with `--check` it compares. A block is labelled
 as text of its page if at least 60 % of its 3-word runs occur in the main text that people marked. Each card is a
-logistic regression over its classes; the first card's rounded points give the sums that the second is fitted on.
+logistic regression over its classes; the first card's rounded points give the sums that the second is fitted on. Pages
+are there a second time, with less weight, with link lists of other pages in the middle of their text.
 """
 
 import argparse
 import hashlib
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,18 +31,24 @@ from tests.quality.cards import (
     Ints,
     Points,
     first_places,
-    first_sums,
     second_places,
-    size_of,
 )
+from tests.quality.edits import MarkedPage, draw_link_lists, inject, link_texts, mark, words_of
 from tests.quality.sets import DATA, LabelledSet, load_set
 
 FITTED_ON = "news"
 LABEL_SHARE = 0.6
 """Of a block's 3-word runs, in the main text."""
 RUN_WORDS = 3
-REGULARISATION = 0.3
+REGULARISATION = 1.0
 """C of the regression, for weights in units of WEIGHT_UNIT words."""
+COPY_SHARE = 0.2
+"""What a copy with link lists put in weighs, of its page's weight."""
+LEAST_WORDS = 60
+"""Of main text, for a page to be fitted to with link lists put in."""
+LEAST_LINK_WORDS = 30
+"""In the links of a page whose list is put in elsewhere."""
+LIST_WORDS = (50, 100, 200, 300)
 STOP_AT = 1e-4
 """Gradient at which the regression stops, after about 35 steps. To its end it gives rare classes 600 points more, and
 and what is fitted to news then misses half as many duplicates of docs again."""
@@ -57,55 +65,134 @@ HEADER = (
 
 @dataclass(frozen=True, slots=True)
 class LabelledBlocks:
-    """The blocks of a page and which of them are text of the page. is_text: bool[n]"""
+    """The blocks of a page and which of them are text of the page. is_text: bool[n]  share: of its weight in the fit"""
 
     columns: Columns
     is_text: NDArray[np.bool_]
+    share: float = 1.0
 
     @property
     def weights(self) -> NDArray[np.float64]:
         """What each block counts in the fit."""
-        return np.minimum(self.columns.words, MOST_WEIGHT) / WEIGHT_UNIT
+        return np.minimum(self.columns.words, MOST_WEIGHT) / WEIGHT_UNIT * self.share
 
 
-def label_pages(labelled: LabelledSet, share: float = LABEL_SHARE) -> list[LabelledBlocks | None]:
-    """The labelled blocks of each page of a set; None for plain text, for pages without blocks or main text."""
-    return [
-        label_blocks(page.body, labelled.main_texts.get(page.label, ""), share) if page.markup else None
-        for page in labelled.pages
-    ]
+class Material:
+    """What can be fitted to of a set: its labelled blocks, and those of copies with link lists of other pages put in.
+
+    Without the copies, a list in the middle of an article ends it: the second card has seen no text go on behind one.
+    """
+
+    def __init__(self, labelled: LabelledSet) -> None:
+        self._pages = [
+            _FittedPage.of(page.label, html, labelled.main_texts.get(page.label, "")) if markup else None
+            for page, (html, markup) in zip(labelled.pages, labelled.documents, strict=True)
+        ]
+
+    def of(self, places: Iterable[int] | None = None) -> list[LabelledBlocks]:
+        """The blocks of these pages (None: of all), and of copies of them with lists of others of these."""
+        every = self._pages if places is None else [self._pages[place] for place in places]
+        pages = [page for page in every if page is not None]
+        lists = [page.list_texts for page in pages if page.link_words >= LEAST_LINK_WORDS]
+        copies = [page.with_list(lists) for page in pages] if lists else []
+        return [page for page in (*(page.blocks for page in pages), *copies) if page is not None]
 
 
-def label_blocks(html: bytes, main_text: str, share: float = LABEL_SHARE) -> LabelledBlocks | None:
+@dataclass(frozen=True, slots=True)
+class _FittedPage:
+    """marked: where its main text stands, None where that was not found  list_texts: of its links"""
+
+    main_text: str
+    blocks: LabelledBlocks | None
+    marked: MarkedPage | None
+    list_texts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, label: str, html: str, main_text: str) -> "_FittedPage":
+        marked = mark(label, html, main_text) if len(words_of(main_text)) >= LEAST_WORDS else None
+        return cls(main_text, label_blocks(html.encode(), main_text), marked, tuple(link_texts(html)))
+
+    @property
+    def link_words(self) -> int:
+        return sum(len(text.split()) for text in self.list_texts)
+
+    def with_list(self, lists: Sequence[Sequence[str]]) -> LabelledBlocks | None:
+        if self.marked is None:
+            return None
+        random = Random(f"fit-{self.marked.id}")
+        drawn = draw_link_lists(lists, random.choice(LIST_WORDS), random)
+        found = label_blocks(inject(self.marked, drawn, True, random).encode(), self.main_text)
+        return found and replace(found, share=COPY_SHARE)
+
+
+def label_blocks(html: bytes, main_text: str) -> LabelledBlocks | None:
     """One page. Blocks of fewer than three words are never labelled as text: alone they tell nothing."""
     blocks = blocks_of(html, True)
     text = [token for block in blocks_of(main_text.encode(), False) for token in block.tokens]
     if not blocks or not text:
         return None
     runs = set(zip(text, text[1:], text[2:], strict=False))
-    is_text = [_share_in(block.tokens, runs) >= share for block in blocks]
+    is_text = [_share_in(block.tokens, runs) >= LABEL_SHARE for block in blocks]
     columns = ([len(block.tokens) for block in blocks], [block.links for block in blocks],
                [block.sections for block in blocks])  # fmt: skip
     return LabelledBlocks(Columns(*(np.array(column, np.int64) for column in columns)), np.array(is_text, np.bool_))
 
 
-def fit(
-    pages: Iterable[LabelledBlocks | None], without: Collection[str] = (), regularisation: float = REGULARISATION
-) -> dict[str, tuple[int, ...]]:
-    """The points of both cards, by group, as scorecard.frozen_points gives them.
+class Fit:
+    """Both cards' regressions over the same blocks, with all groups of classes or without some."""
 
-    without: groups of either card that get no points, as the sections that the cards do not use
-    """
-    known = [page for page in pages if page is not None]
-    if not known:
-        raise InputError("set", "must have HTML pages with main texts to fit on", None, "name another one with --on")
-    is_text = np.concatenate([page.is_text for page in known])
-    weights = np.concatenate([page.weights for page in known])
-    places = np.concatenate([first_places(page.columns, without) for page in known])
-    points = _tables(FIRST_CARD, *_regress(places, size_of(FIRST_CARD), is_text, weights, regularisation))
-    places = np.concatenate([second_places(page.columns, first_sums(page.columns, points), without) for page in known])
-    points |= _tables(SECOND_CARD, *_regress(places, size_of(SECOND_CARD), is_text, weights, regularisation))
-    return points | {"chance": CHANCE}
+    def __init__(self, pages: Sequence[LabelledBlocks]) -> None:
+        """Raises InputError where there are no pages."""
+        if not pages:
+            raise InputError(
+                "set", "must have HTML pages with main texts to fit on", None, "name another one with --on"
+            )
+        self._columns = [page.columns for page in pages]
+        self._is_text = np.concatenate([page.is_text for page in pages])
+        self._weights = np.concatenate([page.weights for page in pages])
+        self._ends = np.cumsum([len(page.is_text) for page in pages])[:-1]
+        self._firsts = np.concatenate([first_places(page.columns) for page in pages])
+        self._whole_first: tuple[dict[str, tuple[int, ...]], Ints] | None = None
+
+    def points(self, without: Collection[str] = ()) -> dict[str, tuple[int, ...]]:
+        """The points of both cards, by group, as scorecard.frozen_points gives them.
+
+        without: groups of either card that get no points, as the sections that the cards do not use
+        """
+        if set(without) & set(FIRST_CARD):
+            first, seconds = self._first(without)
+        else:
+            self._whole_first = self._whole_first or self._first(())
+            first, seconds = self._whole_first
+        return {**first, **self._regress(SECOND_CARD, seconds, without), "chance": CHANCE}
+
+    def _first(self, without: Collection[str]) -> tuple[dict[str, tuple[int, ...]], Ints]:
+        """The first card's points, and the places of all blocks in the second card."""
+        points = self._regress(FIRST_CARD, self._firsts, without)
+        flat = np.concatenate([np.asarray(points[group], np.int64) for group in FIRST_CARD])
+        sums = np.split(flat[self._firsts].sum(axis=1) + points["first start"][0], self._ends)
+        of_pages = zip(self._columns, sums, strict=True)
+        return points, np.concatenate([second_places(columns, firsts) for columns, firsts in of_pages])
+
+    def _regress(self, card: Mapping[str, int], places: Ints, without: Collection[str]) -> dict[str, tuple[int, ...]]:
+        """The points of a card's groups. places: int64[blocks, columns], a column's all in one group"""
+        from scipy.sparse import csr_matrix
+        from sklearn.linear_model import LogisticRegression
+
+        bounds = np.cumsum([0, *card.values()])
+        names = [list(card)[group] for group in np.searchsorted(bounds, places[0], side="right") - 1]
+        used = places[:, [name not in without for name in names]]
+        ends = np.arange(0, used.size + 1, used.shape[1])
+        classes = csr_matrix((np.ones(used.size), used.ravel(), ends), shape=(len(used), bounds[-1]))
+        model = LogisticRegression(C=REGULARISATION, tol=STOP_AT).fit(
+            classes, self._is_text, sample_weight=self._weights
+        )
+        points = np.round(SCALE * model.coef_[0]).astype(np.int64)
+        start = round(SCALE * float(model.intercept_[0]))
+        spans = zip(card, pairwise(bounds.tolist()), strict=True)
+        return {group: tuple(points[first:last].tolist()) for group, (first, last) in spans} | {
+            list(card)[-1]: (start,)
+        }
 
 
 @contextmanager
@@ -138,7 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--on", type=Path, default=DATA / FITTED_ON, metavar="DIR", help=f"the set, {FITTED_ON}")
     options = parser.parse_args(arguments)
     try:
-        points = fit(label_pages(load_set(options.on)))
+        points = Fit(Material(load_set(options.on)).of()).points()
     except SpotsieveError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -161,27 +248,6 @@ def write(points: Points, folder: Path) -> None:
 def _share_in(tokens: Sequence[str], runs: Collection[tuple[str, ...]]) -> float:
     own = list(zip(tokens, tokens[1:], tokens[2:], strict=False))
     return sum(run in runs for run in own) / len(own) if own else 0.0
-
-
-def _regress(
-    places: Ints, size: int, is_text: NDArray[np.bool_], weights: NDArray[np.float64], regularisation: float
-) -> tuple[Ints, int]:
-    """Points of every place, int64[size], and the start's."""
-    from scipy.sparse import csr_matrix
-    from sklearn.linear_model import LogisticRegression
-
-    blocks, groups = places.shape
-    ends = np.arange(0, places.size + 1, groups)
-    classes = csr_matrix((np.ones(places.size), places.ravel(), ends), shape=(blocks, size))
-    model = LogisticRegression(C=regularisation, tol=STOP_AT).fit(classes, is_text, sample_weight=weights)
-    rounded = np.round(SCALE * np.append(model.coef_[0], model.intercept_[0])).astype(np.int64)
-    return rounded[:-1], int(rounded[-1])
-
-
-def _tables(card: dict[str, int], points: Ints, start: int) -> dict[str, tuple[int, ...]]:
-    ends = np.cumsum([0, *card.values()]).tolist()
-    spans = zip(card, pairwise(ends), strict=True)
-    return {group: tuple(points[first:last].tolist()) for group, (first, last) in spans} | {list(card)[-1]: (start,)}
 
 
 if __name__ == "__main__":

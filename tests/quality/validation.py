@@ -14,11 +14,11 @@ from functools import cached_property
 from stream.config import Settings
 from stream.features import scorecard
 from stream.scoring import Label
-from tests.quality import ours, scorecard_fit
+from tests.quality import ours
 from tests.quality.cards import Points
 from tests.quality.folds import FOLDS, Fold, FoldResult, Outcome, choose, make_folds
 from tests.quality.ours import Judged
-from tests.quality.scorecard_fit import LabelledBlocks, points_replaced
+from tests.quality.scorecard_fit import Fit, Material, points_replaced
 from tests.quality.sets import LabelledSet
 from tests.quality.thresholds import AXES, choices
 
@@ -55,24 +55,28 @@ class Validation:
 def validate(
     sets: Sequence[LabelledSet],
     fitted_on: LabelledSet,
+    material_of: Callable[[], Material],
     under: Callable[[Choice], Settings],
     seeds: int,
     say: Callable[[str], None],
 ) -> Validation | None:
-    """None for a scheme without thresholds to be chosen. under: settings with some of them changed"""
+    """None for a scheme without thresholds to be chosen.
+
+    material_of: gives that of `fitted_on`, where the scheme has scorecards  under: settings with some of them changed
+    """
     name = under({}).scheme.name
     thresholds = choices([axis for axis in AXES.get(name, ()) if axis.tried])
     if thresholds == [{}]:
         return None
     is_fitted = name == FITTED_SCHEME and bool(fitted_on.main_texts)
-    blocks = scorecard_fit.label_pages(fitted_on) if is_fitted else None
+    material = material_of() if is_fitted else None
     tried = [{**choice, KEEP_BAR: bar} for bar in KEEP_BARS for choice in thresholds] if is_fitted else thresholds
     results, held_out = [], Counter[str]()
     for seed in range(seeds):
         folds = {labelled.name: make_folds(labelled.hosts, labelled.clusters, FOLDS, seed) for labelled in sets}
         for number in range(FOLDS):
             say(f"  seed {seed}, fold {number}")
-            fold = _FoldRun({part: folds[part][number] for part in folds}, sets, fitted_on.name, blocks, under)
+            fold = _FoldRun({part: folds[part][number] for part in folds}, sets, fitted_on.name, material, under)
             results.append(choose(tried, fold.training, fold.held_out))
             held_out.update({labelled.name: len(fold.folds[labelled.name].held_out) for labelled in sets})
     shares = {labelled.name: held_out[labelled.name] / seeds / len(labelled.pages) for labelled in sets}
@@ -81,12 +85,12 @@ def validate(
 
 @dataclass
 class _FoldRun:
-    """One fold of every set. blocks: labelled, of the pages of the set that is fitted on; None: nothing is fitted"""
+    """One fold of every set. material: of the set that is fitted on; None: nothing is fitted"""
 
     folds: Mapping[str, Fold]
     sets: Sequence[LabelledSet]
     fitted_on: str
-    blocks: Sequence[LabelledBlocks | None] | None
+    material: Material | None
     under: Callable[[Choice], Settings]
 
     def __post_init__(self) -> None:
@@ -101,9 +105,9 @@ class _FoldRun:
     @cached_property
     def points(self) -> Points | None:
         """The scorecards of this fold."""
-        if self.blocks is None:
+        if self.material is None:
             return None
-        return scorecard_fit.fit(self.blocks[place] for place in self.folds[self.fitted_on].training)
+        return Fit(self.material.of(self.folds[self.fitted_on].training)).points()
 
     def training(self, choice: Choice) -> dict[str, Outcome]:
         """What a choice gives on the training parts."""

@@ -8,6 +8,7 @@ import pytest
 
 from tests.quality import ours, validation
 from tests.quality.folds import FOLDS, Outcome, choose, make_folds, objective
+from tests.quality.scorecard_fit import Material
 from tests.quality.sets import load_set
 from tests.quality.thresholds import AXES, Axis, Step, axis, choices
 from tests.quality.validation import outcome_of
@@ -104,7 +105,7 @@ def test_thresholds_are_chosen_and_cards_fitted_in_each_fold(
     pytest.importorskip("sklearn", reason="the fit needs the packages that `make quality` installs")
     news = load_set(shared_data / "news", 200)
     monkeypatch.setattr(validation, "AXES", {"spotsieve": [axis("scheme.min_jaccard", (), (0.9, 0.3))]})
-    found = validation.validate([news], news, ours.settings_with, 1, lambda _: None)
+    found = validation.validate([news], news, lambda: Material(news), ours.settings_with, 1, lambda _: None)
     assert found is not None
     assert (found.tried, len(found.results), found.fitted_on) == (6, FOLDS, "news")
     pooled = found.of_seed("news", 0)

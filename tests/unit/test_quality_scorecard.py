@@ -11,10 +11,11 @@ from stream.features.scorecard import FIRST_CARD, KEEP_ABOVE, SECOND_CARD
 from stream.features.sieve import blocks_of
 from stream.text.elements import SECTIONS
 from tests.quality import scorecard_fit
-from tests.quality.cards import UNUSED_SECTIONS, Columns, Ints, first_places, first_sums, second_places, second_sums
+from tests.quality.cards import UNUSED_SECTIONS, Columns, first_places, first_sums, second_places, second_sums, starts
 from tests.quality.sets import load_set
 from tests.reference.blocks import noted_blocks_of
 from tests.reference.scorecard import first_classes, second_classes
+from tests.unit.filter_crawl import article
 from tests.unit.test_quality_run import body
 
 NAMES = [elements[0] for elements in SECTIONS]
@@ -24,10 +25,6 @@ def columns_of(html: bytes) -> Columns:
     blocks = blocks_of(html, True)
     columns = zip(*((len(block.tokens), block.links, block.sections) for block in blocks), strict=True)
     return Columns(*(np.array(column, np.int64) for column in columns))
-
-
-def starts(card: dict[str, int]) -> dict[str, int]:
-    return dict(zip(card, np.cumsum([0, *card.values()]).tolist(), strict=False))
 
 
 @pytest.fixture(scope="module")
@@ -66,18 +63,21 @@ def test_sums_of_whole_pages_keep_the_blocks_that_the_kernel_keeps(shared_data: 
                 assert [second > KEEP_ABOVE for second in seconds] == [block.reason == "kept" for block in blocks]
 
 
-def test_a_group_that_is_left_out_has_no_class() -> None:
-    page = columns_of(body(1).encode())
-    firsts = np.zeros(len(page.words), np.int64)
-
-    def chosen(card: dict[str, int], *without: str) -> Ints:
-        return first_places(page, without) if card is FIRST_CARD else second_places(page, firsts, without)
-
-    for card in (FIRST_CARD, SECOND_CARD):
-        for group in list(card)[:-1]:
-            places = range(starts(card)[group], starts(card)[group] + card[group])
-            assert np.isin(chosen(card), places).any()
-            assert not np.isin(chosen(card, group), places).any()
+def test_a_group_that_is_left_out_has_no_points() -> None:
+    pytest.importorskip("sklearn", reason="the fit needs the packages that `make quality` installs")
+    pages = [scorecard_fit.label_blocks(body(seed).encode(), article(seed)) for seed in range(5)]
+    fit = scorecard_fit.Fit([page for page in pages if page is not None])
+    every, first, second = (fit.points(without) for without in ((), ("words near",), ("text before",)))
+    for group in ("words near", "text before"):
+        assert any(every[group])
+    assert not any(first["words near"])
+    assert any(first["text before"])
+    assert not any(second["text before"])
+    assert second["words near"] == every["words near"]
+    assert fit.points() == every
+    assert {group: len(numbers) for group, numbers in every.items()} == {
+        group: len(numbers) for group, numbers in scorecard.frozen_points().items()
+    }
 
 
 def test_text_of_a_page_is_told_by_the_runs_it_shares_with_the_main_text() -> None:
@@ -92,7 +92,7 @@ def test_text_of_a_page_is_told_by_the_runs_it_shares_with_the_main_text() -> No
 
 def test_nothing_to_fit_on_is_refused() -> None:
     with pytest.raises(InputError, match="must have HTML pages with main texts"):
-        scorecard_fit.fit([None])
+        scorecard_fit.Fit([])
 
 
 def test_the_file_is_written_as_the_kernel_reads_it(tmp_path: Path) -> None:
@@ -119,3 +119,15 @@ def test_points_are_replaced_only_within() -> None:
 def test_the_committed_scorecard_is_the_fit_to_news(shared_data: Path) -> None:
     pytest.importorskip("sklearn", reason="the fit needs the packages that `make quality` installs")
     assert scorecard_fit.main(["--check", "--on", str(shared_data / "news")]) == 0
+
+
+@pytest.mark.slow
+def test_link_lists_of_the_same_pages_are_put_into_their_copies(shared_data: Path) -> None:
+    material = scorecard_fit.Material(load_set(shared_data / "news", 60))
+    pages = material.of()
+    assert 80 < len(pages) <= 120
+    page, copy = material.of([0])
+    assert (page.share, copy.share) == (1.0, scorecard_fit.COPY_SHARE)
+    assert copy.columns.links.sum() >= page.columns.links.sum() + min(scorecard_fit.LIST_WORDS)
+    assert (copy.columns.words - copy.columns.links).sum() == (page.columns.words - page.columns.links).sum()
+    assert [one.is_text.tolist() for one in material.of()] == [one.is_text.tolist() for one in pages]

@@ -7,7 +7,7 @@ from stream.config import SchemeSettings
 from stream.page import Page
 from stream.schemes import OTHER_HOST, REFUSED, UNCAPPED
 from stream.schemes.identity import hash_hosts, host_of
-from stream.schemes.spotsieve import SpotsieveScheme
+from stream.schemes.spotsieve import MOST_PRESUMED, SpotsieveScheme
 from stream.signature import Compared
 from stream.verdict import Kind, Reason
 from tests.unit.spotsieve_pages import PATHS, SCHEME, STORIES, judged, language_of, newspaper, page, portal
@@ -145,15 +145,15 @@ def test_a_candidate_is_accepted_at_its_bars_and_not_one_bit_below(
 
 
 def test_of_a_host_s_first_page_a_share_is_taken_for_template_and_of_no_page_all_of_it() -> None:
-    hosts, counts, nothing = np.array([5, 5], np.uint64), np.array([5, 100], np.uint32), np.zeros(2, np.uint32)
-    rows = Compared(hosts, counts, np.zeros((2, 8), np.uint64), nothing)
+    hosts, nothing = np.array([5, 5, 5], np.uint64), np.zeros(3, np.uint32)
+    rows = Compared(hosts, np.array([5, 100, 1000], np.uint32), np.zeros((3, 8), np.uint64), nothing)
     presumed, most = SpotsieveScheme(BARS).template_limits(rows)
-    assert (presumed.tolist(), most.tolist()) == ([3, 60], [4, 90])
+    assert (presumed.tolist(), most.tolist()) == ([3, 60, MOST_PRESUMED], [4, 90, 900])
 
 
 def test_short_articles_in_one_wordy_template_are_told_apart_and_their_copies_still_found() -> None:
     words = " ".join([*ENGLISH, *STORIES["French", 1]]).split()
-    own = [" ".join(words[start : start + 30]) for start in (0, 30, 60)]
+    own = [" ".join(words[start : start + 40]) for start in (0, 40, 80)]
     texts = [[*OTHER, text] for text in (*own, f"{own[1]} That was all.")]
     found = judged([page(number, f"{HERE}/{number}", newspaper(text)) for number, text in enumerate(texts)])
     assert [(verdict.kind, verdict.original) for verdict in found[:3]] == [(Kind.NOVEL, None)] * 3
