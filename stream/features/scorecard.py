@@ -10,7 +10,7 @@ above KEEP_ABOVE. All are whole numbers, so the choice is the same on every CPU.
 """
 
 import hashlib
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -38,6 +38,8 @@ NEAR, FAR = 3, 6
 """Blocks on each side whose words are summed."""
 REACHES = (2, 4, 8)
 """Blocks on each side whose likely text the second card sums."""
+EDGE = 8
+"""Running sums go on for this many places before the first block and behind the last: no reach is longer."""
 MOST_LIKELY_WORDS = 100
 """Words that a block counts in the sums of likely text."""
 
@@ -46,6 +48,8 @@ COARSE_LINK_CLASSES = len(COARSE_LINK_EDGES) + 1
 COARSE_CLASSES = (len(COARSE_WORD_EDGES) + 1) * COARSE_LINK_CLASSES
 SUM_CLASSES, SHARE_CLASSES, LARGEST_CLASSES = 12, 8, len(LARGEST_EDGES) + 1
 OWN_CLASSES, OTHER_CLASSES = 25, 14
+NO_OTHER = OTHER_CLASSES - 1
+"""The class of a block that is not there."""
 LIKELY_SHARE_CLASSES, LIKELY_SUM_CLASSES, PAGE_CLASSES = 10, 9, 10
 NINTHS, DISTANCE_CLASSES, BETWEEN_CLASSES = 9, 10, 11
 CHANCES = 129
@@ -105,9 +109,11 @@ class Scorecard(NamedTuple):
     section_points: int32[3, 32], the first card's points of five sections each, by their bits
 
     The others are columns over a page's blocks, written over:
-    words, unlinked, likely, unlikely, capped: int64[most + 1], running sums; likely and unlikely in 256ths of words
+    words, unlinked, likely, unlikely, capped: int64, running sums, all but unlikely with EDGE places before and behind;
+    likely and unlikely in 256ths of words
     fine, coarse: uint8, classes of words and links, coarse with two blocks of no words before and behind
-    firsts, seconds: int32, the sums of the cards, firsts with two such blocks too  against: uint8, groups
+    others: uint8, classes of the first card's sums of other blocks, with two that are not there before and behind
+    firsts, seconds: int32, the sums of the cards  against: uint8, groups
     """
 
     first: NDArray[np.int32]
@@ -121,6 +127,7 @@ class Scorecard(NamedTuple):
     capped: NDArray[np.int64]
     fine: NDArray[np.uint8]
     coarse: NDArray[np.uint8]
+    others: NDArray[np.uint8]
     firsts: NDArray[np.int32]
     seconds: NDArray[np.int32]
     against: NDArray[np.uint8]
@@ -128,23 +135,16 @@ class Scorecard(NamedTuple):
 
 def scorecard(most_blocks: int) -> Scorecard:
     """The frozen points, with room for pages of up to `most_blocks` blocks."""
-    tables = frozen_points()
-    of_sections = np.array(tables["sections around"]).reshape(3, 5, 2)
-    bits = np.arange(32)[:, None] >> np.arange(5) & 1
-    section_points = np.stack([np.take_along_axis(five, bits.T, axis=1).sum(axis=0) for five in of_sections])
-    first, second = (
-        np.concatenate([tables[name] for name in card]).astype(np.int32) for card in (FIRST_CARD, SECOND_CARD)
-    )
-    room = most_blocks + 4
+    first, second, chances, section_points = _columns_of(tuple(frozen_points().items()))
+    room = most_blocks + 2 * EDGE + 1
     words, unlinked, likely, unlikely, capped = (np.empty(room, np.int64) for _ in range(5))
-    fine, coarse, against = (np.empty(room, np.uint8) for _ in range(3))
+    fine, coarse, others, against = (np.empty(room, np.uint8) for _ in range(4))
     firsts, seconds = (np.empty(room, np.int32) for _ in range(2))
-    chances = np.array(tables["chance"], np.int32)
     return Scorecard(
         first=first,
         second=second,
         chances=chances,
-        section_points=section_points.astype(np.int32),
+        section_points=section_points,
         words=words,
         unlinked=unlinked,
         likely=likely,
@@ -152,6 +152,7 @@ def scorecard(most_blocks: int) -> Scorecard:
         capped=capped,
         fine=fine,
         coarse=coarse,
+        others=others,
         firsts=firsts,
         seconds=seconds,
         against=against,
@@ -176,3 +177,14 @@ def frozen_points() -> dict[str, tuple[int, ...]]:
             f"scorecard.txt must have tables of these sizes: {sizes}; write it again from the fitted points"
         )
     return tables
+
+
+@lru_cache(maxsize=8)
+def _columns_of(points: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[NDArray[np.int32], ...]:
+    """The points as the kernel takes them: Scorecard's first, second, chances and section_points."""
+    tables = dict(points)
+    of_sections = np.array(tables["sections around"]).reshape(3, 5, 2)
+    bits = np.arange(32)[:, None] >> np.arange(5) & 1
+    section_points = np.stack([np.take_along_axis(five, bits.T, axis=1).sum(axis=0) for five in of_sections])
+    cards = [np.concatenate([tables[name] for name in card]) for card in (FIRST_CARD, SECOND_CARD)]
+    return tuple(column.astype(np.int32) for column in (*cards, np.array(tables["chance"]), section_points))

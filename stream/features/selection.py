@@ -4,7 +4,7 @@ Helpers take addresses: for an array that is passed on for every block numba cou
 index is below 0. The two took longer than all else here.
 """
 
-# mypy: disable-error-code="operator,call-overload,assignment"
+# mypy: disable-error-code="operator,call-overload,assignment,arg-type"
 # numba compiles these; to mypy the least of two NumPy integers is anything that can be compared.
 
 import numpy as np
@@ -13,6 +13,7 @@ from stream.features.scorecard import (
     COARSE_LINK_CLASSES,
     COARSE_LINK_EDGES,
     COARSE_WORD_EDGES,
+    EDGE,
     ENOUGH_WORDS,
     FAR,
     FIRST_CARD,
@@ -26,6 +27,7 @@ from stream.features.scorecard import (
     LINK_EDGES,
     MOST_LIKELY_WORDS,
     NEAR,
+    NO_OTHER,
     REACHES,
     SECOND_CARD,
     SUM_CLASSES,
@@ -73,27 +75,34 @@ def select_blocks(blocks, count, card, explains):  # type: ignore[no-untyped-def
 @part
 def score_first(blocks, count, card, explains):  # type: ignore[no-untyped-def]  # Blocks, int64, Scorecard, bool -> None
     """Fill card.words, unlinked, firsts, and against: the group of the first card with the fewest points."""
-    card.unlinked[0] = card.words[0] = 0
+    card.unlinked[: EDGE + 1] = 0
+    card.words[: EDGE + 1] = 0
     card.coarse[0] = card.coarse[1] = card.coarse[count + 2] = card.coarse[count + 3] = 0
-    largest = np.int64(1)
+    every, alone, largest = np.int64(0), np.int64(0), np.int64(1)
     for block in range(count):
         words, links = np.int64(blocks.words[block]), np.int64(blocks.links[block])
-        card.words[block + 1] = card.words[block] + words
-        card.unlinked[block + 1] = card.unlinked[block] + words - links
+        every += words
+        alone += words - links
+        card.words[EDGE + block + 1] = every
+        card.unlinked[EDGE + block + 1] = alone
         largest = max(largest, words - links)
-        sixteenths = quotient(links * 16, words)
-        link_class = 1 + _LINK_CLASS[sixteenths] if 0 < links < words else (LINK_CLASSES - 1 if links > 0 else 0)
-        card.fine[block] = _WORD_CLASS[min(words, WORD_EDGES[-1])] * LINK_CLASSES + link_class
-        coarse = _COARSE_CLASS[min(words, COARSE_WORD_EDGES[-1])] * COARSE_LINK_CLASSES
-        card.coarse[block + 2] = coarse + _COARSE_LINK_CLASS[sixteenths]
+        # most blocks have no links or nothing else
+        sixteenths = quotient(links * 16, words) if 0 < links < words else (links > 0) << 4
+        link_class = 1 + _LINK_CLASS[np.uint64(sixteenths)] if 0 < links < words else (links > 0) * (LINK_CLASSES - 1)
+        card.fine[block] = _WORD_CLASS[np.uint64(min(words, WORD_EDGES[-1]))] * LINK_CLASSES + link_class
+        coarse = _COARSE_CLASS[np.uint64(min(words, COARSE_WORD_EDGES[-1]))] * COARSE_LINK_CLASSES
+        card.coarse[block + 2] = coarse + _COARSE_LINK_CLASS[np.uint64(sixteenths)]
+    card.words[EDGE + count + 1 : 2 * EDGE + count + 1] = every
+    card.unlinked[EDGE + count + 1 : 2 * EDGE + count + 1] = alone
     points, coarse_classes = np.int64(card.first.ctypes.data), np.int64(card.coarse.ctypes.data)
-    words, unlinked = np.int64(card.words.ctypes.data), np.int64(card.unlinked.ctypes.data)
+    words, unlinked = first_sum(card.words), first_sum(card.unlinked)
     of_sections = np.int64(card.section_points.ctypes.data)
+    of_page, of_largest = 1.0 / np.float64(max(every, np.int64(1))), 1.0 / np.float64(largest)
     for block in range(count):
         sections, fine = np.int64(blocks.sections[block]), np.int64(card.fine[block])
         word_class = np.int64(np.uint64(fine) // np.uint64(LINK_CLASSES))
-        near, unlinked_near = around(words, block, NEAR, count), around(unlinked, block, NEAR, count)
-        far, unlinked_far = around(words, block, FAR, count), around(unlinked, block, FAR, count)
+        near, unlinked_near = around(words, block, NEAR), around(unlinked, block, NEAR)
+        far, unlinked_far = around(words, block, FAR), around(unlinked, block, FAR)
         before = coarse_classes + block
         given = (
             point(points, _FIRST[0] + fine),
@@ -105,16 +114,16 @@ def score_first(blocks, count, card, explains):  # type: ignore[no-untyped-def] 
             point(points, _FIRST[6] + eighths(near - unlinked_near, near, 7)),
             point(points, _FIRST[7] + log2(unlinked_far, SUM_CLASSES - 1)),
             point(points, _FIRST[8] + eighths(far - unlinked_far, far, 7)),
-            point(points, _FIRST[9] + eighths(load_int(words + (block << 3)), load_int(words + (count << 3)), 7)),
+            point(points, _FIRST[9] + min(part_of(load_int(words + (block << 3)) * 8, of_page), np.int64(7))),
             # the class's edges are the powers of two
-            point(points, _FIRST[10] + log2(2 * quotient(around(unlinked, block, 0, count) * 64, largest), 6)),
+            point(points, _FIRST[10] + log2(2 * part_of(around(unlinked, block, 0) * 64, of_largest), 6)),
             point(of_sections, sections & 31)
             + point(of_sections, 32 + (sections >> 5 & 31))
             + point(of_sections, 64 + (sections >> 10)),
             point(points, _FIRST[12] + (sections >> _LIST & 1) * WORD_CLASSES + word_class),
             point(points, _FIRST[13] + (sections >> _HEADING & 1) * WORD_CLASSES + word_class),
         )
-        card.firsts[block + 2] = point(points, _FIRST[14]) + sum_of_7(given[:7]) + sum_of_7(given[7:])
+        card.firsts[block] = point(points, _FIRST[14]) + sum_of_7(given[:7]) + sum_of_7(given[7:])
         if explains:
             card.against[block] = fewest(given)
 
@@ -122,40 +131,51 @@ def score_first(blocks, count, card, explains):  # type: ignore[no-untyped-def] 
 @part
 def score_second(blocks, count, card, explains):  # type: ignore[no-untyped-def]  # Blocks, int64, Scorecard, bool -> None
     """Fill card.seconds from card.firsts, and against, by the groups of both cards as REASONS has them."""
-    card.likely[0] = card.unlikely[0] = card.capped[0] = 0
+    card.likely[: EDGE + 1] = 0
+    card.capped[: EDGE + 1] = 0
+    card.unlikely[0] = 0
+    card.others[0] = card.others[1] = card.others[count + 2] = card.others[count + 3] = NO_OTHER
+    text, other_text, capped_words = np.int64(0), np.int64(0), np.int64(0)
     most, centre = np.int64(-1), np.int64(0)
     for block in range(count):
-        chance = np.int64(card.chances[(min(max(np.int64(card.firsts[block + 2]), -512), 512) >> 3) + 64])
+        first = np.int64(card.firsts[block])
+        chance = np.int64(card.chances[np.uint64((min(max(first, -512), 512) >> 3) + 64)])
         words = min(np.int64(blocks.words[block]), MOST_LIKELY_WORDS)
-        card.likely[block + 1] = card.likely[block] + words * chance
-        card.unlikely[block + 1] = card.unlikely[block] + words * (256 - chance)
-        card.capped[block + 1] = card.capped[block] + words
+        text += words * chance
+        other_text += words * (256 - chance)
+        capped_words += words
+        card.likely[EDGE + block + 1] = text
+        card.unlikely[block + 1] = other_text
+        card.capped[EDGE + block + 1] = capped_words
+        card.others[block + 2] = min(max((first + 32 >> 6) + 6, 0), NO_OTHER - 1)
         if words * chance > most:
             most, centre = words * chance, block
-    points, firsts = np.int64(card.second.ctypes.data), np.int64(card.firsts.ctypes.data)
-    likely, capped = np.int64(card.likely.ctypes.data), np.int64(card.capped.ctypes.data)
-    page, unlikely_before = card.likely[count], card.unlikely[centre + 1]
+    card.likely[EDGE + count + 1 : 2 * EDGE + count + 1] = text
+    card.capped[EDGE + count + 1 : 2 * EDGE + count + 1] = capped_words
+    points, others = np.int64(card.second.ctypes.data), np.int64(card.others.ctypes.data)
+    likely, capped = first_sum(card.likely), first_sum(card.capped)
+    unlikely_before, of_text = card.unlikely[centre + 1], 1.0 / np.float64(max(text, np.int64(1)))
     for block in range(count):
-        own, own_words = around(likely, block, 0, count), around(capped, block, 0, count)
-        closest = around(likely, block, REACHES[0], count) - own
-        closer = around(likely, block, REACHES[1], count) - own
-        close = around(likely, block, REACHES[2], count) - own
-        first = firsts + (block << 2)
+        own, own_words = around(likely, block, 0), around(capped, block, 0)
+        closest = around(likely, block, REACHES[0]) - own
+        closer = around(likely, block, REACHES[1]) - own
+        close = around(likely, block, REACHES[2]) - own
+        before = others + block
         given = (
-            point(points, _SECOND[0] + min(max((load_int32(first + 8) * 2 + 32 >> 6) + 12, 0), 24)),
-            point(points, _SECOND[1] + other_class(load_int32(first + 4), block >= 1)),
-            point(points, _SECOND[2] + other_class(load_int32(first + 12), block + 1 < count)),
-            point(points, _SECOND[3] + other_class(load_int32(first), block >= 2)),
-            point(points, _SECOND[4] + other_class(load_int32(first + 16), block + 2 < count)),
-            point(points, _SECOND[5] + share_class(closest, around(capped, block, REACHES[0], count) - own_words)),
+            point(points, _SECOND[0] + min(max((np.int64(card.firsts[block]) * 2 + 32 >> 6) + 12, 0), 24)),
+            point(points, _SECOND[1] + np.int64(byte_at(before + 1))),
+            point(points, _SECOND[2] + np.int64(byte_at(before + 3))),
+            point(points, _SECOND[3] + np.int64(byte_at(before))),
+            point(points, _SECOND[4] + np.int64(byte_at(before + 4))),
+            point(points, _SECOND[5] + share_class(closest, around(capped, block, REACHES[0]) - own_words)),
             point(points, _SECOND[6] + log2(closest >> 8, 8)),
-            point(points, _SECOND[7] + share_class(closer, around(capped, block, REACHES[1], count) - own_words)),
+            point(points, _SECOND[7] + share_class(closer, around(capped, block, REACHES[1]) - own_words)),
             point(points, _SECOND[8] + log2(closer >> 8, 8)),
-            point(points, _SECOND[9] + share_class(close, around(capped, block, REACHES[2], count) - own_words)),
+            point(points, _SECOND[9] + share_class(close, around(capped, block, REACHES[2]) - own_words)),
             point(points, _SECOND[10] + log2(close >> 8, 8)),
-            point(points, _SECOND[11] + log2(page >> 8, 9)),
-            point(points, _SECOND[12] + eighths(load_int(likely + (block << 3)), page, 8)),
-            point(points, _SECOND[13] + eighths(own, page, 8)),
+            point(points, _SECOND[11] + log2(text >> 8, 9)),
+            point(points, _SECOND[12] + min(part_of(load_int(likely + (block << 3)) * 8, of_text), np.int64(8))),
+            point(points, _SECOND[13] + min(part_of(own * 8, of_text), np.int64(8))),
             point(points, _SECOND[14] + np.int64(np.uint64(card.fine[block]) // np.uint64(LINK_CLASSES))),
             point(points, _SECOND[15] + log2(abs(block - centre), 9)),
             point(points, _SECOND[16] + log2(abs(card.unlikely[block + 1] - unlikely_before) >> 8, 10)),
@@ -169,7 +189,7 @@ def score_second(blocks, count, card, explains):  # type: ignore[no-untyped-def]
 @part
 def choose_kept(blocks, count, card, explains):  # type: ignore[no-untyped-def]  # Blocks, int64, Scorecard, bool -> bool
     """Fill blocks.reasons from card.seconds and against; whether blocks were kept for want of others."""
-    enough = min(np.int64(ENOUGH_WORDS), card.unlinked[count] // 2)
+    enough = min(np.int64(ENOUGH_WORDS), card.unlinked[EDGE + count] // 2)
     kept = np.int64(0)
     for block in range(count):
         keeps = card.seconds[block] > KEEP_ABOVE
@@ -195,10 +215,16 @@ def point(points, place):  # type: ignore[no-untyped-def]  # int64 address of in
 
 
 @part
-def around(sums, block, reach, count):  # type: ignore[no-untyped-def]  # address of int64[count + 1], int64 x 3 -> int64
-    """By running sums, the sum over a block and `reach` blocks on each side."""
-    first, last = max(block - reach, np.int64(0)), min(block + reach + 1, count)
-    return load_int(sums + (last << 3)) - load_int(sums + (first << 3))
+def first_sum(sums):  # type: ignore[no-untyped-def]  # int64[] -> int64
+    """The address of the running sum before the first block."""
+    return np.int64(sums.ctypes.data) + (EDGE << 3)
+
+
+@part
+def around(sums, block, reach):  # type: ignore[no-untyped-def]  # address as of first_sum, int64, int64 -> int64
+    """By running sums, the sum over a block and `reach` <= EDGE blocks on each side."""
+    place = sums + (block << 3)
+    return load_int(place + ((reach + 1) << 3)) - load_int(place - (reach << 3))
 
 
 @part
@@ -241,12 +267,15 @@ def quotient(number, divisor):  # type: ignore[no-untyped-def]  # int64 >= 0, in
 
 
 @part
-def share_class(likely, words):  # type: ignore[no-untyped-def]  # int64, int64 -> int64
-    """0 where there are no other words, else by the share of likely ones."""
-    return eighths(likely, words * 256, 8) + 1 if words > 0 else np.int64(0)
+def part_of(number, reciprocal):  # type: ignore[no-untyped-def]  # int64 >= 0, float64 -> int64
+    """`quotient` for a divisor below 2^40 that many numbers have and quotients up to 64, by its reciprocal, rounded.
+
+    The half moves every quotient by at least half of 1 / divisor away from the whole numbers, more than rounding does.
+    """
+    return np.int64((np.float64(number) + 0.5) * reciprocal)
 
 
 @part
-def other_class(first, there):  # type: ignore[no-untyped-def]  # int64, bool -> int64
-    """The class of another block's first sum; the last where there is no such block."""
-    return min(max((first + 32 >> 6) + 6, np.int64(0)), np.int64(12)) if there else np.int64(13)
+def share_class(likely, words):  # type: ignore[no-untyped-def]  # int64, int64 -> int64
+    """0 where there are no other words, else 1 and the eighths of likely ones, in 256ths of words."""
+    return min(quotient(likely, max(words, np.int64(1)) << 5), np.int64(8)) + 1 if words > 0 else np.int64(0)
