@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, write the document. 0 whatever the figures; 2 wrong setting or usage; 3 no set, or a broken one."""
     options = _parser().parse_args(arguments)
     try:
-        return _measure(options, list(sys.argv[1:] if arguments is None else arguments))
+        return _measure(options, _shown(sys.argv[1:] if arguments is None else arguments))
     except SpotsieveError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -73,6 +73,12 @@ def _measure(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     else:
         print(text)
     return 0
+
+
+def _shown(arguments: Sequence[str]) -> list[str]:
+    """The arguments without those that change no figure: the document names no folder of this machine."""
+    hidden = {place + step for place, given in enumerate(arguments) if given in ("--cache", "--out") for step in (0, 1)}
+    return [given for place, given in enumerate(arguments) if place not in hidden]
 
 
 def _say(line: str) -> None:

@@ -113,12 +113,8 @@ def _chosen(found: Validation) -> str:
     rows = []
     for name in names:
         counts = Counter(result.choice[name] for result in found.results)
-        rows.append(
-            [
-                f"`{name}`" if "." in name else name,
-                ", ".join(f"{value} ({counts[value]} x)" for value in sorted(counts, key=str)),
-            ]
-        )
+        values = ", ".join(f"{value} ({counts[value]} x)" for value in sorted(counts, key=str))
+        rows.append([f"`{name}`" if "." in name else name, values])
     return "Chosen, of the steps that were tried:\n\n" + table(["threshold", "value (folds)"], rows, 2)
 
 
@@ -140,8 +136,8 @@ def robustness(figures: Figures, plots: Mapping[str, str]) -> str:
         copy of each is submitted at another host or at another address of the same host, and is found if its verdict
         names its own original; the target is held against the lesser of the two. Words of the main text, or of all text
         of the page, menus included, are replaced by words drawn from the vocabulary of all pages. Link lists are taken
-        from other pages and put between two blocks of the main text. {_harsher(figures.robustness)} Peers compare each
-        copy with its own original, on {figures.peer_pages} pages.
+        from other pages and put between two blocks of the main text; as bare text they stand there without any link.
+        {_harsher(figures.robustness)} Peers compare each copy with its own original, on {figures.peer_pages} pages.
     """)
     header = ["edit", "another host", "same host", "target", *peers]
     plot = f"\n\n![robustness]({plots['robustness']})" if "robustness" in plots else ""

@@ -107,7 +107,7 @@ def test_thresholds_are_chosen_and_cards_fitted_in_each_fold(
     monkeypatch.setattr(validation, "AXES", {"spotsieve": [axis("scheme.min_jaccard", (), (0.9, 0.3))]})
     found = validation.validate([news], news, lambda: Material(news), ours.settings_with, 1, lambda _: None)
     assert found is not None
-    assert (found.tried, len(found.results), found.fitted_on) == (6, FOLDS, "news")
+    assert (found.tried, len(found.results), found.fitted_on) == (4, FOLDS, "news")
     pooled = found.of_seed("news", 0)
     assert pooled.f1 > 0.9
     assert pooled.duplicates + pooled.novel <= 200 * found.shares["news"]

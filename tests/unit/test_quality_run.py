@@ -20,8 +20,8 @@ from stream.page import Page
 from stream.schemes import REFUSED
 from stream.signature import Compared
 from stream.verdict import FoundBy
-from tests.quality import ablations, figures, ours, peers, robustness, variants
-from tests.quality.__main__ import main
+from tests.quality import ablations, figures, ours, peers, report_targets, robustness, variants
+from tests.quality.__main__ import _shown, main
 from tests.quality.ablations import Ablation, Instead
 from tests.quality.candidates import ways_of_finding
 from tests.quality.sets import LabelledSet, find_sets, load_set
@@ -246,11 +246,37 @@ def test_a_quick_run_writes_the_document(folder: Path, chain: Path, tmp_path: Pa
     out = tmp_path / "q.md"
     assert main([*parts, "--quick", "--only", "--sets", str(folder), "-c", str(chain), "--out", str(out)]) == 0
     text = out.read_text("utf-8")
-    for title in ("By page", "Speed of signing", "Errors by kind", "What finds the originals", "Cross-validation"):
+    for title in (
+        "Targets",
+        "By page",
+        "Speed of signing",
+        "Errors by kind",
+        "What finds the originals",
+        "Cross-validation",
+    ):
         assert f"\n## {title}\n" in text
     assert "| small | 16 |" in text
     assert str(tmp_path) not in text.replace(f"--out {out}", "").replace(str(folder), "").replace(str(chain), "")
     assert (tmp_path / "q" / "sweep-scheme-max-distance-bits.svg").exists()
+
+
+def test_the_document_names_no_folder_of_this_machine() -> None:
+    given = ["sets", "--cache", "/somewhere", "--quick", "--out", "/else/where.md"]
+    assert _shown(given) == ["sets", "--quick"]
+
+
+def test_each_target_is_met_or_not(small: LabelledSet, chain: Path) -> None:
+    run = figures.Run([replace(small, name="docs")], {}, chain, True, lambda _: None)
+    found = figures.Figures(judged={"docs": ours.run(small, run.settings)})
+    found.robustness = [
+        robustness.Row(robustness.Kind("half of it", lambda page, _: page.html, 0.9), 0.95, 0.89, {}),
+        robustness.Row(robustness.Kind("none of it", lambda page, _: page.html), 0.1, 0.1, {}),
+    ]
+    text = report_targets.targets(run, found)
+    assert "| docs: page F1 | 1.000, 0 lost | >= 0.98, <= 0 of 12 lost | met |" in text
+    assert "| found: half of it | 0.890 | >= 0.9 | **NOT MET** |" in text
+    assert "none of it" not in text
+    assert report_targets.targets(run, figures.Figures()) == ""
 
 
 def test_a_part_of_the_run_is_printed(folder: Path, chain: Path, capsys: pytest.CaptureFixture[str]) -> None:
