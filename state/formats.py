@@ -35,6 +35,8 @@ INLINE_BYTES = {HOST_TAG: 0, MINIMA_TAG: 0}
 _POSTING_BYTES = np.array([NUMBER_BYTES + INLINE_BYTES.get(tag, 8) for tag in range(256)])
 _ENTRY = struct.Struct("<BBIiqqHHQII")
 _PROGRESS = struct.Struct("<BQQ")
+ENTRY_BYTES = _ENTRY.size
+"""Of an entry, at least."""
 _CHECKSUM = struct.Struct("<Q")
 
 
@@ -175,6 +177,18 @@ def decode_entry(key: bytes, value: bytes, sources: Sequence[str]) -> Entry:
         raise CorruptRecord("entries", key, "must have the length and the source that it declares")
     url = value[url_start:label_start].decode("utf-8", "replace")
     return Entry(sources[source], partition, offset, event_time_ms, url, value[label_start:].decode("utf-8", "replace"))
+
+
+def entry_fault(value: bytes, words: int, sources: int) -> str | None:
+    """The rule that an entry breaks, None where it is whole. words: of its sketch  sources: how many there are."""
+    if len(value) < _ENTRY.size or value[0] != ENTRY_VERSION or value[1] != words:
+        return f"must be version {ENTRY_VERSION} with a sketch of {words} words, as another entry has"
+    _, _, source, _, _, _, url_bytes, label_bytes, _, features, template = _ENTRY.unpack_from(value)
+    if len(value) != _ENTRY.size + 8 * words + url_bytes + label_bytes or source >= sources:
+        return "must have the length and the source that it declares"
+    if template > features:
+        return f"must have at most its {features} features taken for its host's template, has {template}"
+    return None
 
 
 def decode_compared(keys: Sequence[bytes], values: Sequence[bytes]) -> Compared:

@@ -1,12 +1,15 @@
 """Owns looking at a state directory without owning it: what it holds, for `spotsieve state info`."""
 
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rocksdict import AccessType, Rdict
 
 from state import formats
 from state.rocks import DIRECTORY, IDENTITY, PROGRESS
+from state.rocks_errors import rocks_errors
 from state.rocks_options import column_families, database_options
 from stream.errors import StateError
 
@@ -14,18 +17,20 @@ from stream.errors import StateError
 def describe(directory: Path) -> dict[str, Any]:
     """Entries, log position, log name, size and settings of a state; a running service may own it meanwhile.
 
-    What that service has filed since RocksDB's last flush may be missing. Raises StateError where there is no state.
+    What that service has filed just now may be missing. Raises StateError where there is no state, CorruptRecord.
     """
     path = directory / DIRECTORY
     if not (path / "CURRENT").exists():
         raise StateError(
             "directory", "must hold a state", str(directory), "name the directory given as index.directory"
         )
-    try:
-        database = Rdict(str(path), database_options(), column_families(None), AccessType.read_only())
-    except Exception as error:  # rocksdict raises plain Exception
-        raise StateError("directory", f"cannot be read ({error})", str(directory), "check the permissions") from None
-    try:
+    # As a secondary: opening for reading only ends the process (a segmentation fault) where the manifest lists
+    # write-ahead logs, in RocksDB 9.8 as in 9.9 (facebook/rocksdb issue 13235).
+    with ExitStack() as closing:
+        scratch = closing.enter_context(TemporaryDirectory(prefix="spotsieve-"))
+        with rocks_errors(directory, "read"):
+            database = Rdict(str(path), database_options(), column_families(None), AccessType.secondary(scratch))
+        closing.callback(database.close)
         identity, progress = database.get(IDENTITY), database.get(PROGRESS)
         if not isinstance(identity, bytes) or not isinstance(progress, bytes):
             raise StateError(
@@ -33,8 +38,6 @@ def describe(directory: Path) -> dict[str, Any]:
             )
         state_format, settings, log_name = formats.decode_identity(identity)
         position, entries = formats.decode_progress(progress)
-    finally:
-        database.close()
     return {
         "format": state_format,
         "log": log_name,

@@ -1,7 +1,7 @@
 """Owns the state on disk: buckets, entries, sources and log position in one RocksDB, each record one atomic write."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -13,6 +13,7 @@ from state import formats
 from state.entries import ReadEntries
 from state.identity import check_identity
 from state.index import Buckets, Filing
+from state.rocks_errors import REBUILD, rocks_errors
 from state.rocks_options import column_families, database_options
 from state.sources import Sources
 from stream.config import IndexSettings
@@ -57,11 +58,13 @@ class RocksState:
                 str(directory),
                 "choose another with index.directory or --state",
             ) from None
-        with _errors(directory, "open"):
+        check_current(path)
+        unflushed = sum(log.stat().st_size for log in path.glob("*.log")) // formats.ENTRY_BYTES + 1
+        with rocks_errors(directory, "open"):
             database = Rdict(str(path), database_options(), column_families(settings))
         state = cls(directory, database)
         try:
-            state._load(settings_text, log_name)
+            state._load(settings_text, log_name, unflushed)
         except BaseException:
             state._let_go()
             raise
@@ -80,14 +83,14 @@ class RocksState:
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
         """keys: uint64[u] -> their postings."""
         names = formats.number_keys(keys)
-        with _errors(self.directory, "read"):
+        with rocks_errors(self.directory, "read"):
             values: Any = self._buckets.get(cast("list[Any]", names))
         return formats.decode_buckets(keys, values)
 
     def filed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
         """numbers: uint64[e] -> the filed pages. Raises CorruptRecord where one is missing."""
         names = formats.number_keys(numbers)
-        with _errors(self.directory, "read"):
+        with rocks_errors(self.directory, "read"):
             values: Any = self._entries.get(cast("list[Any]", names))
         return ReadEntries(names, values, self._known.texts)
 
@@ -107,7 +110,7 @@ class RocksState:
         batch.set_default_column_family(None)
         batch[PROGRESS] = formats.encode_progress(position, count)
         self._failed = True
-        with _errors(self.directory, "write"):
+        with rocks_errors(self.directory, "write"):
             self._database.write(batch, self._write_options)
         self._failed = False
         for text in new_sources:
@@ -116,10 +119,10 @@ class RocksState:
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Everything remembered but the identity, as (family/key, value), in order."""
-        with _errors(self.directory, "read"):
+        with rocks_errors(self.directory, "read"):
             yield b"meta/" + PROGRESS, self._database[PROGRESS]  # type: ignore[misc]
             for name in ("buckets", "entries", "sources"):
-                for key, value in _all(self._database.get_column_family(name)):
+                for key, value in keys_and_values(self._database.get_column_family(name)):
                     yield name.encode() + b"/" + key, value
 
     def stats(self) -> dict[str, int]:
@@ -142,7 +145,7 @@ class RocksState:
     def compact(self) -> int:
         """Merge everything into the last level, as a state at rest has it; -> bytes of the live table files."""
         families = [self._database, self._buckets, self._entries, self._sources]
-        with _errors(self.directory, "write"):
+        with rocks_errors(self.directory, "write"):
             for family in families:
                 family.flush()
                 family.compact_range(None, None)
@@ -150,7 +153,7 @@ class RocksState:
 
     def sync(self) -> None:
         """Return once everything filed would survive a power failure."""
-        with _errors(self.directory, "write"):
+        with rocks_errors(self.directory, "write"):
             self._database.flush_wal(sync=True)
 
     def close(self) -> None:
@@ -159,7 +162,7 @@ class RocksState:
             with suppress(Exception):  # RocksDB refuses to flush after a failed write; that error was raised then
                 self._let_go()
         else:
-            with _errors(self.directory, "close"):
+            with rocks_errors(self.directory, "close"):
                 self._let_go()
 
     def __enter__(self) -> Self:
@@ -168,27 +171,56 @@ class RocksState:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _load(self, settings_text: str, log_name: str) -> None:
-        with _errors(self.directory, "read"):
+    def _load(self, settings_text: str, log_name: str, unflushed: int) -> None:
+        with rocks_errors(self.directory, "read"):
             identity: Any = self._database.get(IDENTITY)
             progress: Any = self._database.get(PROGRESS)
-            sources = list(_all(self._sources))
-        if identity is None and progress is None:
+            sources = list(keys_and_values(self._sources))
+        if identity is None and progress is None and self._is_empty():
             batch = WriteBatch(raw_mode=True)
             batch[IDENTITY] = formats.encode_identity(settings_text, log_name)
             batch[PROGRESS] = formats.encode_progress(0, 0)
             durable = WriteOptions()
             durable.sync = True
-            with _errors(self.directory, "write"):
+            with rocks_errors(self.directory, "write"):
                 self._database.write(batch, durable)
             return
         if identity is None or progress is None:
             missing = IDENTITY if identity is None else PROGRESS
-            raise CorruptRecord("meta", missing, "is missing although the state is not new")
+            raise CorruptRecord("meta", missing, "is missing although the state is not new", REBUILD)
         check_identity(str(self.directory), formats.decode_identity(identity), settings_text, log_name)
         self._position, self._entry_count = formats.decode_progress(progress)
-        for key, value in sources:
+        for number, (key, value) in enumerate(sources):
+            if key != number.to_bytes(8, "big"):
+                raise CorruptRecord("sources", key, f"must have the number {number}", REBUILD)
             self._known.add(formats.decode_source(key, value))
+        self._check_last_entries(unflushed)
+
+    def _is_empty(self) -> bool:
+        with rocks_errors(self.directory, "read"):
+            families = (self._buckets, self._entries, self._sources)
+            return all(next(keys_and_values(family), None) is None for family in families)
+
+    def _check_last_entries(self, unflushed: int) -> None:
+        """Families written together must have come back together; `spotsieve state verify` looks at all of it.
+
+        A write-ahead log that is lost before RocksDB has listed it in the manifest, at its next flush, leaves out the
+        entries that it held, and it alone: they are among the last ones.
+        """
+        count, missing = self._entry_count, -1
+        with rocks_errors(self.directory, "read"):
+            at = self._entries.iter()
+            at.seek_to_last()
+            last: Any = at.key() if at.valid() else None
+            for number in range(count - 1, max(count - unflushed, 0) - 1, -1):
+                if not at.valid() or at.key() != number.to_bytes(8, "big"):
+                    missing = number
+                    break
+                at.prev()
+            at.status()
+        if missing >= 0 or (last is not None and not count):
+            key = last if missing < 0 else missing.to_bytes(8, "big")
+            raise CorruptRecord("entries", key, f"must be there as one of {count} by the progress", REBUILD)
 
     def _put_entries(self, batch: WriteBatch, filing: Filing) -> list[str]:
         """Put the filed pages and the sources that are new."""
@@ -211,7 +243,13 @@ class RocksState:
                 closing.callback(_close, family)
 
 
-def _all(family: Rdict) -> Iterator[tuple[bytes, bytes]]:
+def check_current(path: Path) -> None:
+    """Raises CorruptRecord where table files lie without the file that leads to them: RocksDB would begin anew."""
+    if not (path / "CURRENT").exists() and any(path.glob("*.sst")):
+        raise CorruptRecord("index", str(path / "CURRENT"), "is missing although table files are there", REBUILD)
+
+
+def keys_and_values(family: Rdict) -> Iterator[tuple[bytes, bytes]]:
     """Every key and value, in order. rocksdict's own items() ends without a word where a block cannot be read."""
     at = family.iter()
     at.seek_to_first()
@@ -224,42 +262,3 @@ def _all(family: Rdict) -> Iterator[tuple[bytes, bytes]]:
 def _close(family: Rdict) -> None:
     with suppress(DbClosedError):
         family.close()
-
-
-@contextmanager
-def _errors(directory: Path, action: str) -> Iterator[None]:
-    """Turn RocksDB's messages into ours. rocksdict raises plain Exception and tells what happened only in its text."""
-    try:
-        yield
-    except DbClosedError:
-        raise StateError("index.directory", "is closed", str(directory), "open the state again") from None
-    except Exception as error:
-        if type(error) is not Exception:
-            raise
-        raise _explain(str(error), directory, action) from None
-
-
-def _explain(text: str, directory: Path, action: str) -> StateError:
-    lower = text.lower()
-    if action == "open" and "lock" in lower and ("unavailable" in lower or "held" in lower or "hold" in lower):
-        return StateError(
-            "index.directory",
-            "must belong to one process, and another one holds its lock",
-            str(directory),
-            "stop the other process, or choose another directory with index.directory or --state",
-        )
-    if "no space left" in lower or "file too large" in lower or "disk quota" in lower:
-        return StateError(
-            "index.directory",
-            f"must have room to grow ({text})",
-            str(directory),
-            "free disk space and start again: the state is intact and continues from the log where it stopped",
-        )
-    if "corruption" in lower:
-        return CorruptRecord("index", str(directory).encode(), f"cannot be read ({text})")
-    return StateError(
-        "index.directory",
-        f"cannot be used to {action} the state ({text})",
-        str(directory),
-        "check the disk and the permissions, or delete the directory to rebuild the state from the log",
-    )

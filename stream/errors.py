@@ -75,7 +75,7 @@ class CorruptRecord(StateError):
     """Stop: stored bytes fail their checksum or grammar; names the store, the key in hex and the offset."""
 
     def __init__(
-        self, store: str, key: bytes | int, rule: str, next_step: str = "rebuild the state from the log"
+        self, store: str, key: bytes | int | str, rule: str, next_step: str = "rebuild the state from the log"
     ) -> None:
         place = key.hex() if isinstance(key, bytes) else str(key)
         super().__init__(f"{store}[{place}]", rule, None, next_step)
