@@ -66,5 +66,6 @@ def check_log_range(log_name: str, position: int, first: int, end: int) -> None:
             f"log {log_name}",
             f"must hold everything from the state's position on, but offsets {position}..{first - 1} are gone",
             None,
-            "restore the missing part of the log, or begin anew with another log and another state directory",
+            "restore a snapshot whose position the log still holds (spotsieve state restore), or the missing part of "
+            "the log; or begin anew with another log (topics.log) and another state directory, forgetting earlier pages",
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -83,6 +84,9 @@ class State(StateView, Protocol):
 
     def stats(self) -> dict[str, int]:
         """Figures for metrics: entries, position, bytes_on_disk, estimated_keys; more where cheap."""
+
+    def checkpoint(self, path: Path) -> None:
+        """Make a directory that holds the state as it is now, for a snapshot. Raises StateError."""
 
     def close(self) -> None:
         """Write what is buffered and let go of the directory."""

@@ -16,7 +16,7 @@ import warnings
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 import xxhash
 
@@ -178,6 +178,20 @@ class LocalLog:
         return CorruptRecord(
             str(self.path), at, rule, "restore the log from a copy, or begin anew with another directory (--state)"
         )
+
+
+def whole_frames(file: BinaryIO) -> tuple[int, int]:
+    """(records, bytes with the magic) that a log's file holds whole, by their heads; somebody may be appending."""
+    size, number, at = os.fstat(file.fileno()).st_size, 0, len(MAGIC)
+    while at + _HEAD.size <= size:
+        file.seek(at)
+        head = file.read(_HEAD.size)
+        length, check = _HEAD.unpack(head)
+        end = at + _HEAD.size + length + _CHECK.size
+        if check != xxhash.xxh32_intdigest(head[:4], number & 0xFFFFFFFF) or end > size:
+            break
+        number, at = number + 1, end
+    return number, min(at, size)
 
 
 def _unusable(path: Path, error: OSError) -> StateError:

@@ -1,6 +1,7 @@
 """Owns the state in memory: the same contract as the stored one, in dictionaries, for tests, trials and comparisons."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,7 @@ from state import formats
 from state.entries import ReadEntries
 from state.index import Buckets, Filing
 from state.sources import Sources
+from stream.errors import StateError
 
 
 class MemoryState:
@@ -84,6 +86,10 @@ class MemoryState:
             "estimated_keys": len(sizes),
             "largest_bucket": max(sizes, default=0),
         }
+
+    def checkpoint(self, path: Path) -> None:
+        """Refused: there are no files."""
+        raise StateError("state", "must be on disk to be snapshot", str(path), "open it with RocksState")
 
     def close(self) -> None:
         """Nothing to let go of."""

@@ -7,7 +7,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from rocksdict import DbClosedError, Rdict, WriteBatch, WriteOptions
+from rocksdict import Checkpoint, DbClosedError, Rdict, WriteBatch, WriteOptions
 
 from state import formats
 from state.entries import ReadEntries
@@ -150,6 +150,11 @@ class RocksState:
                 family.flush()
                 family.compact_range(None, None)
         return sum(family.property_int_value("rocksdb.live-sst-files-size") or 0 for family in families)
+
+    def checkpoint(self, path: Path) -> None:
+        """Flush, and make a directory that holds the state as it is now; table files are shared as hard links."""
+        with rocks_errors(self.directory, "write"):
+            Checkpoint(self._database).create_checkpoint(str(path))
 
     def sync(self) -> None:
         """Return once everything filed would survive a power failure."""

@@ -11,8 +11,8 @@ from stream.errors import CorruptRecord, StateError
 
 _PLACE = re.compile(r"in \S*?([0-9]+\.sst) offset ([0-9]+)")
 REBUILD = (
-    "take it back from a snapshot (spotsieve state restore), or rebuild the state from the log: delete its index directory "
-    "and start"
+    "take it back from a snapshot (spotsieve state restore), or rebuild the state from the log: delete its index "
+    "directory and start"
 )
 
 

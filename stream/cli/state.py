@@ -1,18 +1,31 @@
-"""Owns `spotsieve state`: what a state directory holds, and whether all of it is whole."""
+"""Owns `spotsieve state`: what a state directory holds, whether all of it is whole, snapshots of it and back."""
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stream.errors import EXIT_OK, EXIT_STATE
+
+if TYPE_CHECKING:
+    from state.snapshot_manifest import Manifest
 
 PROGRESS_SECONDS = 0.5
 VERIFY_ABOUT = """Every bucket, entry, source, the meta values and the records of a local log: block checksums, version,
 length, order and references. Nothing is changed. No process may work on the state meanwhile: of a running service,
 verify a snapshot. Exit codes: 0 all is whole, 4 damage was found, or the directory is no state."""
+
+SNAPSHOT_ABOUT = """A process that works on the state makes a checkpoint between two records and goes on; nothing needs
+to be stopped. On the same file system the snapshot shares the state's table files as hard links: copy it elsewhere to
+survive the disk. The log topic is not in it (a local log is): it must still hold what comes after the snapshot's
+position when it is restored."""
+RESTORE_ABOUT = """Every file is checked against the snapshot's manifest; nothing is overwritten. The next start goes on
+from the snapshot's position by the log."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,13 +41,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verify.add_argument(
         "--show", type=int, default=20, metavar="N", help="name the first N damaged places (20); all are counted"
     )
-    for action in (info, verify):
+    snapshot = actions.add_parser("snapshot", help="copy a state, also while a service or a filter works on it",
+                                  description=SNAPSHOT_ABOUT)  # fmt: skip
+    snapshot.add_argument("target", type=Path, metavar="TARGET", help="the snapshot: a new directory")
+    snapshot.add_argument(
+        "--timeout", type=float, default=300.0, metavar="SECONDS",
+        help="how long to wait for the process that works on the state (300)",
+    )  # fmt: skip
+    restore = actions.add_parser("restore", help="make a state directory of a snapshot", description=RESTORE_ABOUT)
+    restore.add_argument("snapshot", type=Path, metavar="SNAPSHOT")
+    for action in (snapshot, restore):
+        action.add_argument("--state", type=Path, required=True, metavar="DIR", help="the state directory")
+    for action in (info, verify, snapshot, restore):
         action.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace) -> int:
     """Do what the action says; the exit code."""
-    code: int = {"info": _info, "verify": _verify}[options.action](options)
+    code: int = {"info": _info, "verify": _verify, "snapshot": _snapshot, "restore": _restore}[options.action](options)
     return code
 
 
@@ -59,18 +83,9 @@ def _info(options: argparse.Namespace) -> int:
 def _verify(options: argparse.Namespace) -> int:
     """Walk the state, and print what is damaged."""
     from state.verify import verify
-    from stream.files.progress import ProgressLine
     from stream.text_safety import escape_control_characters
 
-    with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
-        said = time.monotonic()
-
-        def told(what: str, done: int, of: int) -> None:
-            nonlocal said
-            if time.monotonic() - said >= PROGRESS_SECONDS:
-                said = time.monotonic()
-                line.say(f"{what}: {done:,} of about {of:,}")
-
+    with _progress() as told:
         found = verify(options.directory, max(options.show, 0), told)
     if options.json:
         print(json.dumps({
@@ -95,3 +110,52 @@ def _verify(options: argparse.Namespace) -> int:
         f"{escape_control_characters(str(options.directory / 'index'))}: the next start rebuilds it from the log."
     )
     return EXIT_STATE
+
+
+def _snapshot(options: argparse.Namespace) -> int:
+    from state.snapshot import take_snapshot
+
+    with _progress() as told:
+        manifest = take_snapshot(options.state, options.target, options.timeout, told)
+    _print_manifest(manifest, f"snapshot of {options.state} in {options.target}", options.json)
+    return EXIT_OK
+
+
+def _restore(options: argparse.Namespace) -> int:
+    from state.restore import restore_snapshot
+
+    with _progress() as told:
+        manifest = restore_snapshot(options.snapshot, options.state, told)
+    _print_manifest(manifest, f"restored {options.snapshot} to {options.state}; the next start goes on", options.json)
+    return EXIT_OK
+
+
+def _print_manifest(manifest: "Manifest", done: str, as_json: bool) -> None:
+    from stream.text_safety import escape_control_characters
+
+    if as_json:
+        facts = dataclasses.asdict(manifest)
+        print(json.dumps({**facts, "settings": json.loads(manifest.settings)}, indent=2))
+        return
+    size = sum(facts.bytes for facts in manifest.files)
+    print(escape_control_characters(
+        f"{done} from record {manifest.log_position} of the log {manifest.log!r}: {manifest.entries:,} entries, "
+        f"{len(manifest.files)} files, {size:,} bytes"
+    ))  # fmt: skip
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A line on standard error, where a terminal shows it, twice a second: what, how much is done, of how much."""
+    from stream.files.progress import ProgressLine
+
+    with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
+        said = time.monotonic()
+
+        def told(what: str, done: int, of: int) -> None:
+            nonlocal said
+            if time.monotonic() - said >= PROGRESS_SECONDS:
+                said = time.monotonic()
+                line.say(f"{what}: {done:,} of {of:,}")
+
+        yield told

@@ -16,6 +16,7 @@ from typing import Self
 from state.identity import check_log_range
 from state.locallog import LocalLog, TornTail
 from state.logrecord import encode, split
+from state.requests import Requests
 from state.rocks import RocksState
 from stream.config import Settings
 from stream.engine import Engine
@@ -66,6 +67,7 @@ class LocalEngine:
         try:
             check_log_range(LocalLog.name, self._state.position, 0, self._log.end)
             self.engine = Engine(scheme, self._state, settings.index, self._digest, LocalLog.name)
+            self._requests = Requests(directory, self._state)
             # A run that was killed may have logged a micro-batch and not judged it.
             for offset, record in self._log.read_from(self._state.position):
                 self.engine.apply(record, offset)
@@ -80,6 +82,8 @@ class LocalEngine:
 
     def judge(self, pages: Sequence[Page]) -> Iterator[tuple[Sequence[Page], Verdicts]]:
         """Sign, log and judge a micro-batch; its verdicts, in parts where one log record cannot hold it."""
+        if self._requests.waiting():
+            self._requests.answer()
         start = 0
         for part in split(self.engine.scheme.sign(pages), RECORD_BYTES):
             yield pages[start : start + len(part)], self._apply(part)

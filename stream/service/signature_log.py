@@ -10,6 +10,7 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError, OffsetOutOfRangeError
 
 from state.identity import check_log_range
 from state.logrecord import encode, split
+from state.requests import Requests
 from stream.config import Settings
 from stream.engine import Applied, Engine
 from stream.errors import StateError
@@ -35,6 +36,7 @@ class SignatureLog:
     def __init__(self, settings: Settings, engine: Engine, writer: bytes, metrics: Metrics) -> None:
         self._settings = settings
         self._engine = engine
+        self._requests = Requests(settings.index.directory, engine.state)
         self._writer = writer
         self._metrics = metrics
         self._partition = TopicPartition(settings.topics.log, 0)
@@ -134,6 +136,10 @@ class SignatureLog:
         await asyncio.to_thread(self._judging.shutdown)
 
     async def _follow_once(self) -> None:
+        if self._requests.waiting():
+            name = await asyncio.get_running_loop().run_in_executor(self._judging, self._requests.answer)
+            if name is not None:
+                logger().info("made a checkpoint for a snapshot", position=self._engine.state.position)
         try:
             fetched = await self._consumer.getmany(self._partition, timeout_ms=FETCH_TIMEOUT_MS)
         except KafkaError as error:

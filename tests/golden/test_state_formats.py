@@ -13,9 +13,11 @@ from state.index import Buckets, Filing
 from state.locallog import FILE_NAME, LocalLog
 from state.logrecord import decode, encode
 from state.rocks import RocksState
+from state.snapshot_manifest import FILE_NAME as MANIFEST_NAME
+from state.snapshot_manifest import FileFacts, Manifest, encode_manifest, read_manifest
 from stream.config import IndexSettings, SchemeSettings, Settings, SpotsSection
 from stream.engine import Engine
-from stream.errors import CorruptRecord
+from stream.errors import CorruptRecord, StateError
 from stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, MAX_TABLES, MINIMA_TAG, TEXT_TAG
 from stream.schemes.chain import ChainScheme
 from stream.verdict_settings import settings_digest, verdict_settings_text
@@ -46,6 +48,13 @@ RECORD = (
     "060504030201100f0e0d0c0b0a09ddccbbaa00000000efcdab896745230100032c010000020015000100050000000000"
     "000058575655545352516867666564636261010000000000000068747470733a2f2f6578616d706c652e6f72672f6161"
     "780a220c4534219f"
+)
+MANIFEST = (
+    b"spotsieve-snapshot 1\n"
+    b'{"created":"2026-11-21T17:00:00+00:00","entries":3,"files":[{"bytes":16,"name":"index/CURRENT",'
+    b'"xxh3_128":"99aa06d3014798d86001c324468d497f"}],"format":2,"log":"signatures","log_position":5,'
+    b'"log_records":null,"settings":"{\\"a\\":1}","settings_digest":"dc70"}\n'
+    b"81ea2077f0ccbeb5\n"
 )
 LOCAL_LOG = "535053564c4f47010300000077acae806f6e65a0e11f32a7ab1f9100000000c898f477c294d3380580062d"
 
@@ -162,6 +171,18 @@ def test_a_local_log_file(tmp_path: Path) -> None:
         log.append(b"one")
         log.append(b"")
     assert (tmp_path / FILE_NAME).read_bytes().hex() == LOCAL_LOG
+
+
+def test_the_manifest_of_a_snapshot(tmp_path: Path) -> None:
+    facts = FileFacts("index/CURRENT", 16, "99aa06d3014798d86001c324468d497f")
+    manifest = Manifest("2026-11-21T17:00:00+00:00", 2, "signatures", 5, 3, '{"a":1}', "dc70", None, (facts,))
+    (tmp_path / MANIFEST_NAME).write_bytes(encode_manifest(manifest))
+    assert (tmp_path / MANIFEST_NAME).read_bytes() == MANIFEST
+    assert read_manifest(tmp_path) == manifest
+    for place in range(len(MANIFEST)):
+        (tmp_path / MANIFEST_NAME).write_bytes(MANIFEST[:place] + bytes([MANIFEST[place] ^ 1]) + MANIFEST[place + 1 :])
+        with pytest.raises(StateError):
+            read_manifest(tmp_path)
 
 
 def test_the_names_and_values_of_a_whole_state(tmp_path: Path) -> None:

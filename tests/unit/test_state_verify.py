@@ -1,6 +1,5 @@
 """Owns what `spotsieve state verify` finds: each kind of damage, named; and that a damaged state gives no verdicts."""
 
-import dataclasses
 import json
 import os
 import shutil
@@ -9,54 +8,18 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from rocksdict import Rdict, WriteBatch
 
-from state.locallog import FILE_NAME, LocalLog
-from state.logrecord import encode
-from state.rocks import DIRECTORY, RocksState
+from state.locallog import FILE_NAME
+from state.rocks import DIRECTORY
 from state.rocks_options import column_families, database_options
 from state.verify import Findings, verify
 from stream.cli import main
-from stream.config import IndexSettings, Settings
-from stream.engine import Engine
 from stream.errors import CorruptRecord, StateError
 from stream.fingerprints.tables import HOST_TAG, MINIMA_TAG
-from stream.schemes.registry import scheme_of
-from stream.signature import Signatures
-from stream.verdict_settings import settings_digest, verdict_settings_text
 from tests.conftest import REPOSITORY
-from tests.reference.signatures import make_signatures
-
-SETTINGS = Settings.model_validate({"scheme": {"sketch_bits": 128}})
-TEXT = verdict_settings_text(SETTINGS)
-DIGEST = settings_digest(TEXT)
-RECORDS, PAGES = 40, 40
-
-
-def open_state(directory: Path) -> RocksState:
-    return RocksState.open(directory, TEXT, LocalLog.name, IndexSettings(write_buffer_mb=1))
-
-
-def different_pages(number: int) -> Signatures:
-    """Pages of a record, nearly all of them novel, with minima of their own."""
-    random = np.random.default_rng(number)
-    return dataclasses.replace(
-        make_signatures(PAGES, seed=number, first=number * PAGES),
-        digest=random.integers(0, 2**64, (PAGES, 2), np.uint64),
-        minima=np.sort(random.integers(0, 2**64, (PAGES, 6), np.uint64), axis=1).ravel(),
-        minima_bounds=np.arange(PAGES + 1) * 6,
-    )
-
-
-def apply_log(directory: Path, first: int, end: int, state: RocksState) -> None:
-    engine = Engine(scheme_of(SETTINGS.scheme, SETTINGS.spots), state, SETTINGS.index, DIGEST, LocalLog.name)
-    with LocalLog(directory) as log:
-        for number in range(log.end, end):
-            log.append(encode(different_pages(number), bytes(16), number, DIGEST))
-        for offset, record in log.read_from(first):
-            engine.apply(record, offset)
+from tests.unit.local_states import RECORDS, TEXT, apply_log, flip, listing, open_state
 
 
 @pytest.fixture(scope="module")
@@ -93,12 +56,6 @@ def interrupted(killed: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(killed, tmp_path / "state"))
 
 
-def flip(file: Path, place: int) -> None:
-    content = bytearray(file.read_bytes())
-    content[place] ^= 0x10
-    file.write_bytes(content)
-
-
 def change(directory: Path, family: str, key: bytes, value: bytes | None) -> None:
     """Write a wrong value under a right checksum, as a defect of ours would; None: delete it."""
     database = Rdict(str(directory / DIRECTORY), database_options(), column_families(None))
@@ -120,10 +77,6 @@ def value_of(directory: Path, family: str, key: bytes) -> bytes:
     database.close()
     assert isinstance(value, bytes)
     return value
-
-
-def listing(directory: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 def the_damage(found: Findings) -> str:
