@@ -67,5 +67,5 @@ def check_log_range(log_name: str, position: int, first: int, end: int) -> None:
             f"must hold everything from the state's position on, but offsets {position}..{first - 1} are gone",
             None,
             "restore a snapshot whose position the log still holds (spotsieve state restore), or the missing part of "
-            "the log; or begin anew with another log (topics.log) and another state directory, forgetting earlier pages",
+            "the log; or begin anew with another log (topics.log) and another state, which forgets earlier pages",
         )
