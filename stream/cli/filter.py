@@ -70,7 +70,8 @@ def run(options: argparse.Namespace) -> int:
             notice.say("compiling the kernels; after the first time they are read from a cache")
             compile_kernels(scheme)
         directory = stack.enter_context(_state_directory(options.state))
-        local = stack.enter_context(LocalEngine(directory, settings, scheme))
+        with contextlib.closing(ProgressLine(sys.stderr, None)) as catching_up:
+            local = stack.enter_context(LocalEngine(directory, settings, scheme, catching_up.update_records))
         for text in local.notices:
             print(f"spotsieve: {escape_control_characters(text)}", file=sys.stderr)
         outputs = stack.enter_context(Outputs.open(**names))

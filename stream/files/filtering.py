@@ -53,7 +53,14 @@ class LocalEngine:
     notices: what a person should know about the log. Raises StateError, SettingsMismatch, CorruptRecord.
     """
 
-    def __init__(self, directory: Path, settings: Settings, scheme: Scheme) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        settings: Settings,
+        scheme: Scheme,
+        told: Callable[[int, int, int], None] = lambda *_: None,
+    ) -> None:
+        """told(records, of, pages): how much of what the log holds more was applied, after each record of it."""
         text = verdict_settings_text(settings)
         self._digest = settings_digest(text)
         self._writer = uuid.uuid4().bytes
@@ -68,12 +75,21 @@ class LocalEngine:
             check_log_range(LocalLog.name, self._state.position, 0, self._log.end)
             self.engine = Engine(scheme, self._state, settings.index, self._digest, LocalLog.name)
             self._requests = Requests(directory, self._state)
-            # A run that was killed may have logged a micro-batch and not judged it.
-            for offset, record in self._log.read_from(self._state.position):
-                self.engine.apply(record, offset)
+            self._catch_up(told)
         except BaseException:
             self.close()
             raise
+
+    def _catch_up(self, told: Callable[[int, int, int], None]) -> None:
+        """A run that was killed may have logged a micro-batch and not judged it; or the index was lost."""
+        first, pages = self._state.position, 0
+        wanted = self._log.end - first
+        for offset, record in self._log.read_from(first):
+            pages += len(self.engine.apply(record, offset).record.signatures)
+            told(offset + 1 - first, wanted, pages)
+        if wanted:
+            what = "was behind its log" if first else "was rebuilt from its log"
+            self.notices.append(f"the state {what}: {wanted:,} records with {pages:,} pages were read again")
 
     @property
     def entry_count(self) -> int:

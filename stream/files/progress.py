@@ -34,6 +34,13 @@ class ProgressLine:
             self._last = now
             self.say(progress_text(pages, dropped, bytes_read, self._total, now - self._began))
 
+    def update_records(self, records: int, of: int, pages: int) -> None:
+        """Show how much of a log is read again; cheap to call often."""
+        now = self._clock()
+        if self._shown and now - self._last >= INTERVAL_S:
+            self._last = now
+            self.say(records_text(records, of, pages, now - self._began))
+
     def close(self) -> None:
         """Take the line away, so that other text can be written."""
         if self._width:
@@ -53,6 +60,15 @@ def progress_text(pages: int, dropped: int, bytes_read: int, total: int | None, 
         left = max(0.0, seconds * (total - bytes_read) / bytes_read)
         text += f"  {min(1.0, bytes_read / total):.0%} read, {duration(left)} left"
     return text
+
+
+def records_text(records: int, of: int, pages: int, seconds: float) -> str:
+    """Such as "reading the log again: 1,234 of 5,678 records  80,000 pages  40,000 pages/s, 0:00:07 left"."""
+    rate, left = pages / max(seconds, 1e-9), seconds * (of - records) / max(records, 1)
+    return (
+        f"reading the log again: {records:,} of {of:,} records  {pages:,} pages  {rate:,.0f} pages/s, "
+        f"{duration(left)} left"
+    )
 
 
 def duration(seconds: float) -> str:

@@ -1,7 +1,6 @@
 """Owns the way of signatures through the log: append a micro-batch, follow the log, hand back its verdicts."""
 
 import asyncio
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,6 +14,7 @@ from stream.config import Settings
 from stream.engine import Applied, Engine
 from stream.errors import StateError
 from stream.service.backoff import FETCH_PAUSE_SECONDS, Backoff
+from stream.service.catchup import CatchUp
 from stream.service.clients import explained, is_fatal, log_consumer, log_producer, stop_client
 from stream.service.logs import logger
 from stream.service.metrics import Metrics
@@ -23,7 +23,6 @@ from stream.signature import Signatures
 from stream.verdict import Verdicts, concatenate
 
 FETCH_TIMEOUT_MS = 500
-PROGRESS_SECONDS = 5.0
 
 
 class SignatureLog:
@@ -46,8 +45,8 @@ class SignatureLog:
         self._consumer: AIOKafkaConsumer = log_consumer(settings)
         self._producer: AIOKafkaProducer = log_producer(settings)
 
-    async def start(self, progress: Callable[[int, int], None]) -> None:
-        """Connect and apply every record that the state has not seen. progress(position, end) is called now and then.
+    async def start(self, progress: Callable[[str], None]) -> None:
+        """Connect and apply every record that the state has not seen. progress(text) is called after each fetch.
 
         Raises StateError where the log no longer holds what the state needs, or the state is ahead of the log.
         """
@@ -62,12 +61,12 @@ class SignatureLog:
         check_log_range(self._partition.topic, self._engine.state.position, begin, end)
         self._consumer.seek(self._partition, self._engine.state.position)
         self._metrics.log_end.set(end)
-        said = time.monotonic()
+        catching_up = CatchUp(self._engine.state.position, end)
         while self._engine.state.position < end:
-            await self._follow_once()
-            if time.monotonic() - said > PROGRESS_SECONDS:
-                said = time.monotonic()
-                progress(self._engine.state.position, end)
+            records, pages = await self._follow_once()
+            catching_up.applied(self._engine.state.position, records, pages)
+            progress(catching_up.text())
+        catching_up.done()
 
     async def append(self, signatures: Signatures) -> list[asyncio.Future[Applied]]:
         """Append a micro-batch, as one record unless it is larger than the broker takes.
@@ -135,7 +134,8 @@ class SignatureLog:
         await stop_client(self._producer)
         await asyncio.to_thread(self._judging.shutdown)
 
-    async def _follow_once(self) -> None:
+    async def _follow_once(self) -> tuple[int, int]:
+        """Apply what one fetch brings; -> (records, pages)."""
         if self._requests.waiting():
             name = await asyncio.get_running_loop().run_in_executor(self._judging, self._requests.answer)
             if name is not None:
@@ -147,13 +147,14 @@ class SignatureLog:
                 raise self._lost(error) from None
             self._metrics.retries.labels("follow").inc()
             await asyncio.sleep(FETCH_PAUSE_SECONDS)
-            return
-        loop = asyncio.get_running_loop()
+            return 0, 0
+        loop, records, pages = asyncio.get_running_loop(), 0, 0
         for record in fetched.get(self._partition, ()):
             with self._metrics.timed("judge"):
                 # A record without value is none of ours: its 0 bytes are refused like any other foreign record.
                 value = record.value or b""
                 applied = await loop.run_in_executor(self._judging, self._engine.apply, value, record.offset)
+            records, pages = records + 1, pages + len(applied.record.signatures)
             self._metrics.observe_applied(applied)
             self._metrics.log_position.set(self._engine.state.position)
             if applied.record.writer == self._writer:
@@ -164,13 +165,15 @@ class SignatureLog:
         end = self._consumer.highwater(self._partition)
         if end is not None:
             self._metrics.log_end.set(end)
+        return records, pages
 
     def _lost(self, error: KafkaError) -> Exception:
         if isinstance(error, OffsetOutOfRangeError):
             return StateError(
                 f"topics.log {self._partition.topic!r}", "no longer holds the records that the state needs",
                 self._engine.state.position,
-                "restore a newer state, or start with an empty log topic and an empty state directory",
+                "restore a snapshot whose position the log still holds (spotsieve state restore), or begin anew with "
+                "another log (topics.log) and another state directory",
             )  # fmt: skip
         return explained(error, self._settings, "reading the log")
 
@@ -179,8 +182,3 @@ async def verdicts_of(futures: list[asyncio.Future[Applied]]) -> Verdicts:
     """The verdicts of a micro-batch, once all of its records are judged."""
     parts = [(await future).verdicts for future in futures]
     return parts[0] if len(parts) == 1 else concatenate(parts)
-
-
-def log_progress(position: int, end: int) -> None:
-    """Say how far the state has caught up with the log."""
-    logger().info("catching up with the log", position=position, end=end)

@@ -23,7 +23,7 @@ from stream.service.metrics import Metrics
 from stream.service.microbatch import MicroBatch, micro_batches, sign
 from stream.service.outputs import OutputBuilder
 from stream.service.partitions import OwnedPartition, Partitions
-from stream.service.signature_log import SignatureLog, log_progress, verdicts_of
+from stream.service.signature_log import SignatureLog, verdicts_of
 from stream.service.topics import TopicFacts
 
 IN_FLIGHT_BATCHES = 8
@@ -95,7 +95,7 @@ class Worker:
         return False
 
     async def _start(self) -> None:
-        await self._log.start(log_progress)
+        await self._log.start(self._tell)
         self.step = "joining the group"
         logger().info(
             "joining the group: after a worker was killed this takes until the broker gives it up",
@@ -103,6 +103,9 @@ class Worker:
         )  # fmt: skip
         self._consumer.subscribe([self._settings.topics.input], listener=self._partitions)
         await self._consumer.start()
+
+    def _tell(self, step: str) -> None:
+        self.step = step
 
     async def _work(self) -> None:
         stages = [self._sign(), self._append(), self._commit(), self._log.follow(), self._watch_lag()]
