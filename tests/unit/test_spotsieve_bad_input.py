@@ -24,8 +24,6 @@ JUDGED = {
     "one giant block": f"<p>{MIXED}",
     "no tags": MIXED,
     "no tags, one line a word": MIXED.replace(" ", "\n"),
-    "100,000 tiny blocks": "".join(f"<p>the {number}" for number in range(100_000)),
-    "100,000 blocks of one letter": "<p>a" * 100_000,
     "right to left": f"<p dir=rtl>{RIGHT_TO_LEFT}</p>",
     "mixed scripts": f"<div>{' '.join(text for texts in STORIES.values() for text in texts)}</div>",
     "text in tables of one cell": f"{'<table><tr><td>' * 50}{MIXED}",
@@ -53,6 +51,13 @@ UNJUDGED = {
     "a template around nothing": newspaper([]),
     "bytes that are no text in any way": b"\xff" * 1_000,
 }
+EITHER = {
+    "100,000 tiny blocks": "".join(f"<p>the {number}" for number in range(100_000)),
+    "100,000 blocks of one letter": "<p>a" * 100_000,
+    "100,000 cells": "<table>" + "<tr><td>one<td>2" * 50_000,
+    "a list of links in one block": f"<td>{'<a href=x>news of the day</a><br>' * 50}",
+}
+"""Whether these have text of their own is the scorecards' to say."""
 NEIGHBOURS = [page(100, "https://a.example", newspaper(ENGLISH)), page(101, "https://b.example", portal(ENGLISH))]
 
 
@@ -77,7 +82,18 @@ def test_a_page_without_text_of_its_own_is_unchecked_and_only_its_bytes_are_comp
     ]
 
 
-@pytest.mark.parametrize("body", [*JUDGED.values(), *UNJUDGED.values()], ids=[*JUDGED, *UNJUDGED])
+@pytest.mark.parametrize("body", EITHER.values(), ids=EITHER)
+def test_a_page_of_scraps_is_judged_or_unchecked_and_its_copy_goes_the_same_way(body: str) -> None:
+    found = judged([page(0, "https://a.example", body), page(1, "https://b.example", f"<!-- other -->{body}")])
+    assert [verdict[:3] for verdict in found] in (
+        [(Kind.NOVEL, Reason.NO_MATCH, None), (Kind.DUPLICATE, Reason.SAME_TEXT, 0)],
+        [(Kind.UNCHECKED, Reason.TOO_FEW_FEATURES, None)] * 2,
+    )
+
+
+@pytest.mark.parametrize(
+    "body", [*JUDGED.values(), *UNJUDGED.values(), *EITHER.values()], ids=[*JUDGED, *UNJUDGED, *EITHER]
+)
 def test_an_odd_page_changes_nothing_of_the_pages_beside_it_in_the_batch(body: str | bytes) -> None:
     alone = SCHEME.sign(NEIGHBOURS)
     beside = SCHEME.sign([NEIGHBOURS[0], page(0, "", body), NEIGHBOURS[1]])
