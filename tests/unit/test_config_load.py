@@ -9,6 +9,7 @@ import pytest
 from stream.config import Settings
 from stream.config_load import example_toml, leaf_settings, load_settings
 from stream.errors import SettingError
+from tests.conftest import REPOSITORY
 
 NOTHING: Mapping[str, str] = {}
 
@@ -226,3 +227,13 @@ def test_every_setting_says_what_it_is() -> None:
 def test_settings_cannot_be_changed_after_loading() -> None:
     with pytest.raises(ValueError, match="frozen"):
         load_settings(None, NOTHING, {}).kafka.group_id = "other"  # type: ignore[misc]  # the test's point
+
+
+def test_the_readme_tells_the_defaults_of_the_bars() -> None:
+    readme = (REPOSITORY / "README.md").read_text("utf-8")
+    scheme = Settings().scheme
+    for name in ("min_jaccard", "min_features"):
+        assert f"| `scheme.{name}` | {getattr(scheme, name):g}: " in readme
+    assert f"needed {scheme.min_jaccard:g} (different hosts)" in readme
+    assert f"under {scheme.minima} smallest hashes" in readme
+    assert f"in {scheme.tables} simhash tables" in readme
