@@ -147,7 +147,9 @@ def _move(checkpoint: Path, index: Path) -> None:
     try:
         checkpoint.rename(index)
     except OSError:  # another file system
-        shutil.copytree(checkpoint, index)
+        index.mkdir()
+        for file in checkpoint.iterdir():
+            shutil.copyfile(file, index / file.name)
 
 
 def _copy_log(log: Path, copy: Path) -> int | None:
