@@ -65,7 +65,7 @@ def _measure(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         _say(f"{name}: {figures.seconds[name]:.0f} s")
     whole = len(chosen) == len(PARTS) and not options.quick
     target = options.out or (DOCS / "quality.md" if whole else None)
-    plots = draw_plots(figures, target.with_suffix("")) if target else {}
+    plots = draw_plots(figures, target.with_suffix(""), settings) if target else {}
     text = as_markdown(run, figures, f"python -m tests.quality {' '.join(arguments)}".rstrip(), plots)
     if target:
         target.write_text(text, "utf-8")

@@ -1,13 +1,18 @@
 """Owns the plots of docs/quality.md: SVG files that are the same bytes for the same figures."""
 
+from math import floor
 from pathlib import Path
 from typing import Any
 
+from stream.config import Settings
 from tests.quality.figures import Figures
 
+FEW = 10
+"""Novel pages lost that are counted on an even scale."""
 
-def draw_plots(figures: Figures, folder: Path) -> dict[str, str]:
-    """Write the plots; what each is called -> its path from the folder's parent."""
+
+def draw_plots(figures: Figures, folder: Path, settings: Settings) -> dict[str, str]:
+    """Write the plots; what each is called -> its path from the folder's parent. settings: those measured"""
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -16,7 +21,7 @@ def draw_plots(figures: Figures, folder: Path) -> dict[str, str]:
     drawn = {}
     for name in figures.sweeps:
         file = f"sweep-{name.replace('.', '-').replace('_', '-')}.svg"
-        _draw_sweep(figures, name, folder / file)
+        _draw_sweep(figures, name, folder / file, settings)
         drawn[name] = f"{folder.name}/{file}"
     if figures.robustness:
         _draw_robustness(figures, folder / "robustness.svg")
@@ -24,8 +29,9 @@ def draw_plots(figures: Figures, folder: Path) -> dict[str, str]:
     return drawn
 
 
-def _draw_sweep(figures: Figures, name: str, path: Path) -> None:
+def _draw_sweep(figures: Figures, name: str, path: Path, settings: Settings) -> None:
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import MaxNLocator
 
     steps = figures.sweeps[name]
     values = [step.value for step in steps]
@@ -34,10 +40,20 @@ def _draw_sweep(figures: Figures, name: str, path: Path) -> None:
         found = [step.by_set[labelled] for step in steps]
         left.plot(values, [judged.f1 for judged in found], marker=".", label=labelled)
         right.plot(values, [judged.lost for judged in found], marker=".", label=labelled)
-    left.set(xlabel=name, ylabel="page F1", ylim=(0, 1.02))
-    most = max(judged.lost for step in steps for judged in step.by_set.values())
-    right.set(xlabel=name, ylabel="novel pages lost", yscale="symlog", ylim=(0, max(1, 1.3 * most)))
+    every = [judged for step in steps for judged in step.by_set.values()]
+    least, most = min(judged.f1 for judged in every), max(judged.lost for judged in every)
+    left.set(xlabel=name, ylabel="page F1", ylim=(max(0.0, floor(10 * least) / 10 - 0.05), 1.01))
+    right.set(xlabel=name, ylabel="novel pages lost", ylim=(-0.05 * max(1, most), max(1, 1.1 * most)))
+    if most > FEW:
+        right.set(yscale="symlog", ylim=(-0.2, 1.5 * most))
+    else:
+        right.yaxis.set_major_locator(MaxNLocator(integer=True))
     right.yaxis.set_major_formatter("{x:g}")
+    section, _, setting = name.partition(".")
+    for axes in (left, right):
+        axes.axvline(
+            getattr(getattr(settings, section), setting), color="0.7", linestyle=":", zorder=0, label="setting"
+        )
     left.legend(frameon=False)
     _save(canvas, path)
 

@@ -26,7 +26,11 @@ def ablations(run: Run, figures: Figures) -> str:
     rows += [
         [*_ablated(row, names), "" if row.mb_per_s is None else f"{row.mb_per_s:.0f}"] for row in figures.ablations
     ]
-    note = "One rule changed at a time, everything else as above; signing speed where the kernel does something else."
+    note = paragraph("""
+        One rule changed at a time, everything else as above; signing speed where the kernel does something else. A rule
+        whose absence changes nothing here is not proven by these sets: none has hosts with short articles in wordy
+        templates, where a host's template is taken off (ARCHITECTURE.md has what that is worth on pages made for it).
+    """)
     parts = [f"## Ablations\n\n{note}\n\n" + table(header, rows)]
     if figures.sketches:
         header = ["sketch", "bytes a page", *(f"{name}: F1, lost" for name in names), "signing MB/s"]
