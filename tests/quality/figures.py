@@ -1,5 +1,6 @@
 """Owns the measurements of a run: each takes sets and settings, and adds the figures that docs/quality.md shows."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -88,7 +89,10 @@ class SweptStep:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Signing on one core: 10^6 bytes of raw body a second, and CPU milliseconds a page."""
+    """Signing on one core: 10^6 bytes of raw body a second, and CPU milliseconds a page.
+
+    load: processes that wanted a core, on average over the minute before; others' take caches and half of a core
+    """
 
     set_name: str
     pages: int
@@ -96,6 +100,7 @@ class Speed:
     best: float
     cpu_ms: float
     rounds: int
+    load: float
 
 
 @dataclass
@@ -128,10 +133,10 @@ def measure_sets(run: Run, figures: Figures) -> None:
 
 def measure_speed(run: Run, figures: Figures) -> None:
     """Raw bodies to complete signatures, one core."""
-    labelled, rounds = run.speed_set, 3 if run.quick else 11
+    labelled, rounds, load = run.speed_set, 3 if run.quick else 11, os.getloadavg()[0]
     median, best = ours.signing_speed(labelled, run.settings, rounds)
     pages = len(labelled.pages)
-    figures.speed = Speed(labelled.name, pages, median, best, 1e3 * labelled.megabytes / median / pages, rounds)
+    figures.speed = Speed(labelled.name, pages, median, best, 1e3 * labelled.megabytes / median / pages, rounds, load)
 
 
 def measure_peers(run: Run, figures: Figures) -> None:

@@ -74,9 +74,10 @@ def _draw_robustness(figures: Figures, path: Path) -> None:
     for number, (name, shares) in enumerate(series.items()):
         axes.barh([place + number * height for place in places], shares, height, label=name)
     axes.set_yticks([place + 0.4 - height / 2 for place in places], [row.kind.name for row in rows])
+    axes.margins(y=0.02)
     axes.invert_yaxis()
     axes.set(xlabel="share of edited copies found", xlim=(0, 1))
-    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.4, -0.12), ncols=2)
+    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.4, -0.09), ncols=2)
     _save(canvas, path)
 
 

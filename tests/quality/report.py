@@ -93,7 +93,10 @@ def _speed(figures: Figures) -> str:
         f">= {MB_PER_S} MB/s", "met" if speed.median >= MB_PER_S else "NOT MET",
     ]]  # fmt: skip
     rows += _speed_of_peer(figures, speed)
-    note = f"{speed.set_name}, {speed.pages:,} pages in batches of 512, CPU time, median of {speed.rounds} rounds."
+    note = paragraph(f"""
+        {speed.set_name}, {speed.pages:,} pages in batches of 512, CPU time of one thread, median of {speed.rounds}
+        rounds; {speed.load:.1f} processes wanted the machine's cores meanwhile.
+    """)
     return f"## Speed of signing\n\n{note}\n\n" + table(["measurement", "figure", "target", "met"], rows)
 
 
