@@ -58,13 +58,20 @@ class RocksState:
                 str(directory),
                 "choose another with index.directory or --state",
             ) from None
-        check_current(path)
-        unflushed = sum(log.stat().st_size for log in path.glob("*.log")) // formats.ENTRY_BYTES + 1
+        unflushed_bytes = sum(log.stat().st_size for log in path.glob("*.log"))
+        options = database_options()
+        begun = unflushed_bytes > 0 or any(path.glob("*.sst"))
+        # Over what was written already, RocksDB would begin anew where CURRENT is lost, and where a damaged manifest no
+        # longer names a family it would make it, empty.
+        options.create_if_missing(not begun)
+        options.create_missing_column_families(not begun)
+        if begun and not (path / "CURRENT").exists():
+            raise CorruptRecord("index", str(path / "CURRENT"), "is missing although the state is not new", REBUILD)
         with rocks_errors(directory, "open"):
-            database = Rdict(str(path), database_options(), column_families(settings))
+            database = Rdict(str(path), options, column_families(settings))
         state = cls(directory, database)
         try:
-            state._load(settings_text, log_name, unflushed)
+            state._load(settings_text, log_name, unflushed_bytes // formats.ENTRY_BYTES + 1)
         except BaseException:
             state._let_go()
             raise
@@ -246,12 +253,6 @@ class RocksState:
         with ExitStack() as closing:
             for family in (self._database, self._sources, self._entries, self._buckets):
                 closing.callback(_close, family)
-
-
-def check_current(path: Path) -> None:
-    """Raises CorruptRecord where table files lie without the file that leads to them: RocksDB would begin anew."""
-    if not (path / "CURRENT").exists() and any(path.glob("*.sst")):
-        raise CorruptRecord("index", str(path / "CURRENT"), "is missing although table files are there", REBUILD)
 
 
 def keys_and_values(family: Rdict) -> Iterator[tuple[bytes, bytes]]:

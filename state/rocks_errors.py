@@ -10,6 +10,7 @@ from rocksdict import DbClosedError
 from stream.errors import CorruptRecord, StateError
 
 _PLACE = re.compile(r"in \S*?([0-9]+\.sst) offset ([0-9]+)")
+_DAMAGE = ("corruption", "no such file", "column family not found", "column families not opened")
 REBUILD = (
     "take it back from a snapshot (spotsieve state restore), or rebuild the state from the log: delete its index "
     "directory and start"
@@ -46,7 +47,7 @@ def explain(text: str, directory: Path, action: str) -> StateError:
             str(directory),
             "free disk space and start again: the state is intact and continues from the log where it stopped",
         )
-    if "corruption" in lower or "no such file" in lower:
+    if any(word in lower for word in _DAMAGE):
         return corrupt(text, directory)
     return StateError(
         "index.directory",

@@ -115,7 +115,8 @@ def _checkpoint(directory: Path, checkpoint: Path, timeout_s: float, told: Told)
                 return
     raise StateError(
         "--state", f"must be answered for within {timeout_s:g} s by the process that works on it, and was not",
-        str(directory), "wait until it judges pages again, give it longer with --timeout, or stop it and ask again",
+        str(directory), "ask as the user it runs as, wait until it judges pages again, give it longer with --timeout, "
+        "or stop it and ask again",
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rocksdict import Rdict
 
 from state.identity import check_log_range
 from state.index import first_difference, states_equal
@@ -13,6 +14,7 @@ from state.locallog import LocalLog
 from state.logrecord import encode
 from state.memory import MemoryState
 from state.rocks import DIRECTORY, RocksState
+from state.rocks_options import column_families, database_options
 from stream.config import IndexSettings, SchemeSettings, Settings, SpotsSection
 from stream.engine import Engine
 from stream.errors import CorruptRecord, SettingsMismatch, StateError
@@ -220,6 +222,24 @@ def test_a_damaged_table_file_is_corrupt_and_says_to_rebuild(tmp_path: Path) -> 
             list(state.items())
         with pytest.raises(CorruptRecord, match="rebuild the state from the log"):
             apply_all(state, records(20, seeds=20))
+
+
+def test_a_first_start_that_was_killed_before_anything_was_written_is_begun_again(tmp_path: Path) -> None:
+    database = Rdict(str(tmp_path / DIRECTORY), database_options())
+    database.close()
+    with open_state(tmp_path) as state:
+        apply_all(state, records(2))
+        assert state.position == 2
+
+
+def test_a_family_that_is_lost_is_not_made_anew(tmp_path: Path) -> None:
+    with open_state(tmp_path) as state:
+        apply_all(state, records(2))
+    database = Rdict(str(tmp_path / DIRECTORY), database_options(), column_families(None))
+    database.drop_column_family("buckets")
+    database.close()
+    with pytest.raises(CorruptRecord, match="buckets"):
+        open_state(tmp_path)
 
 
 def test_a_directory_that_cannot_be_made_is_a_state_error(tmp_path: Path) -> None:
