@@ -34,7 +34,7 @@ from stream.features.scorecard import (
     WORD_CLASSES,
     WORD_EDGES,
 )
-from stream.text.elements import LEAD_PLAIN
+from stream.text.elements import LEAD_PLAIN, section_of
 from stream.text.sources import part
 from stream.text.vectors import byte_at, leading_zeros, load_int, load_int32
 
@@ -49,7 +49,7 @@ def _classes(edges: tuple[int, ...], most: int) -> np.ndarray[tuple[int], np.dty
 
 
 _FIRST, _SECOND = _starts(FIRST_CARD), _starts(SECOND_CARD)
-_LIST, _HEADING = 0, 9
+_LIST, _HEADING = section_of("ul"), section_of("h1")
 _WORD_CLASS = _classes(WORD_EDGES, WORD_EDGES[-1])
 _COARSE_CLASS = _classes(COARSE_WORD_EDGES, COARSE_WORD_EDGES[-1])
 _LINK_CLASS = _classes(LINK_EDGES, 16)

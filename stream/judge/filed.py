@@ -36,8 +36,13 @@ class Slots(NamedTuple):
 def slots_of(probes: Probes) -> tuple[NDArray[np.uint64], Slots]:
     """-> the different keys: uint64[u], ascending, and the slots that lead to them."""
     keys, bucket = np.unique(probes.keys, return_inverse=True)
-    kind = _KIND_OF_TAG[(probes.keys >> np.uint64(KEY_BITS)).astype(np.uint8)]
+    kind = kinds_of(probes.keys)
     return keys, Slots(probes.bounds, bucket, probes.inline, probes.limit, probes.decisive, probes.cap, kind)
+
+
+def kinds_of(keys: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """keys: uint64[m] -> which kind of key each is: uint8[m] (FoundBy)."""
+    return _KIND_OF_TAG[(keys >> np.uint64(KEY_BITS)).astype(np.uint8)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ def walk_record(
         end = min(start + chunk, count)
         others, confirmed = np.empty(0, np.int64), NO_PAIRS
         if confirming:
-            others = _candidate_pairs(slots, chains, sizes, filed.number, room, start, end, bounds, cursor)
+            others = _candidate_pairs(slots, chains, sizes, cap, filed.number, room, start, end, bounds, cursor)
         if len(others):
             page = np.repeat(np.arange(start, end), np.diff(bounds[start : end + 1]))
             confirmed = scheme.confirm(pages.take(page), pages.take(others))
@@ -93,11 +93,14 @@ def walk_record(
 
 
 @numba.njit(nogil=True, cache=True)
-def _candidate_pairs(slots, chains, sizes, filed_number, room, start, end, bounds, cursor):  # type: ignore[no-untyped-def]
+def _candidate_pairs(  # type: ignore[no-untyped-def]
+    slots, chains, sizes, cap, filed_number, room, start, end, bounds, cursor
+):
     # slots: Slots  chains: Chains  sizes: int64[u]  filed_number, room: int64[n]  ->  others: int64[c], ascending
     # within a page; page i's are others[bounds[i]:bounds[i + 1]]. Every page of the chunk is taken to be filed in all
     # its buckets that have room before the chunk, and all is taken back at the end.
     others = np.empty(64, np.int64)
+    before = sizes + chains.added
     taken = 0
     for page in range(start, end):
         bounds[page] = taken
@@ -114,10 +117,7 @@ def _candidate_pairs(slots, chains, sizes, filed_number, room, start, end, bound
                 others[taken] = least
                 taken += 1
             for slot in range(slots.bounds[page], slots.bounds[page + 1]):
-                head = chains.head[slots.bucket[slot]]
-                if slots.cap[slot] > 1 or (
-                    sizes[slots.bucket[slot]] == 0 and (head == NOBODY or chains.page[head] >= start)
-                ):
+                if before[slots.bucket[slot]] < min(cap, slots.cap[slot]):
                     _append(slots, chains, page, slot)
     bounds[end] = taken
     for slot in range(slots.bounds[end] - 1, slots.bounds[start] - 1, -1):

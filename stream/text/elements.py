@@ -119,8 +119,12 @@ def element_table() -> ElementTable:
 def traits_of(name: str, kind: int) -> int:
     """The traits of a known name."""
     lead = next((number for number, names in LEADS.items() if name in names), LEAD_OTHER)
-    section = next((number for number, names in enumerate(SECTIONS) if name in names), NO_SECTION)
-    return kind | lead << LEAD_SHIFT | section << SECTION_SHIFT | (name == "a") << LINK_SHIFT
+    return kind | lead << LEAD_SHIFT | section_of(name) << SECTION_SHIFT | (name == "a") << LINK_SHIFT
+
+
+def section_of(name: str) -> int:
+    """Which section an element opens, NO_SECTION where it opens none."""
+    return next((number for number, names in enumerate(SECTIONS) if name in names), NO_SECTION)
 
 
 def fold_name(name: str) -> int:

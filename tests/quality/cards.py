@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stream.features import scorecard
 from stream.features.scorecard import FIRST_CARD, SECOND_CARD
-from stream.text.elements import SECTIONS
+from stream.text.elements import SECTIONS, section_of
 
 Ints = NDArray[np.int64]
 Points = Mapping[str, Sequence[int]]
@@ -21,7 +21,7 @@ CHANCE = tuple(round(256 / (1 + float(np.exp(-8 * step / SCALE)))) for step in r
 UNUSED_SECTIONS = ("header", "footer", "main", "article", "figure")
 """Where pages of one site differ from those of others in what they mean; the cards are no worse without them."""
 _NAMES = tuple(elements[0] for elements in SECTIONS)
-_LIST, _HEADING = _NAMES.index("ul"), _NAMES.index("h1")
+_LIST, _HEADING = section_of("ul"), section_of("h1")
 _SECTIONS_AROUND = "sections around"
 
 

@@ -100,18 +100,24 @@ def minhash() -> Method:
         return made
 
     indexes: dict[str, Callable[[], Index]] = {
-        f">= {threshold}": lambda threshold=threshold: _DatasketchIndex(threshold)  # type: ignore[misc]
+        f">= {threshold}": lambda threshold=threshold: _datasketch_index(threshold)  # type: ignore[misc]
         for threshold in THRESHOLDS
     }
     return Method("datasketch MinHash", sketch, indexes)
 
 
-class _DatasketchIndex:
-    def __init__(self, threshold: float) -> None:
-        from datasketch import MinHashLSH
+def _datasketch_index(threshold: float) -> Index:
+    from datasketch import MinHashLSH
 
+    return _LshIndex(MinHashLSH(threshold=threshold, num_perm=PERMUTATIONS), threshold)
+
+
+class _LshIndex:
+    """Candidates of an LSH index, earliest first, checked by the estimated Jaccard."""
+
+    def __init__(self, lsh: Any, threshold: float) -> None:
+        self._lsh = lsh
         self._threshold = threshold
-        self._lsh = MinHashLSH(threshold=threshold, num_perm=PERMUTATIONS)
         self._filed: dict[int, Any] = {}
 
     def find(self, sketch: Any) -> Iterable[int]:
@@ -126,7 +132,7 @@ class _DatasketchIndex:
 def rensa() -> Method:
     """MinHash of 5-word shingles, 128 permutations, in an LSH index, checked by the estimated Jaccard (rensa)."""
     indexes: dict[str, Callable[[], Index]] = {
-        f">= {threshold}": lambda threshold=threshold: _RensaIndex(threshold)  # type: ignore[misc]
+        f">= {threshold}": lambda threshold=threshold: _rensa_index(threshold)  # type: ignore[misc]
         for threshold in THRESHOLDS
     }
     return Method("rensa", rensa_sketch, indexes)
@@ -144,22 +150,11 @@ def rensa_sketch(text: str) -> Any:
     return made
 
 
-class _RensaIndex:
-    def __init__(self, threshold: float) -> None:
-        from rensa import RMinHashLSH
+def _rensa_index(threshold: float) -> Index:
+    from rensa import RMinHashLSH
 
-        self._threshold = threshold
-        bands = {0.5: 32, 0.8: 16}[threshold]  # 4 and 8 rows: half of the pairs at .42 and .71 become candidates
-        self._lsh = RMinHashLSH(threshold=threshold, num_perm=PERMUTATIONS, num_bands=bands)
-        self._filed: dict[int, Any] = {}
-
-    def find(self, sketch: Any) -> Iterable[int]:
-        candidates = sorted(self._lsh.query(sketch))
-        return (place for place in candidates if self._filed[place].jaccard(sketch) >= self._threshold)
-
-    def add(self, place: int, sketch: Any) -> None:
-        self._lsh.insert(place, sketch)
-        self._filed[place] = sketch
+    bands = {0.5: 32, 0.8: 16}[threshold]  # 4 and 8 rows: half of the pairs at .42 and .71 become candidates
+    return _LshIndex(RMinHashLSH(threshold=threshold, num_perm=PERMUTATIONS, num_bands=bands), threshold)
 
 
 def simhash() -> Method:

@@ -11,7 +11,7 @@ from stream.config import Settings
 from stream.features import scorecard
 from stream.features.scorecard import SECOND_CARD
 from stream.features.sieve import ReadBlock, blocks_of
-from stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG
+from stream.judge.filed import kinds_of
 from stream.page import Page
 from stream.schemes import OTHER_HOST, Confirmed, Probes, Scheme
 from stream.signature import Compared, Signatures
@@ -25,7 +25,6 @@ from tests.quality.sets import LabelledSet
 
 KEPT = "kept"
 _KEEP_ALL = 1_000_000
-_KINDS = {DIGEST_TAG: FoundBy.BODY, TEXT_TAG: FoundBy.TEXT, MINIMA_TAG: FoundBy.MINIMA, HOST_TAG: FoundBy.HOST}
 _WORD_BITS = 21
 _REPEAT = 0x9E3779B97F4A7C15
 _EXACT_BITS = 2048
@@ -112,11 +111,7 @@ class FewerKeys(_Wrapped):
 
     def probe(self, signatures: Signatures) -> Probes:
         probes = self.inner.probe(signatures)
-        tags = probes.keys >> np.uint64(KEY_BITS)
-        kinds = np.full(len(tags), FoundBy.TABLES, np.uint8)
-        for tag, kind in _KINDS.items():
-            kinds[tags == tag] = kind
-        stay = ~np.isin(kinds, self._off)
+        stay = ~np.isin(kinds_of(probes.keys), self._off)
         bounds = np.concatenate([[0], np.cumsum(stay)])[probes.bounds]
         return Probes(
             probes.keys[stay], bounds, probes.inline[stay], probes.limit[stay], probes.decisive[stay], probes.cap[stay]
