@@ -119,8 +119,14 @@ class LocalKafka:
         self._reap()
 
     def pause(self) -> None:
-        """Freeze the broker (SIGSTOP): connections stay open and nothing answers."""
-        self._running().send_signal(signal.SIGSTOP)
+        """Freeze the broker (SIGSTOP), and return when all its threads stand still: nothing answers any more.
+
+        Connections stay open.
+        """
+        broker = self._running()
+        broker.send_signal(signal.SIGSTOP)
+        # The signal only asks: on a busy machine threads go on, and answer, until each has been scheduled once more.
+        os.waitid(os.P_PID, broker.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Let a paused broker go on."""
