@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+pytest_plugins = ["tests.promises"]
 SHARED_DATA = REPOSITORY.parent / "shared" / "data"
 
 

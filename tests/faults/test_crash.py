@@ -43,6 +43,7 @@ def run_with_crashes(service: Spotsieve, topics: TopicSet, kill_after: Sequence[
     assert service.terminate() == 0, service.text()
 
 
+@pytest.mark.promise("exactly_once: every page has exactly one verdict", fault="kill -9 of a worker in mid-run")
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_killed_in_the_middle_of_20_000_pages_every_verdict_is_read_exactly_once(kafka: Broker, tmp_path: Path) -> None:
@@ -57,6 +58,9 @@ def test_killed_in_the_middle_of_20_000_pages_every_verdict_is_read_exactly_once
         check_verdicts(topics, service.toml, pages, sent)
 
 
+@pytest.mark.promise(
+    "at_least_once: no page is lost, a repeat carries the same verdict", fault="kill -9 of a worker in mid-run"
+)
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_under_at_least_once_a_crash_loses_no_page_and_repeats_say_the_same(kafka: Broker, tmp_path: Path) -> None:

@@ -57,6 +57,10 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
         yield disk
 
 
+@pytest.mark.promise(
+    "a full disk stops it cleanly; with room again it goes on where it was",
+    fault="the disk fills below `spotsieve filter`",
+)
 @pytest.mark.timeout(240)
 def test_a_filter_stops_cleanly_on_a_full_disk_and_goes_on_with_the_same_verdicts(
     disk: SmallDisk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -83,6 +87,10 @@ def test_a_filter_stops_cleanly_on_a_full_disk_and_goes_on_with_the_same_verdict
         subprocess.run(["rm", "-r", state], check=True)
 
 
+@pytest.mark.promise(
+    "a full disk stops it cleanly; with room again it goes on where it was",
+    fault="the disk fills below `spotsieve run`",
+)
 @pytest.mark.timeout(240)
 def test_a_service_stops_cleanly_on_a_full_disk_and_goes_on_where_it_stopped(
     kafka: Broker, disk: SmallDisk, tmp_path: Path

@@ -18,6 +18,9 @@ from tests.broker.oracle import judge_again, settings_from
 from tests.conftest import Broker
 
 
+@pytest.mark.promise(
+    "a snapshot catches up with the log, equal to the byte", fault="kill -9 of the service, its disk is lost"
+)
 @pytest.mark.timeout(240)
 def test_a_snapshot_of_the_running_service_is_restored_after_kill_9_and_catches_up_equal(
     kafka: Broker, tmp_path: Path
@@ -52,6 +55,10 @@ def test_a_snapshot_of_the_running_service_is_restored_after_kill_9_and_catches_
             assert first_difference(state, in_memory) is None
 
 
+@pytest.mark.promise(
+    "a log with a part missing is refused, with the range and the choice",
+    fault="retention removed what the state needs",
+)
 @pytest.mark.timeout(180)
 def test_a_log_whose_needed_part_retention_removed_is_refused_with_the_range_and_the_choice(
     kafka: Broker, tmp_path: Path
@@ -82,6 +89,7 @@ def test_a_log_whose_needed_part_retention_removed_is_refused_with_the_range_and
         assert service.terminate() == 0, service.text()
 
 
+@pytest.mark.promise("a damaged state is named and gives no verdict", fault="bytes flipped below a service")
 @pytest.mark.timeout(180)
 def test_a_service_on_a_damaged_state_stops_and_judges_nothing_by_it(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:

@@ -209,6 +209,10 @@ def test_a_state_path_that_is_a_file_is_refused(kafka: Broker, tmp_path: Path) -
         assert str(tmp_path / "file") in service.error()
 
 
+@pytest.mark.promise(
+    "other settings on an old state or log refuse to start, and say what differs",
+    fault="the service's settings changed",
+)
 def test_another_configuration_on_a_state_is_refused_with_what_differs(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
         topics.send(crawl(5).messages)
@@ -223,6 +227,10 @@ def test_another_configuration_on_a_state_is_refused_with_what_differs(kafka: Br
         assert "index.directory" in line
 
 
+@pytest.mark.promise(
+    "other settings on an old state or log refuse to start, and say what differs",
+    fault="the service's settings and state changed, the log did not",
+)
 def test_another_configuration_on_a_log_is_refused_even_with_a_new_state(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers) as topics:
         with Spotsieve(tmp_path, topics.toml(), "first") as first:

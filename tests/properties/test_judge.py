@@ -217,6 +217,7 @@ def test_verdicts_are_those_of_the_obvious_judge(
     assert capped == twin.capped
 
 
+@pytest.mark.promise("batch sizes, timing and rebalances change no verdict", fault="the same pages in other batches")
 @worlds
 @PROFILE
 @given(st.data(), caps, limits, cuts, cuts)
@@ -230,6 +231,9 @@ def test_batch_boundaries_change_neither_verdicts_nor_the_state(
     assert first_difference(one, other) is None
 
 
+@pytest.mark.promise(
+    "no page is dropped as a duplicate of its own first attempt", fault="any page is submitted again at any later point"
+)
 @worlds
 @PROFILE
 @given(st.data(), caps, limits, cuts)
@@ -274,6 +278,9 @@ def test_the_state_on_disk_and_in_memory_agree_and_reopening_changes_nothing(
             assert (rocks.position, rocks.entry_count) == (memory.position, memory.entry_count)
 
 
+@pytest.mark.promise(
+    "no page is dropped as a duplicate of its own first attempt", fault="a page is submitted again at once"
+)
 @worlds
 def test_a_page_is_never_the_duplicate_of_its_own_first_attempt(world: World) -> None:
     state = MemoryState()

@@ -72,6 +72,7 @@ def harm(index: Path, chance: random.Random) -> str:
     return f"{act} {file.name} at {place} of {size}"
 
 
+@pytest.mark.promise("a damaged state is named and gives no verdict", fault="any file cut, lost or flipped")
 @pytest.mark.timeout(300)
 def test_a_state_with_any_file_damaged_is_refused_or_catches_up_equal(
     states: list[Path], whole: MemoryState, tmp_path: Path

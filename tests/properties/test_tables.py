@@ -52,6 +52,10 @@ def _compare(design: TableDesign, count: int, queries_per_distance: int, at_k: i
     np.testing.assert_array_equal(found, expected[:, : k + 1])
 
 
+@pytest.mark.promise(
+    "every fingerprint within k bits is found, and nothing farther",
+    fault="none: brute force over 1,000,000 fingerprints",
+)
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("tables", [4, 10, 16, 20])
 def test_among_a_million_fingerprints_every_neighbour_within_3_bits_is_found_and_none_farther(tables: int) -> None:

@@ -67,6 +67,9 @@ sys.stdin.read()
     open_state(tmp_path).close()
 
 
+@pytest.mark.promise(
+    "other settings on an old state or log refuse to start, and say what differs", fault="the settings changed"
+)
 def test_other_settings_on_the_same_state_are_refused_naming_each_difference(tmp_path: Path) -> None:
     ours = Settings.model_validate({"scheme": {"max_distance_bits": 3, "tables": 10}})
     theirs = Settings.model_validate({"scheme": {"max_distance_bits": 2, "tables": 6}, "index": {"bucket_cap": 9}})

@@ -126,6 +126,7 @@ def test_several_flipped_bytes_are_counted_and_shown_up_to_a_limit(directory: Pa
     assert len(found.damages) == 2
 
 
+@pytest.mark.promise("a damaged state is named and gives no verdict", fault="a flipped byte of a table file")
 def test_a_flipped_byte_of_any_table_file_is_never_passed_over(closed: Path, tmp_path: Path) -> None:
     tables = sorted((closed / DIRECTORY).glob("*.sst"))
     for number, table in enumerate(tables):
@@ -157,6 +158,7 @@ def test_a_file_that_is_missing_or_cut_is_named_and_the_state_does_not_open(
     assert {name for name in before if name.endswith(".sst")} <= listing(directory / DIRECTORY).keys()
 
 
+@pytest.mark.promise("a damaged state is named and gives no verdict", fault="a write-ahead log lost, cut or flipped")
 @pytest.mark.parametrize("number", range(5))
 @pytest.mark.parametrize("harm", ["lost", "cut", "flipped"])
 def test_a_damaged_write_ahead_log_that_others_follow_is_refused_or_leads_to_an_earlier_whole_state(
@@ -235,6 +237,7 @@ def test_a_torn_tail_of_the_log_is_a_damage_only_where_the_state_had_applied_it(
     assert f"must reach the state's position {RECORDS}, but ends at {RECORDS - 1}" in the_damage(found)
 
 
+@pytest.mark.promise("a damaged state is named and gives no verdict", fault="a value against the grammar")
 @pytest.mark.parametrize(
     ("family", "key", "change_value", "rule"),
     [

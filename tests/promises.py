@@ -1,0 +1,160 @@
+"""Owns README's table of what is promised: a row for each test marked with a promise, and how it ended in a full run.
+
+    @pytest.mark.promise("a deleted state is rebuilt equal from the log", fault="its directory is lost")
+
+The rows are read from the source of the tests, so they are the same whatever was collected; outcomes are written at the
+end of a run in which every marked test ran. `python -m tests.promises` brings the rows up to date without running them.
+"""
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+BEGIN = "<!-- The table is written by `make test` (tests/promises.py) from the tests marked with a promise. -->"
+END = "<!-- End of the table of promises. -->"
+HEAD = ("promise", "fault", "shown by", "outcome")
+NOT_RUN = "not run yet"
+PARTIAL = "promises_partial"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Promise:
+    """What is promised, what goes wrong, and the test (file::name) that shows it; in the order of the table."""
+
+    promise: str
+    fault: str
+    test: str
+
+
+def declared(root: Path) -> list[Promise]:
+    """Every promise of the tree's tests, in the order of the table.
+
+    Raises SyntaxError, with file and line, where a mark is not written as two plain texts.
+    """
+    found: list[Promise] = []
+    for path in sorted((root / "tests").rglob("test_*.py")):
+        name = path.relative_to(root).as_posix()
+        for node in ast.parse(path.read_text("utf-8"), name).body:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                texts = [_texts(mark, name) for mark in node.decorator_list if _is_promise(mark)]
+                found.extend(Promise(promise, fault, f"{name}::{node.name}") for promise, fault in texts)
+    return sorted(found)
+
+
+def _is_promise(decorator: ast.expr) -> bool:
+    return ast.unparse(decorator).partition("(")[0] == "pytest.mark.promise"
+
+
+def _texts(mark: ast.expr, name: str) -> tuple[str, str]:
+    match mark:
+        case ast.Call(
+            args=[ast.Constant(value=str(promise))],
+            keywords=[ast.keyword(arg="fault", value=ast.Constant(value=str(fault)))],
+        ):
+            return promise, fault
+    rule = 'a promise is marked as @pytest.mark.promise("what is promised", fault="what goes wrong"), with plain texts'
+    raise SyntaxError(rule, (name, mark.lineno, mark.col_offset + 1, ast.unparse(mark)))
+
+
+def _cells(texts: Iterable[str]) -> str:
+    return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
+
+
+def _columns(promise: Promise) -> str:
+    return _cells((promise.promise, promise.fault, f"`{promise.test}`"))
+
+
+def outcomes_written(text: str) -> dict[str, str]:
+    """The table's first three columns -> its outcome, from README's text. Raises ValueError where there is no table."""
+    table = text[text.index(BEGIN) + len(BEGIN) : text.index(END)].strip().splitlines()[2:]
+    rows = [line.removesuffix(" |").rpartition(" | ") for line in table]
+    return {f"{columns} |": outcome for columns, _, outcome in rows}
+
+
+def with_table(text: str, promises: Sequence[Promise], outcomes: Mapping[Promise, str]) -> str:
+    """README's text with a row for each promise; where an outcome is not given, the one that is written there stays."""
+    written = outcomes_written(text)
+    lines = [_cells(HEAD), "|---" * len(HEAD) + "|"]
+    for promise in promises:
+        outcome = outcomes.get(promise, written.get(_columns(promise), NOT_RUN))
+        lines.append(f"{_columns(promise)} {_cells([outcome]).removeprefix('| ')}")
+    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    return text[:begin] + "\n\n" + "\n".join(lines) + "\n\n" + text[end:]
+
+
+class Recorder:
+    """A pytest plugin that remembers how each test ended, and writes the table after a full run."""
+
+    def __init__(self, root: Path, narrowed: bool) -> None:
+        """narrowed: the run was asked for single tests of a file."""
+        self._root = root
+        self._partial = narrowed
+        self._ended: dict[str, set[str]] = {}
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Refuse a mark that the source does not show, such as one of a whole module."""
+        marked = [(item, mark) for item in items for mark in item.iter_markers("promise")]
+        known = set(declared(self._root)) if marked else set()
+        for item, mark in marked:
+            promise = " ".join(map(str, mark.args))
+            if Promise(promise, mark.kwargs.get("fault", ""), _function(item.nodeid)) not in known:
+                raise pytest.UsageError(f"{item.nodeid}: a promise is marked by a decorator of its function")
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """A run that leaves out a marked test, or one parameter of it, shows less than the table would say."""
+        self._partial |= any(item.get_closest_marker("promise") for item in items)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: object) -> None:
+        """Where pytest-xdist spreads the run, only its workers know what was left out."""
+        self._partial |= bool(getattr(node, "workeroutput", {}).get(PARTIAL))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed or report.skipped or report.when == "call":
+            self._ended.setdefault(_function(report.nodeid), set()).add(_outcome(report))
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        output = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output[PARTIAL] = self._partial
+            return
+        to_its_end = exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED} and not session.shouldfail
+        promises = declared(self._root)
+        if to_its_end and not self._partial and all(promise.test in self._ended for promise in promises):
+            rewrite(self._root, {promise: _worst(self._ended[promise.test]) for promise in promises})
+
+
+def _function(nodeid: str) -> str:
+    return nodeid.partition("[")[0]
+
+
+def _outcome(report: pytest.TestReport) -> str:
+    if report.skipped and isinstance(report.longrepr, tuple):
+        return "skipped: " + report.longrepr[2].removeprefix("Skipped: ")
+    return report.outcome
+
+
+def _worst(outcomes: set[str]) -> str:
+    """A test of several parameters is told by the worst of them: failed, then skipped, then passed."""
+    return min(outcomes - {"passed"}, default="passed")
+
+
+def rewrite(root: Path, outcomes: Mapping[Promise, str]) -> None:
+    """Bring README's table up to date with the tree's tests, and with these outcomes."""
+    readme = root / "README.md"
+    text = readme.read_text("utf-8")
+    renewed = with_table(text, declared(root), outcomes)
+    if renewed != text:
+        readme.write_text(renewed, "utf-8")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    narrowed = any("::" in argument for argument in config.args)
+    config.pluginmanager.register(Recorder(config.rootpath, narrowed), "promises recorder")
+
+
+if __name__ == "__main__":
+    rewrite(Path(__file__).resolve().parents[1], {})
