@@ -100,10 +100,12 @@ class OutputBuilder:
         assert batch.signatures is not None
         verdicts = batch.verdicts
         kind, reason = Kind(verdicts.kind[row]), Reason(verdicts.reason[row])
-        headers: Headers = self._verdict_headers[kind, reason]
+        page = page_id_text(message.topic, message.partition, message.offset)
+        # The page's id joins outputs to the input: a novel page's bytes and key need not be its own.
+        headers: Headers = (*self._verdict_headers[kind, reason], ("spotsieve-page", page.encode()))
         if kind is Kind.DUPLICATE:
             writers["duplicates"].add(
-                message, orjson.dumps(self._report(message, batch.signatures.urls[row], verdicts, row)), (),
+                message, orjson.dumps(self._report(page, batch.signatures.urls[row], verdicts, row)), (),
                 most_key_bytes=KEY_BYTES,
             )  # fmt: skip
             if not self._annotate:
@@ -132,15 +134,17 @@ class OutputBuilder:
             # The dead letter names the page and says why; the message itself stays in the input topic.
             writer.add(message, b"", reasons, most_key_bytes=KEY_BYTES)
 
-    def _report(self, message: ConsumerRecord, url: bytes, verdicts: Verdicts, row: int) -> dict[str, object]:
+    def _report(self, page: str, url: bytes, verdicts: Verdicts, row: int) -> dict[str, object]:
         original = verdicts.originals[row]
         assert original is not None
         return {
-            "page": {
-                "id": page_id_text(message.topic, message.partition, message.offset),
-                "url": url[:MAX_ADDRESS_BYTES].decode("utf-8", "replace"),
+            "page": {"id": page, "url": url[:MAX_ADDRESS_BYTES].decode("utf-8", "replace")},
+            "duplicate_of": {
+                "id": original.id,
+                "page": page_id_text(original.source, original.partition, original.offset),
+                "url": original.url,
+                "event_time_ms": original.event_time_ms,
             },
-            "duplicate_of": {"id": original.id, "url": original.url, "event_time_ms": original.event_time_ms},
             "scheme": self._settings.scheme.name,
             "score": round(float(verdicts.score[row]), 6),
             "reason": Reason(verdicts.reason[row]).label,

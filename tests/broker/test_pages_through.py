@@ -102,7 +102,8 @@ def test_a_page_let_through_keeps_its_bytes_key_headers_and_time(run: Run) -> No
         assert (record.value, record.key) == (message.value, message.key)
         assert list(record.headers)[: len(message.headers)] == list(message.headers)
         added = [name for name, _ in record.headers[len(message.headers) :]]
-        assert added == ([] if message.value is None else ["spotsieve-verdict", "spotsieve-reason", "spotsieve-scheme"])
+        ours = ["spotsieve-verdict", "spotsieve-reason", "spotsieve-scheme", "spotsieve-page"]
+        assert added == ([] if message.value is None else ours)
 
 
 def test_novel_pages_and_tombstones_come_out_in_their_order(run: Run) -> None:

@@ -119,11 +119,15 @@ async def test_each_message_keeps_its_headers_and_goes_where_its_verdict_sends_i
     }  # fmt: skip
     assert [(to, value) for to, _, value, _ in made["pages.novel"]] == [(1, first), (1, None), (1, second)]
     headers = [headers for _, _, _, headers in made["pages.novel"]]
-    assert headers == [{"trace": b"7", **verdict}, {"trace": b"7"}, {"trace": b"7", **verdict}]
+    assert headers == [
+        {"trace": b"7", **verdict, "spotsieve-page": b"pages/3/0"},
+        {"trace": b"7"},
+        {"trace": b"7", **verdict, "spotsieve-page": b"pages/3/3"},
+    ]
     ((_, key, report, none),) = made["pages.duplicates"]
     assert key == key_of(first)
     assert none == {}
-    assert b'"duplicate_of":{"id":"pages/3/0"' in (report or b"")
+    assert b'"duplicate_of":{"id":"pages/3/0","page":"pages/3/0"' in (report or b"")
     ((to, _, value, reasons),) = made["pages.rejected"]
     assert (to, value, reasons["trace"], reasons["spotsieve-reason"]) == (1, b"nowhere", b"7", b"no_url")
 
