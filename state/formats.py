@@ -24,7 +24,8 @@ from stream.signature import Compared, Entry
 BUCKET_VERSION = 2
 ENTRY_VERSION = 2
 SOURCE_VERSION = 1
-META_VERSION = 1
+PROGRESS_VERSION = 2
+IDENTITY_VERSION = 1
 STATE_FORMAT = 2
 """Raised whenever a state of before can no longer be read."""
 
@@ -34,7 +35,7 @@ INLINE_BYTES = {HOST_TAG: 0, MINIMA_TAG: 0}
 """Of an inline word in a posting, by the key's tag; 8 for all others."""
 _POSTING_BYTES = np.array([NUMBER_BYTES + INLINE_BYTES.get(tag, 8) for tag in range(256)])
 _ENTRY = struct.Struct("<BBIiqqHHQII")
-_PROGRESS = struct.Struct("<BQQ")
+_PROGRESS = struct.Struct("<BQQQ")
 ENTRY_BYTES = _ENTRY.size
 """Of an entry, at least."""
 _CHECKSUM = struct.Struct("<Q")
@@ -248,31 +249,31 @@ def decode_source(key: bytes, value: bytes) -> str:
 # ---- meta -----------------------------------------------------------------------------------------------------------
 
 
-def encode_progress(position: int, entry_count: int) -> bytes:
-    """How far the log is applied: the value that moves with every record."""
-    return seal(_PROGRESS.pack(META_VERSION, position, entry_count))
+def encode_progress(position: int, entry_count: int, last_record: int) -> bytes:
+    """How far the log is applied, and the checksum of the last record applied: the value that moves with every one."""
+    return seal(_PROGRESS.pack(PROGRESS_VERSION, position, entry_count, last_record))
 
 
-def decode_progress(value: bytes) -> tuple[int, int]:
-    """(position, entry count). Raises CorruptRecord."""
+def decode_progress(value: bytes) -> tuple[int, int, int]:
+    """(position, entry count, checksum of the last record). Raises CorruptRecord."""
     body = unseal("meta", b"progress", value)
-    if len(body) != _PROGRESS.size or body[0] != META_VERSION:
-        raise CorruptRecord("meta", b"progress", f"must be version {META_VERSION} and {_PROGRESS.size + 8} bytes")
-    _, position, entry_count = _PROGRESS.unpack(body)
-    return position, entry_count
+    if len(body) != _PROGRESS.size or body[0] != PROGRESS_VERSION:
+        raise CorruptRecord("meta", b"progress", f"must be version {PROGRESS_VERSION} and {_PROGRESS.size + 8} bytes")
+    _, position, entry_count, last_record = _PROGRESS.unpack(body)
+    return position, entry_count, last_record
 
 
 def encode_identity(settings_text: str, log_name: str) -> bytes:
     """What the state belongs to, written once: format, settings that change verdicts, log."""
     text = json.dumps({"format": STATE_FORMAT, "log": log_name, "settings": settings_text}, sort_keys=True)
-    return seal(bytes([META_VERSION]) + text.encode())
+    return seal(bytes([IDENTITY_VERSION]) + text.encode())
 
 
 def decode_identity(value: bytes) -> tuple[int, str, str]:
     """(state format, settings text, log name). Raises CorruptRecord."""
     body = unseal("meta", b"identity", value)
-    if not body or body[0] != META_VERSION:
-        raise CorruptRecord("meta", b"identity", f"must be version {META_VERSION}")
+    if not body or body[0] != IDENTITY_VERSION:
+        raise CorruptRecord("meta", b"identity", f"must be version {IDENTITY_VERSION}")
     fields = json.loads(body[1:])
     return fields["format"], fields["settings"], fields["log"]
 

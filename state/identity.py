@@ -48,6 +48,23 @@ def check_settings_digest(found: bytes, configured: bytes, log_name: str, offset
         )
 
 
+def check_last_record(log_name: str, position: int, applied: int, found: int | None) -> None:
+    """Whether the log's record before the state's position is the one that the state applied there.
+
+    applied, found: checksums; None where the log no longer holds that record, so that nothing tells its logs apart
+    Raises StateError where it is another: the log was made anew, or lost its end, and was filled again.
+    """
+    if position and found is not None and found != applied:
+        raise StateError(
+            f"log {log_name}[{position - 1}]",
+            f"must be the record that the state applied there (checksum {applied:016x}), but is another one "
+            f"({found:016x}): the log was made anew, or lost its end, and was filled again",
+            None,
+            "bring back the log that this state was built from; or delete the state directory to rebuild it from what "
+            "this log holds, which forgets the pages of the former one",
+        )
+
+
 def check_log_range(log_name: str, position: int, first: int, end: int) -> None:
     """Whether a log that holds offsets first..end - 1 can continue a state whose next offset is position.
 

@@ -76,8 +76,15 @@ class State(StateView, Protocol):
     def position(self) -> int:
         """The next log offset to read: everything before it is applied."""
 
-    def file(self, filing: Filing | None, position: int) -> None:
-        """Apply a filing and move the position, both or neither. Raises StateError where it cannot be written."""
+    @property
+    def last_record(self) -> int:
+        """Checksum of the log record before the position: which log it was. 0 before the first record."""
+
+    def file(self, filing: Filing | None, position: int, last_record: int = 0) -> None:
+        """Apply a filing and move the position, both or neither. Raises StateError where it cannot be written.
+
+        last_record: checksum of the record that ends at the position
+        """
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Everything remembered, as (name, value) bytes in a fixed order, for comparing states; slow."""

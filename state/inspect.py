@@ -37,7 +37,7 @@ def describe(directory: Path) -> dict[str, Any]:
                 "directory", "holds no identity: its first start did not finish", str(directory), "delete it"
             )
         state_format, settings, log_name = formats.decode_identity(identity)
-        position, entries = formats.decode_progress(progress)
+        position, entries, _ = formats.decode_progress(progress)
     return {
         "format": state_format,
         "log": log_name,

@@ -57,12 +57,16 @@ _FIXED_BYTES = _HEAD.size + _COUNTS.size + _CHECKSUM_BYTES
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """What a record says: who wrote it, its number with that writer, under which settings, and the signatures."""
+    """What a record says: who wrote it, its number with that writer, under which settings, and the signatures.
+
+    checksum: xxh3-64 of all before it; with writer and sequence in it, no two appends have the same
+    """
 
     writer: bytes
     sequence: int
     settings_digest: bytes
     signatures: Signatures
+    checksum: int
 
 
 def encode(signatures: Signatures, writer: bytes, sequence: int, settings_digest: bytes) -> bytes:
@@ -100,7 +104,12 @@ def decode(record: bytes, log_name: str = "log", offset: int = 0) -> LogRecord:
         signatures = _read_body(record[:-_CHECKSUM_BYTES])
     except (ValueError, struct.error, IndexError):
         raise CorruptRecord(log_name, offset, "must hold the columns that it declares", "upgrade spotsieve") from None
-    return LogRecord(writer, sequence, digest, signatures)
+    return LogRecord(writer, sequence, digest, signatures, checksum_of(record))
+
+
+def checksum_of(record: bytes) -> int:
+    """The checksum that ends a record, unchecked; 0 where it is too short to have one."""
+    return int.from_bytes(record[-_CHECKSUM_BYTES:], "little") if len(record) >= _FIXED_BYTES else 0
 
 
 def split(signatures: Signatures, max_bytes: int) -> Iterator[Signatures]:

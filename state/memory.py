@@ -21,6 +21,7 @@ class MemoryState:
         self._entries: list[bytes] = []
         self._sources = Sources()
         self._position = 0
+        self._last_record = 0
 
     @property
     def entry_count(self) -> int:
@@ -31,6 +32,11 @@ class MemoryState:
     def position(self) -> int:
         """The next log offset to read."""
         return self._position
+
+    @property
+    def last_record(self) -> int:
+        """Checksum of the record before the position."""
+        return self._last_record
 
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
         """keys: uint64[u] -> their postings."""
@@ -50,7 +56,7 @@ class MemoryState:
         values = [entries[number] if number < len(entries) else None for number in numbers.tolist()]
         return ReadEntries(formats.number_keys(numbers), values, self._sources.texts)
 
-    def file(self, filing: Filing | None, position: int) -> None:
+    def file(self, filing: Filing | None, position: int, last_record: int = 0) -> None:
         """Apply a filing and move the position."""
         if filing is not None:
             bounds = filing.buckets.bounds.tolist()
@@ -61,11 +67,11 @@ class MemoryState:
             for text in new:
                 self._sources.add(text)
             self._entries += formats.encode_entries(filing, numbers)
-        self._position = position
+        self._position, self._last_record = position, last_record
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Everything remembered, named and ordered as RocksState.items does."""
-        yield b"meta/progress", formats.encode_progress(self._position, len(self._entries))
+        yield b"meta/progress", formats.encode_progress(self._position, len(self._entries), self._last_record)
         for key in sorted(self._buckets):
             numbers, inlines = self._buckets[key]
             bucket = Buckets(np.array([0, len(numbers)]), numbers, inlines)

@@ -39,6 +39,7 @@ class RocksState:
         self._known = Sources()
         self._position = 0
         self._entry_count = 0
+        self._last_record = 0
         self._failed = False
 
     @classmethod
@@ -87,6 +88,11 @@ class RocksState:
         """The next log offset to read."""
         return self._position
 
+    @property
+    def last_record(self) -> int:
+        """Checksum of the record before the position."""
+        return self._last_record
+
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
         """keys: uint64[u] -> their postings."""
         names = formats.number_keys(keys)
@@ -101,7 +107,7 @@ class RocksState:
             values: Any = self._entries.get(cast("list[Any]", names))
         return ReadEntries(names, values, self._known.texts)
 
-    def file(self, filing: Filing | None, position: int) -> None:
+    def file(self, filing: Filing | None, position: int, last_record: int = 0) -> None:
         """Write a filing and the position in one batch; where writing fails nothing of it is remembered."""
         batch = WriteBatch(raw_mode=True)
         count, new_sources = self._entry_count, list[str]()
@@ -115,14 +121,14 @@ class RocksState:
             new_sources = self._put_entries(batch, filing)
             count += len(filing.pages)
         batch.set_default_column_family(None)
-        batch[PROGRESS] = formats.encode_progress(position, count)
+        batch[PROGRESS] = formats.encode_progress(position, count, last_record)
         self._failed = True
         with rocks_errors(self.directory, "write"):
             self._database.write(batch, self._write_options)
         self._failed = False
         for text in new_sources:
             self._known.add(text)
-        self._entry_count, self._position = count, position
+        self._entry_count, self._position, self._last_record = count, position, last_record
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Everything remembered but the identity, as (family/key, value), in order."""
@@ -191,7 +197,7 @@ class RocksState:
         if identity is None and progress is None and self._is_empty():
             batch = WriteBatch(raw_mode=True)
             batch[IDENTITY] = formats.encode_identity(settings_text, log_name)
-            batch[PROGRESS] = formats.encode_progress(0, 0)
+            batch[PROGRESS] = formats.encode_progress(0, 0, 0)
             durable = WriteOptions()
             durable.sync = True
             with rocks_errors(self.directory, "write"):
@@ -201,7 +207,7 @@ class RocksState:
             missing = IDENTITY if identity is None else PROGRESS
             raise CorruptRecord("meta", missing, "is missing although the state is not new", REBUILD)
         check_identity(str(self.directory), formats.decode_identity(identity), settings_text, log_name)
-        self._position, self._entry_count = formats.decode_progress(progress)
+        self._position, self._entry_count, self._last_record = formats.decode_progress(progress)
         for number, (key, value) in enumerate(sources):
             if key != number.to_bytes(8, "big"):
                 raise CorruptRecord("sources", key, f"must have the number {number}", REBUILD)

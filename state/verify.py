@@ -94,7 +94,7 @@ def _verify_meta(family: Family, found: Findings) -> _Meta | None:
         return None
     try:
         stored_format, settings, log = formats.decode_identity(values[IDENTITY])
-        position, entries = formats.decode_progress(values[PROGRESS])
+        position, entries, _ = formats.decode_progress(values[PROGRESS])
         json.loads(settings)
     except SpotsieveError as error:
         found.add_error(error)

@@ -71,7 +71,7 @@ class Engine:
         )
         again = offset < self.state.position
         if not again:
-            self.state.file(filing, offset + 1)
+            self.state.file(filing, offset + 1, record.checksum)
         sizes = np.diff(filing.buckets.bounds[:1] if again else filing.buckets.bounds)
         return Applied(
             record,

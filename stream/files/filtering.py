@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from state.identity import check_log_range
+from state.identity import check_last_record, check_log_range
 from state.locallog import LocalLog, TornTail
-from state.logrecord import encode, split
+from state.logrecord import checksum_of, encode, split
 from state.requests import Requests
 from state.rocks import RocksState
 from stream.config import Settings
@@ -73,12 +73,20 @@ class LocalEngine:
             raise
         try:
             check_log_range(LocalLog.name, self._state.position, 0, self._log.end)
+            self._check_last_record()
             self.engine = Engine(scheme, self._state, settings.index, self._digest, LocalLog.name)
             self._requests = Requests(directory, self._state)
             self._catch_up(told)
         except BaseException:
             self.close()
             raise
+
+    def _check_last_record(self) -> None:
+        """A log that another state wrote may lie here, and be as long as this state's was."""
+        position = self._state.position
+        for _, record in self._log.read_from(max(position - 1, 0)):
+            check_last_record(LocalLog.name, position, self._state.last_record, checksum_of(record))
+            break
 
     def _catch_up(self, told: Callable[[int, int, int], None]) -> None:
         """A run that was killed may have logged a micro-batch and not judged it; or the index was lost."""

@@ -1,14 +1,15 @@
 """Owns the way of signatures through the log: append a micro-batch, follow the log, hand back its verdicts."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, KafkaTimeoutError, OffsetOutOfRangeError, OutOfOrderSequenceNumber
+from aiokafka.structs import ConsumerRecord
 
-from state.identity import check_log_range
-from state.logrecord import encode, split
+from state.identity import check_last_record, check_log_range
+from state.logrecord import checksum_of, encode, split
 from state.requests import Requests
 from stream.config import Settings
 from stream.engine import Applied, Engine
@@ -59,7 +60,7 @@ class SignatureLog:
         except KafkaError as error:
             raise explained(error, self._settings, "opening the log") from None
         check_log_range(self._partition.topic, self._engine.state.position, begin, end)
-        self._consumer.seek(self._partition, self._engine.state.position)
+        await self._begin(begin)
         self._metrics.log_end.set(end)
         catching_up = CatchUp(self._engine.state.position, end)
         while self._engine.state.position < end:
@@ -67,6 +68,21 @@ class SignatureLog:
             catching_up.applied(self._engine.state.position, records, pages)
             progress(catching_up.text())
         catching_up.done()
+
+    async def _begin(self, first: int) -> None:
+        """Seek to the state's position, and look on the way whether the record before it is the one that was applied.
+
+        Else a log that was made anew, or lost its end, and was filled again beyond the position, would be gone on with.
+        """
+        state = self._engine.state
+        known = 0 < state.position > first
+        self._consumer.seek(self._partition, state.position - known)
+        while known:
+            for record in await self._fetch(1):
+                check_last_record(
+                    self._partition.topic, state.position, state.last_record, checksum_of(record.value or b"")
+                )
+                known = False
 
     async def append(self, signatures: Signatures) -> list[asyncio.Future[Applied]]:
         """Append a micro-batch, as one record unless it is larger than the broker takes.
@@ -140,16 +156,8 @@ class SignatureLog:
             name = await asyncio.get_running_loop().run_in_executor(self._judging, self._requests.answer)
             if name is not None:
                 logger().info("made a checkpoint for a snapshot", position=self._engine.state.position)
-        try:
-            fetched = await self._consumer.getmany(self._partition, timeout_ms=FETCH_TIMEOUT_MS)
-        except KafkaError as error:
-            if not error.retriable:
-                raise self._lost(error) from None
-            self._metrics.retries.labels("follow").inc()
-            await asyncio.sleep(FETCH_PAUSE_SECONDS)
-            return 0, 0
         loop, records, pages = asyncio.get_running_loop(), 0, 0
-        for record in fetched.get(self._partition, ()):
+        for record in await self._fetch():
             with self._metrics.timed("judge"):
                 # A record without value is none of ours: its 0 bytes are refused like any other foreign record.
                 value = record.value or b""
@@ -166,6 +174,19 @@ class SignatureLog:
         if end is not None:
             self._metrics.log_end.set(end)
         return records, pages
+
+    async def _fetch(self, most: int | None = None) -> Sequence[ConsumerRecord]:
+        """The next records of the log, at most so many; none where none came for a while."""
+        try:
+            fetched = await self._consumer.getmany(self._partition, timeout_ms=FETCH_TIMEOUT_MS, max_records=most)
+        except KafkaError as error:
+            if not error.retriable:
+                raise self._lost(error) from None
+            self._metrics.retries.labels("follow").inc()
+            await asyncio.sleep(FETCH_PAUSE_SECONDS)
+            return ()
+        records: Sequence[ConsumerRecord] = fetched.get(self._partition, ())
+        return records
 
     def _lost(self, error: KafkaError) -> Exception:
         if isinstance(error, OffsetOutOfRangeError):

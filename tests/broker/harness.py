@@ -114,9 +114,9 @@ class TopicSet:
             ]
         )
 
-    def send(self, messages: Iterable[PageMessage], **client: Any) -> None:
-        """Produce to the input topic, in order for each partition, and wait until all are acknowledged."""
-        asyncio.run(send(self.servers, self.names["input"], messages, **client))
+    def send(self, messages: Iterable[PageMessage], role: str = "input", **client: Any) -> None:
+        """Produce to a topic, in order for each partition, and wait until all are acknowledged."""
+        asyncio.run(send(self.servers, self.names[role], messages, **client))
 
     def read(self, role: str, count: int | None = None, quiet_seconds: float = 20.0) -> list[ConsumerRecord]:
         """Committed messages of a topic from its beginning: all that are there, or until there are so many."""

@@ -11,7 +11,7 @@ from state import formats
 from state.entries import ReadEntries
 from state.index import Buckets, Filing
 from state.locallog import FILE_NAME, LocalLog
-from state.logrecord import decode, encode
+from state.logrecord import checksum_of, decode, encode
 from state.rocks import RocksState
 from state.snapshot_manifest import FILE_NAME as MANIFEST_NAME
 from state.snapshot_manifest import FileFacts, Manifest, encode_manifest, read_manifest
@@ -142,9 +142,9 @@ def test_a_source_is_its_version_and_utf_8() -> None:
 
 
 def test_the_progress_value() -> None:
-    value = formats.encode_progress(5, 258)
-    assert value.hex() == "01" "0500000000000000" "0201000000000000" "bf1eb5b4315a6298"  # fmt: skip
-    assert formats.decode_progress(value) == (5, 258)
+    value = formats.encode_progress(5, 258, 0xFEDC)
+    assert value.hex() == "02" "0500000000000000" "0201000000000000" "dcfe000000000000" "ae09281e90932c2b"  # fmt: skip
+    assert formats.decode_progress(value) == (5, 258, 0xFEDC)
     for place in range(len(value)):
         with pytest.raises(CorruptRecord, match="meta"):
             formats.decode_progress(value[:place] + bytes([value[place] ^ 1]) + value[place + 1 :])
@@ -197,7 +197,7 @@ def test_the_names_and_values_of_a_whole_state(tmp_path: Path) -> None:
         engine.apply(bytes.fromhex(RECORD), 4)
         posting = "02" "0000000000" "efcdab8967452301"  # fmt: skip
         assert [(name[:8], name[8:].hex(), value.hex()) for name, value in state.items()] == [
-            (b"meta/pro", b"gress".hex(), formats.encode_progress(5, 1).hex()),
+            (b"meta/pro", b"gress".hex(), formats.encode_progress(5, 1, checksum_of(bytes.fromhex(RECORD))).hex()),
             (b"buckets/", "0000000000000123", posting),
             (b"buckets/", "0100000000004567", posting),
             (b"buckets/", "02000000000089ab", posting),

@@ -167,6 +167,19 @@ def test_a_log_that_was_cut_short_is_told_of_and_the_run_goes_on(
     assert "5 pages of 1 file" in error
 
 
+def test_another_log_of_the_same_length_is_not_gone_on_with(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("one", "other"):
+        assert main(["filter", str(crawl), "--state", str(tmp_path / name)]) == 0
+    (tmp_path / "other" / "log").replace(tmp_path / "one" / "log")
+    capsys.readouterr()
+    assert main(["filter", str(crawl), "--state", str(tmp_path / "one")]) == 4
+    told = capsys.readouterr().err
+    assert "must be the record that the state applied there" in told
+    assert "delete the state directory to rebuild it" in told
+
+
 def test_a_file_name_that_is_no_utf8_is_read_and_written_with_escapes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rocksdict import Rdict
 
-from state.identity import check_log_range
+from state.identity import check_last_record, check_log_range
 from state.index import first_difference, states_equal
 from state.locallog import LocalLog
 from state.logrecord import encode
@@ -128,6 +128,14 @@ def test_a_log_that_ends_before_or_begins_after_the_state_is_refused() -> None:
         check_log_range("signatures", 9, 0, 8)
     with pytest.raises(StateError, match=r"from the state's position on, but offsets 4\.\.6 are gone"):
         check_log_range("signatures", 4, 7, 20)
+
+
+def test_a_log_that_was_filled_again_beyond_the_state_is_refused_by_the_last_record_that_was_applied() -> None:
+    check_last_record("signatures", 9, 0xAB, 0xAB)
+    check_last_record("signatures", 9, 0xAB, None)
+    check_last_record("signatures", 0, 0, 0xAB)
+    with pytest.raises(StateError, match=r"log signatures\[8\] must be .* \(checksum 0{14}ab\).*made anew"):
+        check_last_record("signatures", 9, 0xAB, 0xAC)
 
 
 def test_a_deleted_state_is_rebuilt_from_the_log_equal_to_the_byte(tmp_path: Path) -> None:
