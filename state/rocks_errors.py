@@ -24,6 +24,11 @@ def rocks_errors(directory: Path, action: str) -> Iterator[None]:
         yield
     except DbClosedError:
         raise StateError("index.directory", "is closed", str(directory), "open the state again") from None
+    except UnicodeEncodeError:
+        raise StateError(
+            "index.directory", "must have a path in UTF-8, which is all that RocksDB's binding takes", str(directory),
+            "choose another with index.directory or --state",
+        ) from None  # fmt: skip
     except Exception as error:
         if type(error) is not Exception:
             raise

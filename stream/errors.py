@@ -3,6 +3,7 @@
 import enum
 
 EXIT_OK = 0
+EXIT_DEFECT = 1
 EXIT_SETTING = 2
 EXIT_INPUT = 3
 EXIT_STATE = 4
@@ -27,7 +28,7 @@ class Reject(enum.StrEnum):
 class SpotsieveError(Exception):
     """An error for a person: what is wrong with which value, by which rule, and what to do next."""
 
-    exit_code = 1
+    exit_code = EXIT_DEFECT
 
     def __init__(self, name: str, rule: str, value: object = None, next_step: str = "") -> None:
         self.name = name

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from deploy.localkafka import KAFKA_VERSION, LocalKafka, prepare
 from stream.errors import EXIT_OK, SpotsieveError
+from stream.text_safety import show
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -23,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
         if not options.prepare:
             _run(LocalKafka(options.dir, port=options.port, heap_mb=options.heap_mb))
     except SpotsieveError as error:
-        print(error, file=sys.stderr)
+        show(str(error), to=sys.stderr)
         return error.exit_code
     return EXIT_OK
 
@@ -33,7 +34,7 @@ def _run(kafka: LocalKafka) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: done.set())
     with kafka:
-        print(f"Kafka {KAFKA_VERSION} serves {kafka.bootstrap_servers}; Ctrl-C stops it", flush=True)
+        show(f"Kafka {KAFKA_VERSION} serves {kafka.bootstrap_servers}; Ctrl-C stops it")
         done.wait()
 
 

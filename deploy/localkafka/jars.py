@@ -17,6 +17,7 @@ from importlib import resources
 from pathlib import Path
 
 from stream.errors import BrokerError
+from stream.text_safety import show
 
 KAFKA_VERSION = "4.1.0"
 ENDPOINT = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}+org.slf4j:slf4j-simple:1.7.36"
@@ -78,7 +79,7 @@ def cache_directory() -> Path:
 
 
 def _say_on_stderr(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    show(line, to=sys.stderr)
 
 
 def _jars_directory() -> Path:

@@ -4,10 +4,13 @@ import argparse
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Sequence
+from typing import NoReturn
 
 import stream
-from stream.errors import EXIT_INTERRUPTED, EXIT_SETTING, SpotsieveError
+from stream.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_SETTING, SpotsieveError
+from stream.text_safety import escape_control_characters, show
 
 COMMANDS = {
     "run": "filter a Kafka topic until stopped (the service)",
@@ -41,9 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
     except SpotsieveError as error:
         # One line, no traceback: a person's mistake or the outside world's, not a defect of ours.
-        from stream.text_safety import escape_control_characters
-
-        print(f"spotsieve: {escape_control_characters(str(error))}", file=sys.stderr)
+        show(f"spotsieve: {error}", to=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -51,11 +52,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read our standard output (head, less) has seen enough; Python's own flush at exit must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
+    except Exception:
+        # A defect of ours. Python would print it as it is, and its message may quote a page.
+        show(*traceback.format_exc().rstrip().split("\n"), to=sys.stderr)
+        return EXIT_DEFECT
+
+
+class _Parser(argparse.ArgumentParser):
+    """Refuses arguments in one line too: a shell's * names files, and whoever made those chose their names."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(escape_control_characters(message))
 
 
 def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     """Only the module of the command that is named is imported: `config` needs no kernels and `filter` no Kafka."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="spotsieve", description="A streaming near-duplicate filter for web crawlers.", epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip

@@ -4,6 +4,7 @@ import argparse
 
 from stream.cli.settings import add_settings_arguments, settings_of
 from stream.config_load import example_toml
+from stream.text_safety import show
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the example, or check."""
     if options.action == "example":
-        print(example_toml(), end="")
+        show(*example_toml().splitlines())
         return 0
     settings = settings_of(options)
     from stream.intake import Decoder
@@ -28,5 +29,5 @@ def run(options: argparse.Namespace) -> int:
     scheme_of(settings.scheme, settings.spots)
     Decoder(settings.input)
     check_topic_names(settings.topics)
-    print("the settings are valid")
+    show("the settings are valid")
     return 0

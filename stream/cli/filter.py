@@ -13,6 +13,7 @@ from pathlib import Path
 
 from stream.cli.settings import add_settings_arguments, settings_of
 from stream.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
+from stream.text_safety import show
 
 ABOUT = """JSONL (one object a line, see [input] in `spotsieve config example`) or WARC, by content; gzip, xz, zstd and
 bzip2 are read; .gz .xz .zst are written, by the output's name. Outputs get their name when the run is complete; one
@@ -54,7 +55,6 @@ def run(options: argparse.Namespace) -> int:
     from stream.files.summary import Summary
     from stream.files.writer import Outputs
     from stream.schemes.registry import scheme_of
-    from stream.text_safety import escape_control_characters
     from stream.warm import compile_kernels
 
     settings = settings_of(options)
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
         with contextlib.closing(ProgressLine(sys.stderr, None)) as catching_up:
             local = stack.enter_context(LocalEngine(directory, settings, scheme, catching_up.update_records))
         for text in local.notices:
-            print(f"spotsieve: {escape_control_characters(text)}", file=sys.stderr)
+            show(f"spotsieve: {text}", to=sys.stderr)
         outputs = stack.enter_context(Outputs.open(**names))
         line = ProgressLine(sys.stderr, None if None in sizes else sum(filter(None, sizes)))
         began = time.monotonic()
@@ -86,9 +86,9 @@ def run(options: argparse.Namespace) -> int:
             outputs.complete()
         summary.seconds = time.monotonic() - began
     if options.json:
-        print(json.dumps(summary.as_json()))
+        show(json.dumps(summary.as_json()))
     else:
-        print(summary.as_text(), file=sys.stderr)
+        show(*summary.as_text().split("\n"), to=sys.stderr)
     if summary.interrupted:
         return EXIT_INTERRUPTED
     return EXIT_INPUT if summary.faults else EXIT_OK

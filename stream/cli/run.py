@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from stream.cli.settings import add_settings_arguments, settings_of
+from stream.errors import EXIT_DEFECT, SpotsieveError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,8 +20,15 @@ def run(options: argparse.Namespace) -> int:
         options, {"kafka.bootstrap_servers": options.bootstrap_servers, "index.directory": options.state}
     )
     # Not imported for --help: numba and aiokafka take a second.
-    from stream.service.logs import configure_logs
+    from stream.service.logs import configure_logs, logger
     from stream.service.run import Service
 
     configure_logs(settings.log)
-    return Service(settings).run()
+    try:
+        return Service(settings).run()
+    except SpotsieveError:
+        raise
+    except Exception:
+        # Where logs are collected, one line with the traceback in it is found again; a bare traceback is torn apart.
+        logger().exception("stopped by a defect of Spotsieve's own; the state and the topics are as after a kill -9")
+        return EXIT_DEFECT

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from stream.cli.settings import add_settings_arguments, settings_of
 from stream.errors import EXIT_OK, SettingError
+from stream.text_safety import show
 
 if TYPE_CHECKING:
     from stream.config import Settings
@@ -60,11 +61,10 @@ def run(options: argparse.Namespace) -> int:
     several = len(found) > 1
     if options.json:
         shown = {name: as_json(scores) for name, scores in found.items()}
-        print(json.dumps(shown if several else next(iter(shown.values())), indent=2))
+        show(*json.dumps(shown if several else next(iter(shown.values())), indent=2).split("\n"))
     else:
-        print(
-            "\n\n".join(f"{name}\n{as_text(scores)}" if several else as_text(scores) for name, scores in found.items())
-        )
+        for number, (name, scores) in enumerate(found.items()):
+            show(*([""] if number else []), *([name] if several else []), *as_text(scores).split("\n"))
     return EXIT_OK
 
 

@@ -8,9 +8,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stream.errors import EXIT_OK, EXIT_STATE
+from stream.text_safety import show
 
 if TYPE_CHECKING:
     from state.snapshot_manifest import Manifest
@@ -69,45 +70,44 @@ def _info(options: argparse.Namespace) -> int:
     facts = describe(options.directory)
     settings = json.loads(facts.pop("verdict_settings"))
     if options.json:
-        print(json.dumps({**facts, "verdict_settings": settings}, indent=2))
+        _show_json({**facts, "verdict_settings": settings})
         return EXIT_OK
     width = max(len(name) for name in (*facts, *settings)) + 2
     for name, value in facts.items():
-        print(f"{name:<{width}} {value}")
-    print("settings that change verdicts:")
+        show(f"{name:<{width}} {value}")
+    show("settings that change verdicts:")
     for name, value in settings.items():
-        print(f"  {name:<{width - 2}} {json.dumps(value)}")
+        show(f"  {name:<{width - 2}} {json.dumps(value)}")
     return EXIT_OK
 
 
 def _verify(options: argparse.Namespace) -> int:
     """Walk the state, and print what is damaged."""
     from state.verify import verify
-    from stream.text_safety import escape_control_characters
 
     with _progress() as told:
         found = verify(options.directory, max(options.show, 0), told)
     if options.json:
-        print(json.dumps({
+        _show_json({
             "whole": not found.damaged, "damaged_places": found.damaged,
             "damages": [{"place": damage.place, "rule": damage.rule} for damage in found.damages],
             "notices": found.notices, "log": found.log, "log_position": found.log_position,
             "checked": dict(found.checked),
-        }, indent=2))  # fmt: skip
+        })  # fmt: skip
         return EXIT_STATE if found.damaged else EXIT_OK
     for damage in found.damages:
-        print(escape_control_characters(f"damaged  {damage.place} {damage.rule}"))
+        show(f"damaged  {damage.place} {damage.rule}")
     if found.damaged > len(found.damages):
-        print(f"         and {found.damaged - len(found.damages):,} more (--show)")
+        show(f"         and {found.damaged - len(found.damages):,} more (--show)")
     for notice in found.notices:
-        print(escape_control_characters(f"notice   {notice}"))
-    print("checked  " + ", ".join(f"{number:,} {what}" for what, number in found.checked.items()))
+        show(f"notice   {notice}")
+    show("checked  " + ", ".join(f"{number:,} {what}" for what, number in found.checked.items()))
     if not found.damaged:
-        print(escape_control_characters(f"whole    up to record {found.log_position} of the log {found.log!r}"))
+        show(f"whole    up to record {found.log_position} of the log {found.log!r}")
         return EXIT_OK
-    print(
+    show(
         f"{found.damaged:,} damaged places. Take the state back from a snapshot (spotsieve state restore), or delete "
-        f"{escape_control_characters(str(options.directory / 'index'))}: the next start rebuilds it from the log."
+        f"{options.directory / 'index'}: the next start rebuilds it from the log."
     )
     return EXIT_STATE
 
@@ -131,17 +131,19 @@ def _restore(options: argparse.Namespace) -> int:
 
 
 def _print_manifest(manifest: "Manifest", done: str, as_json: bool) -> None:
-    from stream.text_safety import escape_control_characters
-
     if as_json:
         facts = dataclasses.asdict(manifest)
-        print(json.dumps({**facts, "settings": json.loads(manifest.settings)}, indent=2))
+        _show_json({**facts, "settings": json.loads(manifest.settings)})
         return
     size = sum(facts.bytes for facts in manifest.files)
-    print(escape_control_characters(
+    show(
         f"{done} from record {manifest.log_position} of the log {manifest.log!r}: {manifest.entries:,} entries, "
         f"{len(manifest.files)} files, {size:,} bytes"
-    ))  # fmt: skip
+    )
+
+
+def _show_json(fields: dict[str, Any]) -> None:
+    show(*json.dumps(fields, indent=2).split("\n"))
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 
 from stream.cli.settings import add_settings_arguments, settings_of
+from stream.text_safety import show
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,10 +33,10 @@ def run(options: argparse.Namespace) -> int:
     if options.action == "create":
         made = asyncio.run(create_topics(settings, options.partitions, options.replication))
         for name, new in made.items():
-            print(f"{name}: {'created' if new else 'was there'}")
+            show(f"{name}: {'created' if new else 'was there'}")
     facts = asyncio.run(check_topics(settings))
     for role, name in topic_names(settings.topics).items():
-        print(f"{name}: fits as topics.{role}, {facts[role].partitions} partition(s)")
+        show(f"{name}: fits as topics.{role}, {facts[role].partitions} partition(s)")
     return 0
 
 

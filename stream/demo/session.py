@@ -25,6 +25,7 @@ from stream.demo.outcome import compare
 from stream.demo.present import Result
 from stream.demo.traffic import count_brokers, delete_topics, receive_outputs, send_crawl
 from stream.service.topics import create_topics, topic_names
+from stream.text_safety import show
 
 PARTITIONS = 4
 READY_TIMEOUT_S = 240.0
@@ -137,10 +138,10 @@ def _stopwatch(out: TextIO) -> Callable[[str], None]:
     start = time.monotonic()
 
     def say(what: str) -> None:
-        print(f"[{time.monotonic() - start:5.1f} s] {what}", file=out, flush=True)
+        show(f"[{time.monotonic() - start:5.1f} s] {what}", to=out)
 
     return say
 
 
 def _print(text: str, out: TextIO | None = None) -> None:
-    print(text, file=out, flush=True)
+    show(*text.split("\n"), to=out)

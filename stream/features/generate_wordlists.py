@@ -27,6 +27,7 @@ from pathlib import Path
 
 from stream.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS
 from stream.text.tables import IDEOGRAPH, IGNORED, MARK, WORD, class_and_lower
+from stream.text_safety import show
 
 SOURCES = Path(__file__).parent / "wordlist_sources.txt"
 WRITTEN = Path(__file__).parent / "wordlists.txt"
@@ -142,7 +143,7 @@ def main() -> None:
         lines = [line for name, languages in sources("group").items() for line in group_lines(name, languages, lucene)]
     written = "\n".join([*header, *lines, ""]).encode("utf-8")
     WRITTEN.write_bytes(written)
-    print(hashlib.sha256(written).hexdigest())
+    show(hashlib.sha256(written).hexdigest())
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from stream.text_safety import escape_control_characters
+
 INTERVAL_S = 0.5
 
 
@@ -23,6 +25,7 @@ class ProgressLine:
     def say(self, text: str) -> None:
         """Show this text now."""
         if self._shown:
+            text = escape_control_characters(text)
             self._stream.write("\r" + text.ljust(self._width))
             self._stream.flush()
             self._width = len(text)

@@ -18,6 +18,8 @@ PASSING_ANSWERS = {
 }
 """Module of aiokafka to the answer that it reports as trouble, and that passes."""
 
+_OF_SEVERAL_LINES = ("exception", "stack_info")
+
 
 def configure_logs(settings: LogSettings) -> None:
     """Route structlog and the libraries' loggers to standard error."""
@@ -28,9 +30,11 @@ def configure_logs(settings: LogSettings) -> None:
         structlog.processors.format_exc_info,
         _escape_values,
     ]
-    renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    # Where the package rich is installed, structlog's choice would print each frame's variables: the password.
+    in_words = structlog.dev.ConsoleRenderer(
+        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
     )
+    renderer: structlog.typing.Processor = structlog.processors.JSONRenderer() if as_json else in_words
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
@@ -47,6 +51,7 @@ def configure_logs(settings: LogSettings) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.level.upper())
+    logging.captureWarnings(True)
     for library in ("aiokafka", "kafka", "asyncio", "numba"):
         # aiokafka reports every join and fetch at info; what a person needs of it is said by our own lines.
         logging.getLogger(library).setLevel(max(logging.WARNING, root.level))
@@ -82,7 +87,9 @@ class _Passing(logging.Filter):
 
 
 def _escape_values(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Every text without control characters; a traceback keeps its lines, none of which can look like a log line."""
     for name, value in event.items():
-        if isinstance(value, str) and name != "exception":
-            event[name] = escape_control_characters(value)
+        if isinstance(value, str):
+            lines = value.split("\n") if name in _OF_SEVERAL_LINES else [value]
+            event[name] = "\n    ".join(escape_control_characters(line) for line in lines)
     return event

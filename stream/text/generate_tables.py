@@ -19,6 +19,8 @@ import sys
 import unicodedata
 from pathlib import Path
 
+from stream.text_safety import show
+
 FOLDER = Path(__file__).parent
 _ALONE = (
     "CJK UNIFIED IDEOGRAPH",
@@ -100,7 +102,7 @@ def main() -> None:
     for name, header in headers.items():
         written = "\n".join([*header, *bodies[name], ""]).encode("ascii")
         (FOLDER / name).write_bytes(written)
-        print(f"{name} {hashlib.sha256(written).hexdigest()}")
+        show(f"{name} {hashlib.sha256(written).hexdigest()}")
 
 
 if __name__ == "__main__":
