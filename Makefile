@@ -4,6 +4,8 @@
 SHELL := /bin/sh
 CONFIG ?= spotsieve.toml
 ARGS ?=
+# Of the whole suite; each has a broker of its own (0.4 GB), and mostly waits for it.
+PROCESSES ?= 2
 VENV := .venv
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
@@ -19,7 +21,7 @@ demo: setup ## start a real Kafka, send a small crawl through the filter, show w
 	@$(VENV)/bin/spotsieve demo $(ARGS)
 
 test: setup ## the whole test suite, on a real Kafka (ARGS="tests/unit -k simhash" for a part)
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest $(if $(ARGS),$(ARGS),-n $(PROCESSES) --dist loadfile --no-loadscope-reorder)
 
 check: $(INSTALLED) ## lint, format, types, import rules
 	@$(VENV)/bin/ruff check .

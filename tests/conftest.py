@@ -1,6 +1,8 @@
 """Owns what every test may ask for: a real Kafka, fresh topics on it, and the labelled data."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 import uuid
 from collections.abc import Callable, Coroutine, Iterator
@@ -13,6 +15,14 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[1]
 pytest_plugins = ["tests.promises"]
 SHARED_DATA = REPOSITORY.parent / "shared" / "data"
+COMPILE = """
+from stream.config import SchemeSettings, SpotsSection
+from stream.schemes.registry import scheme_of
+from stream.warm import compile_kernels
+
+for name in ("spotsieve", "chain"):
+    compile_kernels(scheme_of(SchemeSettings(name=name), SpotsSection()))
+"""
 
 
 class Broker(Protocol):
@@ -42,6 +52,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="HOST:PORT",
         help="run the broker tests against this Kafka instead of a local one (its topics are made and deleted)",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile the kernels before several processes (-n) want them: numba's cache has no lock, and each takes 40 s."""
+    if getattr(config.option, "numprocesses", None):
+        print("compiling the kernels that are not cached yet", file=sys.stderr, flush=True)
+        subprocess.run([sys.executable, "-c", COMPILE], cwd=REPOSITORY, check=True)
 
 
 @pytest.fixture(scope="session")
