@@ -1,20 +1,12 @@
 """Owns the settings: one frozen model a stage, each field with its unit, and whether it changes verdicts."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
 
-
-def setting(default: Any, about: str, *, unit: str = "", verdicts: bool = False, **rules: Any) -> Any:
-    """A field that says what it is, its unit, and whether it changes verdicts (`config example` prints all)."""
-    return Field(default, description=about, json_schema_extra={"unit": unit, "verdicts": verdicts}, **rules)
-
-
-class Section(BaseModel):
-    """What all sections share: frozen, unknown names are errors, values are never coerced into another meaning."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+from stream.config_schemes import DEFAULT_SCHEME, SchemeSettings, SpotsieveSettings
+from stream.config_section import Section, setting
 
 
 class FieldPaths(Section):
@@ -56,109 +48,6 @@ class InputSettings(Section):
         ge=1024,
         le=2**30,
     )
-
-
-class SpotsSection(Section):
-    """Scheme chain: text to spots (Theobald et al. 2008). The scheme spotsieve has no use for these."""
-
-    distance: int = setting(
-        2, "spot distance d: every d-th word after the antecedent", unit="words", verdicts=True, ge=1, le=16
-    )
-    chain_length: int = setting(3, "chain length c: words in a chain", unit="words", verdicts=True, ge=1, le=8)
-    antecedents: tuple[str, ...] = setting(
-        (), "words that start a chain; empty: the built-in English list", verdicts=True
-    )
-    stop_words: tuple[str, ...] = setting(
-        (), "words a chain steps over; empty: the built-in English list", verdicts=True
-    )
-
-
-CHAIN_DEFAULTS = {"max_distance_bits": 3, "tables": 10}
-"""Manku et al. 2007, sec. 4: k = 3 for 64 bits. For `spotsieve` tables only name candidates, and few do."""
-
-
-class SchemeSettings(Section):
-    """How pages are judged."""
-
-    name: Literal["spotsieve", "chain"] = setting(
-        "spotsieve",
-        "spotsieve: kept text, 3-shingles, sketches; chain: spots, simhash 64, permuted tables (Manku et al. 2007)",
-        verdicts=True,
-    )
-    max_distance_bits: int = setting(
-        1,
-        "k: fingerprints this near are candidates (spotsieve), or copies (chain, where 3 is the default)",
-        unit="bits",
-        verdicts=True,
-        ge=0,
-        le=7,
-    )
-    tables: int = setting(
-        2,
-        "permuted tables; for k = 1: 2 to 64; for k = 3: 4, 10 (chain's default), 16, 20 and more",
-        verdicts=True,
-        ge=1,
-        le=255,
-    )
-    min_features: int = setting(
-        8,
-        "pages with fewer features are unchecked: only their digest is compared",
-        unit="shingles or spots",
-        verdicts=True,
-        ge=1,
-        le=10_000,
-    )
-    shingle_words: int = setting(3, "spotsieve: words of a shingle", unit="words", verdicts=True, ge=1, le=16)
-    minima: int = setting(
-        8,
-        "spotsieve: smallest hashes of phrases (2 * shingle_words - 1 words) under which a page is filed",
-        verdicts=True,
-        ge=1,
-        le=255,
-    )
-    minima_cap: int = setting(
-        16,
-        "spotsieve: a smallest hash takes no more pages than this; what more novel pages have tells none apart",
-        unit="pages",
-        verdicts=True,
-        ge=1,
-        le=65_536,
-    )
-    sketch_bits: int = setting(
-        512,
-        "spotsieve: 1-bit minwise sketch, a multiple of 64",
-        unit="bits",
-        verdicts=True,
-        ge=64,
-        le=2048,
-        multiple_of=64,
-    )
-    min_jaccard: float = setting(
-        0.32, "spotsieve: pages of different hosts at least this alike are copies", verdicts=True, gt=0, le=1
-    )
-    same_host_min_jaccard: float = setting(
-        0.46, "spotsieve: on one host, copies are at least this alike", verdicts=True, gt=0, le=1
-    )
-    same_host_min_own: float = setting(
-        0.3,
-        "spotsieve: on one host, copies share this much of what neither owes to the host's template",
-        verdicts=True,
-        ge=0,
-        lt=1,
-    )
-    presumed_template: float = setting(
-        0.48,
-        "spotsieve: share of a host's first page that is taken for template, as there is no other page to tell",
-        verdicts=True,
-        ge=0,
-        le=0.9,
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _defaults_of_the_scheme(cls, given: Any) -> Any:
-        """`name = "chain"` alone is the published system, not its tables at another scheme's k."""
-        return {**CHAIN_DEFAULTS, **given} if isinstance(given, dict) and given.get("name") == "chain" else given
 
 
 class IndexSettings(Section):
@@ -258,11 +147,17 @@ class Settings(Section):
     """All settings."""
 
     input: InputSettings = Field(default=InputSettings())
-    spots: SpotsSection = Field(default=SpotsSection())
-    scheme: SchemeSettings = Field(default=SchemeSettings())
+    scheme: Annotated[SchemeSettings, Field(discriminator="name")] = Field(default=SpotsieveSettings())
     index: IndexSettings = Field(default=IndexSettings())
     kafka: KafkaSettings = Field(default=KafkaSettings())
     topics: TopicSettings = Field(default=TopicSettings())
     service: ServiceSettings = Field(default=ServiceSettings())
     metrics: MetricsSettings = Field(default=MetricsSettings())
     log: LogSettings = Field(default=LogSettings())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_scheme(cls, given: Any) -> Any:
+        """Without a name, [scheme] holds the settings of the default scheme."""
+        scheme = given.get("scheme") if isinstance(given, dict) else None
+        return {**given, "scheme": {"name": DEFAULT_SCHEME, **scheme}} if isinstance(scheme, dict) else given

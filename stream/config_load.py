@@ -5,12 +5,13 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_origin
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from stream.config import Settings
+from stream.config_schemes import DEFAULT_SCHEME, SCHEME_SETTINGS
 from stream.errors import SettingError
 
 ENVIRONMENT_PREFIX = "SPOTSIEVE_"
@@ -39,7 +40,9 @@ def load_settings(path: Path | None, environ: Mapping[str, str], overrides: Mapp
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
-        raise _first_error(error.errors()[0], variables) from None
+        scheme = merged.get("scheme")
+        name = scheme.get("name", DEFAULT_SCHEME) if isinstance(scheme, dict) else DEFAULT_SCHEME
+        raise _first_error(error.errors()[0], variables, name) from None
 
 
 def example_toml() -> str:
@@ -54,12 +57,12 @@ def example_toml() -> str:
 
 
 def leaf_settings(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every setting below a model: its path and pydantic's field."""
+    """Every setting below a model: its path and pydantic's field. Of [scheme], those of every scheme in turn."""
     for name, field in model.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from leaf_settings(kind, (*prefix, name))
-        else:
+        sections = _sections_of(field.annotation)
+        for section in sections:
+            yield from leaf_settings(section, (*prefix, name))
+        if not sections:
             yield (*prefix, name), field
 
 
@@ -90,8 +93,8 @@ def _from_environment(name: str, value: str) -> tuple[list[str], object]:
 
 def _list_or_text(name: str, path: Sequence[str], value: str) -> object:
     """What the environment or a flag says: JSON where the setting is a list, else the text ([::1]:9092 is no list)."""
-    field = dict(leaf_settings(Settings)).get(tuple(path))
-    if field is None or get_origin(field.annotation) is not tuple:
+    fields = [field for known, field in leaf_settings(Settings) if known == tuple(path)]
+    if not any(get_origin(field.annotation) is tuple for field in fields):
         return value
     try:
         return json.loads(value)
@@ -109,17 +112,23 @@ def _set(tree: dict[str, Any], path: list[str], value: object) -> None:
     tree[last] = value
 
 
-def _first_error(error: ErrorDetails, variables: Mapping[str, str]) -> SettingError:
-    """The first thing wrong, in the words of a person's file; variables: dotted name to the variable it came from."""
-    setting = ".".join(str(part) for part in error["loc"])
+def _first_error(error: ErrorDetails, variables: Mapping[str, str], scheme: str) -> SettingError:
+    """The first thing wrong, in the words of a person's file.
+
+    variables: dotted name to the variable it came from  scheme: the name that is given for it
+    """
+    loc = [str(part) for part in error["loc"]]
+    if error["type"] == "union_tag_invalid":
+        loc.append("name")
+    elif loc[:2] == ["scheme", scheme]:
+        del loc[1]  # pydantic puts the name between the section and the setting
+    setting = ".".join(loc)
     name = f"{setting} (from {variables[setting]})" if setting in variables else setting or "a setting without a name"
     if error["type"] == "extra_forbidden":
-        known = [".".join(path) for path, _ in leaf_settings(Settings)]
-        sections = sorted({prefix for path in known for prefix in _sections(path)})
-        near = difflib.get_close_matches(setting, known + sections, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else "`spotsieve config example` lists them all"
-        return SettingError(name, "is not a setting", None, hint)
-    if error["type"] == "model_type":
+        return _unknown_setting(name, setting, scheme)
+    if error["type"] == "union_tag_invalid":
+        return _unknown_scheme(name, scheme)
+    if error["type"] in {"model_type", "model_attributes_type"}:
         return SettingError(
             name, "is a section, not a setting", error["input"], f"write [{setting}], and below it NAME = VALUE"
         )
@@ -130,22 +139,65 @@ def _first_error(error: ErrorDetails, variables: Mapping[str, str]) -> SettingEr
     )
 
 
+def _unknown_setting(name: str, setting: str, scheme: str) -> SettingError:
+    """A name that no section has, or that only another scheme has."""
+    field = setting.removeprefix("scheme.")
+    owners = [other for other, model in SCHEME_SETTINGS.items() if field in model.model_fields]
+    if setting.startswith("scheme.") and owners:
+        rule = f"is not a setting of the scheme {scheme}, but of {', '.join(owners)}"
+        return SettingError(name, rule, None, f'leave it out, or write name = "{owners[0]}" in [scheme]')
+    own = {f"scheme.{field}" for field in SCHEME_SETTINGS[scheme].model_fields}
+    paths = {".".join(path) for path, _ in leaf_settings(Settings)}
+    known = sorted(path for path in paths if not path.startswith("scheme.") or path in own)
+    sections = sorted({prefix for path in known for prefix in _sections(path)})
+    near = difflib.get_close_matches(setting, known + sections, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]}?" if near else "`spotsieve config example` lists them all"
+    return SettingError(name, "is not a setting", None, hint)
+
+
+def _unknown_scheme(name: str, scheme: str) -> SettingError:
+    names = list(SCHEME_SETTINGS)
+    near = difflib.get_close_matches(str(scheme).lower(), names, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]}?" if near else "`spotsieve config example` shows the settings of each"
+    return SettingError(name, f"must be one of {', '.join(names)}", scheme, hint)
+
+
+def _sections_of(annotation: Any) -> list[type[BaseModel]]:
+    """The models that a field holds: one, several of which one is chosen by its name, or none for a plain value."""
+    kinds = get_args(annotation) or (annotation,)
+    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+
+
 def _sections(path: str) -> list[str]:
     parts = path.split(".")
     return [".".join(parts[:n]) for n in range(1, len(parts))]
 
 
 def _example_section(path: tuple[str, ...], model: type[BaseModel]) -> Iterator[str]:
-    about = (model.__doc__ or "").strip().splitlines()[0]
     if path:
         yield ""
-        yield f"# {about}"
+        yield f"# {_about(model)}"
         yield f"[{'.'.join(path)}]"
-    below: list[tuple[str, type[BaseModel]]] = []
+    yield from _example_settings(model)
     for name, field in model.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            below.append((name, kind))
+        for place, kind in enumerate(_sections_of(field.annotation)):
+            if place == 0:
+                yield from _example_section((*path, name), kind)
+            else:
+                yield ""
+                yield f"# Another scheme, instead of the settings above: {_about(kind)}"
+                # Without the blank behind #, so that an editor's "uncomment" leaves the comments of these comments.
+                yield from (f"#{line}" for line in _example_settings(kind))
+
+
+def _about(model: type[BaseModel]) -> str:
+    return (model.__doc__ or "").strip().splitlines()[0]
+
+
+def _example_settings(model: type[BaseModel]) -> Iterator[str]:
+    """The plain settings of one section, each below its comment."""
+    for name, field in model.model_fields.items():
+        if _sections_of(field.annotation):
             continue
         extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
         notes = [str(field.description)]
@@ -155,8 +207,6 @@ def _example_section(path: tuple[str, ...], model: type[BaseModel]) -> Iterator[
             notes.append("[verdicts]")
         yield f"# {' '.join(notes)}"
         yield f"{name} = {_toml_value(field.default)}"
-    for name, kind in below:
-        yield from _example_section((*path, name), kind)
 
 
 def _toml_value(value: object) -> str:

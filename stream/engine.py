@@ -38,7 +38,7 @@ class Applied:
 def open_engine(settings: Settings, log_name: str) -> "Engine":
     """The engine over the state directory of the settings. Raises SettingError, StateError, SettingsMismatch."""
     text = verdict_settings_text(settings)
-    scheme = scheme_of(settings.scheme, settings.spots)
+    scheme = scheme_of(settings.scheme)
     state = RocksState.open(settings.index.directory, text, log_name, settings.index)
     return Engine(scheme, state, settings.index, settings_digest(text), log_name)
 

@@ -16,12 +16,11 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 pytest_plugins = ["tests.promises"]
 SHARED_DATA = REPOSITORY.parent / "shared" / "data"
 COMPILE = """
-from stream.config import SchemeSettings, SpotsSection
-from stream.schemes.registry import scheme_of
+from stream.schemes.registry import SCHEMES
 from stream.warm import compile_kernels
 
-for name in ("spotsieve", "chain"):
-    compile_kernels(scheme_of(SchemeSettings(name=name), SpotsSection()))
+for registered in SCHEMES.values():
+    compile_kernels(registered.scheme(registered.settings()))
 """
 
 

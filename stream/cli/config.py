@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     from stream.service.topics import check_topic_names
 
     # What no single setting can say: whether those of a scheme, of the input and of the topics go together.
-    scheme_of(settings.scheme, settings.spots)
+    scheme_of(settings.scheme)
     Decoder(settings.input)
     check_topic_names(settings.topics)
     show("the settings are valid")

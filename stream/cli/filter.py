@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     inputs = check_inputs(options.files, options.stdin_name)
     names = {flag: getattr(options, flag) for flag in ("out", "duplicates", "verdicts", "rejected")}
     _check_names(names, options.files, options.json)
-    scheme = scheme_of(settings.scheme, settings.spots)
+    scheme = scheme_of(settings.scheme)
     sizes = [file.size for file in inputs]
     summary = Summary(files=len(inputs))
     stopping = threading.Event()

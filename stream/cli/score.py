@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     settings = settings_of(options)
     with contextlib.closing(ProgressLine(sys.stderr, None)) as notice:
         notice.say("compiling the kernels; after the first time they are read from a cache")
-        compile_kernels(scheme_of(settings.scheme, settings.spots))
+        compile_kernels(scheme_of(settings.scheme))
     found = {}
     with Outputs.open(out=None, duplicates=None, verdicts=options.verdicts, rejected=None) as outputs:
         for folder in options.sets:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from stream.config import Settings
+from stream.config_schemes import SpotsieveSettings
 from stream.demo.crawl import RECRAWL, Sent
 from stream.demo.edits import Edit
 from stream.demo.outcome import difference
@@ -77,11 +78,12 @@ def explain(crawl: list[Sent], report: dict[str, Any], settings: Settings) -> Ex
     sent, first = truth[report["page"]["url"]], truth[report["duplicate_of"]["url"]]
     decoder = Decoder(settings.input)
     page, original = _decode(decoder, sent), _decode(decoder, first)
-    signatures = scheme_of(settings.scheme, settings.spots).sign([page, original])
+    scheme = default_scheme(settings)
+    signatures = scheme_of(scheme).sign([page, original])
     blocks, original_blocks = blocks_of(page.body, page.markup), blocks_of(original.body, original.markup)
     kept, original_kept = _kept(blocks), _kept(original_blocks)
-    shingles = Counter(shingles_in_words(kept, settings.scheme.shingle_words))
-    original_shingles = Counter(shingles_in_words(original_kept, settings.scheme.shingle_words))
+    shingles = Counter(shingles_in_words(kept, scheme.shingle_words))
+    original_shingles = Counter(shingles_in_words(original_kept, scheme.shingle_words))
     shared = shingles & original_shingles
     match = SequenceMatcher(None, kept, original_kept, autojunk=False).find_longest_match()
     run = tuple(kept[match.a : match.a + match.size])
@@ -100,6 +102,13 @@ def explain(crawl: list[Sent], report: dict[str, Any], settings: Settings) -> Ex
         run,
         _sources(page.body, original.body, run),
     )
+
+
+def default_scheme(settings: Settings) -> SpotsieveSettings:
+    """The settings of the scheme that the demo runs and explains."""
+    if not isinstance(settings.scheme, SpotsieveSettings):
+        raise TypeError(f"the demo explains the default scheme, not {settings.scheme.name}")
+    return settings.scheme
 
 
 def shingles_in_words(words: Sequence[str], length: int) -> list[tuple[str, ...]]:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import orjson
 
-from stream.config import SchemeSettings, Settings
+from stream.config import Settings
+from stream.config_schemes import SpotsieveSettings
 from stream.demo.crawl import RECRAWL, Sent, went_in
 from stream.demo.edits import Edit
-from stream.demo.explain import Explanation
+from stream.demo.explain import Explanation, default_scheme
 from stream.demo.outcome import Outcome, article_count
 from stream.demo.traffic import Received
 from stream.text_safety import escape_control_characters
@@ -146,7 +147,7 @@ def _copies(result: Result) -> Iterator[str]:
         "A copy counts by how it differs from the page that was let through for its article: the one that came first, "
         "which may be an edited one itself.", "  ",
     )  # fmt: skip
-    scheme = result.settings.scheme
+    scheme = default_scheme(result.settings)
     yield from _wrapped(
         "Of each page the text that looks like its own is kept, without menus, teasers and footers. Pages of "
         f"different hosts are copies where the {scheme.shingle_words}-word shingles of their kept texts have a Jaccard "
@@ -171,10 +172,10 @@ def _examples(result: Result) -> Iterator[str]:
     for number, explanation in enumerate(result.explanations, 1):
         yield ""
         yield f"Why it was dropped, example {number}: {explanation.difference}"
-        yield from _example(explanation, result.settings.scheme)
+        yield from _example(explanation, default_scheme(result.settings))
 
 
-def _example(explanation: Explanation, scheme: SchemeSettings) -> Iterator[str]:
+def _example(explanation: Explanation, scheme: SpotsieveSettings) -> Iterator[str]:
     report, (own, other, shared) = explanation.report, explanation.shingles
     yield from _labelled("dropped", report["page"]["url"])
     yield from _labelled("original", report["duplicate_of"]["url"])
@@ -198,7 +199,7 @@ def _example(explanation: Explanation, scheme: SchemeSettings) -> Iterator[str]:
                          + _cut(explanation.run, SHOWN_WORDS))  # fmt: skip
 
 
-def _needed(explanation: Explanation, scheme: SchemeSettings) -> str:
+def _needed(explanation: Explanation, scheme: SpotsieveSettings) -> str:
     if explanation.same_host:
         return (
             f"{scheme.same_host_min_jaccard:g}, and {scheme.same_host_min_own:g} without what is taken for the host's "

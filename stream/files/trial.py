@@ -31,7 +31,7 @@ class Trial:
 
     def __init__(self, settings: Settings, digest: bytes | None = None) -> None:
         self.settings = settings
-        self.scheme: Scheme = scheme_of(settings.scheme, settings.spots)
+        self.scheme: Scheme = scheme_of(settings.scheme)
         self._digest = digest or settings_digest(verdict_settings_text(settings))
         self._sequence = 0
         self._engine = Engine(self.scheme, MemoryState(), settings.index, self._digest, _LOG_NAME)

@@ -11,7 +11,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.config import SchemeSettings, SpotsSection
+from stream.config_schemes import ChainSettings
 from stream.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS, SpotModel, SpotSettings
 from stream.fingerprints.simhash import simhash64
 from stream.fingerprints.tables import DIGEST_TAG, FINGERPRINT_BITS, KEY_BITS, design_tables
@@ -27,16 +27,16 @@ class ChainScheme:
 
     name = "chain"
 
-    def __init__(self, settings: SchemeSettings, spots: SpotsSection) -> None:
+    def __init__(self, settings: ChainSettings) -> None:
         """Raises SettingError where no table design has the wished number of tables for k."""
         self.design = design_tables(settings.max_distance_bits, settings.tables)
         self.min_features = settings.min_features
         self.model = SpotModel(
             SpotSettings(
-                spots.antecedents or DEFAULT_ANTECEDENTS,
-                spots.stop_words or DEFAULT_STOP_WORDS,
-                spots.distance,
-                spots.chain_length,
+                settings.antecedents or DEFAULT_ANTECEDENTS,
+                settings.stop_words or DEFAULT_STOP_WORDS,
+                settings.distance,
+                settings.chain_length,
             )
         )
 

@@ -27,7 +27,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.config import SchemeSettings
+from stream.config_schemes import SpotsieveSettings
 from stream.features.sieve import SieveSettings, sieve_pages
 from stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG, design_tables
 from stream.page import Page, lay_out
@@ -52,7 +52,7 @@ class SpotsieveScheme:
 
     name = "spotsieve"
 
-    def __init__(self, settings: SchemeSettings) -> None:
+    def __init__(self, settings: SpotsieveSettings) -> None:
         """Raises SettingError where no table design has the wished number of tables for k."""
         self.settings = settings
         self.design = design_tables(settings.max_distance_bits, settings.tables)

@@ -50,7 +50,7 @@ class Service:
                 )
                 logger().info("serving metrics and health", host=self._settings.metrics.host, port=health.port)
             logger().info("compiling kernels: tens of seconds at the very first start, then read from a cache")
-            compile_kernels(scheme_of(self._settings.scheme, self._settings.spots))
+            compile_kernels(scheme_of(self._settings.scheme))
             self._metrics.build.info({"version": stream.__version__, "scheme": self._settings.scheme.name})
             self._starting = "opening the state"
             engine = open_engine(self._settings, self._settings.topics.log)

@@ -14,7 +14,8 @@ import numpy as np
 import psutil
 
 from state.rocks import RocksState
-from stream.config import IndexSettings, SchemeSettings, SpotsSection
+from stream.config import IndexSettings
+from stream.config_schemes import ChainSettings, SpotsieveSettings
 from stream.judge import judge
 from stream.schemes import Scheme
 from stream.schemes.chain import ChainScheme
@@ -47,7 +48,7 @@ def measure_index(
     progress: Callable[[str], None] = print,
 ) -> dict[str, float]:
     """File this many random fingerprints under `chain`, 30 % of them copies of earlier ones at distance 0..3."""
-    scheme = ChainScheme(SchemeSettings(tables=tables), SpotsSection())
+    scheme = ChainScheme(ChainSettings(tables=tables))
     compile_kernels(scheme)
     load = FingerprintLoad(fingerprints, np.random.default_rng(fingerprints + tables))
     return {"fingerprints": fingerprints, "tables": tables, **_measure(scheme, load, directory, cap, progress)}
@@ -61,7 +62,7 @@ def measure_candidates(
     progress: Callable[[str], None] = print,
 ) -> dict[str, float]:
     """File this many pages under the default scheme with `tables` tables for k = max_distance_bits (CandidateLoad)."""
-    scheme = SpotsieveScheme(SchemeSettings(max_distance_bits=max_distance_bits, tables=tables))
+    scheme = SpotsieveScheme(SpotsieveSettings(max_distance_bits=max_distance_bits, tables=tables))
     compile_kernels(scheme)
     load = CandidateLoad(pages, np.random.default_rng(pages + tables))
     figures = _measure(scheme, load, directory, INDEX.bucket_cap, progress)

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from stream.config import SchemeSettings
+from stream.config_schemes import SpotsieveSettings
 
 KERNEL_MB_PER_S = 700
 CHAIN_MB_PER_S = 800
@@ -103,7 +103,7 @@ def _candidate_rows(candidates: dict[str, Any]) -> Iterator[Row]:
         cost, size = figures["cpu_us_per_page"], figures["state_bytes_per_entry"]
         tables = f"{figures['tables']} tables (k = {name.split('.')[1]})"
         what = f"at {figures['pages']:,} pages, 2 digests, {tables}, 8 minima, host"
-        aim = figures["tables"] == SchemeSettings().tables
+        aim = figures["tables"] == SpotsieveSettings().tables
         yield (
             f"index {what}, CPU a page", f"{cost:.1f} us",
             f"<= {CANDIDATES_US} us" if aim else "", _met(cost <= CANDIDATES_US) if aim else "",

@@ -29,7 +29,7 @@ def judge_again(toml: str, log: Iterable[ConsumerRecord], log_name: str) -> tupl
     settings = settings_from(toml)
     state = MemoryState()
     engine = Engine(
-        scheme_of(settings.scheme, settings.spots),
+        scheme_of(settings.scheme),
         state,
         settings.index,
         settings_digest(verdict_settings_text(settings)),

@@ -14,7 +14,8 @@ from state.locallog import LocalLog
 from state.logrecord import encode
 from state.memory import MemoryState
 from state.rocks import RocksState
-from stream.config import IndexSettings, SchemeSettings
+from stream.config import IndexSettings
+from stream.config_schemes import SpotsieveSettings
 from stream.engine import Engine
 from stream.schemes.spotsieve import SpotsieveScheme
 from tests.reference.signatures import make_signatures
@@ -27,12 +28,13 @@ import sys
 from pathlib import Path
 from state.locallog import LocalLog
 from state.rocks import RocksState
-from stream.config import IndexSettings, SchemeSettings
+from stream.config import IndexSettings
+from stream.config_schemes import SpotsieveSettings
 from stream.engine import Engine
 from stream.schemes.spotsieve import SpotsieveScheme
 directory = Path(sys.argv[1])
 state = RocksState.open(directory, "{}", "log", IndexSettings(write_buffer_mb=1))
-engine = Engine(SpotsieveScheme(SchemeSettings(sketch_bits=128)), state, IndexSettings(), bytes(16), "log")
+engine = Engine(SpotsieveScheme(SpotsieveSettings(sketch_bits=128)), state, IndexSettings(), bytes(16), "log")
 with LocalLog(directory) as log:
     for offset, record in log.read_from(state.position):
         engine.apply(record, offset)
@@ -46,7 +48,7 @@ def test_after_kill_9_while_writing_the_state_is_that_of_the_log_up_to_its_posit
         for number in range(RECORDS):
             pages = make_signatures(PAGES, seed=number % 50, first=number * PAGES)
             log.append(encode(pages, bytes(16), number, DIGEST))
-    chance, scheme, reached = random.Random(5), SpotsieveScheme(SchemeSettings(sketch_bits=128)), 0
+    chance, scheme, reached = random.Random(5), SpotsieveScheme(SpotsieveSettings(sketch_bits=128)), 0
     rebuilt = MemoryState()
     rebuilding = Engine(scheme, rebuilt, IndexSettings(), DIGEST, "log")
     for _ in range(4):

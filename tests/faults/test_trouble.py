@@ -219,10 +219,10 @@ def test_another_configuration_on_a_state_is_refused_with_what_differs(kafka: Br
         service.start().until_ready()
         service.until_committed(5)
         assert service.terminate() == 0
-        service.toml += "spots.distance = 3\nservice.batch_pages = 7\n"
+        service.toml += "scheme.min_features = 3\nservice.batch_pages = 7\n"
         assert service.run_to_end() == EXIT_STATE
         line = service.error()
-        assert "spots.distance is 2 in the state and 3 in the configuration" in line
+        assert "scheme.min_features is 8 in the state and 3 in the configuration" in line
         assert "batch_pages" not in line, "what only changes speed is no difference"
         assert "index.directory" in line
 

@@ -15,7 +15,8 @@ from state.logrecord import checksum_of, decode, encode
 from state.rocks import RocksState
 from state.snapshot_manifest import FILE_NAME as MANIFEST_NAME
 from state.snapshot_manifest import FileFacts, Manifest, encode_manifest, read_manifest
-from stream.config import IndexSettings, SchemeSettings, Settings, SpotsSection
+from stream.config import IndexSettings, Settings
+from stream.config_schemes import ChainSettings
 from stream.engine import Engine
 from stream.errors import CorruptRecord, StateError
 from stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, MAX_TABLES, MINIMA_TAG, TEXT_TAG
@@ -188,7 +189,7 @@ def test_the_manifest_of_a_snapshot(tmp_path: Path) -> None:
 def test_the_names_and_values_of_a_whole_state(tmp_path: Path) -> None:
     with RocksState.open(tmp_path, "{}", "local", IndexSettings()) as state:
         engine = Engine(
-            ChainScheme(SchemeSettings(max_distance_bits=3, tables=4), SpotsSection()),
+            ChainScheme(ChainSettings(max_distance_bits=3, tables=4)),
             state,
             IndexSettings(),
             DIGEST,
@@ -212,6 +213,6 @@ def test_the_settings_text_is_canonical_and_complete() -> None:
     assert text.startswith('{"index.bucket_cap":256,"index.candidate_limit":256,"input.body_encoding":"auto",')
     assert '"revision":2' in text
     names = set(json.loads(text))
-    assert names > {"scheme.name", "scheme.min_jaccard", "scheme.sketch_bits", "scheme.tables", "spots.distance"}
+    assert names > {"scheme.name", "scheme.min_jaccard", "scheme.sketch_bits", "scheme.tables"}
     assert "directory" not in text
     assert settings_digest("{}").hex() == "dc7048f8f8747f561349cde127705c16"

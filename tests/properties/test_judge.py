@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from state.index import State, first_difference
 from state.memory import MemoryState
 from state.rocks import RocksState
-from stream.config import IndexSettings, SchemeSettings, SpotsSection
+from stream.config import IndexSettings
+from stream.config_schemes import ChainSettings
 from stream.fingerprints.tables import design_tables
 from stream.judge import judge
 from stream.schemes import Scheme
@@ -107,7 +108,7 @@ def confirm(page: Row, other: Row) -> Pair:
     return Pair(most_template, 64 - distance if same_host else None, 1 - distance / 64)
 
 
-CHAIN = ChainScheme(SchemeSettings(max_distance_bits=3, tables=4), SpotsSection())
+CHAIN = ChainScheme(ChainSettings(max_distance_bits=3, tables=4))
 DESIGN = design_tables(3, 4)
 CONFIRMED = looks_of(
     st.sampled_from([0, 1, 1 << 20, 2**64 - 1]),

@@ -42,7 +42,7 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture(scope="module")
 def whole(states: list[Path]) -> MemoryState:
     memory = MemoryState()
-    engine = Engine(scheme_of(SETTINGS.scheme, SETTINGS.spots), memory, IndexSettings(), DIGEST, LocalLog.name)
+    engine = Engine(scheme_of(SETTINGS.scheme), memory, IndexSettings(), DIGEST, LocalLog.name)
     with LocalLog(states[0]) as log:
         for offset, record in log.read_from(0):
             engine.apply(record, offset)

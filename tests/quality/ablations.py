@@ -47,9 +47,9 @@ _BAR = "scheme.same_host_min_jaccard"
 
 ABLATIONS: Mapping[str, Sequence[Ablation]] = {
     "chain": (
-        Ablation("spots: every word counts (distance 1)", {"spots.distance": 1}),
-        Ablation("spots: chains of 2 words", {"spots.chain_length": 2}),
-        Ablation("spots: chains of 4 words", {"spots.chain_length": 4}),
+        Ablation("spots: every word counts (distance 1)", {"scheme.distance": 1}),
+        Ablation("spots: chains of 2 words", {"scheme.chain_length": 2}),
+        Ablation("spots: chains of 4 words", {"scheme.chain_length": 4}),
         Ablation("pages with a single spot are judged", {"scheme.min_features": 1}),
         Ablation("pages need 30 spots", {"scheme.min_features": 30}),
     ),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stream.config import Settings
+from stream.config_schemes import SpotsieveSettings
 from stream.errors import SettingError
 from stream.scoring import Scores, score
 from tests.quality import ours, variants
@@ -167,7 +168,8 @@ def _ablated(run: Run, ablation: Ablation, rounds: int, refitted: Points | None 
     by_set = {labelled.name: variants.run_ablation(ablation, labelled, settings, refitted) for labelled in run.sets}
     is_timed = rounds and ablation.overrides and variants.signs_otherwise(settings, run.settings, timed.pages[:50])
     speed = ours.signing_speed(timed, settings, rounds)[0] if is_timed else None
-    return AblationRow(ablation.name, by_set, speed, settings.scheme.sketch_bits // 8)
+    sketch_bits = settings.scheme.sketch_bits if isinstance(settings.scheme, SpotsieveSettings) else 0
+    return AblationRow(ablation.name, by_set, speed, sketch_bits // 8)
 
 
 def measure_sweeps(run: Run, figures: Figures) -> None:

@@ -56,7 +56,7 @@ def settings_with(overrides: Mapping[str, object], config: Path | None = None) -
 
 def scheme_under(settings: Settings) -> Scheme:
     """The scheme that the settings name."""
-    return scheme_of(settings.scheme, settings.spots)
+    return scheme_of(settings.scheme)
 
 
 def sign(pages: Sequence[Page], settings: Settings, scheme: Scheme | None = None) -> list[bytes]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.config import Settings
+from stream.config_schemes import SpotsieveSettings
 from stream.features import scorecard
 from stream.features.scorecard import SECOND_CARD
 from stream.features.sieve import ReadBlock, blocks_of
@@ -69,7 +70,7 @@ def without_ladder(page: Page) -> Page:
 
 def scheme_of(ablation: Ablation, labelled: LabelledSet, settings: Settings) -> Scheme:
     """The scheme that the settings name, with what the ablation changes about it."""
-    if ablation.instead is Instead.EXACT_JACCARD:
+    if ablation.instead is Instead.EXACT_JACCARD and isinstance(settings.scheme, SpotsieveSettings):
         wide = settings.scheme.model_copy(update={"sketch_bits": _EXACT_BITS})
         inner = ours.scheme_under(settings.model_copy(update={"scheme": wide}))
         return ExactScheme(inner, labelled.pages, settings.scheme.shingle_words)

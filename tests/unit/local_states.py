@@ -37,7 +37,7 @@ def different_pages(number: int) -> Signatures:
 
 
 def apply_log(directory: Path, first: int, end: int, state: RocksState) -> None:
-    engine = Engine(scheme_of(SETTINGS.scheme, SETTINGS.spots), state, SETTINGS.index, DIGEST, LocalLog.name)
+    engine = Engine(scheme_of(SETTINGS.scheme), state, SETTINGS.index, DIGEST, LocalLog.name)
     with LocalLog(directory) as log:
         for number in range(log.end, end):
             log.append(encode(different_pages(number), bytes(16), number, DIGEST))

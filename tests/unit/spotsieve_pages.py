@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from state.memory import MemoryState
-from stream.config import SchemeSettings, SpotsSection
+from stream.config_schemes import SpotsieveSettings
 from stream.features.languages import path_names
 from stream.judge import judge
 from stream.page import Page
@@ -14,7 +14,7 @@ from stream.schemes.spotsieve import SpotsieveScheme
 from stream.signature import IN_NEED
 from stream.verdict import Kind, Reason
 
-SCHEME = SpotsieveScheme(SchemeSettings())
+SCHEME = SpotsieveScheme(SpotsieveSettings())
 ENTRIES = [line.split(" ", 3) for line in (Path(__file__).parent / "stories.txt").read_text("utf-8").splitlines()]
 STORIES = {(language, int(number)): text.split(" | ") for path, language, number, text in ENTRIES if path != "#"}
 PATHS = {language: path for path, language, _, _ in ENTRIES if path != "#"}
@@ -35,9 +35,9 @@ def page(number: int, url: str, body: str | bytes, *, markup: bool = True, judge
     return Page("pages", 0, number, url, raw, markup, 0, judgeable=judgeable)
 
 
-def judged(pages: Sequence[Page], settings: SchemeSettings | None = None, batch: int = 1) -> list[Verdict]:
+def judged(pages: Sequence[Page], settings: SpotsieveSettings | None = None, batch: int = 1) -> list[Verdict]:
     """Pages of consecutive offsets, in records of `batch`, over a state in memory."""
-    scheme, state = scheme_of(settings or SchemeSettings(), SpotsSection()), MemoryState()
+    scheme, state = scheme_of(settings or SpotsieveSettings()), MemoryState()
     found: list[Verdict] = []
     for first in range(0, len(pages), batch):
         verdicts, filing = judge(scheme.sign(pages[first : first + batch]), scheme, state, 256, 64)

@@ -67,7 +67,7 @@ def test_a_filter_rebuilds_a_deleted_index_from_its_log_and_says_how_much_it_rea
         entries = state.entry_count
     shutil.rmtree(tmp_path / DIRECTORY)
     told: list[tuple[int, int, int]] = []
-    scheme = scheme_of(SETTINGS.scheme, SETTINGS.spots)
+    scheme = scheme_of(SETTINGS.scheme)
     with LocalEngine(tmp_path, SETTINGS, scheme, lambda *figures: told.append(figures)) as rebuilt:
         assert rebuilt.entry_count == entries
         assert rebuilt.notices == ["the state was rebuilt from its log: 6 records with 240 pages were read again"]

@@ -7,7 +7,7 @@ import pytest
 import xxhash
 
 from state.memory import MemoryState
-from stream.config import SchemeSettings, SpotsSection
+from stream.config_schemes import ChainSettings
 from stream.judge import judge
 from stream.page import Page
 from stream.schemes.chain import ChainScheme
@@ -22,7 +22,7 @@ def page_of(body: bytes) -> Page:
 
 
 def scheme_of(min_features: int) -> ChainScheme:
-    return ChainScheme(SchemeSettings(name="chain", min_features=min_features), SpotsSection())
+    return ChainScheme(ChainSettings(min_features=min_features))
 
 
 def test_a_page_of_exactly_min_features_has_a_fingerprint_and_one_of_fewer_has_none() -> None:

@@ -91,7 +91,7 @@ def test_a_mistake_is_one_line_and_its_exit_code(
 
 
 def test_a_list_can_be_given_as_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["config", "check", "--set", 'spots.antecedents=["the", "a"]']) == 0
+    assert main(["config", "check", "--set", "scheme.name=chain", "--set", 'scheme.antecedents=["the", "a"]']) == 0
     assert "valid" in capsys.readouterr().out
 
 

@@ -1,14 +1,20 @@
 """Owns how settings are found: file below environment below flags, and how a mistake is told."""
 
+import json
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stream.config import Settings
 from stream.config_load import example_toml, leaf_settings, load_settings
+from stream.config_schemes import DEFAULT_SCHEME, SCHEME_SETTINGS, ChainSettings, SpotsieveSettings
 from stream.errors import SettingError
+from stream.schemes.registry import SCHEMES
+from stream.verdict_settings import verdict_settings_text
 from tests.conftest import REPOSITORY
 
 NOTHING: Mapping[str, str] = {}
@@ -49,7 +55,7 @@ def test_a_flag_wins_over_the_environment_which_wins_over_the_file(tmp_path: Pat
         ("SPOTSIEVE_METRICS__ENABLED", "false", ("metrics", "enabled"), False),
         ("SPOTSIEVE_LOG__SUMMARY_SECONDS", "0.5", ("log", "summary_seconds"), 0.5),
         ("SPOTSIEVE_INPUT__FIELDS__URL", "meta.url", ("input", "fields", "url"), "meta.url"),
-        ("SPOTSIEVE_SPOTS__ANTECEDENTS", '["the", "a"]', ("spots", "antecedents"), ("the", "a")),
+        ("SPOTSIEVE_SCHEME__NAME", "chain", ("scheme", "name"), "chain"),
         ("SPOTSIEVE_KAFKA__BOOTSTRAP_SERVERS", "[::1]:9092", ("kafka", "bootstrap_servers"), "[::1]:9092"),
         ("SPOTSIEVE_INDEX__DIRECTORY", "/data", ("index", "directory"), Path("/data")),
     ],
@@ -154,12 +160,46 @@ def test_a_wrong_value_is_told_with_name_rule_value_and_next_step(
 
 
 def test_a_scheme_that_is_only_named_has_its_own_defaults_and_what_is_given_wins(tmp_path: Path) -> None:
-    chain = load_settings(None, NOTHING, {"scheme.name": "chain"}).scheme
-    assert (chain.max_distance_bits, chain.tables) == (3, 10)
+    assert load_settings(None, NOTHING, {"scheme.name": "chain"}).scheme == ChainSettings()
     path = written(tmp_path, '[scheme]\nname = "chain"\nmax_distance_bits = 2\ntables = 3\n')
-    other = load_settings(path, NOTHING, {})
-    assert (other.scheme.max_distance_bits, other.scheme.tables) == (2, 3)
-    assert (Settings().scheme.max_distance_bits, Settings().scheme.tables) == (1, 2)
+    assert load_settings(path, NOTHING, {}).scheme == ChainSettings(max_distance_bits=2, tables=3)
+    environ = {"SPOTSIEVE_SCHEME__NAME": "chain", "SPOTSIEVE_SCHEME__ANTECEDENTS": '["the", "a"]'}
+    assert load_settings(None, environ, {}).scheme == ChainSettings(antecedents=("the", "a"))
+
+
+def test_without_a_name_the_settings_are_those_of_the_default_scheme(tmp_path: Path) -> None:
+    assert load_settings(written(tmp_path, "[scheme]\nminima = 4\n"), NOTHING, {}).scheme == SpotsieveSettings(minima=4)
+
+
+def test_a_setting_of_another_scheme_is_refused_with_the_name_of_the_scheme_that_has_it(tmp_path: Path) -> None:
+    said = refusal(written(tmp_path, "[scheme]\nchain_length = 4\n"))
+    assert said.startswith("scheme.chain_length is not a setting of the scheme spotsieve, but of chain; ")
+    assert 'write name = "chain" in [scheme]' in said
+    said = refusal(environ={"SPOTSIEVE_SCHEME__MINIMA": "4"}, flags={"scheme.name": "chain"})
+    assert said.startswith(
+        "scheme.minima (from SPOTSIEVE_SCHEME__MINIMA) is not a setting of the scheme chain, but of "
+    )
+
+
+def test_an_unknown_scheme_is_refused_with_all_names_and_the_nearest() -> None:
+    said = refusal(flags={"scheme.name": "chains"})
+    assert said == f"scheme.name must be one of {', '.join(SCHEMES)}, got 'chains'; did you mean chain?"
+    assert "spotsieve config example" in refusal(flags={"scheme.name": "qqqq"})
+    variable = {"SPOTSIEVE_SCHEME__NAME": "Chain"}
+    assert refusal(environ=variable).startswith("scheme.name (from SPOTSIEVE_SCHEME__NAME) must be one of ")
+
+
+def test_the_union_of_settings_and_the_registry_hold_the_same_schemes() -> None:
+    assert {name: registered.settings for name, registered in SCHEMES.items()} == SCHEME_SETTINGS
+    assert next(iter(SCHEMES)) == DEFAULT_SCHEME == Settings().scheme.name
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_only_the_settings_of_the_scheme_that_is_chosen_are_those_of_a_state(name: str) -> None:
+    stored = json.loads(verdict_settings_text(load_settings(None, NOTHING, {"scheme.name": name})))
+    expected = {f"scheme.{field}" for field in SCHEME_SETTINGS[name].model_fields}
+    assert {field for field in stored if field.startswith("scheme.")} == expected
+    assert not any(field.startswith("spots.") for field in stored)
 
 
 def test_bad_toml_names_the_file_and_the_place(tmp_path: Path) -> None:
@@ -180,8 +220,8 @@ def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:
 
 
 def test_a_list_that_is_none_shows_how_to_write_one() -> None:
-    said = refusal(environ={"SPOTSIEVE_SPOTS__ANTECEDENTS": "the, a"})
-    assert said.startswith("SPOTSIEVE_SPOTS__ANTECEDENTS must be a JSON list, got 'the, a'")
+    said = refusal(environ={"SPOTSIEVE_SCHEME__NAME": "chain", "SPOTSIEVE_SCHEME__ANTECEDENTS": "the, a"})
+    assert said.startswith("SPOTSIEVE_SCHEME__ANTECEDENTS must be a JSON list, got 'the, a'")
     assert '["a", "b"]' in said
 
 
@@ -195,13 +235,13 @@ def test_the_example_loads_and_equals_the_defaults(tmp_path: Path) -> None:
 
 
 def test_the_example_holds_every_setting_with_its_unit_and_whether_it_changes_verdicts() -> None:
-    text = example_toml()
-    parsed = tomllib.loads(text)
+    text = re.sub(r"^#(#|\w+ = )", r"\1", example_toml(), flags=re.MULTILINE)
+    # Of [scheme], each scheme's settings stand in a commented block of their own.
+    parts = re.split(r"(?m)^(?=name = )", text)
+    parsed = [tomllib.loads("[scheme]\n" + part if place else part) for place, part in enumerate(parts)]
+    assert [part["scheme"]["name"] for part in parsed[1:]] == list(SCHEMES)
     for path, field in leaf_settings(Settings):
-        below = parsed
-        for part in path:
-            assert part in below, path
-            below = below[part]
+        assert any(holds(below, path) for below in parsed), path
         extra = field.json_schema_extra
         name = path[-1]
         comments = [
@@ -214,6 +254,24 @@ def test_the_example_holds_every_setting_with_its_unit_and_whether_it_changes_ve
             assert any(f"[{extra['unit']}]" in comment for comment in comments), path
         if extra["verdicts"]:
             assert any("[verdicts]" in comment for comment in comments), path
+
+
+def holds(below: Any, path: tuple[str, ...]) -> bool:
+    for part in path:
+        if part not in below:
+            return False
+        below = below[part]
+    return True
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_block_of_the_example_without_its_comment_signs_is_the_scheme_with_its_defaults(
+    tmp_path: Path, name: str
+) -> None:
+    text = re.sub(r"^#(#|\w+ = )", r"\1", example_toml(), flags=re.MULTILINE)
+    block = next(part for part in re.split(r"(?m)^(?=name = )", text) if part.startswith(f'name = "{name}"'))
+    loaded = load_settings(written(tmp_path, "[scheme]\n" + block.partition("\n\n")[0]), NOTHING, {})
+    assert loaded.scheme == SCHEME_SETTINGS[name]()
 
 
 def test_every_setting_says_what_it_is() -> None:
@@ -231,7 +289,7 @@ def test_settings_cannot_be_changed_after_loading() -> None:
 
 def test_the_readme_tells_the_defaults_of_the_bars() -> None:
     readme = (REPOSITORY / "README.md").read_text("utf-8")
-    scheme = Settings().scheme
+    scheme = SpotsieveSettings()
     for name in ("min_jaccard", "min_features"):
         assert f"| `scheme.{name}` | {getattr(scheme, name):g}: " in readme
     assert f"needed {scheme.min_jaccard:g} (different hosts)" in readme

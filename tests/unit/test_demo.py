@@ -14,7 +14,7 @@ from stream.config import Settings
 from stream.demo.articles import write_articles
 from stream.demo.crawl import HOME, ODD, RECRAWL, SEED, SYNDICATED, Sent, build_crawl
 from stream.demo.edits import Edit, edit_article
-from stream.demo.explain import explain, shingles_in_words
+from stream.demo.explain import default_scheme, explain, shingles_in_words
 from stream.demo.outcome import compare
 from stream.demo.sites import SITES, render
 from stream.demo.traffic import Received
@@ -108,7 +108,7 @@ def test_an_edit_of_one_word_in_twenty_replaces_so_many() -> None:
 
 def test_the_filter_finds_nearly_all_copies_and_loses_no_novel_page_of_the_demo() -> None:
     crawl = [sent for sent in CRAWL if sent.article is not None]
-    scheme = scheme_of(SETTINGS.scheme, SETTINGS.spots)
+    scheme = scheme_of(SETTINGS.scheme)
     signatures = scheme.sign(pages_of(crawl))
     verdicts, _ = judge(signatures, scheme, MemoryState(), SETTINGS.index.bucket_cap, 64)
     article_of = {sent.url: sent.article for sent in crawl}
@@ -147,10 +147,10 @@ def test_a_message_that_is_missing_or_doubled_is_noticed() -> None:
 
 def test_the_shingles_shown_are_as_many_as_the_kernel_hashes() -> None:
     pages = pages_of(CRAWL[:20])
-    counts = scheme_of(SETTINGS.scheme, SETTINGS.spots).sign(pages).feature_count
+    counts = scheme_of(SETTINGS.scheme).sign(pages).feature_count
     for page, count in zip(pages, counts, strict=True):
         kept = [token for block in blocks_of(page.body, page.markup) if block.kept for token in block.tokens]
-        assert len(shingles_in_words(kept, SETTINGS.scheme.shingle_words)) == count
+        assert len(shingles_in_words(kept, default_scheme(SETTINGS).shingle_words)) == count
 
 
 def test_a_text_shorter_than_a_shingle_is_one_by_itself_and_an_empty_one_has_none() -> None:
@@ -168,6 +168,6 @@ def test_an_explanation_shows_what_two_pages_share() -> None:
     assert len(explanation.run) > 20
     assert explanation.kept_words[0] < explanation.words[0]
     assert explanation.left_out
-    estimate = 1 - 2 * explanation.differing_bits / SETTINGS.scheme.sketch_bits
+    estimate = 1 - 2 * explanation.differing_bits / default_scheme(SETTINGS).sketch_bits
     assert abs(estimate - explanation.jaccard) < 0.15
     assert all(explanation.run[0] in source.lower() for source in explanation.sources)

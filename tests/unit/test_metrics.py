@@ -72,7 +72,7 @@ def test_texts_are_counted_by_language_and_by_how_they_were_found() -> None:
     bodies = [whole, f"<p>{story}", "<p>the end", "", "GIF"]
     pages = [Page("pages", 0, n, "", body.encode(), True, 0, "", body != "GIF") for n, body in enumerate(bodies)]
     settings = Settings()
-    signatures = scheme_of(settings.scheme, settings.spots).sign(pages)
+    signatures = scheme_of(settings.scheme).sign(pages)
     metrics = Metrics()
     metrics.count_texts(signatures, np.array([0, 1, 2, 3]))
     metrics.count_texts(signatures, np.array([0, 4]))
@@ -113,7 +113,7 @@ def test_every_path_counts_real_text_of_its_language() -> None:
     texts = [line.split(" ", 2) for line in lines if not line.startswith("#")]
     settings = Settings()
     pages = [page(n, "", newspaper([text])) for n, (_, _, text) in enumerate(texts)]
-    signatures = scheme_of(settings.scheme, settings.spots).sign(pages)
+    signatures = scheme_of(settings.scheme).sign(pages)
     assert set(signatures.status.tolist()) == {Status.FINGERPRINTED}
     metrics = Metrics()
     metrics.count_texts(signatures, np.arange(len(pages)))

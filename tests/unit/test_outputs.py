@@ -47,7 +47,7 @@ def outputs_of(*values: bytes) -> tuple[Outputs, dict[str, int]]:
 
 
 def judged(batch: MicroBatch) -> None:
-    scheme = scheme_of(SETTINGS.scheme, SETTINGS.spots)
+    scheme = scheme_of(SETTINGS.scheme)
     sign(batch, Decoder(SETTINGS.input), scheme)
     assert batch.signatures is not None
     batch.verdicts, _ = judge(batch.signatures, scheme, MemoryState(), 16, 64)
@@ -84,7 +84,7 @@ def made_of(mode: str, partition: int, *slices: list[bytes | None]) -> dict[str,
     """Topic -> (partition, key, value, headers) of what is produced for consecutive slices of an input partition."""
     settings = Settings.model_validate({"input": {"format": "html"}, "service": {"mode": mode}})
     place = TopicPartition("pages", partition)
-    work, offset, state, scheme = [], 0, MemoryState(), scheme_of(settings.scheme, settings.spots)
+    work, offset, state, scheme = [], 0, MemoryState(), scheme_of(settings.scheme)
     for values in slices:
         records = [
             ConsumerRecord("pages", partition, offset + n, 0, 0, key_of(value), value, None, 3, 3, (("trace", b"7"),))

@@ -103,10 +103,10 @@ def test_pages_signed_once_are_judged_under_other_thresholds_as_if_signed_anew(s
 def test_a_threshold_that_changes_signatures_is_refused_as_an_axis(
     small: LabelledSet, chain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrong: Sequence[Axis] = [axis("spots.distance", [1, 2])]
+    wrong: Sequence[Axis] = [axis("scheme.distance", [1, 2])]
     monkeypatch.setattr(figures, "AXES", {"chain": wrong})
     run = figures.Run([small], {}, chain, True, lambda _: None)
-    with pytest.raises(SettingError, match=r"spots\.distance must not change signatures"):
+    with pytest.raises(SettingError, match=r"scheme\.distance must not change signatures"):
         figures.measure_sweeps(run, figures.Figures())
 
 

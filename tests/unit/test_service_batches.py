@@ -5,7 +5,8 @@ from aiokafka.structs import ConsumerRecord, TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.config import InputSettings, SchemeSettings, SpotsSection
+from stream.config import InputSettings
+from stream.config_schemes import SpotsieveSettings
 from stream.intake import Decoder
 from stream.schemes.registry import scheme_of
 from stream.service.microbatch import REJECTED, TOMBSTONE, MicroBatch, micro_batches, sign
@@ -76,7 +77,7 @@ async def test_signing_gives_each_message_its_row_or_says_what_it_is(pages: int)
     values = [None, b"no JSON", *(json_page(number, html_of(number)).value for number in range(pages)), None]
     fetched = {TopicPartition("pages", 0): [record(0, offset, value) for offset, value in enumerate(values)]}
     (batch,) = await cut(fetched, 100, 10**6)
-    sign(batch, Decoder(InputSettings()), scheme_of(SchemeSettings(), SpotsSection()))
+    sign(batch, Decoder(InputSettings()), scheme_of(SpotsieveSettings()))
     assert batch.rows.tolist() == [TOMBSTONE, REJECTED, *range(pages), TOMBSTONE]
     assert list(batch.rejections) == [1]
     assert (len(batch.signatures) if batch.signatures else 0) == pages

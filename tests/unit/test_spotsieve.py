@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stream.config import SchemeSettings
+from stream.config_schemes import SpotsieveSettings
 from stream.page import Page
 from stream.schemes import OTHER_HOST, REFUSED, UNCAPPED
 from stream.schemes.identity import hash_hosts, host_of
@@ -15,8 +15,8 @@ from tests.unit.spotsieve_pages import PATHS, SCHEME, STORIES, judged, language_
 ENGLISH, OTHER = STORIES["English", 1], STORIES["English", 2]
 HERE, THERE = "https://www.herald.example/a/1", "https://news.portal.example/story?id=7"
 NOVEL = (Kind.NOVEL, Reason.NO_MATCH)
-BARS = SchemeSettings(min_jaccard=0.3, same_host_min_jaccard=0.45, same_host_min_own=0.3, presumed_template=0.6)
-ALIKE = SchemeSettings(same_host_min_own=0, presumed_template=0)
+BARS = SpotsieveSettings(min_jaccard=0.3, same_host_min_jaccard=0.45, same_host_min_own=0.3, presumed_template=0.6)
+ALIKE = SpotsieveSettings(same_host_min_own=0, presumed_template=0)
 
 
 @pytest.mark.parametrize("language", PATHS)
@@ -30,7 +30,7 @@ def test_a_copy_in_another_site_s_template_is_found_in_every_language_and_anothe
     assert [(verdict.kind, verdict.original) for verdict in found] == [
         (Kind.NOVEL, None), (Kind.DUPLICATE, 0), (Kind.NOVEL, None), (Kind.DUPLICATE, 2),
     ]  # fmt: skip
-    assert min(found[1].score, found[3].score) >= SchemeSettings().min_jaccard
+    assert min(found[1].score, found[3].score) >= SpotsieveSettings().min_jaccard
 
 
 @pytest.mark.parametrize("language", PATHS)
@@ -98,7 +98,7 @@ def test_a_page_that_cannot_be_judged_is_unchecked_with_its_reason_and_only_its_
 def test_the_least_number_of_features_is_a_setting() -> None:
     body = "<p>Gone for good today.</p>"
     assert judged([page(0, HERE, body)])[0][:2] == (Kind.UNCHECKED, Reason.TOO_FEW_FEATURES)
-    assert judged([page(0, HERE, body)], SchemeSettings(min_features=2))[0][:2] == NOVEL
+    assert judged([page(0, HERE, body)], SpotsieveSettings(min_features=2))[0][:2] == NOVEL
 
 
 def test_two_pages_of_one_host_must_be_more_alike_than_pages_of_two_hosts() -> None:
@@ -161,7 +161,7 @@ def test_short_articles_in_one_wordy_template_are_told_apart_and_their_copies_st
     # their Jaccard alone would not tell them apart
     between = judged([page(number, f"{THERE}/{number}", newspaper(texts[number])) for number in (1, 2)], ALIKE)[1]
     assert between.kind is Kind.DUPLICATE
-    assert between.score > SchemeSettings().same_host_min_jaccard
+    assert between.score > SpotsieveSettings().same_host_min_jaccard
 
 
 def test_pages_of_a_host_meet_its_first_page_even_where_they_share_no_phrase_with_it() -> None:
@@ -170,7 +170,7 @@ def test_pages_of_a_host_meet_its_first_page_even_where_they_share_no_phrase_wit
     keys = probes.keys[probes.cap == 1]
     assert len(keys) == len(pages)
     assert len(set(keys.tolist())) == 1
-    assert set(probes.cap.tolist()) == {1, SchemeSettings().minima_cap, UNCAPPED}
+    assert set(probes.cap.tolist()) == {1, SpotsieveSettings().minima_cap, UNCAPPED}
 
 
 def test_every_page_is_accepted_as_a_copy_of_itself() -> None:
@@ -253,4 +253,4 @@ def test_a_page_without_host_has_the_hash_0_and_the_spellings_of_one_host_share_
 def test_a_setting_out_of_its_range_is_refused() -> None:
     for name, value in (("min_jaccard", 0), ("same_host_min_own", 1), ("sketch_bits", 100), ("minima", 0)):
         with pytest.raises(ValueError, match=name):
-            SchemeSettings.model_validate({name: value})
+            SpotsieveSettings.model_validate({name: value})

@@ -15,7 +15,8 @@ from state.logrecord import encode
 from state.memory import MemoryState
 from state.rocks import DIRECTORY, RocksState
 from state.rocks_options import column_families, database_options
-from stream.config import IndexSettings, SchemeSettings, Settings, SpotsSection
+from stream.config import IndexSettings, Settings
+from stream.config_schemes import ChainSettings
 from stream.engine import Engine
 from stream.errors import CorruptRecord, SettingsMismatch, StateError
 from stream.schemes.chain import ChainScheme
@@ -23,7 +24,7 @@ from stream.verdict_settings import settings_digest, verdict_settings_text
 from tests.reference.signatures import make_signatures
 
 DIGEST = bytes(16)
-SCHEME = ChainScheme(SchemeSettings(name="chain"), SpotsSection())
+SCHEME = ChainScheme(ChainSettings())
 
 
 def open_state(directory: Path, settings_text: str = "{}", log_name: str = "log") -> RocksState:
@@ -188,14 +189,15 @@ def test_a_full_disk_is_a_clear_error_and_the_state_is_intact_after_it(tmp_path:
     program = f"""
 import resource
 from pathlib import Path
-from stream.config import IndexSettings, SchemeSettings, SpotsSection
+from stream.config import IndexSettings
+from stream.config_schemes import ChainSettings
 from stream.engine import Engine
 from stream.errors import StateError
 from stream.schemes.chain import ChainScheme
 from state.rocks import RocksState
 directory = Path({str(tmp_path)!r})
 state = RocksState.open(directory / "state", "{{}}", "log", IndexSettings(write_buffer_mb=1))
-engine = Engine(ChainScheme(SchemeSettings(name="chain"), SpotsSection()), state, IndexSettings(), bytes(16), "log")
+engine = Engine(ChainScheme(ChainSettings()), state, IndexSettings(), bytes(16), "log")
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
 try:
     for offset in range(400):

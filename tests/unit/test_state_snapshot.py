@@ -318,7 +318,7 @@ def test_a_running_filter_is_snapshot_killed_restored_and_catches_up_equal(tmp_p
     shutil.copytree(directory, into, ignore=shutil.ignore_patterns(DIRECTORY, requests.FOLDER))
     assert main(["state", "restore", str(snapshot), "--state", str(into)]) == 0
     settings = Settings()
-    scheme = scheme_of(settings.scheme, settings.spots)
+    scheme = scheme_of(settings.scheme)
     with LocalEngine(into, settings, scheme) as restored, LocalEngine(directory, settings, scheme) as original:
         assert restored.engine.state.position > manifest.log_position
         assert first_difference(restored.engine.state, original.engine.state) is None

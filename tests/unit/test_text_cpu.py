@@ -21,7 +21,7 @@ PAGES = 64
 def digest_of_signatures() -> str:
     """A digest over fingerprints, spot counts and body digests of generated pages, markup and plain."""
     settings = Settings()
-    scheme = scheme_of(settings.scheme, settings.spots)
+    scheme = scheme_of(settings.scheme)
     bodies = [
         html_of(number).encode() + "<p>Ünïcode &eacute;&#x1D49C; 漢字 and the rest".encode() for number in range(PAGES)
     ]

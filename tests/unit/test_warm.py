@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from stream.config import SchemeSettings, SpotsSection
+from stream.config_schemes import SpotsieveSettings
 from stream.schemes import Scheme
 from stream.schemes.registry import scheme_of
 from stream.schemes.spotsieve import SpotsieveScheme
@@ -27,7 +27,7 @@ from stream.engine import open_engine
 from tests.broker.crawls import crawl, edited, html_of
 
 settings = Settings.model_validate({"scheme": {"name": sys.argv[1]}, "index": {"directory": sys.argv[2]}})
-scheme = scheme_of(settings.scheme, settings.spots)
+scheme = scheme_of(settings.scheme)
 
 def compiled():
     # Kernels are globals of their modules, or held by a cached function, where the garbage collector finds them.
@@ -79,5 +79,5 @@ def test_the_warm_up_confirms_a_page_of_its_own_record_and_a_filed_one(monkeypat
         return found
 
     monkeypatch.setattr(SpotsieveScheme, "confirm", noted)
-    compile_kernels(scheme_of(SchemeSettings(), SpotsSection()))
+    compile_kernels(scheme_of(SpotsieveSettings()))
     assert confirmed.count(True) >= 2

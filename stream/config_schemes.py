@@ -1,0 +1,111 @@
+"""Owns the settings of the schemes: one frozen model for each published system, of which [scheme] holds one."""
+
+from typing import Literal, get_args
+
+from stream.config_section import Section, setting
+
+
+class SpotsieveSettings(Section):
+    """Kept text -> 3-shingles -> digests, tables and smallest hashes -> sketch against sketch (ours)."""
+
+    name: Literal["spotsieve"] = setting("spotsieve", "which published system judges pages", verdicts=True)
+    max_distance_bits: int = setting(
+        1, "k: fingerprints this near are candidates", unit="bits", verdicts=True, ge=0, le=7
+    )
+    tables: int = setting(
+        2,
+        "permuted tables; for k = 1: 2 to 64; for k = 3: 4, 10, 16, 20 and more",
+        verdicts=True,
+        ge=1,
+        le=255,
+    )
+    min_features: int = setting(
+        8,
+        "pages with fewer features are unchecked: only their digest is compared",
+        unit="shingles",
+        verdicts=True,
+        ge=1,
+        le=10_000,
+    )
+    shingle_words: int = setting(3, "words of a shingle", unit="words", verdicts=True, ge=1, le=16)
+    minima: int = setting(
+        8,
+        "smallest hashes of phrases (2 * shingle_words - 1 words) under which a page is filed",
+        verdicts=True,
+        ge=1,
+        le=255,
+    )
+    minima_cap: int = setting(
+        16,
+        "a smallest hash takes no more pages than this; what more novel pages have tells none apart",
+        unit="pages",
+        verdicts=True,
+        ge=1,
+        le=65_536,
+    )
+    sketch_bits: int = setting(
+        512,
+        "1-bit minwise sketch, a multiple of 64",
+        unit="bits",
+        verdicts=True,
+        ge=64,
+        le=2048,
+        multiple_of=64,
+    )
+    min_jaccard: float = setting(
+        0.32, "pages of different hosts at least this alike are copies", verdicts=True, gt=0, le=1
+    )
+    same_host_min_jaccard: float = setting(
+        0.46, "on one host, copies are at least this alike", verdicts=True, gt=0, le=1
+    )
+    same_host_min_own: float = setting(
+        0.3,
+        "on one host, copies share this much of what neither owes to the host's template",
+        verdicts=True,
+        ge=0,
+        lt=1,
+    )
+    presumed_template: float = setting(
+        0.48,
+        "share of a host's first page that is taken for template, as there is no other page to tell",
+        verdicts=True,
+        ge=0,
+        le=0.9,
+    )
+
+
+class ChainSettings(Section):
+    """Spots (Theobald et al. 2008) -> simhash 64 -> permuted tables (Manku et al. 2007)."""
+
+    name: Literal["chain"] = setting("chain", "which published system judges pages", verdicts=True)
+    max_distance_bits: int = setting(
+        3, "k: pages whose fingerprints are this near are copies", unit="bits", verdicts=True, ge=0, le=7
+    )
+    tables: int = setting(10, "permuted tables; for k = 3: 4, 10, 16, 20 and more", verdicts=True, ge=1, le=255)
+    min_features: int = setting(
+        8,
+        "pages with fewer spots are unchecked: only their digest is compared",
+        unit="spots",
+        verdicts=True,
+        ge=1,
+        le=10_000,
+    )
+    distance: int = setting(
+        2, "spot distance d: every d-th word after the antecedent", unit="words", verdicts=True, ge=1, le=16
+    )
+    chain_length: int = setting(3, "chain length c: words in a chain", unit="words", verdicts=True, ge=1, le=8)
+    antecedents: tuple[str, ...] = setting(
+        (), "words that start a chain; empty: the built-in English list", verdicts=True
+    )
+    stop_words: tuple[str, ...] = setting(
+        (), "words a chain steps over; empty: the built-in English list", verdicts=True
+    )
+
+
+SchemeSettings = SpotsieveSettings | ChainSettings
+"""What [scheme] may hold, told apart by `name`. A scheme is added here and in stream/schemes/registry.py."""
+SCHEME_SETTINGS: dict[str, type[SchemeSettings]] = {
+    model.model_fields["name"].default: model for model in get_args(SchemeSettings)
+}
+"""Name -> settings, in the order in which names are listed."""
+DEFAULT_SCHEME = "spotsieve"
