@@ -82,6 +82,12 @@ class CorruptRecord(StateError):
         super().__init__(f"{store}[{place}]", rule, None, next_step)
 
 
+class BrokerTrouble(SpotsieveError):
+    """Begin the worker anew, with new clients: waiting may help, but what it holds of the broker is of no more use."""
+
+    exit_code = EXIT_BROKER
+
+
 class BrokerError(SpotsieveError):
     """Stop: the broker refuses or cannot be reached, and waiting does not help."""
 

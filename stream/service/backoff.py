@@ -5,8 +5,6 @@ import random
 
 FIRST_SECONDS = 0.1
 MOST_SECONDS = 10.0
-FETCH_PAUSE_SECONDS = 0.2
-"""After a fetch that failed and may be repeated, so that a loop without an answer does not spin."""
 
 
 class Backoff:
@@ -19,3 +17,7 @@ class Backoff:
         """Sleep, longer each time."""
         await asyncio.sleep(random.uniform(0, self._most))
         self._most = min(self._most * 2, MOST_SECONDS)
+
+    def reset(self) -> None:
+        """It went well: the next wait is a short one again."""
+        self._most = FIRST_SECONDS

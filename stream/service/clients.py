@@ -2,18 +2,18 @@
 
 import asyncio
 import ssl
+from contextlib import suppress
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import collect_hosts
 from aiokafka.errors import (
     AuthenticationFailedError,
     ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,
-    IncompatibleBrokerVersion,
     InvalidSessionTimeoutError,
     InvalidTimestampError,
-    InvalidTopicError,
     InvalidTransactionTimeout,
     KafkaConnectionError,
     KafkaError,
@@ -22,7 +22,6 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailed,
     UnknownTopicOrPartitionError,
-    UnsupportedVersionError,
 )
 from aiokafka.helpers import create_ssl_context
 
@@ -34,25 +33,13 @@ PRODUCER_BATCH_BYTES = 900_000
 """Below the broker's default message.max.bytes (1,048,588), which bounds a whole batch."""
 
 JOIN_MARGIN_MS = 5_000
-STOP_SECONDS = 2.0
+STOP_SECONDS, ABANDON_SECONDS = 2.0, 0.5
 PERMISSION_ERRORS = (
     TopicAuthorizationFailedError,
     GroupAuthorizationFailedError,
     TransactionalIdAuthorizationFailed,
     ClusterAuthorizationFailedError,
 )
-FATAL_ERRORS = (
-    *PERMISSION_ERRORS,
-    AuthenticationFailedError,
-    MessageSizeTooLargeError,
-    RecordListTooLargeError,
-    InvalidTransactionTimeout,
-    InvalidTimestampError,
-    InvalidTopicError,
-    IncompatibleBrokerVersion,
-    UnsupportedVersionError,
-)
-"""What no second try cures: a right is missing, a setting does not suit the broker, or a message its topic."""
 
 
 def client_options(kafka: KafkaSettings) -> dict[str, Any]:
@@ -164,21 +151,30 @@ def _producer(settings: Settings, compression: str, transactional_id: str | None
     )
 
 
-async def stop_client(client: AIOKafkaConsumer | AIOKafkaProducer) -> None:
+async def stop_client(client: AIOKafkaConsumer | AIOKafkaProducer | AIOKafkaClient) -> None:
     """Stop a client, but not for longer than STOP_SECONDS: with a silent broker aiokafka would wait for ever.
 
     Whatever it raises, the next thing must be closed too.
     """
     try:
         async with asyncio.timeout(STOP_SECONDS):
-            await client.stop()
+            await (client.close() if isinstance(client, AIOKafkaClient) else client.stop())
     except Exception as error:  # aiokafka asserts, too, where a connection is half open
         logger().debug("client stopped with an error", error=type(error).__name__, detail=str(error))
+        if isinstance(client, AIOKafkaProducer):
+            await _abandon(client)
 
 
-def is_fatal(error: KafkaError) -> bool:
-    """True where trying again cannot help."""
-    return isinstance(error, FATAL_ERRORS)
+async def _abandon(producer: AIOKafkaProducer) -> None:
+    """End a producer that could not be stopped: else it would go on asking for leaders, and send what it still holds
+    as soon as the broker is back.
+    """
+    sending = producer._sender.sender_task
+    if sending is not None:
+        sending.cancel()
+    with suppress(Exception):
+        async with asyncio.timeout(ABANDON_SECONDS):
+            await producer.client.close()
 
 
 def explained(error: KafkaError, settings: Settings, step: str) -> SpotsieveError:

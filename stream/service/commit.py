@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, KafkaTimeoutError
 
 from stream.config import Settings
-from stream.service.clients import explained, is_fatal
+from stream.service.decisions import ended, stops
+from stream.service.failure import Failure
 from stream.service.logs import logger
 from stream.service.metrics import Metrics
 from stream.service.microbatch import Judged, MicroBatch
@@ -21,7 +22,7 @@ class Committer:
     """Commits judged slices: each partition has at most one commit on its way, which takes all that waits for it.
 
     So partitions do not wait for each other, and where the broker is slow fewer, larger transactions are made (group
-    commit). `failure` is done, with an exception, where no commit can succeed.
+    commit).
     """
 
     def __init__(
@@ -32,8 +33,12 @@ class Committer:
         builder: OutputBuilder,
         metrics: Metrics,
         finished: Callable[[], None],
+        failure: Failure,
     ) -> None:
-        """finished() is called once for every micro-batch whose slices are all committed or dropped."""
+        """finished() is called once for every micro-batch whose slices are all committed or dropped.
+
+        failure: is told where no commit can succeed
+        """
         self._settings = settings
         self._consumer = consumer
         self._partitions = partitions
@@ -43,7 +48,9 @@ class Committer:
         self._exactly_once = settings.service.guarantee == "exactly_once"
         self._waiting: dict[OwnedPartition, list[Judged]] = {}
         self._committing: set[asyncio.Task[None]] = set()
-        self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._failure = failure
+        # The broker aborts a transaction that is older.
+        self._most_seconds = settings.kafka.transaction_timeout_ms / 1000
 
     async def close(self) -> None:
         """Give up what is on its way."""
@@ -61,7 +68,8 @@ class Committer:
             self._waiting[part.owned] = [(batch, part)]
             task = asyncio.create_task(self._commit_partition(part.owned))
             self._committing.add(task)
-            task.add_done_callback(self._ended)
+            task.add_done_callback(self._committing.discard)
+            self._failure.watch(task)
 
     async def _commit_partition(self, owned: OwnedPartition) -> None:
         """Commit all that waits for a partition, again and again until nothing does."""
@@ -79,11 +87,6 @@ class Committer:
                         self._finished()
         del self._waiting[owned]
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._committing.discard(task)
-        if not task.cancelled() and task.exception() is not None and not self.failure.done():
-            self.failure.set_exception(task.exception() or RuntimeError("a commit ended without a reason"))
-
     async def _commit(self, owned: OwnedPartition, work: Sequence[Judged]) -> None:
         producer = owned.producer
         next_offset = work[-1][1].next_offset
@@ -92,15 +95,20 @@ class Committer:
                 raise KafkaError("the partition has no producer")  # noqa: TRY301 - one way for all that failed
             outputs = self._builder.build(producer, owned.partition.partition, work)
             offsets = {owned.partition: next_offset}
-            if self._exactly_once:
-                await self._in_transaction(producer, outputs, offsets)
-            else:
-                await _deliver(producer, outputs)
-                await self._consumer.commit(offsets)
+            async with asyncio.timeout(self._most_seconds):
+                if self._exactly_once:
+                    await self._in_transaction(producer, outputs, offsets)
+                else:
+                    await _deliver(producer, outputs)
+                    await self._consumer.commit(offsets)
         except KafkaError as error:
             self._failed(owned, error)
             return
-        owned.committed = next_offset
+        except TimeoutError:
+            # aiokafka would try for ever; what became of it, the committed offset says.
+            self._failed(owned, KafkaTimeoutError(f"no answer within {self._most_seconds:.0f} s"))
+            return
+        self._partitions.committed(owned, next_offset)
         self._count(work, outputs)
 
     async def _in_transaction(
@@ -122,15 +130,15 @@ class Committer:
         """Outcome unknown or refused: drop what is not committed and begin again at the committed offset."""
         name = type(error).__name__
         self._metrics.commit_failures.labels(name).inc()
-        if is_fatal(error):
-            raise explained(error, self._settings, "committing") from error
+        if stops(error):
+            raise ended(error, self._settings, "committing") from error
         logger().warning(
             "commit failed; going back to the committed offset",
             partition=owned.partition.partition,
             error=name,
             detail=str(error),
         )
-        self._partitions.reopen(owned)
+        self._partitions.reopen(owned, error)
 
     def _count(self, work: Sequence[Judged], outputs: Outputs) -> None:
         metrics = self._metrics

@@ -1,7 +1,7 @@
 """Owns the metrics: names, units and labels by the Prometheus conventions, and the arrays behind the histograms."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -126,7 +126,9 @@ class Metrics:
         self.retries = counter("spotsieve_broker_retries", "Waits for the broker before another try, by step.", "step")
         self.rebalances = counter("spotsieve_rebalances", "Times that input partitions were assigned.")
         self.partitions = gauge("spotsieve_assigned_partitions", "Input partitions assigned to this worker.")
-        self.ready = gauge("spotsieve_ready", "1 while the worker judges pages, 0 before and after.")
+        self.ready = gauge(
+            "spotsieve_ready", "1 while the worker judges pages, 0 before, after, and while it waits for the broker."
+        )
         self.build = Info("spotsieve_build", "Version and scheme.", registry=registry)
         for stage in STAGES:
             self.stage.labels(stage)
@@ -138,6 +140,14 @@ class Metrics:
             self.texts.labels(text)
         for name in KEYS.values():
             self.found_by.labels(name)
+
+    def keep_lags(self, partitions: Collection[tuple[str, int]]) -> None:
+        """Forget the lag of every (topic, partition) that is not among these."""
+        kept = {(topic, str(partition)) for topic, partition in partitions}
+        for family in self.lag.collect():
+            for sample in family.samples:
+                if (sample.labels["topic"], sample.labels["partition"]) not in kept:
+                    self.lag.remove(sample.labels["topic"], sample.labels["partition"])
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:

@@ -6,13 +6,16 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, KafkaTimeoutError
 
 from stream.config import Settings
 from stream.service.backoff import Backoff
-from stream.service.clients import explained, is_fatal, output_producer, stop_client
+from stream.service.clients import output_producer, stop_client
+from stream.service.decisions import ended, stops
+from stream.service.failure import Failure
 from stream.service.logs import logger
 from stream.service.metrics import Metrics
+from stream.service.waits import Waits
 
 
 class OwnedPartition:
@@ -32,6 +35,8 @@ class OwnedPartition:
         self.accepting = False
         self.lost = asyncio.Event()
         """Set once the partition is handed over: a commit on its way must not be waited for any longer."""
+        self.backoff = Backoff()
+        """Before the next opening; short again once a commit has succeeded."""
         self._in_flight = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -60,14 +65,17 @@ class OwnedPartition:
 class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's class is untyped
     """The worker's partitions, kept in step with the consumer group."""
 
-    def __init__(self, settings: Settings, consumer: AIOKafkaConsumer, metrics: Metrics) -> None:
+    def __init__(
+        self, settings: Settings, consumer: AIOKafkaConsumer, metrics: Metrics, waits: Waits, failure: Failure
+    ) -> None:
+        """failure: is told why a partition can never be opened."""
         self._settings = settings
         self._consumer = consumer
         self._metrics = metrics
         self._owned: dict[TopicPartition, OwnedPartition] = {}
         self._opening: set[asyncio.Task[None]] = set()
-        self.failure: BaseException | None = None
-        """Why a partition can never be opened; the intake loop raises it."""
+        self._waits = waits
+        self._failure = failure
 
     def __getitem__(self, partition: TopicPartition) -> OwnedPartition | None:
         return self._owned.get(partition)
@@ -115,42 +123,58 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         if owned.epoch == epoch:
             owned.committed = owned.seek_to = offset
 
-    def reopen(self, owned: OwnedPartition) -> None:
-        """Drop what is in flight and take the partition again, as soon as the broker lets us."""
+    def reopen(self, owned: OwnedPartition, error: KafkaError) -> None:
+        """A commit failed: drop what is in flight and take the partition again, as soon as the broker lets us."""
+        self._waits.failed("commit", error, owned.partition.partition)
         owned.accepting = False
         owned.epoch += 1
         self._begin(self._open_until_done(owned, wait_first=True))
 
+    def committed(self, owned: OwnedPartition, next_offset: int) -> None:
+        """A commit succeeded."""
+        owned.committed = next_offset
+        owned.backoff.reset()
+        self._waits.over("commit", owned.partition.partition)
+
     def _begin(self, opening: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(opening)
         self._opening.add(task)
-        task.add_done_callback(self._opened)
-
-    def _opened(self, task: asyncio.Task[None]) -> None:
-        self._opening.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            self.failure = task.exception()
+        task.add_done_callback(self._opening.discard)
+        self._failure.watch(task)
 
     async def _open_until_done(self, owned: OwnedPartition, wait_first: bool = False) -> None:
         """Open a partition, trying again for as long as this worker has it and the error may pass."""
-        backoff = Backoff()
+        number = owned.partition.partition
         if wait_first:
-            await backoff.wait()
-        while self._owned.get(owned.partition) is owned:
-            try:
-                await self.open(owned)
-                break
-            except KafkaError as error:
-                self._metrics.retries.labels("reopen").inc()
-                if is_fatal(error):
-                    raise explained(error, self._settings, "taking a partition") from error
-                logger().warning(
-                    "a partition cannot be taken yet; trying again",
-                    partition=owned.partition.partition, error=type(error).__name__, detail=str(error),
-                )  # fmt: skip
-                await backoff.wait()
+            await owned.backoff.wait()
+        try:
+            while self._owned.get(owned.partition) is owned:
+                try:
+                    await self._open_in_time(owned)
+                    break
+                except KafkaError as error:
+                    self._waits.failed("reopen", error, number)
+                    if stops(error):
+                        raise ended(error, self._settings, "taking a partition") from error
+                    logger().warning(
+                        "a partition cannot be taken yet; trying again",
+                        partition=number, error=type(error).__name__, detail=str(error),
+                    )  # fmt: skip
+                    await owned.backoff.wait()
+        finally:
+            self._waits.over("reopen", number)
         if self._owned.get(owned.partition) is not owned:
             await stop_producer(owned)  # Handed over meanwhile.
+
+    async def _open_in_time(self, owned: OwnedPartition) -> None:
+        """Open a partition once. Raises KafkaTimeoutError where a coordinator is looked for in vain: aiokafka would
+        look for ever.
+        """
+        try:
+            async with asyncio.timeout(self._settings.kafka.request_timeout_ms / 1000):
+                await self.open(owned)
+        except TimeoutError:
+            raise KafkaTimeoutError(f"no answer within {self._settings.kafka.request_timeout_ms} ms") from None
 
     async def _start_producer(self, owned: OwnedPartition, epoch: int) -> None:
         """Fence, and give the partition its producer, unless it was handed over or opened anew meanwhile.
@@ -190,6 +214,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
             logger().warning("partition handed over with pages in flight", partition=owned.partition.partition)
         owned.epoch += 1
         owned.lost.set()
+        self._waits.over("commit", owned.partition.partition)
         if self._owned.get(owned.partition) is owned:
             del self._owned[owned.partition]
         await stop_producer(owned)

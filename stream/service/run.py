@@ -5,6 +5,8 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import prometheus_client
 from structlog.stdlib import BoundLogger
@@ -12,18 +14,21 @@ from structlog.stdlib import BoundLogger
 import stream
 from stream.config import Settings
 from stream.engine import Engine, open_engine
-from stream.errors import EXIT_OK, SpotsieveError
+from stream.errors import EXIT_OK, BrokerTrouble, SpotsieveError
 from stream.schemes.registry import scheme_of
+from stream.service.backoff import Backoff
 from stream.service.health import HealthServer
 from stream.service.logs import logger
 from stream.service.metrics import Metrics
-from stream.service.topics import check_topics
+from stream.service.topics import TopicFacts, check_topics
 from stream.service.worker import Worker
 from stream.verdict import Kind
 from stream.warm import compile_kernels
 
 STATE_SECONDS = 10.0
 """Between two looks at the state's size: it asks RocksDB for properties."""
+LASTING_SECONDS = 60.0
+"""A worker that lasted so long before its clients were spoiled is followed by the next one after a short wait again."""
 EXIT_HARD_SECONDS = 9.5
 """After SIGTERM the process is gone within 10 s, whatever the broker does."""
 
@@ -42,6 +47,7 @@ class Service:
     def run(self) -> int:
         """Work until SIGTERM or SIGINT, or an error; returns the exit code. Raises SpotsieveError."""
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # doubles the series and says nothing new
+        self._metrics.ready.set_function(lambda: float(not self._problems()))
         health = None
         try:
             if self._settings.metrics.enabled:
@@ -69,7 +75,7 @@ class Service:
     def _problems(self) -> list[str]:
         if self._worker is None or self._stopping:
             return ["stopping" if self._stopping else self._starting]
-        return [] if self._worker.ready else [self._worker.step]
+        return self._worker.problems()
 
     async def _serve(self, engine: Engine) -> None:
         loop = asyncio.get_running_loop()
@@ -83,23 +89,47 @@ class Service:
         if not starting.done():
             starting.cancel()
             return
-        worker = self._worker = Worker(self._settings, engine.scheme, engine, starting.result(), self._metrics)
-        working = asyncio.create_task(worker.run())
         reporting = asyncio.create_task(self._report(engine))
-        await asyncio.wait([working, waiting, reporting], return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            self._stopping = True
-            logger().info("stopping: finishing what was fetched")
-            _exit_hard_after(EXIT_HARD_SECONDS)
-            worker.stop()
         try:
-            await working
+            await self._work(engine, starting.result(), waiting, reporting)
         finally:
             reporting.cancel()
             waiting.cancel()
         if reporting.done():
             reporting.result()  # It ends only by an error, which ended the work: not a stop that was asked for.
         logger().info("stopped", log_position=engine.state.position)
+
+    async def _work(self, engine: Engine, facts: Mapping[str, TopicFacts], *ends: asyncio.Task[Any]) -> None:
+        """Work until one of `ends` is done: with one worker, or with a new one where the former's clients are spoiled.
+
+        What a worker holds of the broker is in the broker too: a new one reads on at the state's position and at the
+        committed offsets, like a process that was started again.
+        """
+        backoff = Backoff()
+        while True:
+            worker = self._worker = Worker(self._settings, engine.scheme, engine, facts, self._metrics)
+            began = time.monotonic()
+            working = asyncio.create_task(worker.run())
+            await asyncio.wait([working, *ends], return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                self._stopping = True
+                logger().info("stopping: finishing what was fetched")
+                _exit_hard_after(EXIT_HARD_SECONDS)
+                worker.stop()
+            try:
+                await working
+                return
+            except BrokerTrouble as trouble:
+                self._metrics.retries.labels("begin_anew").inc()
+                logger().warning("beginning anew with new clients", error=str(trouble))
+                worker.step = f"beginning anew: {trouble}"
+            if time.monotonic() - began > LASTING_SECONDS:
+                backoff.reset()
+            pausing = asyncio.create_task(backoff.wait())
+            await asyncio.wait([pausing, *ends], return_when=asyncio.FIRST_COMPLETED)
+            pausing.cancel()
+            if any(end.done() for end in ends):
+                return
 
     async def _report(self, engine: Engine) -> None:
         """A summary line a minute, and the state's size for the gauges."""

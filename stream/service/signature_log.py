@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError, KafkaTimeoutError, OffsetOutOfRangeError, OutOfOrderSequenceNumber
+from aiokafka.errors import KafkaError, KafkaTimeoutError, OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord
 
 from state.identity import check_last_record, check_log_range
@@ -14,16 +14,23 @@ from state.requests import Requests
 from stream.config import Settings
 from stream.engine import Applied, Engine
 from stream.errors import StateError
-from stream.service.backoff import FETCH_PAUSE_SECONDS, Backoff
+from stream.service.backoff import Backoff
 from stream.service.catchup import CatchUp
-from stream.service.clients import explained, is_fatal, log_consumer, log_producer, stop_client
+from stream.service.clients import log_consumer, log_producer, stop_client
+from stream.service.consumers import check_alive
+from stream.service.decisions import Decision, decision, ended, stops
 from stream.service.logs import logger
 from stream.service.metrics import Metrics
 from stream.service.topics import LOG_RECORD_BYTES
+from stream.service.waits import Waits
 from stream.signature import Signatures
 from stream.verdict import Verdicts, concatenate
 
 FETCH_TIMEOUT_MS = 500
+BEGIN_ANEW = (
+    "restore a snapshot whose position the log still holds (spotsieve state restore), or begin anew with another log "
+    "(topics.log) and another state directory"
+)
 
 
 class SignatureLog:
@@ -33,8 +40,10 @@ class SignatureLog:
     workers is known only then.
     """
 
-    def __init__(self, settings: Settings, engine: Engine, writer: bytes, metrics: Metrics) -> None:
+    def __init__(self, settings: Settings, engine: Engine, writer: bytes, metrics: Metrics, waits: Waits) -> None:
         self._settings = settings
+        self._waits = waits
+        self._following = Backoff()
         self._engine = engine
         self._requests = Requests(settings.index.directory, engine.state)
         self._writer = writer
@@ -58,7 +67,7 @@ class SignatureLog:
             begin = (await self._consumer.beginning_offsets([self._partition]))[self._partition]
             end = (await self._consumer.end_offsets([self._partition]))[self._partition]
         except KafkaError as error:
-            raise explained(error, self._settings, "opening the log") from None
+            raise ended(error, self._settings, "opening the log") from None
         check_log_range(self._partition.topic, self._engine.state.position, begin, end)
         await self._begin(begin)
         self._metrics.log_end.set(end)
@@ -109,12 +118,13 @@ class SignatureLog:
         backoff = Backoff()
         while True:
             try:
-                await self._producer.send_and_wait(self._partition.topic, value, partition=0)
+                await self._send(value)
+                self._waits.over("append")
                 return
             except KafkaError as error:
-                if not (error.retriable or isinstance(error, (KafkaTimeoutError, OutOfOrderSequenceNumber))):
-                    raise explained(error, self._settings, "writing the log") from None
-                self._metrics.retries.labels("append").inc()
+                if stops(error):
+                    raise ended(error, self._settings, "writing the log") from None
+                self._waits.failed("append", error)
                 logger().warning(
                     "the log cannot be written yet; trying again", topic=self._partition.topic,
                     error=type(error).__name__, detail=str(error),
@@ -122,14 +132,31 @@ class SignatureLog:
             await backoff.wait()
             await self._renew_producer()
 
+    async def _send(self, value: bytes) -> None:
+        """Send a record once. Raises KafkaTimeoutError where the broker neither takes nor refuses it: aiokafka would
+        try for ever.
+        """
+        state_position = self._engine.state.position
+        try:
+            async with asyncio.timeout(self._settings.kafka.request_timeout_ms / 1000):
+                written = await self._producer.send_and_wait(self._partition.topic, value, partition=0)
+        except TimeoutError:
+            raise KafkaTimeoutError(f"no answer within {self._settings.kafka.request_timeout_ms} ms") from None
+        if 0 <= written.offset < state_position:
+            raise StateError(
+                f"topics.log {self._partition.topic!r}", "was made anew while the service ran: a record got "
+                f"the offset {written.offset}, although the state had applied the log up to {state_position}", None,
+                BEGIN_ANEW,
+            )  # fmt: skip
+
     async def _renew_producer(self) -> None:
         renewed = log_producer(self._settings)
         try:
             await renewed.start()
         except KafkaError as error:
             await stop_client(renewed)
-            if is_fatal(error):
-                raise explained(error, self._settings, "writing the log") from None
+            if stops(error):
+                raise ended(error, self._settings, "writing the log") from None
             return
         except BaseException:
             await stop_client(renewed)
@@ -180,23 +207,25 @@ class SignatureLog:
         try:
             fetched = await self._consumer.getmany(self._partition, timeout_ms=FETCH_TIMEOUT_MS, max_records=most)
         except KafkaError as error:
-            if not error.retriable:
+            if decision(error) is not Decision.RETRY:
                 raise self._lost(error) from None
-            self._metrics.retries.labels("follow").inc()
-            await asyncio.sleep(FETCH_PAUSE_SECONDS)
+            self._waits.failed("follow", error)
+            await self._following.wait()
             return ()
+        self._waits.over("follow")
+        self._following.reset()
         records: Sequence[ConsumerRecord] = fetched.get(self._partition, ())
+        if not records:
+            check_alive(self._consumer)
         return records
 
     def _lost(self, error: KafkaError) -> Exception:
         if isinstance(error, OffsetOutOfRangeError):
             return StateError(
                 f"topics.log {self._partition.topic!r}", "no longer holds the records that the state needs",
-                self._engine.state.position,
-                "restore a snapshot whose position the log still holds (spotsieve state restore), or begin anew with "
-                "another log (topics.log) and another state directory",
+                self._engine.state.position, BEGIN_ANEW,
             )  # fmt: skip
-        return explained(error, self._settings, "reading the log")
+        return ended(error, self._settings, "reading the log")
 
 
 async def verdicts_of(futures: list[asyncio.Future[Applied]]) -> Verdicts:

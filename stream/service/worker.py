@@ -15,9 +15,12 @@ from stream.engine import Applied, Engine
 from stream.errors import BrokerError
 from stream.intake import Decoder
 from stream.schemes import Scheme
-from stream.service.backoff import FETCH_PAUSE_SECONDS
-from stream.service.clients import explained, pages_consumer, stop_client
+from stream.service.backoff import Backoff
+from stream.service.clients import pages_consumer, stop_client
 from stream.service.commit import Committer
+from stream.service.consumers import check_alive
+from stream.service.decisions import Decision, decision, ended
+from stream.service.failure import Failure
 from stream.service.logs import logger
 from stream.service.metrics import Metrics
 from stream.service.microbatch import MicroBatch, micro_batches, sign
@@ -25,6 +28,8 @@ from stream.service.outputs import OutputBuilder
 from stream.service.partitions import OwnedPartition, Partitions
 from stream.service.signature_log import SignatureLog, verdicts_of
 from stream.service.topics import TopicFacts
+from stream.service.waits import Waits
+from stream.service.watch import BrokerWatch
 
 IN_FLIGHT_BATCHES = 8
 """Micro-batches between intake and commit: enough for every stage to work, few enough that memory stays flat."""
@@ -45,54 +50,65 @@ class Worker:
         self._decoder = Decoder(settings.input)
         self._metrics = metrics
         self._consumer: AIOKafkaConsumer = pages_consumer(settings)
-        self._partitions = Partitions(settings, self._consumer, metrics)
-        self._log = SignatureLog(settings, engine, os.urandom(WRITER_BYTES), metrics)
+        self._waits = Waits(metrics)
+        self._failure = Failure()
+        self._fetching = Backoff()
+        self._partitions = Partitions(settings, self._consumer, metrics, self._waits, self._failure)
+        self._log = SignatureLog(settings, engine, os.urandom(WRITER_BYTES), metrics, self._waits)
         self._room = asyncio.Semaphore(IN_FLIGHT_BATCHES)
         self._committer = Committer(
-            settings, self._consumer, self._partitions, OutputBuilder(settings, facts), metrics, self._room.release
-        )
+            settings, self._consumer, self._partitions, OutputBuilder(settings, facts), metrics, self._room.release,
+            self._failure,
+        )  # fmt: skip
         self._signing = ThreadPoolExecutor(1, thread_name_prefix="sign")
         self._to_sign: asyncio.Queue[MicroBatch] = asyncio.Queue()
         self._to_append: asyncio.Queue[MicroBatch] = asyncio.Queue()
         self._to_commit: asyncio.Queue[tuple[MicroBatch, list[asyncio.Future[Applied]]]] = asyncio.Queue()
         self._stopping = asyncio.Event()
         self.ready = False
+        """True from the first page on that may be judged, also while the broker makes the worker wait."""
         self.step = "catching up with the log"
+
+    def problems(self) -> list[str]:
+        """What keeps the worker from judging pages now, for a person; from any thread."""
+        return ([] if self.ready else [self.step]) + self._waits.texts()
 
     def stop(self) -> None:
         """Ask for a clean stop: finish what was fetched, commit, leave the group."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Work until stop() or an error that waiting does not cure.
+        """Work until stop() or an error that waiting with these clients does not cure.
 
-        Raises SpotsieveError; the state and the committed offsets agree whatever happens.
+        Raises BrokerTrouble where a new worker may go on, another SpotsieveError where none can; the state and the
+        committed offsets agree whatever happens.
         """
+        watching = asyncio.create_task(BrokerWatch(self._settings, self._waits).run())
+        self._failure.watch(watching)
         try:
             if await self._started():
                 self.ready = True
                 logger().info("ready")
-                self._metrics.ready.set(1)
                 await self._work()
         except KafkaError as error:
-            raise explained(error, self._settings, "running") from error
+            raise ended(error, self._settings, "running") from error
         finally:
             self.ready = False
-            self._metrics.ready.set(0)
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
             await self._close()
 
     async def _started(self) -> bool:
         """Catch up with the log and join the group; False where a stop was asked for before that was done."""
         starting = asyncio.create_task(self._start())
         stopping = asyncio.create_task(self._stopping.wait())
-        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        if starting.done():
-            starting.result()
-            return True
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
-        return False
+        try:
+            await _first_of(starting, stopping, self._failure.future)
+            return starting.done()
+        finally:
+            stopping.cancel()
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
 
     async def _start(self) -> None:
         await self._log.start(self._tell)
@@ -112,7 +128,7 @@ class Worker:
         running = [asyncio.create_task(stage) for stage in stages]
         intake = asyncio.create_task(self._intake())
         try:
-            watched: list[asyncio.Future[Any]] = [*running, intake, self._committer.failure]
+            watched: list[asyncio.Future[Any]] = [*running, intake, self._failure.future]
             await _first_of(asyncio.create_task(self._stopping.wait()), *watched)
             await self._drain(running)
         finally:
@@ -124,7 +140,7 @@ class Worker:
         """Let the stages finish what was fetched, for as long as a stop may take."""
         timeout = self._settings.service.shutdown_timeout_ms / 1000
         draining = asyncio.create_task(self._partitions.drained(timeout))
-        await _first_of(draining, *running, self._committer.failure)
+        await _first_of(draining, *running, self._failure.future)
         if not await draining:
             # Nothing is lost: what is not committed is read again after the next start.
             logger().warning("stopped with pages in flight", waited_seconds=timeout)
@@ -143,8 +159,6 @@ class Worker:
         """Fetch until asked to stop. This loop alone seeks, between two fetches."""
         service = self._settings.service
         while not self._stopping.is_set():
-            if self._partitions.failure is not None:
-                raise self._partitions.failure
             self._seek()
             with self._metrics.timed("fetch"):
                 fetched = await self._fetch(service.linger_ms, service.batch_pages)
@@ -171,11 +185,15 @@ class Worker:
             await self._skip_expired(error)
             return {}
         except KafkaError as error:
-            if not error.retriable:
+            if decision(error) is not Decision.RETRY:
                 raise
-            self._metrics.retries.labels("fetch").inc()
-            await asyncio.sleep(FETCH_PAUSE_SECONDS)
+            self._waits.failed("fetch", error)
+            await self._fetching.wait()
             return {}
+        self._waits.over("fetch")
+        self._fetching.reset()
+        if not fetched:
+            check_alive(self._consumer)
         return fetched
 
     def _seek(self) -> None:
@@ -245,16 +263,12 @@ class Worker:
 
     async def _watch_lag(self) -> None:
         """Keep the lag gauge true, also while nothing arrives."""
-        shown: set[TopicPartition] = set()
         while True:
             partitions = self._partitions.all()
-            for gone in shown - {owned.partition for owned in partitions}:
-                self._metrics.lag.remove(gone.topic, gone.partition)
-                shown.discard(gone)
+            self._metrics.keep_lags({owned.partition for owned in partitions})
             for owned in partitions:
                 end = self._consumer.highwater(owned.partition) if owned.accepting else None
                 if end is not None:
-                    shown.add(owned.partition)
                     lag = self._metrics.lag.labels(owned.partition.topic, owned.partition.partition)
                     lag.set(max(0, end - owned.committed))
             await asyncio.sleep(LAG_SECONDS)

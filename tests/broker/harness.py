@@ -51,10 +51,13 @@ class TopicSet:
         partitions: int = 1,
         config: Mapping[str, str] | None = None,
         leave_out: Iterable[str] = (),
+        replication: int = 1,
         **client: Any,
     ) -> None:
         self.servers = servers
         self.suffix = uuid.uuid4().hex[:8]
+        self.group = f"group-{self.suffix}"
+        self._replication = replication
         self._partitions = partitions
         self._config = dict(config or {})
         self._client = client
@@ -63,7 +66,12 @@ class TopicSet:
 
     def __enter__(self) -> Self:
         new = [
-            NewTopic(self.names[role], 1 if role == "log" else self._partitions, 1, topic_configs=self._config)
+            NewTopic(
+                self.names[role],
+                1 if role == "log" else self._partitions,
+                self._replication,
+                topic_configs=self._config,
+            )
             for role in self.made
         ]
         asyncio.run(self._admin(lambda admin: admin.create_topics(new)))
@@ -80,10 +88,14 @@ class TopicSet:
         finally:
             await admin.close()
 
+    def delete(self, role: str) -> None:
+        """Delete a topic, if it is there."""
+        asyncio.run(self._admin(lambda admin: admin.delete_topics([self.names[role]])))
+
     def make_anew(self, role: str) -> None:
         """Delete a topic and make it again, empty."""
         name = self.names[role]
-        asyncio.run(self._admin(lambda admin: admin.delete_topics([name])))
+        self.delete(role)
         new = NewTopic(name, 1 if role == "log" else self._partitions, 1, topic_configs=self._config)
 
         async def create(admin: AIOKafkaAdminClient) -> None:
@@ -105,7 +117,7 @@ class TopicSet:
             [
                 *lines,
                 f'kafka.bootstrap_servers = "{self.servers}"',
-                f'kafka.group_id = "group-{self.suffix}"',
+                f'kafka.group_id = "{self.group}"',
                 "kafka.session_timeout_ms = 6000",
                 "kafka.rebalance_timeout_ms = 20000",
                 'metrics.host = "127.0.0.1"',
@@ -129,9 +141,8 @@ class TopicSet:
         return asyncio.run(self._uncommitted())
 
     async def _uncommitted(self) -> int:
-        group = f"group-{self.suffix}"
         partitions = [TopicPartition(self.names["input"], number) for number in range(self._partitions)]
-        consumer = AIOKafkaConsumer(bootstrap_servers=self.servers, group_id=group, enable_auto_commit=False)
+        consumer = AIOKafkaConsumer(bootstrap_servers=self.servers, group_id=self.group, enable_auto_commit=False)
         await consumer.start()
         try:
             consumer.assign(partitions)
@@ -139,6 +150,23 @@ class TopicSet:
             return sum([ends[partition] - (await consumer.committed(partition) or 0) for partition in partitions])
         finally:
             await consumer.stop()
+
+    def in_transaction(self) -> bool:
+        """Whether messages of a transaction that is not over lie in the output topics."""
+        return asyncio.run(self._unstable()) > 0
+
+    async def _unstable(self) -> int:
+        roles = ("novel", "duplicates")
+        partitions = [TopicPartition(self.names[role], number) for role in roles for number in range(self._partitions)]
+        ends = []
+        for isolation in ("read_uncommitted", "read_committed"):
+            consumer = AIOKafkaConsumer(bootstrap_servers=self.servers, isolation_level=isolation)
+            await consumer.start()
+            try:
+                ends.append(sum((await consumer.end_offsets(partitions)).values()))
+            finally:
+                await consumer.stop()
+        return ends[0] - ends[1]
 
     def until_all_committed(self, seconds: float = 60.0) -> None:
         """Wait until the group has committed the whole input topic."""
@@ -335,6 +363,24 @@ class Spotsieve:
     def until_committed(self, count: int, seconds: float = 60.0) -> None:
         """Wait until the process has committed so many messages."""
         wait_for(lambda: self.committed() >= count, seconds, f"{self.name} to commit {count} messages")
+
+    def freeze(self) -> None:
+        """Stop it where it stands (SIGSTOP)."""
+        self.alive.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on (SIGCONT)."""
+        self.alive.send_signal(signal.SIGCONT)
+
+    def freeze_in_transaction(self, topics: TopicSet, tries: int = 100) -> None:
+        """Freeze it while the broker holds a transaction of its that is not over."""
+        for _ in range(tries):
+            self.freeze()
+            if topics.in_transaction():
+                return
+            self.thaw()
+            time.sleep(0.01)
+        raise AssertionError(f"{self.name} was never found in a transaction; {topics.uncommitted()} pages are left")
 
     def kill(self) -> None:
         """End it at once (kill -9)."""

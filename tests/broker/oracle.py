@@ -1,7 +1,7 @@
 """Owns what the service should have said: the log, judged again in memory, record by record."""
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import orjson
 from aiokafka.structs import ConsumerRecord
@@ -57,6 +57,18 @@ def verdicts_sent(topics: TopicSet) -> dict[bytes, list[Verdict]]:
     for record in topics.read("duplicates"):
         sent.setdefault(record.key, []).append(("duplicate", orjson.loads(record.value)["duplicate_of"]["id"]))
     return sent
+
+
+def check_verdicts_sent(topics: TopicSet, toml: str, keys: Collection[bytes]) -> None:
+    """No page without a verdict, every verdict that of the log's order, and under exactly_once one verdict a page."""
+    sent = verdicts_sent(topics)
+    assert sent.keys() == set(keys), "a page without a verdict"
+    expected, _ = judge_again(toml, topics.read("log"), topics.names["log"])
+    wrong = {key: sent[key] for key, page in ids_by_key(topics).items() if set(sent[key]) != {expected[page]}}
+    assert not wrong, f"{len(wrong)} pages, such as {next(iter(wrong.items()))}"
+    if settings_from(toml).service.guarantee == "exactly_once":
+        doubled = {key: verdicts for key, verdicts in sent.items() if len(verdicts) > 1}
+        assert not doubled, f"{len(doubled)} pages have two verdicts"
 
 
 def ids_by_key(topics: TopicSet) -> dict[bytes, str]:

@@ -8,8 +8,10 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from stream.config import Settings
 from stream.service import partitions
+from stream.service.failure import Failure
 from stream.service.metrics import Metrics
 from stream.service.partitions import OwnedPartition, Partitions
+from stream.service.waits import Waits
 
 PARTITION = TopicPartition("pages", 3)
 
@@ -44,7 +46,8 @@ class Broker:
 def partitions_of(broker: Broker, monkeypatch: pytest.MonkeyPatch, start: str = "earliest") -> Partitions:
     monkeypatch.setattr(partitions, "output_producer", lambda *_: broker)
     settings = Settings.model_validate({"kafka": {"start": start}})
-    return Partitions(settings, cast("AIOKafkaConsumer", broker), Metrics())
+    metrics = Metrics()
+    return Partitions(settings, cast("AIOKafkaConsumer", broker), metrics, Waits(metrics), Failure())
 
 
 async def test_former_owners_are_fenced_before_the_committed_offset_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

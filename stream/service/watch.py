@@ -1,0 +1,90 @@
+"""Owns the look at the broker while a worker works: whether it answers, and whether the topics are still there."""
+
+import asyncio
+import time
+from collections.abc import Iterable
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
+from aiokafka.protocol.metadata import MetadataRequest
+
+from stream.config import Settings
+from stream.errors import BrokerError
+from stream.service.clients import client_options, stop_client
+from stream.service.topics import topic_names
+from stream.service.waits import Waits
+
+LOOK_SECONDS = 1.0
+LOOK_TIMEOUT_SECONDS = 3.0
+"""A broker that takes longer to name five topics keeps the worker waiting, whatever it is busy with."""
+FAILED_LOOKS = 2
+"""Before it is told: of several brokers one may be asked that has just left."""
+GONE_SECONDS = 4.0
+"""A topic that is missing for so long was deleted; a broker that has just started may not know of it yet."""
+
+NEXT_STEP = {
+    "input": "create it anew (`spotsieve topics create`) and start again: what was not read is lost with it",
+    "novel": "create it anew (`spotsieve topics create`) and start again: what it held is lost, the rest follows",
+    "log": "bring it back, or begin anew with another log (topics.log) and another index.directory",
+}
+
+
+class BrokerWatch:
+    """Asks for the metadata of the five topics now and then.
+
+    aiokafka says neither that no broker answers nor that a topic is gone: it tries for ever, and a worker would stand
+    still without a word.
+    """
+
+    def __init__(self, settings: Settings, waits: Waits) -> None:
+        self._settings = settings
+        self._waits = waits
+        self._roles = {name: role for role, name in topic_names(settings.topics).items()}
+        self._missing: dict[str, float] = {}
+        self._failed_looks = 0
+
+    async def run(self) -> None:
+        """Look, for ever. Raises BrokerError where a topic is gone."""
+        client = AIOKafkaClient(**client_options(self._settings.kafka))
+        started = False
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(LOOK_TIMEOUT_SECONDS):
+                        if not started:
+                            await client.bootstrap()
+                            started = True
+                        missing = await self._look(client)
+                except (KafkaError, TimeoutError) as error:
+                    self._no_answer(error)
+                else:
+                    self._failed_looks = 0
+                    self._waits.over("answer")
+                    self._check(missing)
+                await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            await stop_client(client)
+
+    async def _look(self, client: AIOKafkaClient) -> list[str]:
+        """The topics that the broker does not know."""
+        # Else a broker that creates topics by itself would bring back what was deleted, empty.
+        request = MetadataRequest(list(self._roles), allow_auto_topic_creation=False)
+        answer = await client.send(client.get_random_node(), request)
+        unknown = UnknownTopicOrPartitionError.errno
+        return [topic[1] for topic in answer.topics if topic[0] == unknown]
+
+    def _no_answer(self, error: BaseException) -> None:
+        self._failed_looks += 1
+        if self._failed_looks >= FAILED_LOOKS:
+            self._waits.failed("answer", error)
+
+    def _check(self, missing: Iterable[str]) -> None:
+        now = time.monotonic()
+        self._missing = {name: self._missing.get(name, now) for name in missing}
+        for name, since in self._missing.items():
+            if now - since >= GONE_SECONDS:
+                role = self._roles[name]
+                raise BrokerError(
+                    f"topics.{role}", "is gone from the broker: it was deleted while the service ran", name,
+                    NEXT_STEP.get(role, NEXT_STEP["novel"]),
+                )  # fmt: skip
