@@ -158,7 +158,7 @@ class TopicSet:
     async def _unstable(self) -> int:
         roles = ("novel", "duplicates")
         partitions = [TopicPartition(self.names[role], number) for role in roles for number in range(self._partitions)]
-        ends = []
+        ends: list[int] = []
         for isolation in ("read_uncommitted", "read_committed"):
             consumer = AIOKafkaConsumer(bootstrap_servers=self.servers, isolation_level=isolation)
             await consumer.start()
