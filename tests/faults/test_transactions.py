@@ -1,0 +1,124 @@
+"""Owns the proof that a transaction that ends by another hand, or nobody knows how, loses no page and doubles none."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from deploy.localkafka import LocalKafka, prepare
+from tests.broker.crawls import crawl
+from tests.broker.harness import Spotsieve, TopicSet, wait_for
+from tests.broker.listeners import HOST, Listener, free_ports, listener_settings
+from tests.broker.oracle import check_verdicts_sent
+from tests.broker.proxy import END_TXN, Lost, Proxy
+from tests.conftest import Broker
+
+SLOWED = "service.batch_pages = 32\n"
+WENT_BACK = "commit failed; going back to the committed offset"
+
+
+@pytest.mark.promise(
+    "exactly_once: every page has exactly one verdict",
+    fault="a worker freezes in mid-transaction, another takes over, the first wakes up",
+)
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_zombie_that_wakes_up_in_mid_transaction_gets_nothing_through_and_joins_again(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    pages = crawl(8_000, seed=10)
+    with TopicSet(kafka.bootstrap_servers, partitions=2) as topics:
+        toml = topics.toml().replace("kafka.session_timeout_ms = 6000", "kafka.session_timeout_ms = 2000") + SLOWED
+        with Spotsieve(tmp_path, toml, "zombie") as zombie, Spotsieve(tmp_path, toml, "successor") as successor:
+            zombie.start().until_ready()
+            topics.send(pages.messages)
+            zombie.until_committed(300)
+            zombie.freeze_in_transaction(topics)
+            successor.start().until_ready()
+            successor.until_committed(300)
+            zombie.thaw()
+            topics.until_all_committed(120)
+            wait_for(lambda: zombie.metric("spotsieve_assigned_partitions") == 1, 60, "the zombie to join again")
+            assert zombie.terminate() == 0, zombie.text()
+            assert successor.terminate() == 0, successor.text()
+        check_verdicts_sent(topics, toml, pages.articles)
+
+
+@pytest.mark.promise(
+    "exactly_once: every page has exactly one verdict",
+    fault="a worker freezes past the transaction time-out, and the broker aborts",
+)
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_transaction_that_the_broker_aborted_after_its_timeout_is_dropped_and_made_anew(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    pages = crawl(6_000, seed=11)
+    with TopicSet(kafka.bootstrap_servers, partitions=2) as topics:
+        # The session outlasts the freeze: it is the same owner that goes on.
+        toml = topics.toml().replace("kafka.session_timeout_ms = 6000", "kafka.session_timeout_ms = 60000")
+        toml += SLOWED + "kafka.transaction_timeout_ms = 3000\n"
+        with Spotsieve(tmp_path, toml) as service:
+            service.start().until_ready()
+            topics.send(pages.messages)
+            service.until_committed(100)
+            service.freeze_in_transaction(topics)
+            wait_for(lambda: not topics.in_transaction(), 60, "the broker to abort the transaction", every=0.3)
+            service.thaw()
+            service.until_metric("spotsieve_commit_failures_total", 1)
+            topics.until_all_committed(120)
+            assert service.terminate() == 0, service.text()
+            assert WENT_BACK in service.text()
+        check_verdicts_sent(topics, toml, pages.articles)
+
+
+@contextmanager
+def broker_behind_proxy() -> Iterator[tuple[LocalKafka, Proxy, str]]:
+    """A broker, a way to it that can be cut, and the address of that way."""
+    prepare()
+    port, proxied, told, controller = free_ports(4)
+    listeners = {"PLAINTEXT": Listener(port), "PROXIED": Listener(proxied, told_port=told)}
+    settings = listener_settings(listeners, controller)
+    with LocalKafka(port=port, settings=settings) as broker, Proxy(told, proxied) as proxy:
+        yield broker, proxy, f"{HOST}:{told}"
+
+
+@pytest.mark.promise(
+    "exactly_once: every page has exactly one verdict",
+    fault="kill -9 of the broker between the end of a transaction and its answer",
+)
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("lost", ["request", "answer"])
+def test_a_commit_whose_outcome_is_unknown_is_dropped_and_the_committed_offset_decides(
+    tmp_path: Path, lost: Lost
+) -> None:
+    pages = crawl(4_000, seed=12)
+    with (
+        broker_behind_proxy() as (broker, proxy, address),
+        TopicSet(broker.bootstrap_servers, partitions=1) as topics,
+    ):
+        toml = topics.toml().replace(broker.bootstrap_servers, address)
+        toml += SLOWED + "kafka.transaction_timeout_ms = 3000\n"
+        with Spotsieve(tmp_path, toml) as service:
+            service.start().until_ready()
+            topics.send(pages.messages)
+            service.until_committed(100)
+            proxy.cut_at(END_TXN, lost)
+            assert proxy.was_cut.wait(60)
+            broker.kill()
+            # The worker gives the commit up before anybody could tell it what became of it.
+            service.until_metric("spotsieve_commit_failures_total", 1, error="KafkaTimeoutError")
+            assert WENT_BACK in service.text()
+            broker.start()
+            left = len(pages.messages) - service.committed()
+            if lost == "answer":
+                wait_for(lambda: topics.uncommitted() < left, 30, "the broker to complete what it had answered", 0.3)
+            else:
+                assert topics.uncommitted() == left
+            proxy.mend()
+            topics.until_all_committed(120)
+            service.until_ready()
+            assert service.terminate() == 0, service.text()
+        check_verdicts_sent(topics, toml, pages.articles)
