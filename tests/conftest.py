@@ -1,6 +1,7 @@
 """Owns what every test may ask for: a real Kafka, fresh topics on it, and the labelled data."""
 
 import asyncio
+import signal
 import subprocess
 import sys
 import threading
@@ -55,6 +56,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Compile the kernels before several processes (-n) want them: numba's cache has no lock, and each takes 40 s."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell's `&` makes it ignored, and children inherit that; a handled signal they have by default.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if getattr(config.option, "numprocesses", None):
         print("compiling the kernels that are not cached yet", file=sys.stderr, flush=True)
         subprocess.run([sys.executable, "-c", COMPILE], cwd=REPOSITORY, check=True)

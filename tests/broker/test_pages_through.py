@@ -133,7 +133,12 @@ def test_a_report_names_the_page_its_original_the_scheme_and_the_score(run: Run)
     reports = {record.key: orjson.loads(record.value) for record in run.duplicates}
     assert reports[url_of(3).encode()] == {
         "page": {"id": f"{topic}/0/4", "url": url_of(3)},
-        "duplicate_of": {"id": f"{topic}/0/0", "url": url_of(0), "event_time_ms": SENT_AT_MS},
+        "duplicate_of": {
+            "id": f"{topic}/0/0",
+            "page": f"{topic}/0/0",
+            "url": url_of(0),
+            "event_time_ms": SENT_AT_MS,
+        },
         "scheme": "spotsieve",
         "score": 1.0,
         "reason": "same_text",
