@@ -11,6 +11,20 @@ from stream.errors import CorruptRecord
 from stream.signature import Compared, Entry
 
 
+def page_ids(
+    keys: Sequence[bytes], values: Sequence[bytes | None], sources: Sequence[str]
+) -> list[tuple[str, int, int] | None]:
+    """(source, partition, offset) of each entry, None where it is gone or was forgotten. Raises CorruptRecord."""
+    found = list[tuple[str, int, int] | None]()
+    for key, value in zip(keys, values, strict=True):
+        if value is None or value == formats.FORGOTTEN:
+            found.append(None)
+        else:
+            entry = formats.decode_entry(key, value, sources)
+            found.append((entry.source, entry.partition, entry.offset))
+    return found
+
+
 class ReadEntries:
     """The values of e entries. keys: for messages  sources: texts by number."""
 

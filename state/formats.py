@@ -23,6 +23,8 @@ from stream.signature import Compared, Entry
 
 BUCKET_VERSION = 2
 ENTRY_VERSION = 2
+FORGOTTEN = b"\x00"
+"""The whole value of an entry that was forgotten: its number stays in use."""
 SOURCE_VERSION = 1
 PROGRESS_VERSION = 2
 IDENTITY_VERSION = 1
@@ -182,6 +184,8 @@ def decode_entry(key: bytes, value: bytes, sources: Sequence[str]) -> Entry:
 
 def entry_fault(value: bytes, words: int, sources: int) -> str | None:
     """The rule that an entry breaks, None where it is whole. words: of its sketch  sources: how many there are."""
+    if value == FORGOTTEN:
+        return None
     if len(value) < _ENTRY.size or value[0] != ENTRY_VERSION or value[1] != words:
         return f"must be version {ENTRY_VERSION} with a sketch of {words} words, as another entry has"
     _, _, source, _, _, _, url_bytes, label_bytes, _, features, template = _ENTRY.unpack_from(value)

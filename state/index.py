@@ -45,6 +45,20 @@ class Filing:
     capped: int
 
 
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What forgetting pages takes out of the state.
+
+    page_ids: r times (source, partition, offset)  numbers: uint64[r], of their entries, of which only the number stays
+    keys: uint64[c] and buckets: the WHOLE new contents of every bucket that shrinks; one that becomes empty is gone
+    """
+
+    page_ids: tuple[tuple[str, int, int], ...]
+    numbers: NDArray[np.uint64]
+    keys: NDArray[np.uint64]
+    buckets: Buckets
+
+
 class FiledPages(Protocol):
     """Entries of the state, read at once and decoded as far as they are asked for; e of them."""
 
@@ -79,6 +93,12 @@ class State(StateView, Protocol):
     @property
     def last_record(self) -> int:
         """Checksum of the log record before the position: which log it was. 0 before the first record."""
+
+    def page_ids(self, numbers: NDArray[np.uint64]) -> list[tuple[str, int, int] | None]:
+        """numbers: uint64[e] -> (source, partition, offset) of each, None where no entry has the number any more."""
+
+    def remove(self, removal: Removal, position: int, last_record: int) -> None:
+        """Take forgotten pages out and move the position, both or neither. Raises StateError."""
 
     def file(self, filing: Filing | None, position: int, last_record: int = 0) -> None:
         """Apply a filing and move the position, both or neither. Raises StateError where it cannot be written.

@@ -1,4 +1,5 @@
-"""Owns the log record: one columnar record a micro-batch, the form in which the order of pages is written down.
+"""Owns the log record, the form in which the order of pages is written down: one columnar record a micro-batch, and one
+for pages that are to be forgotten.
 
     record    = version u8 (2), kind u8, writer 16 bytes, sequence u64, settings digest 16 bytes, body, checksum u64
     body      = pages u32, sources u16, sketch words u8 (w), source*, column*, minima, sketch, addresses
@@ -12,11 +13,11 @@
     addresses = all URLs, then all labels
     checksum  = xxh3-64 of everything before it
 
-All integers little endian.
+The body of kind 2, forget, is that of state/forgetting.py. All integers are little endian.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -25,11 +26,13 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from state.forgetting import ForgottenPage, decode_body, encode_body
 from stream.errors import CorruptRecord, StateError
-from stream.signature import MAX_MINIMA, MAX_SKETCH_WORDS, Signatures
+from stream.signature import MAX_MINIMA, MAX_SKETCH_WORDS, Signatures, unused_columns
 
 RECORD_VERSION = 2
 KIND_SIGNATURES = 1
+KIND_FORGET = 2
 MAX_ADDRESS_BYTES = 2048
 """Longer URLs and labels are cut in the log (and so in verdicts): they are shown, never compared."""
 
@@ -53,12 +56,20 @@ _PAIRS = ("digest", "text_digest")
 _LENGTHS = ("minima", "urls", "labels")
 _PAGE_BYTES = sum(np.dtype(kind).itemsize * (1 + (name in _PAIRS)) for name, kind in _COLUMNS) + 2 * len(_LENGTHS)
 _FIXED_BYTES = _HEAD.size + _COUNTS.size + _CHECKSUM_BYTES
+FRAME_BYTES = _HEAD.size + _CHECKSUM_BYTES
+"""Of a record beside its body."""
+NO_PAGES = Signatures(
+    (), np.empty(0, np.uint16), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64),
+    np.empty((0, 2), np.uint64), np.empty(0, np.uint64), np.empty(0, np.uint8), np.empty(0, np.uint32), (), (),
+    **unused_columns(0),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """What a record says: who wrote it, its number with that writer, under which settings, and the signatures.
+    """What a record says: who wrote it, its number with that writer, under which settings, and its signatures.
 
+    signatures: none in a record that forgets  forgotten: the pages to be forgotten, none in one of signatures
     checksum: xxh3-64 of all before it; with writer and sequence in it, no two appends have the same
     """
 
@@ -67,20 +78,16 @@ class LogRecord:
     settings_digest: bytes
     signatures: Signatures
     checksum: int
+    forgotten: tuple[ForgottenPage, ...] = ()
 
 
 def encode(signatures: Signatures, writer: bytes, sequence: int, settings_digest: bytes) -> bytes:
     """writer, settings_digest: 16 bytes each  sequence: counts the writer's records. URLs must be cut: see split."""
-    if len(writer) != 16 or len(settings_digest) != 16:
-        raise ValueError(f"writer and settings_digest must be 16 bytes, got {len(writer)} and {len(settings_digest)}")
     minima_counts, words = np.diff(signatures.minima_bounds), signatures.sketch.shape[1]
     if words > MAX_SKETCH_WORDS or minima_counts.max(initial=0) > MAX_MINIMA:
         raise ValueError(f"a page has at most {MAX_SKETCH_WORDS} sketch words and {MAX_MINIMA} minima")
     sources = [text.encode() for text in signatures.sources]
-    parts = [
-        _HEAD.pack(RECORD_VERSION, KIND_SIGNATURES, writer, sequence, settings_digest),
-        _COUNTS.pack(len(signatures), len(sources), words),
-    ]
+    parts = [_COUNTS.pack(len(signatures), len(sources), words)]
     for source in sources:
         parts += (struct.pack("<H", len(source)), source)
     parts += (np.ascontiguousarray(getattr(signatures, name), kind).tobytes() for name, kind in _COLUMNS)
@@ -89,8 +96,12 @@ def encode(signatures: Signatures, writer: bytes, sequence: int, settings_digest
     parts += (np.ascontiguousarray(column, "<u8").tobytes() for column in (signatures.minima, signatures.sketch))
     parts += signatures.urls
     parts += signatures.labels
-    body = b"".join(parts)
-    return body + xxhash.xxh3_64_intdigest(body).to_bytes(_CHECKSUM_BYTES, "little")
+    return _sealed(KIND_SIGNATURES, writer, sequence, settings_digest, b"".join(parts))
+
+
+def encode_forget(pages: Sequence[ForgottenPage], writer: bytes, sequence: int, settings_digest: bytes) -> bytes:
+    """The record that forgets these pages; for writer, sequence and settings_digest see encode."""
+    return _sealed(KIND_FORGET, writer, sequence, settings_digest, encode_body(pages))
 
 
 def decode(record: bytes, log_name: str = "log", offset: int = 0) -> LogRecord:
@@ -99,12 +110,17 @@ def decode(record: bytes, log_name: str = "log", offset: int = 0) -> LogRecord:
     Raises CorruptRecord where checksum or grammar fail, StateError for a version or kind this release does not know.
     """
     _check(record, log_name, offset)
-    _, _, writer, sequence, digest = _HEAD.unpack_from(record)
+    _, kind, writer, sequence, digest = _HEAD.unpack_from(record)
+    signatures, forgotten = NO_PAGES, tuple[ForgottenPage, ...]()
     try:
-        signatures = _read_body(record[:-_CHECKSUM_BYTES])
+        if kind == KIND_FORGET:
+            forgotten = decode_body(record[_HEAD.size : -_CHECKSUM_BYTES])
+        else:
+            signatures = _read_body(record[:-_CHECKSUM_BYTES])
     except (ValueError, struct.error, IndexError):
-        raise CorruptRecord(log_name, offset, "must hold the columns that it declares", "upgrade spotsieve") from None
-    return LogRecord(writer, sequence, digest, signatures, checksum_of(record))
+        what = "pages" if kind == KIND_FORGET else "columns"
+        raise CorruptRecord(log_name, offset, f"must hold the {what} that it declares", "upgrade spotsieve") from None
+    return LogRecord(writer, sequence, digest, signatures, checksum_of(record), forgotten)
 
 
 def checksum_of(record: bytes) -> int:
@@ -130,6 +146,13 @@ def split(signatures: Signatures, max_bytes: int) -> Iterator[Signatures]:
         start = end
 
 
+def _sealed(kind: int, writer: bytes, sequence: int, settings_digest: bytes, body: bytes) -> bytes:
+    if len(writer) != 16 or len(settings_digest) != 16:
+        raise ValueError(f"writer and settings_digest must be 16 bytes, got {len(writer)} and {len(settings_digest)}")
+    record = _HEAD.pack(RECORD_VERSION, kind, writer, sequence, settings_digest) + body
+    return record + xxhash.xxh3_64_intdigest(record).to_bytes(_CHECKSUM_BYTES, "little")
+
+
 def _check(record: bytes, log_name: str, offset: int) -> None:
     if len(record) < _FIXED_BYTES:
         raise CorruptRecord(
@@ -152,10 +175,10 @@ def _check(record: bytes, log_name: str, offset: int) -> None:
             "must end in its xxh3-64 checksum",
             "something else wrote to the log, or it was damaged: restore it, or begin a new log and a new state",
         )
-    if record[1] != KIND_SIGNATURES:
+    if record[1] not in (KIND_SIGNATURES, KIND_FORGET):
         raise StateError(
             f"{log_name}[{offset}]",
-            f"must be of a kind known here ({KIND_SIGNATURES}: signatures)",
+            f"must be of a kind known here ({KIND_SIGNATURES}: signatures, {KIND_FORGET}: forget)",
             record[1],
             "a newer release wrote it: upgrade this worker",
         )

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from state import formats
-from state.entries import ReadEntries
-from state.index import Buckets, Filing
+from state.entries import ReadEntries, page_ids
+from state.index import Buckets, Filing, Removal
 from state.sources import Sources
 from stream.errors import StateError
 
@@ -67,6 +67,24 @@ class MemoryState:
             for text in new:
                 self._sources.add(text)
             self._entries += formats.encode_entries(filing, numbers)
+        self._position, self._last_record = position, last_record
+
+    def page_ids(self, numbers: NDArray[np.uint64]) -> list[tuple[str, int, int] | None]:
+        """numbers: uint64[e] -> (source, partition, offset) of each, None where no entry has the number any more."""
+        values = [self._entries[number] if number < len(self._entries) else None for number in numbers.tolist()]
+        return page_ids(formats.number_keys(numbers), values, self._sources.texts)
+
+    def remove(self, removal: Removal, position: int, last_record: int) -> None:
+        """Take forgotten pages out and move the position."""
+        bounds = removal.buckets.bounds.tolist()
+        for place, key in enumerate(removal.keys.tolist()):
+            part = slice(bounds[place], bounds[place + 1])
+            if part.start < part.stop:
+                self._buckets[key] = (removal.buckets.numbers[part], removal.buckets.inlines[part])
+            else:
+                del self._buckets[key]
+        for number in removal.numbers.tolist():
+            self._entries[number] = formats.FORGOTTEN
         self._position, self._last_record = position, last_record
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:

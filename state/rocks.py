@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from rocksdict import Checkpoint, DbClosedError, Rdict, WriteBatch, WriteOptions
 
 from state import formats
-from state.entries import ReadEntries
+from state.entries import ReadEntries, page_ids
 from state.identity import check_identity
-from state.index import Buckets, Filing
+from state.index import Buckets, Filing, Removal
 from state.rocks_errors import REBUILD, rocks_errors
 from state.rocks_options import column_families, database_options
 from state.sources import Sources
@@ -102,10 +102,12 @@ class RocksState:
 
     def filed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
         """numbers: uint64[e] -> the filed pages. Raises CorruptRecord where one is missing."""
-        names = formats.number_keys(numbers)
-        with rocks_errors(self.directory, "read"):
-            values: Any = self._entries.get(cast("list[Any]", names))
+        names, values = self._read_entries(numbers)
         return ReadEntries(names, values, self._known.texts)
+
+    def page_ids(self, numbers: NDArray[np.uint64]) -> list[tuple[str, int, int] | None]:
+        """numbers: uint64[e] -> (source, partition, offset) of each, None where no entry has the number any more."""
+        return page_ids(*self._read_entries(numbers), self._known.texts)
 
     def file(self, filing: Filing | None, position: int, last_record: int = 0) -> None:
         """Write a filing and the position in one batch; where writing fails nothing of it is remembered."""
@@ -120,15 +122,25 @@ class RocksState:
                 batch[name] = value
             new_sources = self._put_entries(batch, filing)
             count += len(filing.pages)
-        batch.set_default_column_family(None)
-        batch[PROGRESS] = formats.encode_progress(position, count, last_record)
-        self._failed = True
-        with rocks_errors(self.directory, "write"):
-            self._database.write(batch, self._write_options)
-        self._failed = False
+        self._write(batch, position, count, last_record)
         for text in new_sources:
             self._known.add(text)
-        self._entry_count, self._position, self._last_record = count, position, last_record
+
+    def remove(self, removal: Removal, position: int, last_record: int) -> None:
+        """Take forgotten pages out and move the position, in one batch."""
+        batch = WriteBatch(raw_mode=True)
+        batch.set_default_column_family(self._handles["buckets"])
+        values = formats.encode_buckets(removal.keys, removal.buckets)
+        sizes = np.diff(removal.buckets.bounds).tolist()
+        for name, value, size in zip(formats.number_keys(removal.keys), values, sizes, strict=True):
+            if size:
+                batch[name] = value
+            else:
+                del batch[name]
+        batch.set_default_column_family(self._handles["entries"])
+        for name in formats.number_keys(removal.numbers):
+            batch[name] = formats.FORGOTTEN
+        self._write(batch, position, self._entry_count, last_record)
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Everything remembered but the identity, as (family/key, value), in order."""
@@ -188,6 +200,22 @@ class RocksState:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _read_entries(self, numbers: NDArray[np.uint64]) -> tuple[list[bytes], list[bytes | None]]:
+        names = formats.number_keys(numbers)
+        with rocks_errors(self.directory, "read"):
+            values: Any = self._entries.get(cast("list[Any]", names))
+        return names, values
+
+    def _write(self, batch: WriteBatch, position: int, count: int, last_record: int) -> None:
+        """Write a batch and the progress with it; where writing fails nothing of it is remembered."""
+        batch.set_default_column_family(None)
+        batch[PROGRESS] = formats.encode_progress(position, count, last_record)
+        self._failed = True
+        with rocks_errors(self.directory, "write"):
+            self._database.write(batch, self._write_options)
+        self._failed = False
+        self._entry_count, self._position, self._last_record = count, position, last_record
 
     def _load(self, settings_text: str, log_name: str, unflushed: int) -> None:
         with rocks_errors(self.directory, "read"):

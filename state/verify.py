@@ -123,6 +123,7 @@ class _Walk:
         self._words: int | None = None
         self._present = np.zeros(self._count, np.bool_)
         self._filed = np.zeros(self._count, np.bool_)
+        self._forgotten = np.zeros(self._count, np.bool_)
         self._unread = False
 
     def run(self) -> None:
@@ -135,11 +136,13 @@ class _Walk:
         if not self._unread:
             for number in np.flatnonzero(~self._present).tolist():
                 self._found.add(f"entries[{number:016x}]", f"is missing: the progress counts {self._count} entries")
+        if self._forgotten.any():
+            self._found.checked["forgotten entries"] = int(np.count_nonzero(self._forgotten))
         for keys, values in self._batches("buckets"):
             self._bucket_batch(keys, values)
         if not self._unread:
             # A page that is in no bucket at all is not filed, so an entry that none refers to has lost its buckets.
-            for number in np.flatnonzero(self._present & ~self._filed).tolist():
+            for number in np.flatnonzero(self._present & ~self._filed & ~self._forgotten).tolist():
                 self._found.add(f"entries[{number:016x}]", "must be in a bucket, but none refers to it")
 
     def _items(self, name: str) -> Iterator[tuple[bytes, bytes]]:
@@ -186,12 +189,14 @@ class _Walk:
         for place in np.flatnonzero(beyond).tolist():
             self._found.add(f"entries[{keys[place].hex()}]", f"must be below {self._count}, the count in the progress")
         self._present[numbers[~beyond].astype(np.int64)] = True
+        forgotten = np.array([value == formats.FORGOTTEN for value in values])
+        self._forgotten[numbers[forgotten & ~beyond].astype(np.int64)] = True
         if self._words is None:
             # Every entry has the sketch that most of the first ones have.
             widths = Counter(value[1] for value in values if len(value) > 1 and value[0] == formats.ENTRY_VERSION)
-            self._words = widths.most_common(1)[0][0] if widths else 0
+            self._words = widths.most_common(1)[0][0] if widths else None
         for key, value in zip(keys, values, strict=True):
-            rule = formats.entry_fault(value, self._words, self._sources)
+            rule = formats.entry_fault(value, self._words or 0, self._sources)
             if rule is not None:
                 self._found.add(f"entries[{key.hex()}]", rule)
 
@@ -219,7 +224,7 @@ class _Walk:
         lost = ~known
         # Where a stretch of entries could not be read, that was told, once.
         if not self._unread:
-            lost[known] = ~self._present[numbers]
+            lost[known] = ~self._present[numbers] | self._forgotten[numbers]
         for place in np.flatnonzero(lost).tolist():
             bucket = int(np.searchsorted(buckets.bounds, place, side="right")) - 1
             self._found.add(

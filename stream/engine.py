@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from state.forgetting import PageId, removal_of
 from state.identity import check_settings_digest
 from state.index import State
 from state.logrecord import LogRecord, decode
@@ -13,7 +14,7 @@ from stream.config import IndexSettings, Settings
 from stream.judge import judge
 from stream.schemes import Scheme
 from stream.schemes.registry import scheme_of
-from stream.verdict import Verdicts
+from stream.verdict import Verdicts, no_verdicts
 from stream.verdict_settings import settings_digest, verdict_settings_text
 
 
@@ -24,6 +25,7 @@ class Applied:
     filed: pages filed  capped: filings left out because their bucket was full
     bucket_sizes: int64[b], postings of the buckets that grew
     filled_buckets: how many of them became full  again: the record had been applied before, nothing was filed
+    forgotten: page ids that a record of kind 2 took out of the state; the others it names were forgotten before
     """
 
     record: LogRecord
@@ -33,6 +35,7 @@ class Applied:
     bucket_sizes: NDArray[np.int64]
     filled_buckets: int
     again: bool
+    forgotten: tuple[PageId, ...] = ()
 
 
 def open_engine(settings: Settings, log_name: str) -> "Engine":
@@ -56,7 +59,8 @@ class Engine:
         self.log_name = log_name
 
     def apply(self, record: bytes | LogRecord, offset: int) -> Applied:
-        """Judge the record at this log offset and file its novel pages; state and position move together.
+        """Judge the record at this log offset and file its novel pages, or forget those it names; state and position
+        move together.
 
         A record before the state's position is judged again without filing: every page in it finds its first attempt
         or the original that it had, so the verdicts are those of then. An offset may be skipped (Kafka numbers
@@ -66,6 +70,8 @@ class Engine:
         if isinstance(record, bytes):
             record = decode(record, self.log_name, offset)
         check_settings_digest(record.settings_digest, self.settings_digest, self.log_name, offset)
+        if record.forgotten:
+            return forget(self.state, record, offset)
         verdicts, filing = judge(
             record.signatures, self.scheme, self.state, self.limits.bucket_cap, self.limits.candidate_limit
         )
@@ -82,3 +88,16 @@ class Engine:
             int(np.count_nonzero(sizes >= self.limits.bucket_cap)),
             again,
         )
+
+
+def forget(state: State, record: LogRecord, offset: int) -> Applied:
+    """Take the pages out that a record of kind 2 names; for this no scheme is needed.
+
+    Raises CorruptRecord, StateError; the state is then as it was before the call.
+    """
+    again, gone = offset < state.position, tuple[PageId, ...]()
+    if not again:
+        removal = removal_of(record.forgotten, state)
+        state.remove(removal, offset + 1, record.checksum)
+        gone = removal.page_ids
+    return Applied(record, no_verdicts(), 0, 0, np.zeros(0, np.int64), 0, again, gone)

@@ -76,6 +76,12 @@ class Verdicts:
         return len(self.kind)
 
 
+def no_verdicts() -> Verdicts:
+    """Those of a record without pages."""
+    none = np.zeros(0, np.uint8)
+    return Verdicts(none, none, np.zeros(0), (), np.zeros(0, np.int64), none, np.zeros(0, np.bool_))
+
+
 def concatenate(parts: Sequence[Verdicts]) -> Verdicts:
     """The verdicts of consecutive parts of a micro-batch, as one."""
     return Verdicts(

@@ -109,6 +109,9 @@ class Metrics:
         self.cut_pages = counter(
             "spotsieve_cut_pages", "Pages that met more candidates than are compared (candidate_limit)."
         )
+        self.forgotten = counter(
+            "spotsieve_forgotten_pages", "Pages taken out of the state on demand (spotsieve state forget)."
+        )
         self.state_entries = gauge("spotsieve_state_entries", "Pages filed in the state.")
         self.state_bytes = gauge("spotsieve_state_bytes", "Bytes of the state on disk.")
         self.log_position = gauge("spotsieve_log_position", "Offset of the next log record to apply.")
@@ -165,6 +168,7 @@ class Metrics:
         self.capped_filings.inc(applied.capped)
         self.capped_buckets.inc(applied.filled_buckets)
         self.cut_pages.inc(int(np.count_nonzero(applied.verdicts.cut)))
+        self.forgotten.inc(len(applied.forgotten))
 
     def pages_by_kind(self) -> dict[Kind, int]:
         """Pages committed since the start."""

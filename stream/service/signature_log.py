@@ -23,10 +23,11 @@ from stream.service.logs import logger
 from stream.service.metrics import Metrics
 from stream.service.topics import LOG_RECORD_BYTES
 from stream.service.waits import Waits
-from stream.signature import Signatures
+from stream.signature import Signatures, page_id_text
 from stream.verdict import Verdicts, concatenate
 
 FETCH_TIMEOUT_MS = 500
+MOST_IDS_LOGGED = 100
 BEGIN_ANEW = (
     "restore a snapshot whose position the log still holds (spotsieve state restore), or begin anew with another log "
     "(topics.log) and another state directory"
@@ -191,6 +192,8 @@ class SignatureLog:
                 applied = await loop.run_in_executor(self._judging, self._engine.apply, value, record.offset)
             records, pages = records + 1, pages + len(applied.record.signatures)
             self._metrics.observe_applied(applied)
+            if applied.record.forgotten:
+                _log_forgotten(applied, record.offset)
             self._metrics.log_position.set(self._engine.state.position)
             if applied.record.writer == self._writer:
                 # A repeated append comes back twice: the first reading answered.
@@ -226,6 +229,15 @@ class SignatureLog:
                 self._engine.state.position, BEGIN_ANEW,
             )  # fmt: skip
         return ended(error, self._settings, "reading the log")
+
+
+def _log_forgotten(applied: Applied, offset: int) -> None:
+    """For an audit: which pages are forgotten from this record on, without their addresses."""
+    ids = [page_id_text(*page_id) for page_id in applied.forgotten]
+    logger().info(
+        "forgot pages", record=offset, pages=len(ids), forgotten_before=len(applied.record.forgotten) - len(ids),
+        ids=ids[:MOST_IDS_LOGGED],
+    )  # fmt: skip
 
 
 async def verdicts_of(futures: list[asyncio.Future[Applied]]) -> Verdicts:

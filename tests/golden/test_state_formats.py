@@ -9,9 +9,10 @@ import pytest
 
 from state import formats
 from state.entries import ReadEntries
+from state.forgetting import ForgottenPage
 from state.index import Buckets, Filing
 from state.locallog import FILE_NAME, LocalLog
-from state.logrecord import checksum_of, decode, encode
+from state.logrecord import checksum_of, decode, encode, encode_forget
 from state.rocks import RocksState
 from state.snapshot_manifest import FILE_NAME as MANIFEST_NAME
 from state.snapshot_manifest import FileFacts, Manifest, encode_manifest, read_manifest
@@ -50,6 +51,14 @@ RECORD = (
     "000058575655545352516867666564636261010000000000000068747470733a2f2f6578616d706c652e6f72672f6161"
     "780a220c4534219f"
 )
+FORGET = (
+    "0202000102030405060708090a0b0c0d0e0f0102000000000000101112131415161718191a1b1c1d1e1f"
+    "02000000"
+    "0201000000000000" "07000000" "0102000000000000" "0500" "02000000" "7061676573"
+    "0500000000000000" "ffffffffffffffff"
+    "0300000000000000" "ffffffff" "0000000000000000" "0400" "00000000" "612fc3a4"
+    "48ff279b1836e4dc"
+)  # fmt: skip
 MANIFEST = (
     b"spotsieve-snapshot 1\n"
     b'{"created":"2026-11-21T17:00:00+00:00","entries":3,"files":[{"bytes":16,"name":"index/CURRENT",'
@@ -167,6 +176,12 @@ def test_a_log_record() -> None:
     assert_same(decoded.signatures, one_page())
 
 
+def test_a_log_record_that_forgets() -> None:
+    pages = (ForgottenPage(258, "pages", 7, 513, (5, 2**64 - 1)), ForgottenPage(3, "a/ä", -1, 0, ()))
+    assert encode_forget(pages, WRITER, 513, DIGEST).hex() == FORGET
+    assert decode(bytes.fromhex(FORGET)).forgotten == pages
+
+
 def test_a_local_log_file(tmp_path: Path) -> None:
     with LocalLog(tmp_path) as log:
         log.append(b"one")
@@ -206,6 +221,14 @@ def test_the_names_and_values_of_a_whole_state(tmp_path: Path) -> None:
             (b"entries/", "0000000000000000", ENTRY.replace("d2000000", "00000000")),
             (b"sources/", "0000000000000000", formats.encode_source("pages").hex()),
         ]  # fmt: skip
+        keys = (0x0123, 0x0100000000004567, 0x02000000000089AB, 0x030000000000CDEF)
+        forget = encode_forget([ForgottenPage(0, "pages", 7, 258, keys)], WRITER, 1, DIGEST)
+        engine.apply(forget, 5)
+        assert [(name[:8], name[8:].hex(), value.hex()) for name, value in state.items()] == [
+            (b"meta/pro", b"gress".hex(), formats.encode_progress(6, 1, checksum_of(forget)).hex()),
+            (b"entries/", "0000000000000000", "00"),
+            (b"sources/", "0000000000000000", formats.encode_source("pages").hex()),
+        ]
 
 
 def test_the_settings_text_is_canonical_and_complete() -> None:

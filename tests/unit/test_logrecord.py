@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from state.logrecord import MAX_ADDRESS_BYTES, _part, decode, encode, split
+from state.forgetting import ForgottenPage, split_pages
+from state.logrecord import FRAME_BYTES, MAX_ADDRESS_BYTES, _part, decode, encode, encode_forget, split
 from stream.errors import CorruptRecord, StateError
 from tests.reference.signatures import assert_same, make_signatures, one_page
 
@@ -19,6 +20,55 @@ def test_a_record_gives_back_what_was_signed(count: int) -> None:
     record = decode(encode(signatures, WRITER, 2**63, DIGEST))
     assert (record.writer, record.sequence, record.settings_digest) == (WRITER, 2**63, DIGEST)
     assert_same(record.signatures, signatures)
+
+
+FORGOTTEN = (
+    ForgottenPage(0, "pages", -(2**31), -(2**63), ()),
+    ForgottenPage(2**40 - 1, "news/ärger.jsonl", 7, 2**63 - 1, (0, 2**64 - 1, 5)),
+)
+
+
+def test_a_record_that_forgets_gives_back_its_pages_and_has_no_signatures() -> None:
+    record = decode(encode_forget(FORGOTTEN, WRITER, 3, DIGEST))
+    assert (record.writer, record.sequence, record.settings_digest) == (WRITER, 3, DIGEST)
+    assert record.forgotten == FORGOTTEN
+    assert len(record.signatures) == 0
+    assert decode(encode(one_page(), WRITER, 1, DIGEST)).forgotten == ()
+
+
+@pytest.mark.parametrize("damage", ["cut", "longer", "none", "more", "not UTF-8"])
+def test_a_record_that_forgets_other_pages_than_it_declares_is_corrupt_even_with_a_sound_checksum(damage: str) -> None:
+    from state.formats import seal
+
+    body = encode_forget(FORGOTTEN[:1], WRITER, 1, DIGEST)[:-8]
+    head, pages = body[:42], body[42:]
+    assert pages[:4] == (1).to_bytes(4, "little")
+    pages = {
+        "cut": pages[:-1], "longer": pages + b"x", "none": bytes(4), "more": b"\x02" + pages[1:],
+        "not UTF-8": pages[:-1] + b"\xff",
+    }[damage]  # fmt: skip
+    with pytest.raises(CorruptRecord, match=r"log\[7\] must (hold the pages that it declares|be at least)"):
+        decode(seal(head + pages), "log", 7)
+
+
+def test_a_writer_or_digest_of_another_length_is_a_programming_error() -> None:
+    for writer, digest in ((b"x", DIGEST), (WRITER, b"x")):
+        with pytest.raises(ValueError, match="must be 16 bytes"):
+            encode_forget(FORGOTTEN, writer, 1, digest)
+
+
+@pytest.mark.parametrize("limit", [1, 200, 5_000, 10**6])
+def test_pages_to_forget_are_cut_so_that_records_stay_below_the_limit(limit: int) -> None:
+    pages = [ForgottenPage(number, "päges", 1, number, tuple(range(number % 9))) for number in range(300)]
+    parts = list(split_pages(iter(pages), limit - FRAME_BYTES))
+    assert [page for part in parts for page in part] == pages
+    for part, following in zip(parts, [*parts[1:], []], strict=True):
+        size = len(encode_forget(part, WRITER, 0, DIGEST))
+        assert len(part) == 1 or size <= limit
+        if following:
+            assert len(encode_forget([*part, following[0]], WRITER, 0, DIGEST)) > limit, (
+                "a part is as large as it may be"
+            )
 
 
 def test_every_changed_byte_of_a_record_is_noticed() -> None:

@@ -8,18 +8,23 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rocksdict import Rdict, WriteBatch
 
-from state.locallog import FILE_NAME
+from state import formats
+from state.forgetting import ForgottenPage
+from state.locallog import FILE_NAME, LocalLog
+from state.logrecord import decode, encode_forget
 from state.rocks import DIRECTORY
 from state.rocks_options import column_families, database_options
 from state.verify import Findings, verify
 from stream.cli import main
+from stream.engine import forget
 from stream.errors import CorruptRecord, StateError
 from stream.fingerprints.tables import HOST_TAG, MINIMA_TAG
 from tests.conftest import REPOSITORY
-from tests.unit.local_states import RECORDS, TEXT, apply_log, flip, listing, open_state
+from tests.unit.local_states import DIGEST, RECORDS, TEXT, apply_log, flip, listing, open_state
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +119,29 @@ def test_a_flipped_byte_in_a_table_file_is_found_with_file_and_offset_and_the_wa
     assert "offset" in damage
     assert found.checked["buckets"] > whole["buckets"] * 0.9
     assert found.checked["entries"] == whole["entries"]
+
+
+def test_forgotten_entries_are_counted_and_a_posting_that_names_one_is_damage(directory: Path) -> None:
+    with open_state(directory) as state:
+        held = {name[8:]: posting for name, posting in state.items() if name.startswith(b"buckets/")}
+        keys = [int.from_bytes(key, "big") for key, value in held.items() if names_entry(key, value, 7)]
+        (page_id,) = state.page_ids(np.array([7], np.uint64))
+        assert page_id is not None
+        record = encode_forget([ForgottenPage(7, *page_id, tuple(keys))], bytes(16), 0, DIGEST)
+        with LocalLog(directory) as log:
+            applied = forget(state, decode(record), log.append(record))
+        assert applied.forgotten == (page_id,)
+    found = verify(directory)
+    assert (found.damages, found.checked["forgotten entries"]) == ([], 1)
+    change(directory, "entries", (8).to_bytes(8, "big"), formats.FORGOTTEN)
+    found = verify(directory)
+    assert found.damaged == sum(names_entry(key, value, 8) for key, value in held.items()) > 0
+    assert "must name entries that exist, names entries[0000000000000008]" in found.damages[0].rule
+
+
+def names_entry(key: bytes, value: bytes, number: int) -> bool:
+    size = 5 if key[0] in (MINIMA_TAG, HOST_TAG) else 13
+    return any(int.from_bytes(value[at : at + 5], "little") == number for at in range(1, len(value), size))
 
 
 def test_several_flipped_bytes_are_counted_and_shown_up_to_a_limit(directory: Path) -> None:

@@ -1,0 +1,291 @@
+"""Forgetting goes through the log: whoever reads it holds the same state, and no other page changes."""
+
+import struct
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from state import formats
+from state.forgetting import ForgottenPage
+from state.index import State, first_difference
+from state.logrecord import encode, encode_forget
+from state.memory import MemoryState
+from state.rocks import RocksState
+from state.verify import verify
+from stream.config import IndexSettings
+from stream.engine import Engine
+from stream.fingerprints.tables import HOST_TAG, MINIMA_TAG
+from stream.signature import page_id_text
+from stream.verdict import Kind, Reason
+from tests.properties.test_judge import (
+    PROFILE,
+    WORLDS,
+    Look,
+    Submitted,
+    World,
+    caps,
+    limits,
+    pages_of,
+    signatures_of,
+    without_reason,
+    worlds,
+)
+from tests.reference.judge import ObviousJudge, Outcome, original_id
+
+WRITER, DIGEST = bytes(16), bytes(16)
+NO_LIMIT = 10**6
+
+
+class Reader:
+    """One that follows the log of these tests, and what it said of every page."""
+
+    def __init__(self, world: World, state: State, cap: int, candidate_limit: int = NO_LIMIT) -> None:
+        limits = IndexSettings.model_construct(bucket_cap=cap, candidate_limit=candidate_limit)
+        self.state = state
+        self.engine = Engine(world.scheme, state, limits, DIGEST, "log")
+        self.outcomes: list[Outcome] = []
+
+    def read(self, log: Sequence[bytes], first: int = 0) -> None:
+        """Apply what is new of a log."""
+        for offset, record in enumerate(log[first:], first):
+            verdicts = self.engine.apply(record, offset).verdicts
+            for row in range(len(verdicts)):
+                score = float(verdicts.score[row])
+                self.outcomes.append((
+                    Kind(verdicts.kind[row]).name.lower(),
+                    original_id(verdicts.originals[row]),
+                    None if score != score else score,
+                    Reason(verdicts.reason[row]).label,
+                    int(verdicts.found_by[row]),
+                    bool(verdicts.cut[row]),
+                ))  # fmt: skip
+
+
+def filed_page(state: State, number: int) -> ForgottenPage:
+    """What a record must say to forget this entry, by the obvious walk over everything."""
+    (page_id,) = state.page_ids(np.array([number], "u8"))
+    assert page_id is not None
+    keys = [
+        int.from_bytes(name[8:], "big")
+        for name, value in state.items()
+        if name.startswith(b"buckets/") and number in posting_numbers(name[8:], value)
+    ]
+    return ForgottenPage(number, *page_id, tuple(keys))
+
+
+def posting_numbers(key: bytes, value: bytes) -> list[int]:
+    size = 5 if key[0] in (MINIMA_TAG, HOST_TAG) else 13
+    return [int.from_bytes(value[at : at + 5], "little") for at in range(1, len(value), size)]
+
+
+def draw_log(data: st.DataObject, world: World, cap: int, candidate_limit: int) -> tuple[list[bytes], list[object]]:
+    """A log of signatures and of forgetting anywhere in it, and its steps: pages, or numbers that are forgotten."""
+    reader = Reader(world, MemoryState(), cap, candidate_limit)
+    pages = pages_of(data.draw(st.lists(world.looks, min_size=2, max_size=40)))
+    log, steps, at = list[bytes](), list[object](), 0
+    known = dict[int, ForgottenPage]()
+    while at < len(pages):
+        size = data.draw(st.sampled_from([1, 2, 3, 7, 20]))
+        some: list[Submitted] = pages[at : at + size]
+        # A page that was forgotten may come again, and so may any other.
+        some += data.draw(st.lists(st.sampled_from(pages[: at + 1]), max_size=2))
+        at += size
+        log.append(encode(signatures_of(some), WRITER, len(log), DIGEST))
+        steps.append(some)
+        reader.read(log, len(log) - 1)
+        filed = range(reader.state.entry_count)
+        for number in set(filed) - known.keys():
+            known[number] = filed_page(reader.state, number)
+        if filed and data.draw(st.booleans()):
+            # Also what was forgotten before, and twice in one record.
+            numbers = data.draw(st.lists(st.sampled_from(filed), min_size=1, max_size=6))
+            log.append(encode_forget([known[number] for number in numbers], WRITER, len(log), DIGEST))
+            steps.append(tuple(numbers))
+            reader.read(log, len(log) - 1)
+    return log, steps
+
+
+@pytest.mark.promise(
+    "what is forgotten is forgotten by every reader of the log", fault="pages forgotten anywhere in a log"
+)
+@worlds
+@settings(PROFILE, max_examples=40)
+@given(st.data(), caps, limits)
+def test_with_forgetting_anywhere_in_a_log_all_readers_hold_the_same_whole_state(
+    world: World, data: st.DataObject, cap: int, limit: int
+) -> None:
+    log, steps = draw_log(data, world, cap, limit)
+    memory = Reader(world, MemoryState(), cap, limit)
+    memory.read(log)
+    middle = data.draw(st.integers(0, len(log)))
+    with tempfile.TemporaryDirectory() as scratch:
+        with RocksState.open(Path(scratch), "{}", "log", IndexSettings()) as rocks:
+            reader = Reader(world, rocks, cap, limit)
+            reader.read(log[:middle])
+        with RocksState.open(Path(scratch), "{}", "log", IndexSettings()) as rocks:
+            again = Reader(world, rocks, cap, limit)
+            again.read(log, middle)
+            assert first_difference(rocks, memory.state) is None
+            assert (rocks.position, rocks.entry_count) == (len(log), memory.state.entry_count)
+        assert reader.outcomes + again.outcomes == memory.outcomes
+        # The confirming scheme's templates are of no number of features.
+        damages = [damage for damage in verify(Path(scratch), 10**6).damages if "template" not in damage.rule]
+        assert damages == []
+    gone = {number for step in steps if isinstance(step, tuple) for number in step}
+    for name, value in memory.state.items():
+        if name.startswith(b"buckets/"):
+            assert not gone.intersection(posting_numbers(name[8:], value))
+        if name.startswith(b"entries/"):
+            assert (value == formats.FORGOTTEN) == (int.from_bytes(name[8:], "big") in gone)
+
+
+@worlds
+@PROFILE
+@given(st.data(), caps, limits)
+def test_with_forgetting_verdicts_are_those_of_the_obvious_judge(
+    world: World, data: st.DataObject, cap: int, limit: int
+) -> None:
+    log, steps = draw_log(data, world, cap, limit)
+    reader, twin = Reader(world, MemoryState(), cap, limit), world.twin(cap, limit)
+    reader.read(log)
+    expected = list[Outcome]()
+    for step in steps:
+        if isinstance(step, tuple):
+            for number in step:
+                forget_obviously(twin, number)
+        else:
+            assert isinstance(step, list)
+            expected += twin.judge(signatures_of(step))
+    assert reader.outcomes == expected
+
+
+def forget_obviously(twin: ObviousJudge, number: int) -> None:
+    for bucket, postings in twin.buckets.items():
+        twin.buckets[bucket] = [posting for posting in postings if posting[0] != number]
+
+
+@pytest.mark.promise(
+    "forgetting a page changes no verdict of another", fault="any pages forgotten, all others submitted again"
+)
+@worlds
+@PROFILE
+@given(st.data(), caps)
+def test_pages_whose_original_is_not_forgotten_keep_their_verdicts_when_submitted_again(
+    world: World, data: st.DataObject, cap: int
+) -> None:
+    pages = pages_of(data.draw(st.lists(world.looks, min_size=2, max_size=40)))
+    log = [encode(signatures_of(pages), WRITER, 0, DIGEST)]
+    reader = Reader(world, MemoryState(), cap)
+    reader.read(log)
+    ids = reader.state.page_ids(np.arange(reader.state.entry_count, dtype="u8"))
+    numbers = data.draw(st.sets(st.sampled_from(range(len(ids))), max_size=5)) if ids else set[int]()
+    if numbers:
+        log.append(encode_forget([filed_page(reader.state, number) for number in numbers], WRITER, 1, DIGEST))
+        reader.read(log, 1)
+    kept = {page_id_text(*page_id) for number, page_id in enumerate(ids) if page_id and number not in numbers}
+    first = list(zip(pages, without_reason(reader.outcomes), strict=True))
+    names = {page: original_id_of(page) for page, _ in first}
+    untouched = [(page, outcome) for page, outcome in first if (outcome[1] or names[page]) in kept]
+    reader.outcomes.clear()
+    log.append(encode(signatures_of([page for page, _ in untouched]), WRITER, 2, DIGEST))
+    reader.read(log, len(log) - 1)
+    assert without_reason(reader.outcomes) == [outcome for _, outcome in untouched]
+
+
+def original_id_of(page: Submitted) -> str:
+    """The page id that signatures_of gives it."""
+    _, number = page
+    return page_id_text(("one", "two")[number % 2], number % 3, number)
+
+
+@pytest.mark.promise("the next copy of a forgotten page is novel", fault="a page is forgotten, then copied twice")
+@worlds
+@pytest.mark.parametrize("stored", [False, True])
+def test_the_next_copy_of_a_forgotten_page_is_novel_and_becomes_the_original(
+    world: World, stored: bool, tmp_path: Path
+) -> None:
+    look = Look(5, sketch=3, minima=(1, 2), text=7, host=1)
+    other = Look(2**63 | 5 << 20, sketch=0xFF, minima=(2,), host=1)
+    with RocksState.open(tmp_path, "{}", "log", IndexSettings()) as rocks:
+        reader = Reader(world, rocks if stored else MemoryState(), 4)
+        log = [encode(signatures_of([(look, 0), (other, 1), (look, 2)]), WRITER, 0, DIGEST)]
+        reader.read(log)
+        assert [outcome[0] for outcome in reader.outcomes] == ["novel", "novel", "duplicate"]
+        page = filed_page(reader.state, 0)
+        assert page.keys, "a filed page is in a bucket"
+        log += [
+            encode_forget([page], WRITER, 1, DIGEST),
+            encode(signatures_of([(look, 3), (look, 4), (other, 5), (look, 0)]), WRITER, 2, DIGEST),
+        ]
+        applied = reader.engine.apply(log[1], 1)
+        assert (applied.forgotten, len(applied.verdicts), applied.filed) == ((("one", 0, 0),), 0, 0)
+        reader.read(log, 2)
+    assert [outcome[:2] for outcome in reader.outcomes[3:]] == [
+        ("novel", ""), ("duplicate", "two/0/3"), ("duplicate", "two/1/1"), ("duplicate", "two/0/3"),
+    ]  # fmt: skip
+
+
+@worlds
+def test_the_forgotten_page_itself_submitted_again_is_novel_again(world: World) -> None:
+    reader, pages = Reader(world, MemoryState(), 4), [(Look(5, minima=(1,)), 0)]
+    record = encode(signatures_of(pages), WRITER, 0, DIGEST)
+    reader.read([record])
+    reader.read([record, encode_forget([filed_page(reader.state, 0)], WRITER, 1, DIGEST), record, record], 1)
+    assert [outcome[3] for outcome in reader.outcomes] == ["no_match", "no_match", "first_attempt"]
+    assert reader.state.entry_count == 2
+
+
+def test_a_full_bucket_has_room_again_and_what_is_in_it_is_still_found() -> None:
+    # 32 bits apart in the lowest 16 bits only: tables share the other three blocks' buckets, which take two pages
+    world, looks = WORLDS["chain"], [Look(word) for word in (0x000F, 0x00F0, 0x0F00, 0xF000)]
+    reader = Reader(world, MemoryState(), 2)
+    log = [encode(signatures_of(pages_of(looks)), WRITER, 0, DIGEST)]
+    reader.read(log)
+    near = [(Look(0x00F1), 8), (Look(0x0F01), 9)]
+    log.append(encode(signatures_of(near), WRITER, 1, DIGEST))
+    reader.read(log, 1)
+    assert [outcome[:2] for outcome in reader.outcomes[4:]] == [("duplicate", "two/1/1"), ("novel", "")]
+    log.append(encode_forget([filed_page(reader.state, 0)], WRITER, 2, DIGEST))
+    log.append(encode(signatures_of([near[0], (Look(0xF00F), 10), (Look(0xF00B), 11)]), WRITER, 3, DIGEST))
+    reader.read(log, 2)
+    assert [outcome[:2] for outcome in reader.outcomes[6:]] == [
+        ("duplicate", "two/1/1"), ("novel", ""), ("duplicate", "one/1/10"),
+    ]  # fmt: skip
+
+
+def test_a_record_that_names_another_page_at_the_number_or_none_changes_nothing_but_the_position() -> None:
+    world = WORLDS["chain"]
+    reader = Reader(world, MemoryState(), 4)
+    log = [encode(signatures_of([(Look(5), 0)]), WRITER, 0, DIGEST)]
+    reader.read(log)
+    page = filed_page(reader.state, 0)
+    others = [page._replace(source="two"), page._replace(partition=1), page._replace(offset=1), page._replace(number=1)]
+    before = dict(reader.state.items())
+    log.append(encode_forget(others, WRITER, 1, DIGEST))
+    applied = reader.engine.apply(log[1], 1)
+    assert applied.forgotten == ()
+    after = dict(reader.state.items())
+    assert {name for name in after if before[name] != after[name]} == {b"meta/progress"}
+    assert reader.state.position == 2
+    # And the same record read again, as by one who asks for old verdicts, moves nothing.
+    assert reader.engine.apply(encode_forget([page], WRITER, 1, DIGEST), 1).again
+    assert dict(reader.state.items()) == after
+
+
+def test_a_key_that_does_not_hold_the_page_is_left_alone() -> None:
+    world = WORLDS["chain"]
+    reader = Reader(world, MemoryState(), 4)
+    log = [encode(signatures_of([(Look(5), 0), (Look(2**64 - 1), 1)]), WRITER, 0, DIGEST)]
+    reader.read(log)
+    page, other = filed_page(reader.state, 0), filed_page(reader.state, 1)
+    assert not set(page.keys) & set(other.keys)
+    log.append(encode_forget([page._replace(keys=(*page.keys, *other.keys, 77))], WRITER, 1, DIGEST))
+    reader.read(log, 1)
+    assert filed_page(reader.state, 1) == other
+    names = {name for name, _ in reader.state.items() if name.startswith(b"buckets/")}
+    assert names == {b"buckets/" + struct.pack(">Q", key) for key in other.keys}
