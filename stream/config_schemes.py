@@ -102,7 +102,22 @@ class ChainSettings(Section):
     )
 
 
-SchemeSettings = SpotsieveSettings | ChainSettings
+class SubhashSettings(Section):
+    """Token simhash 64 -> k + 1 sub-hash tables (Williams, Giles 2013)."""
+
+    name: Literal["subhash"] = setting("subhash", "which published system judges pages", verdicts=True)
+    k: int = setting(3, "pages whose fingerprints are this near are copies", unit="bits", verdicts=True, ge=0, le=10)
+    min_tokens: int = setting(
+        15,
+        "pages with fewer tokens are unchecked: only their digest is compared",
+        unit="tokens",
+        verdicts=True,
+        ge=1,
+        le=10_000,
+    )
+
+
+SchemeSettings = SpotsieveSettings | ChainSettings | SubhashSettings
 """What [scheme] may hold, told apart by `name`. A scheme is added here and in stream/schemes/registry.py."""
 SCHEME_SETTINGS: dict[str, type[SchemeSettings]] = {
     model.model_fields["name"].default: model for model in get_args(SchemeSettings)

@@ -33,6 +33,7 @@ HOST_TAG = 252
 MAX_TABLES = 250
 """Tables have the tags 0..249; 250 and 251 are kept free. A tag is stored in every key: its meaning never changes."""
 MAX_DISTANCE_BITS = 7
+MAX_SUB_HASH_DISTANCE_BITS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,22 @@ def design_tables(max_distance_bits: int, tables: int) -> TableDesign:
             tables,
             "choose the nearest: more tables cost memory, fewer tables cost candidates",
         )
-    masks = possible[tables]
+    return _design_of(max_distance_bits, possible[tables])
+
+
+@cache
+def sub_hash_tables(k: int) -> TableDesign:
+    """The k + 1 tables of Williams, Giles 2013, sec. 3.1: of k + 1 blocks, k changed bits leave one untouched.
+
+    Raises SettingError for a k that is not 0..10 (theirs, sec. 4.1): blocks of fewer than 5 bits tell nothing apart.
+    """
+    if not 0 <= k <= MAX_SUB_HASH_DISTANCE_BITS:
+        raise SettingError("scheme.k", f"must be 0..{MAX_SUB_HASH_DISTANCE_BITS}", k, "the paper found 3 to be best")
+    blocks = _blocks(range(FINGERPRINT_BITS), k + 1)
+    return _design_of(k, tuple(sum(1 << bit for bit in block) for block in blocks))
+
+
+def _design_of(max_distance_bits: int, masks: tuple[int, ...]) -> TableDesign:
     bounds, shifts, piece_masks, places = [0], [], [], []
     for mask in masks:
         place = 0

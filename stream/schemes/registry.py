@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from stream.config_schemes import ChainSettings, SchemeSettings, SpotsieveSettings
+from stream.config_schemes import ChainSettings, SchemeSettings, SpotsieveSettings, SubhashSettings
 from stream.schemes import Scheme
 from stream.schemes.chain import ChainScheme
 from stream.schemes.spotsieve import SpotsieveScheme
+from stream.schemes.subhash import SubhashScheme
 
 
 class Registered(NamedTuple):
@@ -19,6 +20,7 @@ class Registered(NamedTuple):
 SCHEMES: Mapping[str, Registered] = {
     "spotsieve": Registered(SpotsieveSettings, SpotsieveScheme),
     "chain": Registered(ChainSettings, ChainScheme),
+    "subhash": Registered(SubhashSettings, SubhashScheme),
 }
 
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from stream.config_schemes import SpotsieveSettings
-from stream.page import Page
 from stream.schemes import OTHER_HOST, REFUSED, UNCAPPED
 from stream.schemes.identity import hash_hosts, host_of
 from stream.schemes.spotsieve import MOST_PRESUMED, SpotsieveScheme
@@ -171,44 +170,6 @@ def test_pages_of_a_host_meet_its_first_page_even_where_they_share_no_phrase_wit
     assert len(keys) == len(pages)
     assert len(set(keys.tolist())) == 1
     assert set(probes.cap.tolist()) == {1, SpotsieveSettings().minima_cap, UNCAPPED}
-
-
-def test_every_page_is_accepted_as_a_copy_of_itself() -> None:
-    pages = [page(n, (HERE, "")[n % 2], newspaper(STORIES[name, 1])) for n, name in enumerate(PATHS)]
-    signatures = SCHEME.sign(pages)
-    rows = Compared(signatures.host, signatures.feature_count, signatures.sketch, np.zeros(len(signatures), np.uint32))
-    found = SCHEME.confirm(rows, rows)
-    assert (found.most_template >= SCHEME.template_limits(rows)[1]).all()
-    assert (found.score == 1).all()
-
-
-def crawl_of_two_hosts() -> list[Page]:
-    """Every story twice or once, and mixtures of stories, from two hosts in turn."""
-    texts = [STORIES[name, number] for name in PATHS for number in (1, 2, 1)]
-    texts += [STORIES[name, 1][:2] + STORIES[name, 2][:2] for name in PATHS] + [
-        ENGLISH[:3],
-        OTHER[1:],
-        [*OTHER, *ENGLISH],
-    ]
-    return [page(n, (HERE, THERE)[n % 2], (newspaper, portal)[n % 2](text)) for n, text in enumerate(texts)]
-
-
-@pytest.mark.parametrize("batch", [2, 5, 100])
-def test_the_micro_batch_changes_no_verdict(batch: int) -> None:
-    pages = crawl_of_two_hosts()
-    assert repr(judged(pages, batch=batch)) == repr(judged(pages))
-
-
-@pytest.mark.parametrize("batch", [1, 7])
-def test_pages_that_come_again_after_all_others_get_the_verdicts_they_had(batch: int) -> None:
-    pages = crawl_of_two_hosts()
-    found = judged([*pages, *pages], batch=batch)
-    first, again = found[: len(pages)], found[len(pages) :]
-    assert {verdict.kind for verdict in first} == {Kind.NOVEL, Kind.DUPLICATE}
-    assert [(verdict.kind, verdict.original) for verdict in again] == [
-        (verdict.kind, verdict.original) for verdict in first
-    ]
-    assert {verdict.reason for verdict in again if verdict.kind is Kind.NOVEL} == {Reason.FIRST_ATTEMPT}
 
 
 @pytest.mark.parametrize(

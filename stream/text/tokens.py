@@ -1,0 +1,99 @@
+"""Pages to the hashes of their tokens: one kernel call for a batch, for schemes that take the whole page's words."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from stream.text import words as slots
+from stream.text.batch import check_batch, in_padded_parts, scan_page, scan_state
+from stream.text.hashing import HASH_BITS
+from stream.text.sources import part, sources_digest
+from stream.text.vectors import byte_at, load_int, load_word
+
+
+@dataclass(frozen=True, slots=True)
+class PageTokens:
+    """The tokens of n pages, in page order, repeats kept.
+
+    hashes: uint64[m], of page i hashes[bounds[i]:bounds[i + 1]]; their two lowest bits are 0  bounds: int64[n + 1]
+    """
+
+    hashes: NDArray[np.uint64]
+    bounds: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Tokens of each page: int64[n]."""
+        return np.diff(self.bounds)
+
+    def without(self, left_out: NDArray[np.uint64]) -> "PageTokens":
+        """The same pages without the tokens of these hashes: uint64[s], ascending."""
+        if not len(left_out):
+            return self
+        place = np.minimum(np.searchsorted(left_out, self.hashes), len(left_out) - 1)
+        kept = left_out[place] != self.hashes
+        before = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
+        return PageTokens(self.hashes[kept], before[self.bounds])
+
+
+def extract_tokens(
+    buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_] | bool
+) -> PageTokens:
+    """All tokens of n pages, in one kernel call without the GIL.
+
+    buffer, bounds, markup as of stream.text.extract.extract_spots. Raises TypeError and ValueError.
+    """
+    parts = in_padded_parts(*check_batch(buffer, bounds, markup), _run)
+    hashes, after = np.empty(0, np.uint64), np.zeros(1, np.int64)
+    for tokens in parts:
+        after = np.concatenate([after, tokens.bounds[1:] + len(hashes)])
+        hashes = np.concatenate([hashes, tokens.hashes]) if len(hashes) else tokens.hashes
+    return PageTokens(hashes, after)
+
+
+def _run(buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_]) -> PageTokens:
+    # the arrays whose addresses are in the state must outlive the call
+    state, arrays = scan_state(int(np.diff(bounds).max()))
+    tokens = PageTokens(*_kernel()(buffer.ctypes.data, bounds.ctypes.data, markup.ctypes.data, len(markup), state))
+    arrays.clear()
+    return tokens
+
+
+@part
+def _extract_batch(base, bounds, markup, pages, state):  # type: ignore[no-untyped-def]
+    """Addresses of buffer: uint8[N], bounds: int64[n + 1], markup: bool[n]; pages: n  state: int64[24]
+    ->  hashes: uint64[m]  bounds: int64[n + 1]
+    """
+    ends = np.zeros(pages + 1, dtype=np.int64)
+    hashes = np.empty(512 * pages + 64, dtype=np.uint64)
+    for page in range(pages):
+        start, end = load_int(bounds + (page << 3)), load_int(bounds + (page << 3) + 8)
+        scan_page(state, base + start, base + end, byte_at(markup + page) != 0)
+        tokens, count, written = state[slots.TOKENS // 8], state[slots.TOKEN_COUNT // 8], ends[page]
+        if written + count > len(hashes):
+            grown = np.empty(max(2 * len(hashes), written + count), dtype=np.uint64)
+            grown[:written] = hashes[:written]
+            hashes = grown
+        for place in range(count):
+            hashes[written + place] = load_word(tokens + (place << 3)) & HASH_BITS
+        ends[page + 1] = written + count
+    return hashes[: ends[pages]].copy(), ends
+
+
+@cache
+def _kernel():  # type: ignore[no-untyped-def]
+    """The outermost function, the only one that is cached on disk (stream/text/sources.py says why)."""
+    sources = sources_digest()
+
+    @njit(nogil=True, cache=True)
+    def extract(base, bounds, markup, pages, state):  # type: ignore[no-untyped-def]
+        state[slots.SOURCES // 8] = sources
+        return _extract_batch(base, bounds, markup, pages, state)
+
+    return extract

@@ -1,0 +1,272 @@
+"""What every scheme must keep, whatever it compares pages by: one suite over all that are registered."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from state.index import State, first_difference
+from state.logrecord import decode, encode
+from state.memory import MemoryState
+from state.rocks import RocksState
+from stream.config import IndexSettings, Settings
+from stream.engine import Engine, open_engine
+from stream.errors import SettingsMismatch
+from stream.judge import judge
+from stream.page import Page
+from stream.schemes import Scheme
+from stream.schemes.registry import SCHEMES, scheme_of
+from stream.signature import Compared, Signatures, Status
+from stream.verdict import Kind, Reason, Verdicts
+from stream.verdict_settings import settings_digest, verdict_settings_text
+from tests.reference.acceptance import CLAIMS, WITHOUT_CLAIM, originals_of
+from tests.reference.crawl import THERE, crawl_of_two_hosts
+from tests.reference.signatures import assert_same
+from tests.unit.spotsieve_pages import STORIES, newspaper, page
+
+LIMITS = IndexSettings()
+CRAWL = crawl_of_two_hosts()
+WORDS = " ".join(text for texts in STORIES.values() for text in texts)
+HUGE = "<p>" + " ".join(f"{WORDS} and {turn}th" for turn in range(150))
+UNJUDGED = {Reason.EMPTY, Reason.TOO_FEW_FEATURES, Reason.NOT_TEXT}
+DIGEST = bytes(16)
+Outcome = tuple[Kind, Reason, int | None, float | None]
+schemes = pytest.mark.parametrize("name", SCHEMES)
+
+
+def scheme_named(name: str) -> Scheme:
+    """A scheme with its defaults."""
+    return scheme_of(SCHEMES[name].settings())
+
+
+def outcomes_of(verdicts: Verdicts) -> Iterator[Outcome]:
+    """kind, reason, the original's offset and score of each page."""
+    for row, original in enumerate(verdicts.originals):
+        score = float(verdicts.score[row])
+        yield (
+            Kind(verdicts.kind[row]), Reason(verdicts.reason[row]), original.offset if original else None,
+            None if np.isnan(score) else score,
+        )  # fmt: skip
+
+
+def judged(
+    scheme: Scheme, state: State, pages: Sequence[Page], sizes: Sequence[int] = (), cap: int = 256
+) -> list[Outcome]:
+    """Pages in micro-batches of these sizes, and the rest in one."""
+    found: list[Outcome] = []
+    remaining = list(pages)
+    for size in (*sizes, len(pages)):
+        batch, remaining = remaining[:size], remaining[size:]
+        if batch:
+            verdicts, filing = judge(scheme.sign(batch), scheme, state, cap, LIMITS.candidate_limit)
+            state.file(filing, state.position + 1)
+            found += outcomes_of(verdicts)
+    return found
+
+
+@schemes
+def test_the_crawl_has_pages_of_every_verdict(name: str) -> None:
+    found = judged(scheme_named(name), MemoryState(), CRAWL)
+    assert {kind for kind, *_ in found} == set(Kind)
+
+
+@schemes
+@pytest.mark.parametrize("sizes", [(), (1,) * len(CRAWL) * 2])
+def test_a_page_that_comes_again_has_the_verdict_it_had_and_a_novel_one_says_why(
+    name: str, sizes: tuple[int, ...]
+) -> None:
+    found = judged(scheme_named(name), MemoryState(), [*CRAWL, *CRAWL], sizes)
+    first, again = found[: len(CRAWL)], found[len(CRAWL) :]
+    for (kind, reason, *rest), (kind_again, reason_again, *rest_again) in zip(first, again, strict=True):
+        assert (kind, rest) == (kind_again, rest_again)
+        assert reason_again is (Reason.FIRST_ATTEMPT if kind is Kind.NOVEL else reason)
+
+
+@schemes
+@pytest.mark.parametrize("sizes", [(), (1,) * len(CRAWL) * 2])
+def test_a_copy_finds_the_page_that_was_let_through_and_not_one_word_is_missing(
+    name: str, sizes: tuple[int, ...]
+) -> None:
+    copies = [replace(one, offset=one.offset + len(CRAWL)) for one in CRAWL]
+    found = judged(scheme_named(name), MemoryState(), [*CRAWL, *copies], sizes)
+    for place, ((kind, reason, original, _), copy) in enumerate(zip(found, found[len(CRAWL) :], strict=False)):
+        if reason is Reason.EMPTY:
+            assert copy[:3] == (Kind.UNCHECKED, Reason.EMPTY, None)
+        else:
+            assert copy[0] is Kind.DUPLICATE
+            assert copy[2] == (place if original is None else original)
+            assert kind is Kind.DUPLICATE or copy[3] == 1.0
+
+
+@schemes
+@settings(max_examples=12, deadline=None)
+@given(
+    st.lists(st.integers(1, 40), max_size=60),
+    st.lists(st.integers(1, 40), max_size=60),
+    st.permutations(CRAWL),
+    st.sampled_from([2, 8, 256]),
+)
+def test_micro_batches_change_neither_verdicts_nor_the_state_whatever_the_order_of_pages(
+    name: str, sizes: list[int], other_sizes: list[int], pages: list[Page], cap: int
+) -> None:
+    scheme, one, other = scheme_named(name), MemoryState(), MemoryState()
+    assert judged(scheme, one, pages, sizes, cap) == judged(scheme, other, pages, other_sizes, cap)
+    for state in (one, other):
+        state.file(None, 1000)
+    assert first_difference(one, other) is None
+
+
+@schemes
+def test_a_signature_is_the_same_alone_and_in_any_company(name: str) -> None:
+    scheme = scheme_named(name)
+    pages = [*CRAWL[:20], page(1000, THERE, HUGE), *CRAWL[-10:]]
+    together = scheme.sign(pages[::-1])
+    for place, one in enumerate(pages):
+        alone, row = scheme.sign([one]), len(pages) - 1 - place
+        assert columns_of(alone, 0) == columns_of(together, row)
+
+
+def columns_of(signatures: Signatures, row: int) -> dict[str, object]:
+    """What a page is compared and looked up by."""
+    names = ("digest", "fingerprint", "status", "feature_count", "text_digest", "host", "language", "sketch")
+    first, last = signatures.minima_bounds[row : row + 2]
+    return {name: getattr(signatures, name)[row].tolist() for name in names} | {
+        "minima": signatures.minima[first:last].tolist()
+    }
+
+
+@schemes
+def test_states_in_memory_and_on_disk_and_one_rebuilt_from_the_log_are_equal_byte_for_byte(
+    name: str, tmp_path: Path
+) -> None:
+    scheme, cuts = scheme_named(name), [0, 1, 4, 40, 100, len(CRAWL)]
+    records = [
+        encode(scheme.sign(CRAWL[first:last]), bytes(16), number, DIGEST)
+        for number, (first, last) in enumerate(pairwise(cuts))
+    ]
+    memory = MemoryState()
+    in_memory = applied(scheme, memory, records)
+    with RocksState.open(tmp_path / "one", "{}", "log", LIMITS) as disk:
+        assert applied(scheme, disk, records[:3]) == in_memory[: cuts[3]]
+    with RocksState.open(tmp_path / "one", "{}", "log", LIMITS) as disk:
+        assert applied(scheme, disk, records[3:], 3) == in_memory[cuts[3] :]
+        assert first_difference(disk, memory) is None
+        assert [first_attempt(outcome) for outcome in in_memory] == applied(scheme, disk, records)
+        assert first_difference(disk, memory) is None
+    with RocksState.open(tmp_path / "rebuilt", "{}", "log", LIMITS) as rebuilt:
+        assert applied(scheme, rebuilt, records) == in_memory
+        assert first_difference(rebuilt, memory) is None
+
+
+def applied(scheme: Scheme, state: State, records: Sequence[bytes], offset: int = 0) -> list[Outcome]:
+    """Records of the log, from this offset on, through the engine."""
+    engine = Engine(scheme, state, LIMITS, DIGEST, "log")
+    return [
+        outcome
+        for number, record in enumerate(records)
+        for outcome in outcomes_of(engine.apply(record, offset + number).verdicts)
+    ]
+
+
+def first_attempt(outcome: Outcome) -> Outcome:
+    """The outcome of the same page, submitted again."""
+    kind, _, original, score = outcome
+    return (kind, Reason.FIRST_ATTEMPT, original, score) if kind is Kind.NOVEL else outcome
+
+
+@schemes
+def test_signatures_pass_through_the_log_unchanged(name: str) -> None:
+    signed = scheme_named(name).sign([*CRAWL, page(1000, THERE, HUGE)])
+    assert_same(decode(encode(signed, bytes(16), 7, DIGEST)).signatures, signed)
+
+
+@schemes
+def test_the_log_and_the_entries_hold_a_page_in_little_more_than_its_signature(name: str) -> None:
+    signed = scheme_named(name).sign([page(1000, THERE, HUGE)])
+    assert len(encode(signed, bytes(16), 7, DIGEST)) < 3_000, "a signature is not the page"
+
+
+@schemes
+def test_empty_short_huge_and_binary_pages_have_a_verdict_with_its_reason(name: str) -> None:
+    bodies: list[str | bytes] = ["", "word", HUGE, b"\xff\xfe" * 50, "<div>" * 50_000, "a" * 200_000]
+    pages = [page(number, THERE, body) for number, body in enumerate(bodies)]
+    pages.append(page(len(pages), THERE, "readable", judgeable=False))
+    found = judged(scheme_named(name), MemoryState(), pages, (1, 3))
+    reasons = [reason for _, reason, *_ in found]
+    assert reasons == [
+        Reason.EMPTY, Reason.TOO_FEW_FEATURES, Reason.NO_MATCH, *[Reason.TOO_FEW_FEATURES] * 3, Reason.NOT_TEXT,
+    ]  # fmt: skip
+    assert all((kind is Kind.UNCHECKED) == (reason in UNJUDGED) for kind, reason, *_ in found)
+    assert scheme_named(name).sign([]).offset.tolist() == []
+
+
+@schemes
+def test_a_page_is_a_copy_of_itself_by_the_scheme_s_own_comparison(name: str) -> None:
+    scheme = scheme_named(name)
+    signed = scheme.sign(CRAWL)
+    rows = Compared(signed.host, signed.feature_count, signed.sketch, np.zeros(len(signed), np.uint32))
+    probes = scheme.probe(signed)
+    if probes.decisive.all():
+        return
+    judgeable = rows.take(np.flatnonzero(signed.status == Status.FINGERPRINTED))
+    found = scheme.confirm(judgeable, judgeable)
+    assert (found.most_template >= scheme.template_limits(judgeable)[1]).all()
+    assert (found.score == 1).all()
+
+
+@schemes
+def test_every_page_with_keys_has_one_that_decides_and_none_twice(name: str) -> None:
+    probes = scheme_named(name).probe(scheme_named(name).sign(CRAWL))
+    for first, last in zip(probes.bounds, probes.bounds[1:], strict=False):
+        assert last == first or probes.decisive[first:last].any()
+        assert len(set(probes.keys[first:last].tolist())) == last - first
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_exactly_the_pages_that_the_paper_calls_copies_are_found(name: str) -> None:
+    # Where no bucket is full and no page meets too many, search loses nothing: against brute force
+    claim, most = CLAIMS[name], 65_536
+    signed = claim.make(claim.pages, 5)
+    verdicts, _ = judge(signed, scheme_named(name), MemoryState(), most, most)
+    found = [original.offset if original else -1 for original in verdicts.originals]
+    expected = originals_of(signed, claim.accepts)
+    assert 0.2 < np.mean(expected >= 0) < 0.8, "copies and novel pages, many of each"
+    assert found == expected.tolist()
+
+
+def test_every_scheme_is_held_to_its_claim_or_makes_none() -> None:
+    assert set(CLAIMS) | WITHOUT_CLAIM == set(SCHEMES)
+    assert not set(CLAIMS) & WITHOUT_CLAIM
+
+
+@schemes
+def test_a_state_of_another_scheme_is_refused(name: str, tmp_path: Path) -> None:
+    texts = {other: verdict_settings_text(Settings.model_validate({"scheme": {"name": other}})) for other in SCHEMES}
+    assert len({settings_digest(text) for text in texts.values()}) == len(SCHEMES)
+    index = {"directory": tmp_path / "state"}
+    open_engine(Settings.model_validate({"scheme": {"name": name}, "index": index}), "log").state.close()
+    other = next(one for one in SCHEMES if one != name)
+    with pytest.raises(SettingsMismatch, match=f'scheme.name is "{name}" in the state and "{other}" in the conf'):
+        open_engine(Settings.model_validate({"scheme": {"name": other}, "index": index}), "log")
+
+
+@schemes
+def test_signing_a_page_of_20_kb_takes_at_most_2_ms_of_cpu(name: str) -> None:
+    text, scheme = " ".join(STORIES["English", 1] + STORIES["English", 2]).split(), scheme_named(name)
+    bodies = [newspaper([" ".join(f"{word}{n % 7}" for word in text) for _ in range(30)]) for n in range(40)]
+    pages = [page(n, THERE, body[:20_000]) for n, body in enumerate(bodies)]
+    assert all(len(one.body) == 20_000 for one in pages)
+    assert min(signing_seconds(scheme, pages) for _ in range(5)) / len(pages) < 0.002
+
+
+def signing_seconds(scheme: Scheme, pages: Sequence[Page]) -> float:
+    """CPU time of one micro-batch."""
+    started = time.process_time()
+    scheme.sign(pages)
+    return time.process_time() - started
