@@ -237,6 +237,7 @@ class Spotsieve:
     command: tuple[str, ...] = ("run",)
     environment: Mapping[str, str] = field(default_factory=dict)
     python_options: tuple[str, ...] = ()
+    module: str = "stream"
     process: subprocess.Popen[bytes] | None = None
 
     def __post_init__(self) -> None:
@@ -269,7 +270,7 @@ class Spotsieve:
                     "faulthandler",
                     *self.python_options,
                     "-m",
-                    "stream",
+                    self.module,
                     *self.command,
                     "-c",
                     str(self.config),

@@ -1,0 +1,39 @@
+"""Owns the proof that the crash matrix kills where it says, and that its document changes only with what it shows."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.faults.killed_at import POINTS, Killer
+from tests.faults.matrix import CELLS, WAVE, Column, Outcome
+from tests.faults.matrix_report import document, rewrite
+
+HELD = Outcome(pages=WAVE, missing=0, repeats=0, differing=0)
+
+
+def test_a_step_whose_function_is_gone_cannot_be_waited_for(tmp_path: Path) -> None:
+    with pytest.raises(AttributeError):
+        Killer(POINTS[0], 1, tmp_path / "armed").patch("stream.service.worker:Worker.no_such_step")
+
+
+def test_the_matrix_has_a_row_for_each_step_and_a_dash_where_a_guarantee_has_none() -> None:
+    rows = [line for line in document(dict.fromkeys(CELLS, HELD), "2026-01-02").splitlines() if line.startswith("| ")]
+    assert [row.split(" | ")[0].removeprefix("| ") for row in rows[2:]] == [point.name for point in POINTS]
+    dashes = [row.split(" | ")[0] for row in rows if row.endswith("| - | - |")]
+    assert dashes == ["| transaction begun", "| offsets sent"]
+    assert len(CELLS) == 44
+
+
+def test_the_document_is_left_alone_where_only_the_date_and_repeats_differ(tmp_path: Path) -> None:
+    path = tmp_path / "crash-matrix.md"
+    cells = dict.fromkeys(CELLS, HELD)
+    rewrite(path, cells)
+    kept = path.read_text("utf-8").replace("those of 20", "those of 19")
+    path.write_text(kept, "utf-8")
+    cells[Column("at_least_once", 1), "filed"] = replace(HELD, repeats=25)
+    rewrite(path, cells)
+    assert path.read_text("utf-8") == kept
+    del cells[Column("at_least_once", 1), "fetched"]
+    rewrite(path, cells)
+    assert path.read_text("utf-8") != kept
