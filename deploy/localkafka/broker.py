@@ -118,6 +118,17 @@ class LocalKafka:
         self._running().kill()
         self._reap()
 
+    def wait_for_end(self, seconds: float) -> None:
+        """Wait until the broker has ended by itself, as on a disk that is full; start() then recovers its data.
+
+        Raises BrokerError where it still runs after so many seconds.
+        """
+        try:
+            self._running().wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise self._failure(f"still runs after {seconds:.0f} s") from None
+        self._reap()
+
     def pause(self) -> None:
         """Freeze the broker (SIGSTOP), and return when all its threads stand still: nothing answers any more.
 

@@ -341,6 +341,18 @@ class Spotsieve:
         wait_for(ready, START_SECONDS, f"{self.name} to be ready")
         return self
 
+    def until_waiting(self) -> None:
+        """Wait until /readyz says that the broker is waited for: the worker is alive, and its metrics agree."""
+
+        def told() -> bool:
+            status, text = self.get("/readyz")
+            return status == 503 and "waiting for the broker: " in text
+
+        wait_for(told, 60, f"/readyz of {self.name} to say what is waited for")
+        assert self.get("/healthz")[0] == 200
+        assert self.metric("spotsieve_broker_retries_total") > 0
+        assert self.metric("spotsieve_ready") == 0
+
     def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric's samples that have these labels."""
         from prometheus_client.parser import text_string_to_metric_families

@@ -7,25 +7,12 @@ import pytest
 
 from deploy.localkafka import LocalKafka
 from tests.broker.crawls import crawl
-from tests.broker.harness import Spotsieve, TopicSet, wait_for
+from tests.broker.harness import Spotsieve, TopicSet
 from tests.broker.oracle import check_verdicts_sent
 
 SLOWED = "service.batch_pages = 32\n"
 SESSION_SECONDS = 2
 SHORT_SESSION = ("kafka.session_timeout_ms = 6000", f"kafka.session_timeout_ms = {SESSION_SECONDS * 1000}")
-
-
-def until_it_waits(service: Spotsieve) -> None:
-    """Until /readyz says that the broker is waited for; a worker that waits is alive."""
-
-    def told() -> bool:
-        status, text = service.get("/readyz")
-        return status == 503 and "waiting for the broker: " in text
-
-    wait_for(told, 60, "/readyz to say what is waited for")
-    assert service.get("/healthz")[0] == 200
-    assert service.metric("spotsieve_broker_retries_total") > 0
-    assert service.metric("spotsieve_ready") == 0
 
 
 @pytest.mark.promise(
@@ -46,7 +33,7 @@ def test_a_broker_killed_in_mid_transaction_and_started_again_costs_no_page_and_
             service.freeze_in_transaction(topics)
             own_kafka.kill()
             service.thaw()
-            until_it_waits(service)
+            service.until_waiting()
             own_kafka.start()
             topics.until_all_committed(120)
             service.until_ready()
@@ -71,7 +58,7 @@ def test_a_broker_that_hangs_past_the_session_timeout_is_waited_for_and_costs_no
             service.until_committed(100)
             own_kafka.pause()
             paused = time.monotonic()
-            until_it_waits(service)
+            service.until_waiting()
             time.sleep(max(0.0, paused + SESSION_SECONDS + 1 - time.monotonic()))
             assert service.alive.poll() is None, service.text()
             own_kafka.resume()

@@ -7,9 +7,10 @@ import pytest
 
 from state.logrecord import decode, encode
 from state.verify import verify
-from stream.errors import EXIT_STATE
+from stream.errors import EXIT_BROKER, EXIT_STATE
 from tests.broker.crawls import PageMessage, crawl
 from tests.broker.harness import Spotsieve, TopicSet
+from tests.broker.oracle import ids_by_key, judge_again, verdicts_sent
 from tests.conftest import Broker
 
 
@@ -32,3 +33,52 @@ def test_a_log_that_was_made_anew_and_filled_beyond_the_state_is_refused(kafka: 
         assert f"log {topics.names['log']}[{len(former) - 1}] must be the record that the state applied there" in line
         assert "delete the state directory" in line
         assert verify(service.state).damaged == 0
+
+
+@pytest.mark.promise("a topic that is gone ends the service with the reason", fault="a topic is deleted under it")
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    ("role", "next_step"),
+    [("input", "create it anew"), ("log", "begin anew with another log (topics.log)")],
+)
+def test_a_topic_that_is_deleted_under_a_service_ends_it_with_the_reason_and_a_whole_state(
+    kafka: Broker, tmp_path: Path, role: str, next_step: str
+) -> None:
+    with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
+        topics.send(crawl(30).messages)
+        service.start().until_ready()
+        service.until_committed(30)
+        topics.delete(role)
+        assert service.wait(60) == EXIT_BROKER
+        line = service.error()
+        assert f"topics.{role} is gone from the broker" in line
+        assert topics.names[role] in line
+        assert next_step in line
+        assert verify(service.state).damaged == 0
+
+
+@pytest.mark.timeout(180)
+def test_a_deleted_output_that_was_made_anew_gets_what_follows_judged_by_what_was_known(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    pages = crawl(60)
+    with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
+        topics.send(pages.messages[:30])
+        service.start().until_ready()
+        service.until_committed(30)
+        topics.delete("novel")
+        assert service.wait(60) == EXIT_BROKER
+        assert "the rest follows" in service.error()
+        topics.make_anew("novel")
+        topics.send(pages.messages[30:])
+        service.start().until_ready()
+        topics.until_all_committed()
+        assert service.terminate() == 0, service.text()
+        expected, _ = judge_again(topics.toml(), topics.read("log"), topics.names["log"])
+        ids = ids_by_key(topics)
+        later = [message.key for message in pages.messages[30:] if message.key is not None]
+        sent = verdicts_sent(topics)
+        assert {key: sent[key] for key in later} == {key: [expected[ids[key]]] for key in later}
+        copies = {key for key in later if sent[key][0][0] == "duplicate"}
+        known = {ids[message.key] for message in pages.messages[:30] if message.key is not None}
+        assert any(sent[key][0][1] in known for key in copies), "a copy of what the deleted topic held"

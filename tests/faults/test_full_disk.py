@@ -4,7 +4,6 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
 
 import pytest
 
@@ -19,30 +18,8 @@ from tests.broker.crawls import crawl
 from tests.broker.harness import Spotsieve, TopicSet
 from tests.broker.oracle import judge_again, settings_from
 from tests.conftest import Broker
+from tests.faults.small_disk import SmallDisk
 from tests.unit.local_states import RECORDS, apply_log, open_state
-
-
-class SmallDisk:
-    """A file system of some kilobytes, mounted for as long as the block lasts."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> Self:
-        self.path.mkdir()
-        done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", self.path], capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            pytest.skip(f"needs to mount a small file system: {done.stderr.strip()}")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        subprocess.run(["umount", self.path], check=True)
-
-    def resize(self, kib: int) -> None:
-        """Have so much room in all."""
-        subprocess.run(["mount", "-o", f"remount,size={kib}k", self.path], check=True)
 
 
 def judged(path: Path) -> list[tuple[str, str, str | None]]:

@@ -1,0 +1,38 @@
+"""Owns a file system of some kilobytes, that a test can fill and give room again."""
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+
+class SmallDisk:
+    """A tmpfs, mounted for as long as the block lasts; the test is skipped where that is not allowed."""
+
+    def __init__(self, path: Path, kib: int = 64) -> None:
+        self.path = path
+        self._kib = kib
+
+    def __enter__(self) -> Self:
+        self.path.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={self._kib}k", "tmpfs", self.path]
+        done = subprocess.run(mount, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"needs to mount a small file system: {done.stderr.strip()}")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        subprocess.run(["umount", self.path], check=True)
+
+    def resize(self, kib: int) -> None:
+        """Have so much room in all."""
+        subprocess.run(["mount", "-o", f"remount,size={kib}k", self.path], check=True)
+
+    def fill(self, room_kib: int) -> Path:
+        """Write a file that leaves no more room than this; to remove it gives the room back."""
+        ballast = self.path / "ballast"
+        free = os.statvfs(self.path)
+        ballast.write_bytes(bytes(free.f_bavail * free.f_frsize - room_kib * 1024))
+        return ballast

@@ -1,0 +1,90 @@
+"""Owns the proof that what a cluster loses for a while, a coordinator or the room on its disk, costs time, not pages."""
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from deploy.localkafka import LocalKafka, prepare
+from deploy.localkafka.properties import NODE_ID
+from state.verify import verify
+from tests.broker.cluster import SECOND_ID, Coordinators, two_brokers
+from tests.broker.crawls import crawl
+from tests.broker.harness import Spotsieve, TopicSet
+from tests.broker.oracle import check_verdicts_sent
+from tests.faults.small_disk import SmallDisk
+
+SLOWED = "service.batch_pages = 32\n"
+DISK_KIB = 128 * 1024
+
+
+def transactions(topics: TopicSet) -> str:
+    """The transactional id of a service on these topics."""
+    return f"{topics.group}:{topics.names['input']}:0"
+
+
+@pytest.mark.promise(
+    "exactly_once: every page has exactly one verdict", fault="the coordinator of group and transactions is lost"
+)
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_coordinators_that_move_to_another_broker_cost_no_page_and_double_none(tmp_path: Path) -> None:
+    pages = crawl(4_000, seed=13)
+    with two_brokers() as (first, second):
+        both = f"{first.bootstrap_servers},{second.bootstrap_servers}"
+        with TopicSet(both, replication=2) as topics:
+            with Spotsieve(tmp_path, topics.toml(), "maker") as maker:
+                # The first service makes the internal topics; only then it is known who coordinates what.
+                maker.start().until_ready()
+                assert maker.terminate() == 0
+
+            before = Coordinators(both)
+            while (
+                before.of_group(topics.group) != SECOND_ID or before.of_transactions(transactions(topics)) != SECOND_ID
+            ):
+                topics.group = f"group-{uuid.uuid4().hex[:8]}"
+            toml = topics.toml() + SLOWED
+            with Spotsieve(tmp_path, toml) as service:
+                service.start().until_ready()
+                topics.send(pages.messages)
+                service.until_committed(100)
+                service.freeze_in_transaction(topics)
+                second.kill()
+                service.thaw()
+                topics.until_all_committed(120)
+                service.until_ready()
+                after = Coordinators(first.bootstrap_servers)
+                assert after.of_group(topics.group) == after.of_transactions(transactions(topics)) == NODE_ID
+                assert service.terminate() == 0, service.text()
+            check_verdicts_sent(topics, toml, pages.articles)
+
+
+@pytest.mark.promise("exactly_once: every page has exactly one verdict", fault="the disk of the broker is full")
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_broker_whose_disk_is_full_is_waited_for_and_gone_on_with_once_there_is_room(tmp_path: Path) -> None:
+    prepare()
+    pages = crawl(6_000, seed=14)
+    with (
+        SmallDisk(tmp_path / "disk", kib=DISK_KIB) as disk,
+        LocalKafka(disk.path / "kafka") as broker,
+        TopicSet(broker.bootstrap_servers) as topics,
+    ):
+        toml = topics.toml() + SLOWED
+        with Spotsieve(tmp_path, toml) as service:
+            service.start().until_ready()
+            topics.send(pages.messages)
+            service.until_committed(100)
+            service.freeze()
+            ballast = disk.fill(room_kib=256)
+            service.thaw()
+            broker.wait_for_end(60)
+            assert "No space left on device" in (broker.directory / "broker.log").read_text("utf-8")
+            service.until_waiting()
+            ballast.unlink()
+            broker.start()
+            topics.until_all_committed(120)
+            service.until_ready()
+            assert service.terminate() == 0, service.text()
+            assert verify(service.state).damaged == 0
+        check_verdicts_sent(topics, toml, pages.articles)
