@@ -10,13 +10,16 @@ import struct
 from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
+from typing import NamedTuple
 
 import numba
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from state.horizon import NO_TIME, Clock, Mark
 from state.index import Buckets, Filing
+from state.sweep import Sweep
 from stream.errors import CorruptRecord
 from stream.fingerprints.tables import HOST_TAG, KEY_BITS, MINIMA_TAG
 from stream.signature import Compared, Entry
@@ -27,6 +30,7 @@ FORGOTTEN = b"\x00"
 """The whole value of an entry that was forgotten: its number stays in use."""
 SOURCE_VERSION = 1
 PROGRESS_VERSION = 2
+MARKS_VERSION = 1
 IDENTITY_VERSION = 1
 STATE_FORMAT = 2
 """Raised whenever a state of before can no longer be read."""
@@ -37,7 +41,9 @@ INLINE_BYTES = {HOST_TAG: 0, MINIMA_TAG: 0}
 """Of an inline word in a posting, by the key's tag; 8 for all others."""
 _POSTING_BYTES = np.array([NUMBER_BYTES + INLINE_BYTES.get(tag, 8) for tag in range(256)])
 _ENTRY = struct.Struct("<BBIiqqHHQII")
-_PROGRESS = struct.Struct("<BQQQ")
+_PROGRESS = struct.Struct("<BQQQIqQQ")
+_MARKS = struct.Struct("<BH")
+_MARK = struct.Struct("<qQ")
 ENTRY_BYTES = _ENTRY.size
 """Of an entry, at least."""
 _CHECKSUM = struct.Struct("<Q")
@@ -253,18 +259,61 @@ def decode_source(key: bytes, value: bytes) -> str:
 # ---- meta -----------------------------------------------------------------------------------------------------------
 
 
-def encode_progress(position: int, entry_count: int, last_record: int) -> bytes:
-    """How far the log is applied, and the checksum of the last record applied: the value that moves with every one."""
-    return seal(_PROGRESS.pack(PROGRESS_VERSION, position, entry_count, last_record))
+class Progress(NamedTuple):
+    """The value that moves with every record: how far the log is applied, and what follows from that.
+
+    last_record: checksum of the last record applied  pages_applied: of the record at the position  watermark_ms: the
+    greatest event time (state.horizon)  sweep: how far dead postings are removed (state.sweep)
+    """
+
+    position: int
+    entry_count: int
+    last_record: int
+    pages_applied: int = 0
+    watermark_ms: int = NO_TIME
+    sweep: Sweep = Sweep()
 
 
-def decode_progress(value: bytes) -> tuple[int, int, int]:
-    """(position, entry count, checksum of the last record). Raises CorruptRecord."""
+def encode_progress(progress: Progress) -> bytes:
+    """The meta value `progress`."""
+    return seal(_PROGRESS.pack(PROGRESS_VERSION, *progress[:5], *progress.sweep))
+
+
+def decode_progress(value: bytes) -> Progress:
+    """Raises CorruptRecord."""
     body = unseal("meta", b"progress", value)
     if len(body) != _PROGRESS.size or body[0] != PROGRESS_VERSION:
         raise CorruptRecord("meta", b"progress", f"must be version {PROGRESS_VERSION} and {_PROGRESS.size + 8} bytes")
-    _, position, entry_count, last_record = _PROGRESS.unpack(body)
-    return position, entry_count, last_record
+    _, position, entry_count, last_record, pages_applied, watermark_ms, next_key, floor = _PROGRESS.unpack(body)
+    return Progress(position, entry_count, last_record, pages_applied, watermark_ms, Sweep(next_key, floor))
+
+
+def encode_marks(marks: Sequence[Mark]) -> bytes:
+    """The meta value `marks`, there where the state has a horizon."""
+    return seal(_MARKS.pack(MARKS_VERSION, len(marks)) + b"".join(_MARK.pack(*mark) for mark in marks))
+
+
+def decode_marks(value: bytes) -> tuple[Mark, ...]:
+    """Raises CorruptRecord, also where steps or entry numbers do not ascend."""
+    body = unseal("meta", b"marks", value)
+    marked = (len(body) - _MARKS.size) // _MARK.size
+    if len(body) != _MARKS.size + marked * _MARK.size or _MARKS.unpack_from(body) != (MARKS_VERSION, marked):
+        raise CorruptRecord("meta", b"marks", f"must be version {MARKS_VERSION} and have the marks that it declares")
+    marks = tuple(Mark(*fields) for fields in _MARK.iter_unpack(body[_MARKS.size :]))
+    if any(one.step >= other.step or one.number >= other.number for one, other in pairwise(marks)):
+        raise CorruptRecord("meta", b"marks", "must have steps and entry numbers that ascend")
+    return marks
+
+
+def decode_clock(progress: Progress, marks: bytes | None) -> Clock:
+    """Of the two meta values that it is spread over. Raises CorruptRecord."""
+    clock = Clock(progress.watermark_ms, decode_marks(marks) if marks is not None else ())
+    if bool(clock.marks) != (clock.watermark_ms != NO_TIME) or clock.floor > progress.entry_count:
+        raise CorruptRecord(
+            "meta", b"marks", f"must be there where the progress has a watermark, and begin at one of its "
+            f"{progress.entry_count} entries",
+        )  # fmt: skip
+    return clock
 
 
 def encode_identity(settings_text: str, log_name: str) -> bytes:

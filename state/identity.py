@@ -65,15 +65,17 @@ def check_last_record(log_name: str, position: int, applied: int, found: int | N
         )
 
 
-def check_log_range(log_name: str, position: int, first: int, end: int) -> None:
+def check_log_range(log_name: str, position: int, first: int, end: int, pages_applied: int = 0) -> None:
     """Whether a log that holds offsets first..end - 1 can continue a state whose next offset is position.
 
+    pages_applied: of the record at the position
     Raises StateError where the log ends before the state's position, or begins after it.
     """
-    if position > end:
+    applied_end = position + (pages_applied > 0)
+    if applied_end > end:
         raise StateError(
             f"log {log_name}",
-            f"must reach the state's position {position}, but ends at {end}",
+            f"must reach the state's position {applied_end}, but ends at {end}",
             None,
             "the log is not the one this state was built from, or lost its end: delete the state directory to rebuild "
             "it from what the log holds",

@@ -3,12 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream.signature import Compared, Entry, Signatures
+
+if TYPE_CHECKING:
+    from state.horizon import Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,25 @@ class Buckets:
 
     def __len__(self) -> int:
         return len(self.bounds) - 1
+
+    def living(self, floor: int) -> "Buckets":
+        """The same u buckets without the postings of entries below floor."""
+        keep = self.numbers >= np.uint64(floor)
+        if keep.all():
+            return self
+        kept = np.zeros(len(keep) + 1, np.int64)
+        np.cumsum(keep, out=kept[1:])
+        return Buckets(kept[self.bounds], self.numbers[keep], self.inlines[keep])
+
+    def take(self, rows: NDArray[np.int64]) -> "Buckets":
+        """These buckets, in this order: int64[r], each once and ascending -> r buckets."""
+        sizes = np.diff(self.bounds)
+        chosen = np.zeros(len(sizes), np.bool_)
+        chosen[rows] = True
+        postings = np.repeat(chosen, sizes)
+        bounds = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(sizes[rows], out=bounds[1:])
+        return Buckets(bounds, self.numbers[postings], self.inlines[postings])
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +96,7 @@ class StateView(Protocol):
 
     @property
     def entry_count(self) -> int:
-        """Number of filed pages; the next one gets this entry number."""
+        """Number of pages ever filed; the next one gets this entry number."""
 
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
         """keys: uint64[u], all different -> their postings; a bucket never filed under is empty."""
@@ -92,7 +114,18 @@ class State(StateView, Protocol):
 
     @property
     def last_record(self) -> int:
-        """Checksum of the log record before the position: which log it was. 0 before the first record."""
+        """Checksum of the last log record applied: which log it was. 0 before the first record.
+
+        The record before the position; where pages_applied is not 0, the one at the position.
+        """
+
+    @property
+    def pages_applied(self) -> int:
+        """How many pages of the record at the position are applied: not 0 only after a crash between two runs."""
+
+    @property
+    def clock(self) -> "Clock":
+        """How far event time has come; where there is no horizon, nowhere."""
 
     def page_ids(self, numbers: NDArray[np.uint64]) -> list[tuple[str, int, int] | None]:
         """numbers: uint64[e] -> (source, partition, offset) of each, None where no entry has the number any more."""
@@ -100,17 +133,25 @@ class State(StateView, Protocol):
     def remove(self, removal: Removal, position: int, last_record: int) -> None:
         """Take forgotten pages out and move the position, both or neither. Raises StateError."""
 
-    def file(self, filing: Filing | None, position: int, last_record: int = 0) -> None:
+    def file(
+        self,
+        filing: Filing | None,
+        position: int,
+        last_record: int = 0,
+        pages_applied: int = 0,
+        clock: "Clock | None" = None,
+    ) -> None:
         """Apply a filing and move the position, both or neither. Raises StateError where it cannot be written.
 
-        last_record: checksum of the record that ends at the position
+        last_record: checksum of the record that ends at the position, or whose first pages_applied are applied
+        clock: what it is now; entries below its floor are removed, and buckets swept (None: as it was)
         """
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Everything remembered, as (name, value) bytes in a fixed order, for comparing states; slow."""
 
     def stats(self) -> dict[str, int]:
-        """Figures for metrics: entries, position, bytes_on_disk, estimated_keys; more where cheap."""
+        """Figures for metrics: entries (living ones), position, bytes_on_disk, estimated_keys; more where cheap."""
 
     def checkpoint(self, path: Path) -> None:
         """Make a directory that holds the state as it is now, for a snapshot. Raises StateError."""

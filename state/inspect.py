@@ -8,7 +8,7 @@ from typing import Any
 from rocksdict import AccessType, Rdict
 
 from state import formats
-from state.rocks import DIRECTORY, IDENTITY, PROGRESS
+from state.rocks import DIRECTORY, IDENTITY, MARKS, PROGRESS
 from state.rocks_errors import rocks_errors
 from state.rocks_options import column_families, database_options
 from stream.errors import StateError
@@ -31,18 +31,19 @@ def describe(directory: Path) -> dict[str, Any]:
         with rocks_errors(directory, "read"):
             database = Rdict(str(path), database_options(), column_families(None), AccessType.secondary(scratch))
         closing.callback(database.close)
-        identity, progress = database.get(IDENTITY), database.get(PROGRESS)
+        identity, progress, marks = (database.get(name) for name in (IDENTITY, PROGRESS, MARKS))
         if not isinstance(identity, bytes) or not isinstance(progress, bytes):
             raise StateError(
                 "directory", "holds no identity: its first start did not finish", str(directory), "delete it"
             )
         state_format, settings, log_name = formats.decode_identity(identity)
-        position, entries, _ = formats.decode_progress(progress)
+        decoded = formats.decode_progress(progress)
+        clock = formats.decode_clock(decoded, marks if isinstance(marks, bytes) else None)
     return {
         "format": state_format,
         "log": log_name,
-        "log_position": position,
-        "entries": entries,
+        "log_position": decoded.position,
+        "entries": decoded.entry_count - clock.floor,
         "bytes_on_disk": sum(map(_size_of, path.iterdir())),
         "verdict_settings": settings,
     }

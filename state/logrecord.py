@@ -18,7 +18,7 @@ The body of kind 2, forget, is that of state/forgetting.py. All integers are lit
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -138,11 +138,11 @@ def split(signatures: Signatures, max_bytes: int) -> Iterator[Signatures]:
     room = max_bytes - _FIXED_BYTES - sources
     words = np.diff(signatures.minima_bounds) + signatures.sketch.shape[1]
     sizes = _PAGE_BYTES + 8 * words + _lengths(urls) + _lengths(labels)
-    start = 0
+    cut, start = replace(signatures, urls=urls, labels=labels), 0
     while start < len(signatures):
         taken = int(np.searchsorted(np.cumsum(sizes[start:]), room, side="right"))
         end = start + max(taken, 1)
-        yield _part(signatures, urls, labels, start, end)
+        yield cut.part(start, end)
         start = end
 
 
@@ -226,29 +226,3 @@ def _cut(text: bytes) -> bytes:
     if len(text) <= MAX_ADDRESS_BYTES:
         return text
     return text[:MAX_ADDRESS_BYTES].decode("utf-8", "ignore").encode()
-
-
-def _part(
-    signatures: Signatures, urls: tuple[bytes, ...], labels: tuple[bytes, ...], start: int, end: int
-) -> Signatures:
-    whole = slice(start, end)
-    bounds = signatures.minima_bounds[start : end + 1]
-    return Signatures(
-        signatures.sources,
-        signatures.source[whole],
-        signatures.partition[whole],
-        signatures.offset[whole],
-        signatures.event_time_ms[whole],
-        signatures.digest[whole],
-        signatures.fingerprint[whole],
-        signatures.status[whole],
-        signatures.feature_count[whole],
-        urls[whole],
-        labels[whole],
-        signatures.text_digest[whole],
-        signatures.host[whole],
-        signatures.language[whole],
-        signatures.minima[bounds[0] : bounds[-1]],
-        bounds - bounds[0],
-        signatures.sketch[whole],
-    )

@@ -1,5 +1,6 @@
 """Owns the state in memory: the same contract as the stored one, in dictionaries, for tests, trials and comparisons."""
 
+import heapq
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,8 +9,10 @@ from numpy.typing import NDArray
 
 from state import formats
 from state.entries import ReadEntries, page_ids
+from state.horizon import Clock
 from state.index import Buckets, Filing, Removal
 from state.sources import Sources
+from state.sweep import Sweep, walk_on
 from stream.errors import StateError
 
 
@@ -22,11 +25,14 @@ class MemoryState:
         self._sources = Sources()
         self._position = 0
         self._last_record = 0
+        self._pages_applied = 0
+        self._clock = Clock()
+        self._sweep = Sweep()
 
     @property
     def entry_count(self) -> int:
-        """Number of filed pages."""
-        return len(self._entries)
+        """Number of pages ever filed."""
+        return self._clock.floor + len(self._entries)
 
     @property
     def position(self) -> int:
@@ -35,8 +41,18 @@ class MemoryState:
 
     @property
     def last_record(self) -> int:
-        """Checksum of the record before the position."""
+        """Checksum of the last record applied."""
         return self._last_record
+
+    @property
+    def pages_applied(self) -> int:
+        """How many pages of the record at the position are applied."""
+        return self._pages_applied
+
+    @property
+    def clock(self) -> Clock:
+        """How far event time has come."""
+        return self._clock
 
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
         """keys: uint64[u] -> their postings."""
@@ -52,50 +68,87 @@ class MemoryState:
 
     def filed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
         """numbers: uint64[e] -> the filed pages. Raises CorruptRecord where one is missing."""
-        entries = self._entries
-        values = [entries[number] if number < len(entries) else None for number in numbers.tolist()]
-        return ReadEntries(formats.number_keys(numbers), values, self._sources.texts)
+        return ReadEntries(formats.number_keys(numbers), self._values(numbers), self._sources.texts)
 
-    def file(self, filing: Filing | None, position: int, last_record: int = 0) -> None:
+    def _values(self, numbers: NDArray[np.uint64]) -> list[bytes | None]:
+        places = [number - self._clock.floor for number in numbers.tolist()]
+        return [self._entries[place] if 0 <= place < len(self._entries) else None for place in places]
+
+    def file(
+        self,
+        filing: Filing | None,
+        position: int,
+        last_record: int = 0,
+        pages_applied: int = 0,
+        clock: Clock | None = None,
+    ) -> None:
         """Apply a filing and move the position."""
+        clock = self._clock if clock is None else clock
+        del self._entries[: clock.floor - self._clock.floor]
         if filing is not None:
-            bounds = filing.buckets.bounds.tolist()
-            for place, key in enumerate(filing.keys.tolist()):
-                part = slice(bounds[place], bounds[place + 1])
-                self._buckets[key] = (filing.buckets.numbers[part], filing.buckets.inlines[part])
+            self._walk_on(filing, clock.floor)
+            self._put(filing.keys, filing.buckets)
             numbers, new = self._sources.number(filing)
             for text in new:
                 self._sources.add(text)
             self._entries += formats.encode_entries(filing, numbers)
-        self._position, self._last_record = position, last_record
+        self._position, self._last_record, self._pages_applied = position, last_record, pages_applied
+        self._clock = clock
+
+    def _put(self, keys: NDArray[np.uint64], buckets: Buckets) -> None:
+        bounds = buckets.bounds.tolist()
+        for place, key in enumerate(keys.tolist()):
+            part = slice(bounds[place], bounds[place + 1])
+            if part.start == part.stop:
+                del self._buckets[key]
+            else:
+                self._buckets[key] = (buckets.numbers[part], buckets.inlines[part])
+
+    def _walk_on(self, filing: Filing, floor: int) -> None:
+        """Remove dead postings, as RocksState does."""
+        swept = walk_on(self._sweep, floor, filing, self._visit)
+        if swept is not None:
+            self._put(swept.keys, swept.buckets)
+            self._sweep = swept.sweep
+
+    def _visit(self, first_key: int, most: int) -> tuple[NDArray[np.uint64], Buckets]:
+        keys = np.array(heapq.nsmallest(most, (key for key in self._buckets if key >= first_key)), np.uint64)
+        return keys, self.buckets(keys)
 
     def page_ids(self, numbers: NDArray[np.uint64]) -> list[tuple[str, int, int] | None]:
         """numbers: uint64[e] -> (source, partition, offset) of each, None where no entry has the number any more."""
-        values = [self._entries[number] if number < len(self._entries) else None for number in numbers.tolist()]
-        return page_ids(formats.number_keys(numbers), values, self._sources.texts)
+        return page_ids(formats.number_keys(numbers), self._values(numbers), self._sources.texts)
 
     def remove(self, removal: Removal, position: int, last_record: int) -> None:
         """Take forgotten pages out and move the position."""
-        bounds = removal.buckets.bounds.tolist()
-        for place, key in enumerate(removal.keys.tolist()):
-            part = slice(bounds[place], bounds[place + 1])
-            if part.start < part.stop:
-                self._buckets[key] = (removal.buckets.numbers[part], removal.buckets.inlines[part])
-            else:
-                del self._buckets[key]
+        self._put(removal.keys, removal.buckets)
         for number in removal.numbers.tolist():
-            self._entries[number] = formats.FORGOTTEN
-        self._position, self._last_record = position, last_record
+            self._entries[number - self._clock.floor] = formats.FORGOTTEN
+        self._position, self._last_record, self._pages_applied = position, last_record, 0
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Everything remembered, named and ordered as RocksState.items does."""
-        yield b"meta/progress", formats.encode_progress(self._position, len(self._entries), self._last_record)
+        if self._clock.marks:
+            yield b"meta/marks", formats.encode_marks(self._clock.marks)
+        yield (
+            b"meta/progress",
+            formats.encode_progress(
+                formats.Progress(
+                    self._position,
+                    self.entry_count,
+                    self._last_record,
+                    self._pages_applied,
+                    self._clock.watermark_ms,
+                    self._sweep,
+                )
+            ),
+        )
         for key in sorted(self._buckets):
             numbers, inlines = self._buckets[key]
             bucket = Buckets(np.array([0, len(numbers)]), numbers, inlines)
             value = formats.encode_buckets(np.array([key], np.uint64), bucket)[0]
             yield b"buckets/" + key.to_bytes(8, "big"), value
-        for number, value in enumerate(self._entries):
+        for number, value in enumerate(self._entries, self._clock.floor):
             yield b"entries/" + number.to_bytes(8, "big"), value
         for number, text in enumerate(self._sources.texts):
             yield b"sources/" + number.to_bytes(8, "big"), formats.encode_source(text)

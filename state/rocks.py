@@ -11,18 +11,20 @@ from rocksdict import Checkpoint, DbClosedError, Rdict, WriteBatch, WriteOptions
 
 from state import formats
 from state.entries import ReadEntries, page_ids
+from state.horizon import Clock
 from state.identity import check_identity
 from state.index import Buckets, Filing, Removal
 from state.rocks_errors import REBUILD, rocks_errors
 from state.rocks_options import column_families, database_options
 from state.sources import Sources
+from state.sweep import Sweep, walk_on
 from stream.config import IndexSettings
 from stream.errors import CorruptRecord, StateError
 
 DIRECTORY = "index"
 """Name of the database inside the state directory; the local log lies beside it."""
 
-IDENTITY, PROGRESS = b"identity", b"progress"
+IDENTITY, MARKS, PROGRESS = b"identity", b"marks", b"progress"
 
 
 class RocksState:
@@ -40,6 +42,9 @@ class RocksState:
         self._position = 0
         self._entry_count = 0
         self._last_record = 0
+        self._pages_applied = 0
+        self._clock = Clock()
+        self._sweep = Sweep()
         self._failed = False
 
     @classmethod
@@ -80,7 +85,7 @@ class RocksState:
 
     @property
     def entry_count(self) -> int:
-        """Number of filed pages."""
+        """Number of pages ever filed."""
         return self._entry_count
 
     @property
@@ -90,8 +95,18 @@ class RocksState:
 
     @property
     def last_record(self) -> int:
-        """Checksum of the record before the position."""
+        """Checksum of the last record applied."""
         return self._last_record
+
+    @property
+    def pages_applied(self) -> int:
+        """How many pages of the record at the position are applied."""
+        return self._pages_applied
+
+    @property
+    def clock(self) -> Clock:
+        """How far event time has come."""
+        return self._clock
 
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
         """keys: uint64[u] -> their postings."""
@@ -109,20 +124,37 @@ class RocksState:
         """numbers: uint64[e] -> (source, partition, offset) of each, None where no entry has the number any more."""
         return page_ids(*self._read_entries(numbers), self._known.texts)
 
-    def file(self, filing: Filing | None, position: int, last_record: int = 0) -> None:
+    def file(
+        self,
+        filing: Filing | None,
+        position: int,
+        last_record: int = 0,
+        pages_applied: int = 0,
+        clock: Clock | None = None,
+    ) -> None:
         """Write a filing and the position in one batch; where writing fails nothing of it is remembered."""
+        clock = self._clock if clock is None else clock
         batch = WriteBatch(raw_mode=True)
-        count, new_sources = self._entry_count, list[str]()
+        count, new_sources, sweep = self._entry_count, list[str](), self._sweep
+        if clock.floor > self._clock.floor:
+            # One tombstone for all of them: what it costs is RocksDB's to pay, when it compacts.
+            batch.delete_range(
+                self._clock.floor.to_bytes(8, "big"), clock.floor.to_bytes(8, "big"), self._handles["entries"]
+            )
         if filing is not None and len(filing.pages):
             if filing.first_number != count:
                 raise ValueError(f"filing begins at entry {filing.first_number}, the state at {count}")
             batch.set_default_column_family(self._handles["buckets"])
-            values = formats.encode_buckets(filing.keys, filing.buckets)
-            for name, value in zip(formats.number_keys(filing.keys), values, strict=True):
-                batch[name] = value
+            swept = walk_on(sweep, clock.floor, filing, self._visit)
+            if swept is not None:
+                # Before the filing: of a bucket that both change, what the filing says is the newer.
+                _put_buckets(batch, swept.keys, swept.buckets)
+                sweep = swept.sweep
+            _put_buckets(batch, filing.keys, filing.buckets)
             new_sources = self._put_entries(batch, filing)
             count += len(filing.pages)
-        self._write(batch, position, count, last_record)
+        progress = formats.Progress(position, count, last_record, pages_applied, clock.watermark_ms, sweep)
+        self._write(batch, progress, clock)
         for text in new_sources:
             self._known.add(text)
 
@@ -130,21 +162,18 @@ class RocksState:
         """Take forgotten pages out and move the position, in one batch."""
         batch = WriteBatch(raw_mode=True)
         batch.set_default_column_family(self._handles["buckets"])
-        values = formats.encode_buckets(removal.keys, removal.buckets)
-        sizes = np.diff(removal.buckets.bounds).tolist()
-        for name, value, size in zip(formats.number_keys(removal.keys), values, sizes, strict=True):
-            if size:
-                batch[name] = value
-            else:
-                del batch[name]
+        _put_buckets(batch, removal.keys, removal.buckets)
         batch.set_default_column_family(self._handles["entries"])
         for name in formats.number_keys(removal.numbers):
             batch[name] = formats.FORGOTTEN
-        self._write(batch, position, self._entry_count, last_record)
+        progress = formats.Progress(position, self._entry_count, last_record, 0, self._clock.watermark_ms, self._sweep)
+        self._write(batch, progress, self._clock)
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Everything remembered but the identity, as (family/key, value), in order."""
         with rocks_errors(self.directory, "read"):
+            if self._clock.marks:
+                yield b"meta/" + MARKS, self._database[MARKS]  # type: ignore[misc]
             yield b"meta/" + PROGRESS, self._database[PROGRESS]  # type: ignore[misc]
             for name in ("buckets", "entries", "sources"):
                 for key, value in keys_and_values(self._database.get_column_family(name)):
@@ -158,7 +187,7 @@ class RocksState:
             return sum(family.property_int_value(name) or 0 for family in families)
 
         return {
-            "entries": self._entry_count,
+            "entries": self._entry_count - self._clock.floor,
             "position": self._position,
             "bytes_on_disk": total("rocksdb.total-sst-files-size"),
             "memtable_bytes": total("rocksdb.cur-size-all-mem-tables"),
@@ -207,25 +236,46 @@ class RocksState:
             values: Any = self._entries.get(cast("list[Any]", names))
         return names, values
 
-    def _write(self, batch: WriteBatch, position: int, count: int, last_record: int) -> None:
+    def _write(self, batch: WriteBatch, progress: formats.Progress, clock: Clock) -> None:
         """Write a batch and the progress with it; where writing fails nothing of it is remembered."""
         batch.set_default_column_family(None)
-        batch[PROGRESS] = formats.encode_progress(position, count, last_record)
+        if clock.marks != self._clock.marks:
+            batch[MARKS] = formats.encode_marks(clock.marks)
+        batch[PROGRESS] = formats.encode_progress(progress)
         self._failed = True
         with rocks_errors(self.directory, "write"):
             self._database.write(batch, self._write_options)
         self._failed = False
-        self._entry_count, self._position, self._last_record = count, position, last_record
+        self._remember(progress, clock)
+
+    def _remember(self, progress: formats.Progress, clock: Clock) -> None:
+        self._position, self._entry_count, self._last_record, self._pages_applied, _, self._sweep = progress
+        self._clock = clock
+
+    def _visit(self, first_key: int, most: int) -> tuple[NDArray[np.uint64], Buckets]:
+        """The next buckets from a key on, for the sweep."""
+        keys, values = list[bytes](), list[bytes | None]()
+        with rocks_errors(self.directory, "read"):
+            at = self._buckets.iter()
+            at.seek(first_key.to_bytes(8, "big"))
+            while len(keys) < most and at.valid():
+                keys.append(at.key())
+                values.append(at.value())
+                at.next()
+            at.status()
+        numbers = np.frombuffer(b"".join(keys), ">u8").astype(np.uint64)
+        return numbers, formats.decode_buckets(numbers, values)
 
     def _load(self, settings_text: str, log_name: str, unflushed: int) -> None:
         with rocks_errors(self.directory, "read"):
             identity: Any = self._database.get(IDENTITY)
             progress: Any = self._database.get(PROGRESS)
+            marks: Any = self._database.get(MARKS)
             sources = list(keys_and_values(self._sources))
         if identity is None and progress is None and self._is_empty():
             batch = WriteBatch(raw_mode=True)
             batch[IDENTITY] = formats.encode_identity(settings_text, log_name)
-            batch[PROGRESS] = formats.encode_progress(0, 0, 0)
+            batch[PROGRESS] = formats.encode_progress(formats.Progress(0, 0, 0))
             durable = WriteOptions()
             durable.sync = True
             with rocks_errors(self.directory, "write"):
@@ -235,7 +285,8 @@ class RocksState:
             missing = IDENTITY if identity is None else PROGRESS
             raise CorruptRecord("meta", missing, "is missing although the state is not new", REBUILD)
         check_identity(str(self.directory), formats.decode_identity(identity), settings_text, log_name)
-        self._position, self._entry_count, self._last_record = formats.decode_progress(progress)
+        decoded = formats.decode_progress(progress)
+        self._remember(decoded, formats.decode_clock(decoded, marks))
         for number, (key, value) in enumerate(sources):
             if key != number.to_bytes(8, "big"):
                 raise CorruptRecord("sources", key, f"must have the number {number}", REBUILD)
@@ -253,18 +304,18 @@ class RocksState:
         A write-ahead log that is lost before RocksDB has listed it in the manifest, at its next flush, leaves out the
         entries that it held, and it alone: they are among the last ones.
         """
-        count, missing = self._entry_count, -1
+        count, floor, missing = self._entry_count, self._clock.floor, -1
         with rocks_errors(self.directory, "read"):
             at = self._entries.iter()
             at.seek_to_last()
             last: Any = at.key() if at.valid() else None
-            for number in range(count - 1, max(count - unflushed, 0) - 1, -1):
+            for number in range(count - 1, max(count - unflushed, floor) - 1, -1):
                 if not at.valid() or at.key() != number.to_bytes(8, "big"):
                     missing = number
                     break
                 at.prev()
             at.status()
-        if missing >= 0 or (last is not None and not count):
+        if missing >= 0 or (last is not None and count == floor):
             key = last if missing < 0 else missing.to_bytes(8, "big")
             raise CorruptRecord("entries", key, f"must be there as one of {count} by the progress", REBUILD)
 
@@ -287,6 +338,17 @@ class RocksState:
         with ExitStack() as closing:
             for family in (self._database, self._sources, self._entries, self._buckets):
                 closing.callback(_close, family)
+
+
+def _put_buckets(batch: WriteBatch, keys: NDArray[np.uint64], buckets: Buckets) -> None:
+    """Put buckets into the batch's family; one without postings is deleted."""
+    sizes = np.diff(buckets.bounds).tolist()
+    values = formats.encode_buckets(keys, buckets)
+    for name, value, size in zip(formats.number_keys(keys), values, sizes, strict=True):
+        if size:
+            batch[name] = value
+        else:
+            batch.delete(name)
 
 
 def keys_and_values(family: Rdict) -> Iterator[tuple[bytes, bytes]]:

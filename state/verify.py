@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from state import formats
 from state.identity import check_log_range
-from state.rocks import IDENTITY, PROGRESS
+from state.index import Buckets
+from state.rocks import IDENTITY, MARKS, PROGRESS
+from state.sweep import Sweep
 from state.verify_families import Family, open_families
 from state.verify_log import examine_log
 from stream.errors import SpotsieveError
@@ -77,8 +79,10 @@ def verify(directory: Path, shown: int = 20, told: Told = lambda *_: None) -> Fi
 
 @dataclass(frozen=True, slots=True)
 class _Meta:
-    position: int
-    entries: int
+    """progress, and of the clock the floor: entries floor..progress.entry_count - 1 live."""
+
+    progress: formats.Progress
+    floor: int
     settings: str
     log: str
 
@@ -86,15 +90,16 @@ class _Meta:
 def _verify_meta(family: Family, found: Findings) -> _Meta | None:
     """The two meta values; None where one is damaged: what is counted then has nothing to be compared with."""
     values: dict[bytes, Any] = dict(family.items(lambda *_: None))
-    for key in values.keys() - {IDENTITY, PROGRESS}:
-        found.add(f"meta[{key.hex()}]", "must be one of identity and progress")
+    for key in values.keys() - {IDENTITY, MARKS, PROGRESS}:
+        found.add(f"meta[{key.hex()}]", "must be one of identity, marks and progress")
     for key in {IDENTITY, PROGRESS} - values.keys():
         found.add(f"meta[{key.hex()}]", f"({key.decode()}) is missing or cannot be read")
     if not values.keys() >= {IDENTITY, PROGRESS}:
         return None
     try:
         stored_format, settings, log = formats.decode_identity(values[IDENTITY])
-        position, entries, _ = formats.decode_progress(values[PROGRESS])
+        progress = formats.decode_progress(values[PROGRESS])
+        clock = formats.decode_clock(progress, values.get(MARKS))
         json.loads(settings)
     except SpotsieveError as error:
         found.add_error(error)
@@ -104,10 +109,11 @@ def _verify_meta(family: Family, found: Findings) -> _Meta | None:
         return None
     if stored_format != formats.STATE_FORMAT:
         found.add(f"meta[{IDENTITY.hex()}]", f"must have state format {formats.STATE_FORMAT}, has {stored_format}")
-    if entries and not position:
+    entries = progress.entry_count
+    if entries and not progress.position and not progress.pages_applied:
         found.add(f"meta[{PROGRESS.hex()}]", f"must be beyond record 0 of the log, as there are {entries} entries")
-    found.log, found.log_position = log, position
-    return _Meta(position, entries, settings, log)
+    found.log, found.log_position = log, progress.position
+    return _Meta(progress, clock.floor, settings, log)
 
 
 class _Walk:
@@ -117,13 +123,15 @@ class _Walk:
         self._families = families
         self._found = found
         self._told = told
-        self._count = meta.entries if meta else families["entries"].last_number() + 1
-        self._exact = meta is not None
+        self._count = meta.progress.entry_count if meta else families["entries"].last_number() + 1
+        # Without the meta values the first entry tells what lives, and nothing how far was swept.
+        self._floor = meta.floor if meta else max(families["entries"].first_number(), 0)
+        self._sweep = meta.progress.sweep if meta else Sweep()
         self._sources = 0
         self._words: int | None = None
-        self._present = np.zeros(self._count, np.bool_)
-        self._filed = np.zeros(self._count, np.bool_)
-        self._forgotten = np.zeros(self._count, np.bool_)
+        self._present = np.zeros(self._count - self._floor, np.bool_)
+        self._filed = np.zeros(self._count - self._floor, np.bool_)
+        self._forgotten = np.zeros(self._count - self._floor, np.bool_)
         self._unread = False
 
     def run(self) -> None:
@@ -134,15 +142,17 @@ class _Walk:
             self._entry_batch(keys, values)
         self._found.checked["entries"] = int(np.count_nonzero(self._present))
         if not self._unread:
-            for number in np.flatnonzero(~self._present).tolist():
-                self._found.add(f"entries[{number:016x}]", f"is missing: the progress counts {self._count} entries")
+            for number in (np.flatnonzero(~self._present) + self._floor).tolist():
+                rule = f"is missing: by the meta values entries {self._floor} to {self._count - 1} live"
+                self._found.add(f"entries[{number:016x}]", rule)
         if self._forgotten.any():
             self._found.checked["forgotten entries"] = int(np.count_nonzero(self._forgotten))
         for keys, values in self._batches("buckets"):
             self._bucket_batch(keys, values)
         if not self._unread:
             # A page that is in no bucket at all is not filed, so an entry that none refers to has lost its buckets.
-            for number in np.flatnonzero(self._present & ~self._filed & ~self._forgotten).tolist():
+            lost = self._present & ~self._filed & ~self._forgotten
+            for number in (np.flatnonzero(lost) + self._floor).tolist():
                 self._found.add(f"entries[{number:016x}]", "must be in a bucket, but none refers to it")
 
     def _items(self, name: str) -> Iterator[tuple[bytes, bytes]]:
@@ -185,12 +195,16 @@ class _Walk:
 
     def _entry_batch(self, keys: list[bytes], values: list[bytes]) -> None:
         numbers = _numbers(keys)
-        beyond = numbers >= self._count
+        beyond = (numbers >= self._count) | (numbers < self._floor)
         for place in np.flatnonzero(beyond).tolist():
-            self._found.add(f"entries[{keys[place].hex()}]", f"must be below {self._count}, the count in the progress")
-        self._present[numbers[~beyond].astype(np.int64)] = True
+            self._found.add(
+                f"entries[{keys[place].hex()}]",
+                f"must be one of {self._floor} to {self._count - 1}, which live by the meta values",
+            )
+        places = (numbers[~beyond] - np.uint64(self._floor)).astype(np.int64)
+        self._present[places] = True
         forgotten = np.array([value == formats.FORGOTTEN for value in values])
-        self._forgotten[numbers[forgotten & ~beyond].astype(np.int64)] = True
+        self._forgotten[places[forgotten[~beyond]]] = True
         if self._words is None:
             # Every entry has the sketch that most of the first ones have.
             widths = Counter(value[1] for value in values if len(value) > 1 and value[0] == formats.ENTRY_VERSION)
@@ -218,19 +232,31 @@ class _Walk:
     def _postings(self, names: NDArray[np.uint64], values: list[bytes]) -> None:
         buckets = formats.decode_buckets(names, list(values))
         self._found.checked["postings"] += len(buckets.numbers)
-        known = buckets.numbers < self._count
-        numbers = buckets.numbers[known].astype(np.int64)
+        dead, known = buckets.numbers < self._floor, buckets.numbers < self._count
+        known &= ~dead
+        numbers = (buckets.numbers[known] - np.uint64(self._floor)).astype(np.int64)
         self._filed[numbers] = True
-        lost = ~known
+        lost = ~known & ~dead
         # Where a stretch of entries could not be read, that was told, once.
         if not self._unread:
             lost[known] = ~self._present[numbers] | self._forgotten[numbers]
-        for place in np.flatnonzero(lost).tolist():
-            bucket = int(np.searchsorted(buckets.bounds, place, side="right")) - 1
+        swept = names < self._sweep.next_key if self._sweep.next_key else np.ones(len(names), np.bool_)
+        left = (buckets.numbers < self._sweep.floor) & np.repeat(swept, np.diff(buckets.bounds))
+        for place in np.flatnonzero(left).tolist():
             self._found.add(
-                f"buckets[{int(names[bucket]):016x}]",
+                f"buckets[{int(names[_bucket_of(buckets, place)]):016x}]",
+                f"must hold no entry below {self._sweep.floor}, as the sweep has passed, "
+                f"names entries[{int(buckets.numbers[place]):016x}]",
+            )
+        for place in np.flatnonzero(lost).tolist():
+            self._found.add(
+                f"buckets[{int(names[_bucket_of(buckets, place)]):016x}]",
                 f"must name entries that exist, names entries[{int(buckets.numbers[place]):016x}]",
             )
+
+
+def _bucket_of(buckets: Buckets, posting: int) -> int:
+    return int(np.searchsorted(buckets.bounds, posting, side="right")) - 1
 
 
 def _numbers(keys: list[bytes]) -> NDArray[np.uint64]:
@@ -246,6 +272,6 @@ def _verify_log(directory: Path, found: Findings, meta: _Meta | None, told: Told
     found.checked["log records"] = end
     if meta is not None:
         try:
-            check_log_range(meta.log, meta.position, 0, end)
+            check_log_range(meta.log, meta.progress.position, 0, end, meta.progress.pages_applied)
         except SpotsieveError as error:
             found.add_error(error)

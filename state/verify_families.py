@@ -72,6 +72,13 @@ class Family:
         """As RocksDB estimates them."""
         return self._family.property_int_value("rocksdb.estimate-num-keys") or 0
 
+    def first_number(self) -> int:
+        """The least key as a number, -1 where there is none or none can be read."""
+        at = self._family.iter(self._options)
+        at.seek_to_first()
+        first: Any = at.key() if at.valid() else None
+        return -1 if first is None else int.from_bytes(first, "big")
+
     def last_number(self) -> int:
         """The greatest key as a number, -1 where there is none or none can be read."""
         at = self._family.iter(self._options)

@@ -15,7 +15,9 @@ class FieldPaths(Section):
     url: str = setting("url", "path of the page's address")
     body: str = setting("body", "path of the page's body", verdicts=True, min_length=1)
     content_type: str = setting("content_type", "path of the Content-Type header's value", verdicts=True)
-    fetched_at: str = setting("fetched_at", "path of the fetch time: ISO 8601, or epoch seconds or milliseconds")
+    fetched_at: str = setting(
+        "fetched_at", "path of the fetch time: ISO 8601, or epoch seconds or milliseconds", verdicts=True
+    )
     body_encoding: str = setting("", "path of a field that says text or base64 for each message", verdicts=True)
     charset: str = setting("", "path of the charset of a base64 body, where content_type names none", verdicts=True)
     id: str = setting("id", "path of the page's own name, shown in verdicts and reports; no page needs one")
@@ -64,6 +66,14 @@ class IndexSettings(Section):
         verdicts=True,
         ge=1,
         le=4096,
+    )
+    horizon_hours: float = setting(
+        0.0,
+        "how far back, in the pages' event time, an original counts; older ones are removed; 0: for ever",
+        unit="hours",
+        verdicts=True,
+        ge=0,
+        le=876_000,
     )
     cache_mb: int = setting(256, "RocksDB block cache", unit="MiB", ge=8)
     write_buffer_mb: int = setting(32, "RocksDB write buffer", unit="MiB", ge=1)

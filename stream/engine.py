@@ -1,20 +1,23 @@
 """Owns applying the log: each record is decoded, judged and filed once, in order, whoever wrote it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from state.forgetting import PageId, removal_of
-from state.identity import check_settings_digest
-from state.index import State
+from state.horizon import Clock, Living, runs_of, step_of
+from state.identity import check_last_record, check_settings_digest
+from state.index import Filing, State
 from state.logrecord import LogRecord, decode
 from state.rocks import RocksState
 from stream.config import IndexSettings, Settings
 from stream.judge import judge
 from stream.schemes import Scheme
 from stream.schemes.registry import scheme_of
-from stream.verdict import Verdicts, no_verdicts
+from stream.signature import Signatures
+from stream.verdict import Verdicts, concatenate, no_verdicts
 from stream.verdict_settings import settings_digest, verdict_settings_text
 
 
@@ -57,37 +60,72 @@ class Engine:
         self.limits = limits
         self.settings_digest = settings_digest
         self.log_name = log_name
+        self._step_ms = step_of(limits.horizon_hours)
 
     def apply(self, record: bytes | LogRecord, offset: int) -> Applied:
         """Judge the record at this log offset and file its novel pages, or forget those it names; state and position
         move together.
 
+        With a horizon a record is judged and filed run by run, a run being pages of one step of event time; nearly
+        every record is one run. A crash between two runs is gone on from by the pages that the state has applied.
         A record before the state's position is judged again without filing: every page in it finds its first attempt
-        or the original that it had, so the verdicts are those of then. An offset may be skipped (Kafka numbers
-        transaction markers too).
-        Raises CorruptRecord, SettingsMismatch, StateError; the state is then as it was before the call.
+        or the original that it had, so the verdicts are those of then; of what has left the horizon, those of now. An
+        offset may be skipped (Kafka numbers transaction markers too).
+        Raises CorruptRecord, SettingsMismatch, StateError; the state is then as before the call, or before a run.
         """
         if isinstance(record, bytes):
             record = decode(record, self.log_name, offset)
         check_settings_digest(record.settings_digest, self.settings_digest, self.log_name, offset)
+        state, signatures = self.state, record.signatures
+        again = offset < state.position
+        done = len(signatures) if again else state.pages_applied
+        if done and not again:
+            check_last_record(self.log_name, state.position + 1, state.last_record, record.checksum)
         if record.forgotten:
-            return forget(self.state, record, offset)
-        verdicts, filing = judge(
-            record.signatures, self.scheme, self.state, self.limits.bucket_cap, self.limits.candidate_limit
-        )
-        again = offset < self.state.position
-        if not again:
-            self.state.file(filing, offset + 1, record.checksum)
-        sizes = np.diff(filing.buckets.bounds[:1] if again else filing.buckets.bounds)
+            return forget(state, record, offset)
+        parts, filings = list[Verdicts](), list[Filing]()
+        if done or again:
+            parts.append(self._judge(signatures, 0, done, state.clock)[0])
+        for start, end, clock in () if again else self._runs(signatures.event_time_ms, done):
+            verdicts, filing = self._judge(signatures, start, end, clock)
+            if end == len(signatures):
+                state.file(filing, offset + 1, record.checksum, clock=clock)
+            else:
+                state.file(filing, offset, record.checksum, end, clock)
+            parts.append(verdicts)
+            filings.append(filing)
+        sizes = np.concatenate([np.empty(0, np.int64), *(np.diff(filing.buckets.bounds) for filing in filings)])
         return Applied(
             record,
-            verdicts,
-            0 if again else len(filing.pages),
-            0 if again else filing.capped,
+            parts[0] if len(parts) == 1 else concatenate(parts),
+            sum(len(filing.pages) for filing in filings),
+            sum(filing.capped for filing in filings),
             sizes,
             int(np.count_nonzero(sizes >= self.limits.bucket_cap)),
             again,
         )
+
+    def _runs(self, event_time_ms: NDArray[np.int64], done: int) -> Iterator[tuple[int, int, Clock]]:
+        """Pages start..end - 1 from page `done` on, each run with the clock it is judged by.
+
+        The next one is to be asked for when the one before is filed: a mark holds the number of the next entry.
+        """
+        state = self.state
+        if not self._step_ms or done == len(event_time_ms):
+            yield done, len(event_time_ms), state.clock
+            return
+        for run in runs_of(event_time_ms[done:], state.clock.watermark_ms, self._step_ms):
+            yield (
+                done + run.start,
+                done + run.end,
+                state.clock.moved(run.watermark_ms, self._step_ms, state.entry_count),
+            )
+
+    def _judge(self, signatures: Signatures, start: int, end: int, clock: Clock) -> tuple[Verdicts, Filing]:
+        """Pages start..end - 1, by what lives at this time of the clock."""
+        part = signatures if end - start == len(signatures) else signatures.part(start, end)
+        view = Living(self.state, clock.floor) if clock.floor else self.state
+        return judge(part, self.scheme, view, self.limits.bucket_cap, self.limits.candidate_limit)
 
 
 def forget(state: State, record: LogRecord, offset: int) -> Applied:

@@ -64,6 +64,30 @@ class Signatures:
     def __len__(self) -> int:
         return len(self.offset)
 
+    def part(self, start: int, end: int) -> "Signatures":
+        """Pages start..end - 1."""
+        whole = slice(start, end)
+        bounds = self.minima_bounds[start : end + 1]
+        return Signatures(
+            self.sources,
+            self.source[whole],
+            self.partition[whole],
+            self.offset[whole],
+            self.event_time_ms[whole],
+            self.digest[whole],
+            self.fingerprint[whole],
+            self.status[whole],
+            self.feature_count[whole],
+            self.urls[whole],
+            self.labels[whole],
+            self.text_digest[whole],
+            self.host[whole],
+            self.language[whole],
+            self.minima[bounds[0] : bounds[-1]],
+            bounds - bounds[0],
+            self.sketch[whole],
+        )
+
 
 def unused_columns(count: int) -> dict[str, Any]:
     """The columns that only some schemes fill, empty or zero for this many pages."""

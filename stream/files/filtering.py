@@ -72,7 +72,7 @@ class LocalEngine:
             self._log.close()
             raise
         try:
-            check_log_range(LocalLog.name, self._state.position, 0, self._log.end)
+            check_log_range(LocalLog.name, self._state.position, 0, self._log.end, self._state.pages_applied)
             self._check_last_record()
             self.engine = Engine(scheme, self._state, settings.index, self._digest, LocalLog.name)
             self._requests = Requests(directory, self._state)
@@ -82,8 +82,13 @@ class LocalEngine:
             raise
 
     def _check_last_record(self) -> None:
-        """A log that another state wrote may lie here, and be as long as this state's was."""
+        """A log that another state wrote may lie here, and be as long as this state's was.
+
+        A record that is applied in part is looked at when the engine goes on with it.
+        """
         position = self._state.position
+        if self._state.pages_applied:
+            return
         for _, record in self._log.read_from(max(position - 1, 0)):
             check_last_record(LocalLog.name, position, self._state.last_record, checksum_of(record))
             break
@@ -102,7 +107,7 @@ class LocalEngine:
     @property
     def entry_count(self) -> int:
         """Pages that the state knows."""
-        return self._state.entry_count
+        return self._state.entry_count - self._state.clock.floor
 
     def judge(self, pages: Sequence[Page]) -> Iterator[tuple[Sequence[Page], Verdicts]]:
         """Sign, log and judge a micro-batch; its verdicts, in parts where one log record cannot hold it."""

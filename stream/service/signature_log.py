@@ -69,7 +69,8 @@ class SignatureLog:
             end = (await self._consumer.end_offsets([self._partition]))[self._partition]
         except KafkaError as error:
             raise ended(error, self._settings, "opening the log") from None
-        check_log_range(self._partition.topic, self._engine.state.position, begin, end)
+        state = self._engine.state
+        check_log_range(self._partition.topic, state.position, begin, end, state.pages_applied)
         await self._begin(begin)
         self._metrics.log_end.set(end)
         catching_up = CatchUp(self._engine.state.position, end)
@@ -83,9 +84,10 @@ class SignatureLog:
         """Seek to the state's position, and look on the way whether the record before it is the one that was applied.
 
         Else a log that was made anew, or lost its end, and was filled again beyond the position, would be gone on with.
+        A record that is applied in part is looked at when the engine goes on with it.
         """
         state = self._engine.state
-        known = 0 < state.position > first
+        known = 0 < state.position > first and not state.pages_applied
         self._consumer.seek(self._partition, state.position - known)
         while known:
             for record in await self._fetch(1):

@@ -10,12 +10,14 @@ import pytest
 from state import formats
 from state.entries import ReadEntries
 from state.forgetting import ForgottenPage
+from state.horizon import Clock, Mark
 from state.index import Buckets, Filing
 from state.locallog import FILE_NAME, LocalLog
 from state.logrecord import checksum_of, decode, encode, encode_forget
 from state.rocks import RocksState
 from state.snapshot_manifest import FILE_NAME as MANIFEST_NAME
 from state.snapshot_manifest import FileFacts, Manifest, encode_manifest, read_manifest
+from state.sweep import Sweep
 from stream.config import IndexSettings, Settings
 from stream.config_schemes import ChainSettings
 from stream.engine import Engine
@@ -152,12 +154,46 @@ def test_a_source_is_its_version_and_utf_8() -> None:
 
 
 def test_the_progress_value() -> None:
-    value = formats.encode_progress(5, 258, 0xFEDC)
-    assert value.hex() == "02" "0500000000000000" "0201000000000000" "dcfe000000000000" "ae09281e90932c2b"  # fmt: skip
-    assert formats.decode_progress(value) == (5, 258, 0xFEDC)
+    progress = formats.Progress(5, 258, 0xFEDC, 3, 0x018BCFE56800, Sweep(0x0901020304050607, 4))
+    value = formats.encode_progress(progress)
+    assert value.hex() == (
+        "02" "0500000000000000" "0201000000000000" "dcfe000000000000" "03000000" "0068e5cf8b010000"
+        "0706050403020109" "0400000000000000" "f14eeb71b7b18ddf"
+    )  # fmt: skip
+    assert formats.decode_progress(value) == progress
     for place in range(len(value)):
         with pytest.raises(CorruptRecord, match="meta"):
             formats.decode_progress(value[:place] + bytes([value[place] ^ 1]) + value[place + 1 :])
+
+
+def test_the_marks_value() -> None:
+    marks = (Mark(-2, 0), Mark(7, 258))
+    value = formats.encode_marks(marks)
+    assert value.hex() == (
+        "01" "0200" "feffffffffffffff" "0000000000000000" "0700000000000000" "0201000000000000" "63038a4e44487710"
+    )  # fmt: skip
+    assert formats.decode_marks(value) == marks
+    for damaged in (value[:-9] + value[-8:], value[:-1], b""):
+        with pytest.raises(CorruptRecord, match="meta"):
+            formats.decode_marks(damaged)
+    cut = formats.seal(value[:-9])
+    with pytest.raises(CorruptRecord, match="the marks that it declares"):
+        formats.decode_marks(cut)
+    for wrong in ((marks[1], marks[0]), (Mark(1, 5), Mark(2, 5)), (Mark(1, 5), Mark(1, 6))):
+        with pytest.raises(CorruptRecord, match="ascend"):
+            formats.decode_marks(formats.encode_marks(wrong))
+
+
+def test_a_watermark_without_marks_or_marks_beyond_the_entries_are_corrupt() -> None:
+    marks = formats.encode_marks((Mark(1, 9),))
+    assert formats.decode_clock(formats.Progress(5, 9, 0), None) == Clock()
+    assert formats.decode_clock(formats.Progress(5, 9, 0, 0, 70), marks) == Clock(70, (Mark(1, 9),))
+    for progress, value in (
+        (formats.Progress(5, 8, 0, 0, 70), marks), (formats.Progress(5, 9, 0), marks),
+        (formats.Progress(5, 9, 0, 0, 70), None),
+    ):  # fmt: skip
+        with pytest.raises(CorruptRecord, match="must be there where the progress has a watermark"):
+            formats.decode_clock(progress, value)
 
 
 def test_the_identity_value() -> None:
@@ -212,8 +248,9 @@ def test_the_names_and_values_of_a_whole_state(tmp_path: Path) -> None:
         )
         engine.apply(bytes.fromhex(RECORD), 4)
         posting = "02" "0000000000" "efcdab8967452301"  # fmt: skip
+        progress = formats.Progress(5, 1, checksum_of(bytes.fromhex(RECORD)))
         assert [(name[:8], name[8:].hex(), value.hex()) for name, value in state.items()] == [
-            (b"meta/pro", b"gress".hex(), formats.encode_progress(5, 1, checksum_of(bytes.fromhex(RECORD))).hex()),
+            (b"meta/pro", b"gress".hex(), formats.encode_progress(progress).hex()),
             (b"buckets/", "0000000000000123", posting),
             (b"buckets/", "0100000000004567", posting),
             (b"buckets/", "02000000000089ab", posting),
@@ -225,7 +262,7 @@ def test_the_names_and_values_of_a_whole_state(tmp_path: Path) -> None:
         forget = encode_forget([ForgottenPage(0, "pages", 7, 258, keys)], WRITER, 1, DIGEST)
         engine.apply(forget, 5)
         assert [(name[:8], name[8:].hex(), value.hex()) for name, value in state.items()] == [
-            (b"meta/pro", b"gress".hex(), formats.encode_progress(6, 1, checksum_of(forget)).hex()),
+            (b"meta/pro", b"gress".hex(), formats.encode_progress(formats.Progress(6, 1, checksum_of(forget))).hex()),
             (b"entries/", "0000000000000000", "00"),
             (b"sources/", "0000000000000000", formats.encode_source("pages").hex()),
         ]
@@ -233,7 +270,7 @@ def test_the_names_and_values_of_a_whole_state(tmp_path: Path) -> None:
 
 def test_the_settings_text_is_canonical_and_complete() -> None:
     text = verdict_settings_text(Settings())
-    assert text.startswith('{"index.bucket_cap":256,"index.candidate_limit":256,"input.body_encoding":"auto",')
+    assert text.startswith('{"index.bucket_cap":256,"index.candidate_limit":256,"index.horizon_hours":0.0,')
     assert '"revision":2' in text
     names = set(json.loads(text))
     assert names > {"scheme.name", "scheme.min_jaccard", "scheme.sketch_bits", "scheme.tables"}

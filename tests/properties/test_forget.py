@@ -22,19 +22,8 @@ from stream.engine import Engine
 from stream.fingerprints.tables import HOST_TAG, MINIMA_TAG
 from stream.signature import page_id_text
 from stream.verdict import Kind, Reason
-from tests.properties.test_judge import (
-    PROFILE,
-    WORLDS,
-    Look,
-    Submitted,
-    World,
-    caps,
-    limits,
-    pages_of,
-    signatures_of,
-    without_reason,
-    worlds,
-)
+from tests.properties.test_judge import PROFILE, caps, limits, without_reason, worlds
+from tests.properties.worlds import WORLDS, Look, Submitted, World, pages_of, signatures_of
 from tests.reference.judge import ObviousJudge, Outcome, original_id
 
 WRITER, DIGEST = bytes(16), bytes(16)

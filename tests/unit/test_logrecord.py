@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from state.forgetting import ForgottenPage, split_pages
-from state.logrecord import FRAME_BYTES, MAX_ADDRESS_BYTES, _part, decode, encode, encode_forget, split
+from state.logrecord import FRAME_BYTES, MAX_ADDRESS_BYTES, decode, encode, encode_forget, split
 from stream.errors import CorruptRecord, StateError
 from tests.reference.signatures import assert_same, make_signatures, one_page
 
@@ -164,7 +164,7 @@ def test_parts_stay_below_the_limit_and_together_are_the_whole(limit: int) -> No
 def test_parts_are_as_large_as_the_limit_allows() -> None:
     signatures = make_signatures(200, seed=9)
     first = next(split(signatures, 5_000))
-    longer = _part(signatures, signatures.urls, signatures.labels, 0, len(first) + 1)
+    longer = signatures.part(0, len(first) + 1)
     assert len(encode(first, WRITER, 0, DIGEST)) <= 5_000 < len(encode(longer, WRITER, 0, DIGEST))
 
 
