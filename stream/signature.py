@@ -142,3 +142,12 @@ class Entry:
 def page_id_text(source: str, partition: int, offset: int) -> str:
     """A page id as people and JSON see it: source/partition/offset."""
     return f"{source}/{partition}/{offset}"
+
+
+def page_of_id(text: str) -> tuple[str, int, int] | None:
+    """Source, partition and offset of a page id as text; None where it is none."""
+    source, *numbers = text.rsplit("/", 2)
+    if not source or len(numbers) != 2 or not all(number.isascii() and number.isdigit() for number in numbers):
+        return None
+    partition, offset = map(int, numbers)
+    return (source, partition, offset) if partition < 2**31 and offset < 2**63 else None

@@ -15,6 +15,7 @@ from stream.text_safety import escape_control_characters, show
 COMMANDS = {
     "run": "filter a Kafka topic until stopped (the service)",
     "filter": "filter files: JSONL, WARC or standard input, without a broker",
+    "replay": "judge a topic again, beside the service, and compare with the recorded verdicts",
     "score": "filter labelled sets, and print precision, recall and what was lost",
     "demo": "see it work: a real Kafka, a small crawl, what is dropped and why",
     "topics": "create or check the topics that the service needs",
@@ -24,7 +25,7 @@ COMMANDS = {
 """Each is a module of this package with add_arguments(parser) and run(options) -> exit code, imported when named."""
 
 EPILOG = """exit codes: 0 done; 2 wrong setting or usage; 3 unreadable input; 4 state cannot be used;
-5 broker refuses or is not reached; 130 interrupted"""
+5 broker refuses or is not reached; 6 verdicts differ (replay --fail-on-difference); 130 interrupted"""
 
 EXIT_BROKEN_PIPE = 141
 """What a shell shows for a program that SIGPIPE ended."""

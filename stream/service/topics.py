@@ -104,13 +104,7 @@ async def check_topics(settings: Settings) -> dict[str, TopicFacts]:
     """
     names = topic_names(settings.topics)
     check_topic_names(settings.topics)
-    admin = await _admin(settings)
-    try:
-        facts = await _facts(admin, sorted(names.values()))
-    except KafkaError as error:
-        raise explained(error, settings, "looking at the topics") from None
-    finally:
-        await admin.close()
+    facts = await topic_facts(settings, sorted(names.values()))
     for role, name in names.items():
         if name not in facts:
             raise SettingError(
@@ -126,6 +120,17 @@ async def check_topics(settings: Settings) -> dict[str, TopicFacts]:
                 f"raise max.message.bytes of {names[role]!r}",
             )  # fmt: skip
     return found
+
+
+async def topic_facts(settings: Settings, names: list[str]) -> dict[str, TopicFacts]:
+    """What the broker says of those of the topics that exist, by name. Raises BrokerError."""
+    admin = await _admin(settings)
+    try:
+        return await _facts(admin, names)
+    except KafkaError as error:
+        raise explained(error, settings, "looking at the topics") from None
+    finally:
+        await admin.close()
 
 
 def check_log(name: str, facts: TopicFacts) -> None:

@@ -14,7 +14,10 @@ import pytest
 from tests.conftest import REPOSITORY
 
 PACKAGES = ("stream", "state", "deploy")
-PURE = ("page", "signature", "verdict", "text", "features", "fingerprints", "schemes", "judge", "policy", "scoring")
+PURE = (
+    "page", "signature", "verdict", "text", "features", "fingerprints", "schemes", "judge", "policy", "scoring",
+    "replay",
+)  # fmt: skip
 IMPURE = ("asyncio.events", "aiokafka", "rocksdict", "prometheus_client", "structlog")
 # Import name -> distribution, where they differ.
 DISTRIBUTIONS = {"cchardet": "faust-cchardet"}

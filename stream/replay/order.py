@@ -1,0 +1,68 @@
+"""Owns the order in which a replay judges: that in which the log first names each page of the range."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.replay.places import Places
+from stream.signature import Signatures
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Pages of one partition that follow each other in the log: offsets first..last, all named there."""
+
+    partition: int
+    first: int
+    last: int
+
+
+class LogOrder:
+    """Collects the log's records. A page that the log names again (a crash, a rebalance) keeps its first place there.
+
+    Held: a byte an offset of the range, and 16 bytes a run; a micro-batch makes a run a partition, or two.
+    logged: bool[len(places)], whether the log names the page  elsewhere: pages of other topics or outside the range
+    """
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._runs: list[NDArray[np.int64]] = []
+        self.logged = np.zeros(len(places), np.bool_)
+        self.again = 0
+        self.elsewhere = 0
+
+    def add(self, signatures: Signatures) -> None:
+        """The pages of the log's next record."""
+        places = self._places.of(signatures.partition, signatures.offset)
+        of_topic = np.array([source == self._places.topic for source in signatures.sources], np.bool_)
+        named = places[(places >= 0) & of_topic[signatures.source]]
+        self.elsewhere += len(signatures) - len(named)
+        _, first = np.unique(named, return_index=True)
+        new = named[np.sort(first)]
+        new = new[~self.logged[new]]
+        self.again += len(named) - len(new)
+        if not len(new):
+            return
+        self.logged[new] = True
+        partitions = self._places.partitions(new)
+        cuts = np.flatnonzero((np.diff(new) != 1) | (np.diff(partitions) != 0))
+        begins, ends = np.concatenate([[0], cuts + 1]), np.concatenate([cuts, [len(new) - 1]])
+        self._runs.append(np.stack([new[begins], new[ends]], axis=1))
+
+    def runs(self) -> Iterator[Run]:
+        """In the order of the log."""
+        for part in self._runs:
+            for first, last in part.tolist():
+                partition, offset = self._places.page(first)
+                yield Run(partition, offset, offset + last - first)
+
+    def named_span(self, partition: int) -> tuple[int, int] | None:
+        """The first offset of the partition that the log names, and the one after the last; None without."""
+        first, end = self._places.spans[partition]
+        base = self._places.of_page(self._places.topic, partition, first)
+        if end == first:
+            return None
+        named = np.flatnonzero(self.logged[base : base + end - first])
+        return (first + int(named[0]), first + int(named[-1]) + 1) if len(named) else None

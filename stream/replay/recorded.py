@@ -1,0 +1,102 @@
+"""Owns the verdicts that were recorded for a range, in 14 bytes an offset."""
+
+import enum
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.replay.places import OUTSIDE, Places
+from stream.verdict import Kind
+
+
+class Outcome(enum.IntEnum):
+    """What became of a page, recorded or replayed. The first three are verdicts; the lower-case names are shown."""
+
+    NOT_RECORDED = 0
+    NOVEL = 1
+    DUPLICATE = 2
+    UNCHECKED = 3
+    REJECTED = 4
+    """No page: a dead letter."""
+    UNDELIVERED = 5
+    """Judged, but larger than the output takes: its verdict is not known."""
+
+    @property
+    def label(self) -> str:
+        """The name in reports."""
+        return self.name.lower().replace("_", " ")
+
+
+OUTCOME_OF_KIND = {
+    Kind.NOVEL: Outcome.NOVEL,
+    Kind.DUPLICATE: Outcome.DUPLICATE,
+    Kind.UNCHECKED: Outcome.UNCHECKED,
+}
+UNKNOWN_ORIGINAL = (-1, -1)
+OTHER_TOPIC = (-2, -2)
+"""The original's place where the outputs do not tell it, and where it is a page of another topic."""
+
+
+@dataclass(slots=True)
+class Recorded:
+    """What the output topics say of the pages of a range, whichever message comes first.
+
+    outcome: uint8[p] (Outcome)  reason: uint8[p] (an index into `reasons`)  original_partition: int32[p],
+    original_offset: int64[p] (of a duplicate)  again: further messages that say the same of a page (at_least_once)
+    differing: places of which a further message said something else  foreign: messages that name no page
+    elsewhere: messages of pages outside the range
+    """
+
+    places: Places
+    again: int = 0
+    foreign: int = 0
+    elsewhere: int = 0
+    differing: list[int] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=lambda: [""])
+    outcome: NDArray[np.uint8] = field(init=False)
+    reason: NDArray[np.uint8] = field(init=False)
+    original_partition: NDArray[np.int32] = field(init=False)
+    original_offset: NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        count = len(self.places)
+        self.outcome = np.zeros(count, np.uint8)
+        self.reason = np.zeros(count, np.uint8)
+        self.original_partition = np.full(count, UNKNOWN_ORIGINAL[0], np.int32)
+        self.original_offset = np.full(count, UNKNOWN_ORIGINAL[1], np.int64)
+
+    def note(
+        self, place: int, outcome: Outcome, reason: str = "", original: tuple[int, int] = UNKNOWN_ORIGINAL
+    ) -> None:
+        """A message of the outputs says this of a page; original: partition and offset."""
+        if place == OUTSIDE:
+            self.elsewhere += 1
+            return
+        if self.outcome[place] == Outcome.NOT_RECORDED:
+            self.outcome[place] = outcome
+            self.reason[place] = self._number(reason)
+            self.original_partition[place], self.original_offset[place] = original
+        elif self.outcome[place] == outcome and UNKNOWN_ORIGINAL in (original, self.original(place)):
+            # Under mode = "annotate" a duplicate is reported, and passes with its original's name, not its page id.
+            self.again += original == self.original(place)
+        elif self.outcome[place] == outcome and self.original(place) == original:
+            self.again += 1
+        elif outcome != Outcome.UNDELIVERED:
+            self.differing.append(place)
+
+    def original(self, place: int) -> tuple[int, int]:
+        """Partition and offset of the recorded original, or UNKNOWN_ORIGINAL, or OTHER_TOPIC."""
+        return int(self.original_partition[place]), int(self.original_offset[place])
+
+    def count(self) -> int:
+        """Pages of which something is recorded."""
+        return int(np.count_nonzero(self.outcome))
+
+    def _number(self, reason: str) -> int:
+        """Reasons are few; a foreign message's count as none once the byte is full."""
+        if reason not in self.reasons:
+            if len(self.reasons) > np.iinfo(np.uint8).max:
+                return 0
+            self.reasons.append(reason)
+        return self.reasons.index(reason)
