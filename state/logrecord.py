@@ -133,7 +133,7 @@ def split(signatures: Signatures, max_bytes: int) -> Iterator[Signatures]:
 
     URLs and labels are cut to MAX_ADDRESS_BYTES here, at a whole UTF-8 character; a part holds one page at least.
     """
-    urls, labels = tuple(map(_cut, signatures.urls)), tuple(map(_cut, signatures.labels))
+    urls, labels = tuple(map(cut_address, signatures.urls)), tuple(map(cut_address, signatures.labels))
     sources = sum(2 + len(text.encode()) for text in signatures.sources)
     room = max_bytes - _FIXED_BYTES - sources
     words = np.diff(signatures.minima_bounds) + signatures.sketch.shape[1]
@@ -222,7 +222,8 @@ def _lengths(texts: tuple[bytes, ...]) -> NDArray[np.int64]:
     return np.fromiter(map(len, texts), np.int64, len(texts))
 
 
-def _cut(text: bytes) -> bytes:
+def cut_address(text: bytes) -> bytes:
+    """A URL or label in UTF-8 as the log holds it: MAX_ADDRESS_BYTES at most, cut at a whole character."""
     if len(text) <= MAX_ADDRESS_BYTES:
         return text
     return text[:MAX_ADDRESS_BYTES].decode("utf-8", "ignore").encode()

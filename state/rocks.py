@@ -7,7 +7,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from rocksdict import Checkpoint, DbClosedError, Rdict, WriteBatch, WriteOptions
+from rocksdict import Checkpoint, DbClosedError, Rdict, ReadOptions, WriteBatch, WriteOptions
 
 from state import formats
 from state.entries import ReadEntries, page_ids
@@ -351,9 +351,9 @@ def _put_buckets(batch: WriteBatch, keys: NDArray[np.uint64], buckets: Buckets) 
             batch.delete(name)
 
 
-def keys_and_values(family: Rdict) -> Iterator[tuple[bytes, bytes]]:
+def keys_and_values(family: Rdict, options: ReadOptions | None = None) -> Iterator[tuple[bytes, bytes]]:
     """Every key and value, in order. rocksdict's own items() ends without a word where a block cannot be read."""
-    at = family.iter()
+    at = family.iter(options)
     at.seek_to_first()
     while at.valid():
         yield at.key(), at.value()

@@ -36,17 +36,14 @@ def take_snapshot(directory: Path, target: Path, timeout_s: float = 300.0, told:
     Raises StateError: no state, target exists, another snapshot is under way, the owner does not answer in time, no
     room; nothing is then left at target.
     """
-    if not (directory / DIRECTORY / "CURRENT").exists():
-        raise StateError("--state", "must hold a state", str(directory), "name the directory of index.directory")
+    _check_state(directory)
     if target.exists() or target.is_symlink():
         raise StateError("TARGET", "must not exist yet", str(target), "name a new directory")
     partial = target.with_name(f"{target.name}.partial-{uuid.uuid4().hex}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         partial.mkdir()
-        with _asking(directory) as folder:
-            checkpoint = folder / uuid.uuid4().hex
-            _checkpoint(directory, checkpoint, timeout_s, told)
+        with checkpoint_of(directory, timeout_s, told) as checkpoint:
             _move(checkpoint, partial / DIRECTORY)
         records = _copy_log(directory / LOG_NAME, partial / LOG_NAME)
         manifest = _manifest(partial, records, told)
@@ -61,6 +58,21 @@ def take_snapshot(directory: Path, target: Path, timeout_s: float = 300.0, told:
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return manifest
+
+
+@contextmanager
+def checkpoint_of(directory: Path, timeout_s: float, told: Told) -> Iterator[Path]:
+    """A checkpoint of the state in directory, which is gone when the block ends. Errors as in take_snapshot."""
+    _check_state(directory)
+    with _asking(directory) as folder:
+        checkpoint = folder / uuid.uuid4().hex
+        _checkpoint(directory, checkpoint, timeout_s, told)
+        yield checkpoint
+
+
+def _check_state(directory: Path) -> None:
+    if not (directory / DIRECTORY / "CURRENT").exists():
+        raise StateError("--state", "must hold a state", str(directory), "name the directory of index.directory")
 
 
 @contextmanager

@@ -136,7 +136,12 @@ class Entry:
     @property
     def id(self) -> str:
         """The page's own label, or its page id as text."""
-        return self.label or page_id_text(self.source, self.partition, self.offset)
+        return self.label or self.page_id
+
+    @property
+    def page_id(self) -> str:
+        """The page id as text, whether the page has a label or not."""
+        return page_id_text(self.source, self.partition, self.offset)
 
 
 def page_id_text(source: str, partition: int, offset: int) -> str:

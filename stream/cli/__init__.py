@@ -20,12 +20,13 @@ COMMANDS = {
     "demo": "see it work: a real Kafka, a small crawl, what is dropped and why",
     "topics": "create or check the topics that the service needs",
     "config": "print every setting, or check a configuration",
-    "state": "look at a state directory, verify it, take and restore snapshots",
+    "state": "look at a state directory, verify it, take and restore snapshots, forget pages",
 }
 """Each is a module of this package with add_arguments(parser) and run(options) -> exit code, imported when named."""
 
 EPILOG = """exit codes: 0 done; 2 wrong setting or usage; 3 unreadable input; 4 state cannot be used;
-5 broker refuses or is not reached; 6 verdicts differ (replay --fail-on-difference); 130 interrupted"""
+5 broker refuses or is not reached; 6 verdicts differ (replay --fail-on-difference); 7 something named is not there
+(state forget); 130 interrupted"""
 
 EXIT_BROKEN_PIPE = 141
 """What a shell shows for a program that SIGPIPE ended."""

@@ -1,4 +1,4 @@
-"""Owns `spotsieve state`: what a state directory holds, whether all of it is whole, snapshots of it and back."""
+"""Owns `spotsieve state`: what a state directory holds, whether all of it is whole, snapshots of it, forgetting."""
 
 import argparse
 import contextlib
@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stream.cli.state_forget import ABOUT as FORGET_ABOUT
+from stream.cli.state_forget import add_forget_arguments, run_forget
 from stream.errors import EXIT_OK, EXIT_STATE
 from stream.text_safety import show
 
@@ -53,14 +55,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     restore.add_argument("snapshot", type=Path, metavar="SNAPSHOT")
     for action in (snapshot, restore):
         action.add_argument("--state", type=Path, required=True, metavar="DIR", help="the state directory")
-    for action in (info, verify, snapshot, restore):
+    forget = actions.add_parser("forget", help="take pages out, so that the next copy of each is novel",
+                                description=FORGET_ABOUT)  # fmt: skip
+    add_forget_arguments(forget)
+    for action in (info, verify, snapshot, restore, forget):
         action.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace) -> int:
     """Do what the action says; the exit code."""
-    code: int = {"info": _info, "verify": _verify, "snapshot": _snapshot, "restore": _restore}[options.action](options)
-    return code
+    actions = {"info": _info, "verify": _verify, "snapshot": _snapshot, "restore": _restore, "forget": _forget}
+    return actions[options.action](options)
 
 
 def _info(options: argparse.Namespace) -> int:
@@ -128,6 +133,10 @@ def _restore(options: argparse.Namespace) -> int:
         manifest = restore_snapshot(options.snapshot, options.state, told)
     _print_manifest(manifest, f"restored {options.snapshot} to {options.state}; the next start goes on", options.json)
     return EXIT_OK
+
+
+def _forget(options: argparse.Namespace) -> int:
+    return run_forget(options, _progress, _show_json)
 
 
 def _print_manifest(manifest: "Manifest", done: str, as_json: bool) -> None:

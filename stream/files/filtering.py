@@ -65,33 +65,20 @@ class LocalEngine:
         self._digest = settings_digest(text)
         self._writer = uuid.uuid4().bytes
         self._sequence = 0
-        self._log, self.notices = _open_log(directory)
+        self._log, self.notices = open_log(directory)
         try:
             self._state = RocksState.open(directory, text, LocalLog.name, settings.index)
         except BaseException:
             self._log.close()
             raise
         try:
-            check_log_range(LocalLog.name, self._state.position, 0, self._log.end, self._state.pages_applied)
-            self._check_last_record()
+            check_log(self._log, self._state.position, self._state.last_record, self._state.pages_applied)
             self.engine = Engine(scheme, self._state, settings.index, self._digest, LocalLog.name)
             self._requests = Requests(directory, self._state)
             self._catch_up(told)
         except BaseException:
             self.close()
             raise
-
-    def _check_last_record(self) -> None:
-        """A log that another state wrote may lie here, and be as long as this state's was.
-
-        A record that is applied in part is looked at when the engine goes on with it.
-        """
-        position = self._state.position
-        if self._state.pages_applied:
-            return
-        for _, record in self._log.read_from(max(position - 1, 0)):
-            check_last_record(LocalLog.name, position, self._state.last_record, checksum_of(record))
-            break
 
     def _catch_up(self, told: Callable[[int, int, int], None]) -> None:
         """A run that was killed may have logged a micro-batch and not judged it; or the index was lost."""
@@ -140,12 +127,26 @@ class LocalEngine:
         self.close()
 
 
-def _open_log(directory: Path) -> tuple[LocalLog, list[str]]:
+def open_log(directory: Path) -> tuple[LocalLog, list[str]]:
     """The log, and what it had to say (that a torn tail was cut off): for a person, not for Python's warning lines."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TornTail)
         log = LocalLog(directory)
     return log, [str(warning.message) for warning in caught]
+
+
+def check_log(log: LocalLog, position: int, last_record: int, pages_applied: int) -> None:
+    """Whether the log continues a state of this position. Raises StateError.
+
+    A log that another state wrote may lie there, and be as long as this state's was. A record that is applied in part
+    is looked at when the engine goes on with it.
+    """
+    check_log_range(LocalLog.name, position, 0, log.end, pages_applied)
+    if pages_applied:
+        return
+    for _, record in log.read_from(max(position - 1, 0)):
+        check_last_record(LocalLog.name, position, last_record, checksum_of(record))
+        break
 
 
 def filter_files(

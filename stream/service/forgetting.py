@@ -1,0 +1,72 @@
+"""Owns writing records that forget pages to the log topic, for `spotsieve state forget`."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from state.identity import check_last_record, check_log_range
+from state.logrecord import checksum_of
+from stream.config import Settings
+from stream.errors import BrokerError
+from stream.service.clients import explained, log_consumer, log_producer, stop_client
+from stream.service.topics import check_topics
+
+READ_SECONDS = 30.0
+
+
+async def check_log_topic(settings: Settings, position: int, last_record: int, pages_applied: int) -> None:
+    """Whether the topic is the log that a state of this position follows.
+
+    Raises SettingError, StateError, BrokerError.
+    """
+    await check_topics(settings)
+    partition = TopicPartition(settings.topics.log, 0)
+    consumer: AIOKafkaConsumer = log_consumer(settings)
+    try:
+        await consumer.start()
+        consumer.assign([partition])
+        begin = (await consumer.beginning_offsets([partition]))[partition]
+        end = (await consumer.end_offsets([partition]))[partition]
+        check_log_range(partition.topic, position, begin, end, pages_applied)
+        if 0 < position > begin and not pages_applied:
+            consumer.seek(partition, position - 1)
+            async with asyncio.timeout(READ_SECONDS):
+                record = await consumer.getone(partition)
+            check_last_record(partition.topic, position, last_record, checksum_of(record.value or b""))
+    except TimeoutError:
+        raise BrokerError(
+            f"topics.log {partition.topic!r}", f"must give its record {position - 1} within {READ_SECONDS:g} s", None,
+            "see the broker's log, then try again",
+        ) from None  # fmt: skip
+    except KafkaError as error:
+        raise explained(error, settings, "reading the log") from None
+    finally:
+        await stop_client(consumer)
+
+
+async def append_records(settings: Settings, records: Sequence[bytes], told: Callable[[int], None]) -> list[int]:
+    """Append records to the log, one after the other; -> their offsets. told(how many are written)
+
+    Raises BrokerError; some records may be written then. To write them once more does no harm.
+    """
+    producer, offsets = log_producer(settings), list[int]()
+    try:
+        await producer.start()
+        for record in records:
+            async with asyncio.timeout(settings.kafka.request_timeout_ms / 1000):
+                written = await producer.send_and_wait(settings.topics.log, record, partition=0)
+            offsets.append(written.offset)
+            told(len(offsets))
+    except TimeoutError:
+        raise BrokerError(
+            f"topics.log {settings.topics.log!r}",
+            f"must take a record within kafka.request_timeout_ms; {len(offsets)} of {len(records)} are known to be "
+            "written", settings.kafka.request_timeout_ms, "forget the same once more: twice does no harm",
+        ) from None  # fmt: skip
+    except KafkaError as error:
+        raise explained(error, settings, "writing the log") from None
+    finally:
+        await stop_client(producer)
+    return offsets
