@@ -1,0 +1,107 @@
+"""Forgetting through a real log topic: the running service, one that starts later, and a state that is rebuilt."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from state.index import first_difference
+from state.rocks import RocksState
+from stream.cli import main
+from stream.errors import EXIT_BROKER, EXIT_NOT_FOUND, EXIT_STATE
+from stream.verdict_settings import verdict_settings_text
+from tests.broker.crawls import PageMessage, html_of, json_page, url_of
+from tests.broker.harness import Spotsieve, TopicSet
+from tests.broker.oracle import judge_again, settings_from
+from tests.conftest import Broker
+
+
+def novel(topics: TopicSet) -> list[str]:
+    return [record.key.decode() for record in topics.read("novel")]
+
+
+def copy_of(article: int, number: int) -> PageMessage:
+    return json_page(number, html_of(article, template=number % 5))
+
+
+def forget(capsys: pytest.CaptureFixture[str], service: Spotsieve, *arguments: str, code: int = 0) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["state", "forget", "--json", "-c", str(service.config), *arguments]) == code
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return told
+
+
+@pytest.mark.promise(
+    "the next copy of a forgotten page is novel", fault="spotsieve state forget while the service runs"
+)
+@pytest.mark.promise(
+    "what is forgotten is forgotten by every reader of the log", fault="the state directory is deleted"
+)
+@pytest.mark.timeout(240)
+def test_a_page_is_forgotten_under_a_running_service_and_in_a_state_rebuilt_from_the_log(
+    kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
+        service.start().until_ready()
+        topics.send([copy_of(article, article) for article in range(1, 9)] + [copy_of(1, 101), copy_of(2, 102)])
+        service.until_committed(10)
+        assert service.metric("spotsieve_pages_total", verdict="duplicate") == 2
+        told = forget(capsys, service, "--url", url_of(1))
+        assert [found["url"] for found in told["found"]] == [url_of(1)]
+        assert told["log"] == topics.names["log"]
+        service.until_metric("spotsieve_forgotten_pages_total", 1)
+        (said,) = [line for line in service.lines() if line.get("event") == "forgot pages"]
+        assert (said["record"], said["pages"], said["forgotten_before"]) == (told["records"][0], 1, 0)
+        assert said["ids"] == [told["found"][0]["page"]]
+        topics.send([copy_of(1, 201), copy_of(2, 202), copy_of(1, 203)])
+        service.until_committed(13)
+        assert novel(topics) == [url_of(number) for number in (*range(1, 9), 201)]
+        # Named once more, it is not there: but the copy is, which is the original now.
+        assert forget(capsys, service, "--url", url_of(1), code=EXIT_NOT_FOUND)["records"] == []
+        # By its id, as reports have it, while no service runs; the next start forgets it.
+        reports = [json.loads(record.value) for record in topics.read("duplicates")]
+        original = reports[-1]["duplicate_of"]
+        assert original["url"] == url_of(201)
+        assert service.terminate() == 0, service.text()
+        assert forget(capsys, service, "--id", original["id"])["found"][0]["url"] == url_of(201)
+        service.start().until_ready()
+        assert service.metric("spotsieve_forgotten_pages_total") == 1
+        topics.send([copy_of(1, 301), copy_of(3, 302)])
+        service.until_committed(2)
+        assert novel(topics)[9:] == [url_of(301)]
+        assert service.terminate() == 0, service.text()
+        kept = tmp_path / "kept"
+        shutil.move(service.state, kept)
+        service.start().until_ready()
+        assert service.terminate() == 0, service.text()
+        settings = settings_from(service.toml)
+        text, log = verdict_settings_text(settings), topics.names["log"]
+        _, in_memory = judge_again(service.toml, topics.read("log"), log)
+        with (
+            RocksState.open(kept, text, log, settings.index) as before,
+            RocksState.open(service.state, text, log, settings.index) as rebuilt,
+        ):
+            assert first_difference(before, rebuilt) is None
+            assert first_difference(rebuilt, in_memory) is None
+
+
+@pytest.mark.timeout(180)
+def test_forgetting_is_refused_where_the_topic_is_not_the_log_of_the_state(
+    kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
+        topics.send([copy_of(article, article) for article in range(1, 4)])
+        service.start().until_ready()
+        service.until_committed(3)
+        assert service.terminate() == 0
+        arguments = ["state", "forget", "-c", str(service.config), "--url", url_of(1)]
+        topics.make_anew("log")
+        assert main(arguments) == EXIT_STATE
+        assert "must reach the state's position" in capsys.readouterr().err
+        topics.delete("log")
+        assert main(arguments) == 2
+        assert "does not exist on the broker" in capsys.readouterr().err
+        assert main([*arguments, "--set", "kafka.bootstrap_servers=127.0.0.1:1"]) == EXIT_BROKER
+        topics.make_anew("log")
