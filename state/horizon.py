@@ -43,6 +43,10 @@ class Clock(NamedTuple):
         """Entries with lower numbers are dead."""
         return self.marks[0].number if self.marks else 0
 
+    def stats(self) -> dict[str, int]:
+        """Its figures for State.stats(); watermark_ms is 0 where there is none."""
+        return {"floor": self.floor, "watermark_ms": self.watermark_ms if self.marks else 0}
+
     def moved(self, watermark_ms: int, step_ms: int, entry_count: int) -> "Clock":
         """The clock when event time has come to watermark_ms. entry_count: the number of the next entry."""
         step = watermark_ms // step_ms

@@ -151,7 +151,9 @@ class State(StateView, Protocol):
         """Everything remembered, as (name, value) bytes in a fixed order, for comparing states; slow."""
 
     def stats(self) -> dict[str, int]:
-        """Figures for metrics: entries (living ones), position, bytes_on_disk, estimated_keys; more where cheap."""
+        """Figures for metrics: entries (living ones), floor, watermark_ms, swept_buckets (since it was opened),
+        position, bytes_on_disk, estimated_keys; more where cheap.
+        """
 
     def checkpoint(self, path: Path) -> None:
         """Make a directory that holds the state as it is now, for a snapshot. Raises StateError."""

@@ -1,13 +1,16 @@
 """Owns looking at a state directory without owning it: what it holds, for `spotsieve state info`."""
 
+import json
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 from rocksdict import AccessType, Rdict
 
 from state import formats
+from state.horizon import Clock
 from state.rocks import DIRECTORY, IDENTITY, MARKS, PROGRESS
 from state.rocks_errors import rocks_errors
 from state.rocks_options import column_families, database_options
@@ -17,6 +20,7 @@ from stream.errors import StateError
 def describe(directory: Path) -> dict[str, Any]:
     """Entries, log position, log name, size and settings of a state; a running service may own it meanwhile.
 
+    With a horizon entries are those within it, and it says how far event time has come.
     What that service has filed just now may be missing. Raises StateError where there is no state, CorruptRecord.
     """
     path = directory / DIRECTORY
@@ -44,9 +48,22 @@ def describe(directory: Path) -> dict[str, Any]:
         "log": log_name,
         "log_position": decoded.position,
         "entries": decoded.entry_count - clock.floor,
+        **_horizon(settings, clock),
         "bytes_on_disk": sum(map(_size_of, path.iterdir())),
         "verdict_settings": settings,
     }
+
+
+def _horizon(settings: str, clock: Clock) -> dict[str, Any]:
+    """With a horizon: how long it is, how far event time has come, and the number of the first entry within it."""
+    hours = json.loads(settings).get("index.horizon_hours", 0)
+    if not hours:
+        return {}
+    watermark = None
+    if clock.marks:
+        # Not fromtimestamp: times of the log may lie beyond what it takes.
+        watermark = str(np.datetime64(clock.watermark_ms, "ms")) + "Z"
+    return {"horizon_hours": hours, "watermark": watermark, "first_entry": clock.floor}
 
 
 def _size_of(file: Path) -> int:

@@ -28,6 +28,7 @@ class MemoryState:
         self._pages_applied = 0
         self._clock = Clock()
         self._sweep = Sweep()
+        self._swept_buckets = 0
 
     @property
     def entry_count(self) -> int:
@@ -110,6 +111,7 @@ class MemoryState:
         if swept is not None:
             self._put(swept.keys, swept.buckets)
             self._sweep = swept.sweep
+            self._swept_buckets += swept.visited
 
     def _visit(self, first_key: int, most: int) -> tuple[NDArray[np.uint64], Buckets]:
         keys = np.array(heapq.nsmallest(most, (key for key in self._buckets if key >= first_key)), np.uint64)
@@ -158,6 +160,8 @@ class MemoryState:
         sizes = [len(numbers) for numbers, _ in self._buckets.values()]
         return {
             "entries": len(self._entries),
+            **self._clock.stats(),
+            "swept_buckets": self._swept_buckets,
             "position": self._position,
             "bytes_on_disk": 0,
             "estimated_keys": len(sizes),

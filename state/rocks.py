@@ -45,6 +45,7 @@ class RocksState:
         self._pages_applied = 0
         self._clock = Clock()
         self._sweep = Sweep()
+        self._swept_buckets = 0
         self._failed = False
 
     @classmethod
@@ -150,6 +151,7 @@ class RocksState:
                 # Before the filing: of a bucket that both change, what the filing says is the newer.
                 _put_buckets(batch, swept.keys, swept.buckets)
                 sweep = swept.sweep
+                self._swept_buckets += swept.visited
             _put_buckets(batch, filing.keys, filing.buckets)
             new_sources = self._put_entries(batch, filing)
             count += len(filing.pages)
@@ -188,6 +190,8 @@ class RocksState:
 
         return {
             "entries": self._entry_count - self._clock.floor,
+            **self._clock.stats(),
+            "swept_buckets": self._swept_buckets,
             "position": self._position,
             "bytes_on_disk": total("rocksdb.total-sst-files-size"),
             "memtable_bytes": total("rocksdb.cur-size-all-mem-tables"),

@@ -34,9 +34,12 @@ class Sweep(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """What a part of the walk changes. keys: uint64[c]  buckets: what they hold now; none: the bucket goes."""
+    """What a part of the walk changes. visited: buckets looked at
+    keys: uint64[c]  buckets: what they hold now; none: the bucket goes
+    """
 
     sweep: Sweep
+    visited: int
     keys: NDArray[np.uint64]
     buckets: Buckets
 
@@ -56,4 +59,4 @@ def walk_on(sweep: Sweep, floor: int, filing: Filing, visit: Visit) -> Swept | N
     living = buckets.living(floor)
     changed = np.flatnonzero(np.diff(living.bounds) != np.diff(buckets.bounds))
     next_key = (int(keys[-1]) + 1) % _KEYS if len(keys) == most else 0
-    return Swept(Sweep(next_key, sweep.floor), keys[changed], living.take(changed))
+    return Swept(Sweep(next_key, sweep.floor), len(keys), keys[changed], living.take(changed))

@@ -27,11 +27,13 @@ class Page:
     markup: bool
     """True for HTML, False for plain text."""
     event_time_ms: int
-    """When the page was fetched, milliseconds since the epoch."""
+    """When the page was fetched, milliseconds since the epoch; never later than its message."""
     label: str = ""
     """The page's own name in its message, if it has one; only shown, never compared."""
     judgeable: bool = True
     """False: not text, or larger than the limit; only its digest is compared."""
+    future_time: bool = False
+    """True: its own time lay beyond its message's, and was set back to that; only counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,6 +176,7 @@ def filter_files(
 
 def _judge_batch(batch: Batch, settings: Settings, local: LocalEngine, outputs: Outputs, summary: Summary) -> None:
     pages = [outcome.result for outcome in batch.outcomes if isinstance(outcome.result, Page)]
+    summary.future_times += sum(page.future_time for page in pages)
     verdicts = _rows(local, pages, summary)
     for outcome in batch.outcomes:
         summary.records += 1

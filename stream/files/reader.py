@@ -79,12 +79,12 @@ class FileReader:
         self._decoder = Decoder(settings.model_copy(update={"format": "json"}))
         self._before_waiting = before_waiting
         self._file: BinaryIO | None = None
-        self._missing_time_ms = 0
+        self._written_ms = 0
         self.bytes_read = 0
 
     def __enter__(self) -> Self:
         """Open the file. Raises InputError."""
-        self._file, self._missing_time_ms = _open(self._input)
+        self._file, self._written_ms = _open(self._input)
         return self
 
     def __exit__(
@@ -132,13 +132,14 @@ class FileReader:
             return PageError(reason, f"{source} record {number}", rule, None, "look at the file at this place")
         try:
             if layout is Layout.JSONL:
-                return self._decoder.decode(Message(None, record.raw, (), source, 0, number, self._missing_time_ms))
-            capture = capture_of(record.raw, self._max_page_bytes, self._missing_time_ms)
+                return self._decoder.decode(Message(None, record.raw, (), source, 0, number, self._written_ms))
+            capture = capture_of(record.raw, self._max_page_bytes, self._written_ms)
             if capture is None:
                 return None
             return make_page(
                 capture.body, source=source, partition=0, offset=number, url=capture.url,
-                content_type=capture.content_type, event_time_ms=capture.time_ms, max_page_bytes=self._max_page_bytes,
+                content_type=capture.content_type, event_time_ms=capture.time_ms, latest_ms=self._written_ms,
+                max_page_bytes=self._max_page_bytes,
             )  # fmt: skip
         except PageError as error:
             return error
@@ -167,7 +168,10 @@ def _again(beginning: bytes, chunks: Iterator[bytes], fault: InputError | None) 
 
 
 def _open(file: Input) -> tuple[BinaryIO, int]:
-    """The file, and what stands in for a missing fetch time: when it was written; for standard input, now (ms)."""
+    """The file, and when it was written; for standard input, now (ms).
+
+    That time stands in for a missing fetch time and bounds those that are there: reading the file again gives the same.
+    """
     try:
         if file.path is None:
             # Unbuffered: a read returns what a pipe holds, and does not wait for a full buffer.

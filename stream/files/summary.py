@@ -18,11 +18,13 @@ class Summary:
     """What a run counted; grows as the run goes on.
 
     other_records: WARC records that are no pages  bytes_read: as on disk  entries: pages the state knows
+    future_times: pages whose own time lay beyond their file's, and was set back to it
     """
 
     files: int = 0
     records: int = 0
     other_records: int = 0
+    future_times: int = 0
     bytes_read: int = 0
     seconds: float = 0.0
     entries: int = 0
@@ -60,6 +62,7 @@ class Summary:
             "rejected": self.rejected.total(),
             "rejected_reasons": dict(self.rejected),
             "other_records": self.other_records,
+            "future_times": self.future_times,
             "bytes_read": self.bytes_read,
             "seconds": round(self.seconds, 3),
             "pages_per_second": round(self.pages / self.seconds, 1) if self.seconds else 0.0,
@@ -86,6 +89,8 @@ class Summary:
             lines.append(f"  rejected   {self.rejected.total():>10,}  no pages{_detail(self.rejected, self.rejected)}")
         if self.other_records:
             lines.append(f"  other      {self.other_records:>10,}  WARC records that are no pages")
+        if self.future_times:
+            lines.append(f"  times      {self.future_times:>10,}  later than their file, set back to its time")
         lines.append(f"  the state knows {self.entries:,} pages")
         if self.interrupted:
             lines.append(

@@ -82,6 +82,7 @@ class Decoder:
             content_type=paths["content_type"].find_text(fields),
             charset=paths["charset"].find_text(fields),
             event_time_ms=read_time(paths["fetched_at"].find(fields), message.timestamp_ms, paths["fetched_at"].path),
+            latest_ms=message.timestamp_ms,
             label=str(label) if isinstance(label, (str, int)) and not isinstance(label, bool) else "",
             max_page_bytes=self._settings.max_page_bytes,
         )
@@ -106,6 +107,7 @@ class Decoder:
             url=url.decode("utf-8", "replace"),
             content_type=content_type.decode("latin-1") if content_type else None,
             event_time_ms=message.timestamp_ms,
+            latest_ms=message.timestamp_ms,
             max_page_bytes=self._settings.max_page_bytes,
         )
 

@@ -17,6 +17,7 @@ def make_page(
     offset: int,
     url: str,
     event_time_ms: int,
+    latest_ms: int,
     max_page_bytes: int,
     content_type: str | None = None,
     charset: str | None = None,
@@ -25,7 +26,9 @@ def make_page(
     """A page from a body: text is taken as it is, bytes are brought to UTF-8 (stream.intake.charset).
 
     content_type: the Content-Type header's value; its charset outranks `charset`. A body that is not text or is longer
-    than max_page_bytes gives a page that cannot be judged, with its bytes untouched.
+    than max_page_bytes gives a page that cannot be judged, with its bytes untouched. A time beyond latest_ms, which a
+    message's or file's own time bounds, is set back to it: one page from the year 2100 would else put everything that
+    is remembered beyond the horizon. It happens here, before the log is written, so that the log alone decides.
     """
     content, header_label = read_content_type(content_type)
     decoded = isinstance(body, str)
@@ -45,7 +48,8 @@ def make_page(
         url=_writable(url),
         body=raw,
         markup=content is Content.HTML or (content is Content.UNKNOWN and looks_like_markup(raw)),
-        event_time_ms=event_time_ms,
+        event_time_ms=min(event_time_ms, latest_ms),
+        future_time=event_time_ms > latest_ms,
         label=_writable(label),
         judgeable=judgeable,
     )

@@ -1,7 +1,7 @@
 """Owns the metrics: names, units and labels by the Prometheus conventions, and the arrays behind the histograms."""
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -59,6 +59,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
+        self._swept_buckets = 0
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
 
@@ -86,6 +87,9 @@ class Metrics:
         )
         self.tombstones = counter("spotsieve_tombstones", "Messages without a value, passed through.")
         self.dead_letters = counter("spotsieve_dead_letters", "Messages sent to the dead letters, by reason.", "reason")
+        self.future_times = counter(
+            "spotsieve_future_times", "Pages whose own time lay beyond their message's, and was set back to it."
+        )
         self.stage = Histogram(
             "spotsieve_stage_duration_seconds", "Time a micro-batch spends in a stage.", ("stage",),
             buckets=STAGE_BUCKETS_SECONDS, registry=registry,
@@ -112,8 +116,15 @@ class Metrics:
         self.forgotten = counter(
             "spotsieve_forgotten_pages", "Pages taken out of the state on demand (spotsieve state forget)."
         )
-        self.state_entries = gauge("spotsieve_state_entries", "Pages filed in the state.")
+        self.state_entries = gauge("spotsieve_state_entries", "Pages filed in the state, and within the horizon.")
         self.state_bytes = gauge("spotsieve_state_bytes", "Bytes of the state on disk.")
+        self.state_floor = gauge(
+            "spotsieve_state_floor", "Number of the first entry within the horizon: all before it are removed."
+        )
+        self.watermark = gauge(
+            "spotsieve_watermark_seconds", "Greatest event time of the log so far (Unix time); 0 without a horizon."
+        )
+        self.swept_buckets = counter("spotsieve_swept_buckets", "Buckets looked at for entries beyond the horizon.")
         self.log_position = gauge("spotsieve_log_position", "Offset of the next log record to apply.")
         self.log_end = gauge("spotsieve_log_end", "End offset of the log.")
         self.lag = gauge(
@@ -151,6 +162,15 @@ class Metrics:
             for sample in family.samples:
                 if (sample.labels["topic"], sample.labels["partition"]) not in kept:
                     self.lag.remove(sample.labels["topic"], sample.labels["partition"])
+
+    def observe_state(self, stats: Mapping[str, int]) -> None:
+        """What State.stats() says; swept_buckets counts since the state was opened."""
+        self.state_entries.set(stats["entries"])
+        self.state_bytes.set(stats["bytes_on_disk"])
+        self.state_floor.set(stats["floor"])
+        self.watermark.set(stats["watermark_ms"] / 1000)
+        self.swept_buckets.inc(stats["swept_buckets"] - self._swept_buckets)
+        self._swept_buckets = stats["swept_buckets"]
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:

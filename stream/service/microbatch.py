@@ -40,6 +40,7 @@ class MicroBatch:
     """Messages fetched together, and what the stages found out about them.
 
     rows: int64[len(messages)], a message's row in signatures and verdicts, or TOMBSTONE, or REJECTED.
+    future_times: pages whose own time lay beyond their message's, and was set back to it.
     signatures and verdicts are None where no message is a page.
     """
 
@@ -47,6 +48,7 @@ class MicroBatch:
     slices: list[Slice]
     rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     rejections: dict[int, PageError] = field(default_factory=dict)
+    future_times: int = 0
     signatures: Signatures | None = None
     verdicts: Verdicts | None = None
     open_slices: int = 0
@@ -119,5 +121,6 @@ def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
             continue
         rows[number] = len(pages)
         pages.append(page)
+        batch.future_times += page.future_time
     batch.rows = rows
     batch.signatures = scheme.sign(pages) if pages else None

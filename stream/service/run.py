@@ -137,9 +137,7 @@ class Service:
         every = self._settings.log.summary_seconds
         due = time.monotonic() + every
         while True:
-            stats = engine.state.stats()
-            self._metrics.state_entries.set(stats["entries"])
-            self._metrics.state_bytes.set(stats["bytes_on_disk"])
+            self._metrics.observe_state(engine.state.stats())
             if every and time.monotonic() >= due:
                 due += every
                 summary.say()

@@ -244,6 +244,7 @@ class Worker:
             batch = await self._to_sign.get()
             with self._metrics.timed("sign"):
                 await loop.run_in_executor(self._signing, sign, batch, self._decoder, self._scheme)
+            self._metrics.future_times.inc(batch.future_times)
             await self._to_append.put(batch)
 
     async def _append(self) -> None:

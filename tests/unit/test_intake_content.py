@@ -6,7 +6,7 @@ import pytest
 
 from stream.intake import make_page
 
-PLACE: dict[str, Any] = {"source": "s", "partition": 0, "offset": 0, "url": "u", "event_time_ms": 0}
+PLACE: dict[str, Any] = {"source": "s", "partition": 0, "offset": 0, "url": "u", "event_time_ms": 0, "latest_ms": 0}
 
 
 def kind(body: bytes | str, content_type: str | None = None, max_page_bytes: int = 2**20) -> str:

@@ -13,12 +13,14 @@ from stream.errors import PageError, Reject, SettingError
 from stream.intake import Decoder, Message, is_tombstone, make_page
 from stream.page import Page
 
+MESSAGE_MS = 10**14
+"""When messages were sent: later than all fetch times here."""
 HTML = "<html><body><p>Der Bürgermeister sprach über den Haushalt.</p></body></html>"
 
 
 def message(value: object, *, key: bytes | None = None, headers: Any = ()) -> Message:
     raw = value if isinstance(value, bytes) or value is None else orjson.dumps(value)
-    return Message(key, raw, headers, "pages", 3, 41, 1_700_000_000_000)
+    return Message(key, raw, headers, "pages", 3, 41, MESSAGE_MS)
 
 
 def decode(value: object, **settings: Any) -> Page:
@@ -76,9 +78,9 @@ def test_a_path_through_something_that_is_no_object_finds_nothing() -> None:
         (0, 0),
         (10**11 - 1, 99_999_999_999_000),
         (10**11, 10**11),
-        (None, 1_700_000_000_000),
-        ("", 1_700_000_000_000),
-        ("  ", 1_700_000_000_000),
+        (None, MESSAGE_MS),
+        ("", MESSAGE_MS),
+        ("  ", MESSAGE_MS),
     ],
 )
 def test_fetch_times_are_iso_8601_or_epoch_seconds_or_milliseconds(value: object, expected_ms: int) -> None:
@@ -88,6 +90,18 @@ def test_fetch_times_are_iso_8601_or_epoch_seconds_or_milliseconds(value: object
 @pytest.mark.parametrize("value", ["yesterday", "2024-13-01", -5, 1e300, "1e999", "0001-01-01T00:00:00Z", "9" * 5000])
 def test_a_time_that_is_none_is_rejected(value: object) -> None:
     assert rejected({"url": "u", "body": "b", "fetched_at": value}).reason is Reject.BAD_TIME
+
+
+def test_a_time_later_than_the_message_is_set_back_to_it_and_told() -> None:
+    decoder, fields = Decoder(InputSettings()), {"url": "u", "body": "x", "fetched_at": 1_700_000_000_000}
+    value = json.dumps(fields).encode()
+    for sent_ms, kept_ms, told in (
+        (1_700_000_000_001, 1_700_000_000_000, False),
+        (1_700_000_000_000, 1_700_000_000_000, False),
+        (1_699_999_999_999, 1_699_999_999_999, True),
+    ):
+        page = decoder.decode(Message(None, value, (), "pages", 0, 0, sent_ms))
+        assert (page.event_time_ms, page.future_time) == (kept_ms, told)
 
 
 @pytest.mark.parametrize("value", [True, [1], {"at": 1}])
@@ -197,7 +211,7 @@ def test_raw_html_has_its_address_in_the_key() -> None:
     headers = [("Content-Type", b"text/html; charset=windows-1252")]
     page = decoder.decode(message(HTML.encode("cp1252"), key=b"https://example.com/", headers=headers))
     assert (page.url, page.body, page.markup) == ("https://example.com/", HTML.encode(), True)
-    assert page.event_time_ms == 1_700_000_000_000
+    assert page.event_time_ms == MESSAGE_MS
 
 
 def test_raw_html_has_its_address_in_a_header() -> None:
@@ -245,7 +259,7 @@ def test_norconex_flat_objects_are_read_by_their_preset() -> None:
     page = decode(json.dumps(value).encode() + b"\n", preset="norconex")
     assert (page.url, page.body) == ("https://example.com/a", b"The mayor spoke about the budget.\n")
     assert not page.markup, "the importer left extracted text, whatever the metadata says"
-    assert page.event_time_ms == 1_700_000_000_000
+    assert page.event_time_ms == MESSAGE_MS
 
 
 def test_a_path_of_ones_own_wins_over_the_preset() -> None:
@@ -269,6 +283,7 @@ def test_a_tombstone_is_no_page() -> None:
 
 def test_text_and_its_utf8_bytes_give_the_same_page() -> None:
     place: dict[str, Any] = {
-        "source": "s", "partition": 0, "offset": 0, "url": "u", "event_time_ms": 0, "max_page_bytes": 2**20,
+        "source": "s", "partition": 0, "offset": 0, "url": "u", "event_time_ms": 0, "latest_ms": 0,
+        "max_page_bytes": 2**20,
     }  # fmt: skip
     assert make_page(HTML, **place) == make_page(HTML.encode(), **place)
