@@ -117,7 +117,70 @@ class SubhashSettings(Section):
     )
 
 
-SchemeSettings = SpotsieveSettings | ChainSettings | SubhashSettings
+class MankuSettings(Section):
+    """Weighted words and phrases -> simhash 64 -> permuted tables (Manku et al. 2007)."""
+
+    name: Literal["manku"] = setting("manku", "which published system judges pages", verdicts=True)
+    k: int = setting(3, "pages whose fingerprints are this near are copies", unit="bits", verdicts=True, ge=0, le=7)
+    tables: int = setting(20, "permuted tables; for k = 3: 4, 10, 16, 20 and more", verdicts=True, ge=1, le=255)
+    phrase_words: int = setting(
+        2,
+        "words of the longest phrase that is a feature beside the words; 1: words only",
+        unit="words",
+        verdicts=True,
+        ge=1,
+        le=16,
+    )
+    min_features: int = setting(
+        8,
+        "pages with fewer words and phrases are unchecked: only their digest is compared",
+        unit="features",
+        verdicts=True,
+        ge=1,
+        le=10_000,
+    )
+    stop_words: tuple[str, ...] = setting(
+        (), "words that are no features; empty: the built-in English list", verdicts=True
+    )
+
+
+class MinhashSettings(Section):
+    """Shingles -> 84 minimum hashes -> equal ones of two pages (Williams, Giles 2013)."""
+
+    name: Literal["minhash"] = setting("minhash", "which published system judges pages", verdicts=True)
+    w: int = setting(5, "words of a shingle; the paper tried 5, 8 and 10", unit="words", verdicts=True, ge=1, le=16)
+    h: int = setting(84, "hash functions, of each of which the minimum is kept", verdicts=True, ge=1, le=255)
+    resemblance: float = setting(
+        0.5, "R: pages with at least this share of equal minima are copies", verdicts=True, gt=0, le=1
+    )
+    min_tokens: int = setting(
+        15,
+        "pages with fewer tokens, or none of w in a row, are unchecked: only their digest is compared",
+        unit="tokens",
+        verdicts=True,
+        ge=1,
+        le=10_000,
+    )
+
+
+class OnebitSettings(Section):
+    """Shingles -> 1-bit minwise fingerprints -> fingerprint group merging (Yuan et al. 2012)."""
+
+    name: Literal["onebit"] = setting("onebit", "which published system judges pages", verdicts=True)
+    k: int = setting(400, "fingerprint, one bit of each minimum", unit="bits", verdicts=True, ge=64, le=1000)
+    r: float = setting(0.9, "pages of at least this estimated resemblance are copies", verdicts=True, ge=0.5, le=1)
+    w: int = setting(3, "words of a shingle", unit="words", verdicts=True, ge=1, le=16)
+    min_shingles: int = setting(
+        8,
+        "pages with fewer shingles are unchecked: only their digest is compared",
+        unit="shingles",
+        verdicts=True,
+        ge=1,
+        le=10_000,
+    )
+
+
+SchemeSettings = SpotsieveSettings | ChainSettings | MankuSettings | SubhashSettings | MinhashSettings | OnebitSettings
 """What [scheme] may hold, told apart by `name`. A scheme is added here and in stream/schemes/registry.py."""
 SCHEME_SETTINGS: dict[str, type[SchemeSettings]] = {
     model.model_fields["name"].default: model for model in get_args(SchemeSettings)

@@ -50,8 +50,8 @@ class SpotSettings:
     chain_length: int = 3
 
     def __post_init__(self) -> None:
-        _check_words("antecedents", self.antecedents)
-        _check_words("stop_words", self.stop_words)
+        check_words("antecedents", self.antecedents)
+        check_words("stop_words", self.stop_words)
         if not self.antecedents:
             raise SettingError(
                 "antecedents", "must name at least one word", self.antecedents, "without one no page has a spot"
@@ -86,7 +86,8 @@ class SpotModel:
         object.__setattr__(self, "shift", shift)
 
 
-def _check_words(name: str, words: object) -> None:
+def check_words(name: str, words: object) -> None:
+    """Raises SettingError, under this name, where `words` is no tuple of tokens or one of too many."""
     if not isinstance(words, tuple) or not all(isinstance(word, str) for word in words):
         raise SettingError(name, "must be a tuple of words", words, 'write for example ("a", "the", "is")')
     if len(words) > MAX_WORDS:

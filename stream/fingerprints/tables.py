@@ -71,19 +71,21 @@ class TableDesign:
 
 
 @cache
-def design_tables(max_distance_bits: int, tables: int) -> TableDesign:
+def design_tables(max_distance_bits: int, tables: int, name: str = "scheme.max_distance_bits") -> TableDesign:
     """The design with this many tables that finds every neighbour within max_distance_bits and matches most bits.
+
+    name: what the settings call max_distance_bits
 
     Raises SettingError where no choice of blocks gives this many tables; it names those that exist.
     """
     if not 0 <= max_distance_bits <= MAX_DISTANCE_BITS:
-        raise SettingError("scheme.max_distance_bits", f"must be 0..{MAX_DISTANCE_BITS}", max_distance_bits, "lower it")
+        raise SettingError(name, f"must be 0..{MAX_DISTANCE_BITS}", max_distance_bits, "lower it")
     possible = possible_tables(max_distance_bits)
     if tables not in possible:
         counts = ", ".join(_ranges(sorted(possible)))
         raise SettingError(
             "scheme.tables",
-            f"must be one of {counts} for max_distance_bits = {max_distance_bits}",
+            f"must be one of {counts} for {name.removeprefix('scheme.')} = {max_distance_bits}",
             tables,
             "choose the nearest: more tables cost memory, fewer tables cost candidates",
         )

@@ -3,9 +3,20 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from stream.config_schemes import ChainSettings, SchemeSettings, SpotsieveSettings, SubhashSettings
+from stream.config_schemes import (
+    ChainSettings,
+    MankuSettings,
+    MinhashSettings,
+    OnebitSettings,
+    SchemeSettings,
+    SpotsieveSettings,
+    SubhashSettings,
+)
 from stream.schemes import Scheme
 from stream.schemes.chain import ChainScheme
+from stream.schemes.manku import MankuScheme
+from stream.schemes.minhash import MinhashScheme
+from stream.schemes.onebit import OnebitScheme
 from stream.schemes.spotsieve import SpotsieveScheme
 from stream.schemes.subhash import SubhashScheme
 
@@ -20,7 +31,10 @@ class Registered(NamedTuple):
 SCHEMES: Mapping[str, Registered] = {
     "spotsieve": Registered(SpotsieveSettings, SpotsieveScheme),
     "chain": Registered(ChainSettings, ChainScheme),
+    "manku": Registered(MankuSettings, MankuScheme),
     "subhash": Registered(SubhashSettings, SubhashScheme),
+    "minhash": Registered(MinhashSettings, MinhashScheme),
+    "onebit": Registered(OnebitSettings, OnebitScheme),
 }
 
 

@@ -64,10 +64,15 @@ def judged(
     for size in (*sizes, len(pages)):
         batch, remaining = remaining[:size], remaining[size:]
         if batch:
-            verdicts, filing = judge(scheme.sign(batch), scheme, state, cap, LIMITS.candidate_limit)
-            state.file(filing, state.position + 1)
-            found += outcomes_of(verdicts)
+            found += filed(scheme, state, scheme.sign(batch), cap)
     return found
+
+
+def filed(scheme: Scheme, state: State, signed: Signatures, cap: int = 256) -> list[Outcome]:
+    """Signatures as one record, judged and filed."""
+    verdicts, filing = judge(signed, scheme, state, cap, LIMITS.candidate_limit)
+    state.file(filing, state.position + 1)
+    return list(outcomes_of(verdicts))
 
 
 @schemes
@@ -204,6 +209,19 @@ def test_empty_short_huge_and_binary_pages_have_a_verdict_with_its_reason(name: 
     ]  # fmt: skip
     assert all((kind is Kind.UNCHECKED) == (reason in UNJUDGED) for kind, reason, *_ in found)
     assert scheme_named(name).sign([]).offset.tolist() == []
+
+
+@schemes
+@pytest.mark.parametrize("bit", [0, 55, 64, 65, 127])
+def test_digests_that_differ_in_one_bit_are_of_different_pages(name: str, bit: int) -> None:
+    scheme, state = scheme_named(name), MemoryState()
+    signed = scheme.sign([page(0, THERE, "word")])
+    assert [kind for kind, *_ in filed(scheme, state, signed)] == [Kind.UNCHECKED]
+    digest = signed.digest.copy()
+    digest[0, bit // 64] ^= np.uint64(1 << bit % 64)
+    for other, expected in ((digest, Kind.UNCHECKED), (signed.digest, Kind.DUPLICATE)):
+        again = replace(signed, offset=signed.offset + 1, digest=other)
+        assert [kind for kind, *_ in filed(scheme, state, again)] == [expected]
 
 
 @schemes

@@ -40,12 +40,13 @@ def originals_of(signatures: Signatures, accepts: Accepts) -> NDArray[np.int64]:
     return originals
 
 
-def same_digest(signatures: Signatures, row: int, others: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """By the 120 bits of the digest that key and posting hold, of pages without a fingerprint."""
+def equal_digest(signatures: Signatures, row: int, others: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """By the 120 bits of the digest that key and posting hold."""
     digest, mask = signatures.digest, np.uint64(2**56 - 1)
-    equal = ((digest[others, 0] ^ digest[row, 0]) & mask == 0) & (digest[others, 1] == digest[row, 1])
-    same: NDArray[np.bool_] = equal & (signatures.status[others] != Status.FINGERPRINTED)
-    return same
+    equal: NDArray[np.bool_] = ((digest[others, 0] ^ digest[row, 0]) & mask == 0) & (
+        digest[others, 1] == digest[row, 1]
+    )
+    return equal
 
 
 def within(k: int) -> Accepts:
@@ -53,7 +54,8 @@ def within(k: int) -> Accepts:
 
     def accepts(signatures: Signatures, row: int, others: NDArray[np.int64]) -> NDArray[np.bool_]:
         if signatures.status[row] != Status.FINGERPRINTED:
-            return same_digest(signatures, row, others)
+            without: NDArray[np.bool_] = signatures.status[others] != Status.FINGERPRINTED
+            return without & equal_digest(signatures, row, others)
         differing = np.bitwise_count(signatures.fingerprint[others] ^ signatures.fingerprint[row])
         near: NDArray[np.bool_] = (differing <= k) & (signatures.status[others] == Status.FINGERPRINTED)
         return near
@@ -77,9 +79,82 @@ def fingerprints(farthest: int) -> Callable[[int, int], Signatures]:
     return make
 
 
+def exact_or(near: Accepts) -> Accepts:
+    """Equal digests, whatever the pages; else what the scheme's comparison of two sketches says."""
+
+    def accepts(signatures: Signatures, row: int, others: NDArray[np.int64]) -> NDArray[np.bool_]:
+        equal = equal_digest(signatures, row, others)
+        if signatures.status[row] != Status.FINGERPRINTED:
+            return equal
+        comparable: NDArray[np.bool_] = signatures.status[others] == Status.FINGERPRINTED
+        return equal | (comparable & near(signatures, row, others))
+
+    return accepts
+
+
+def resembling(least_equal: int, h: int) -> Accepts:
+    """At least so many of h minima of 32 bits are equal."""
+
+    def near(signatures: Signatures, row: int, others: NDArray[np.int64]) -> NDArray[np.bool_]:
+        minima = signatures.sketch.view(np.uint32)[:, :h]
+        similar: NDArray[np.bool_] = (minima[others] == minima[row]).sum(axis=1) >= least_equal
+        return similar
+
+    return exact_or(near)
+
+
+def within_sketch(r_h: int) -> Accepts:
+    """Sketches that differ in at most r_h bits."""
+
+    def near(signatures: Signatures, row: int, others: NDArray[np.int64]) -> NDArray[np.bool_]:
+        differing = np.bitwise_count(signatures.sketch[others] ^ signatures.sketch[row])
+        similar: NDArray[np.bool_] = differing.sum(axis=1, dtype=np.int64) <= r_h
+        return similar
+
+    return exact_or(near)
+
+
+def changed_minima(random: np.random.Generator, sketch: NDArray[np.uint64], changes: int) -> NDArray[np.uint64]:
+    """A sketch of 42 words with this many of its 84 minima changed."""
+    minima = sketch.view(np.uint32).copy()
+    minima[random.choice(84, changes, replace=False)] += np.uint32(1)
+    return minima.view(np.uint64)
+
+
+def changed_bits(random: np.random.Generator, sketch: NDArray[np.uint64], changes: int) -> NDArray[np.uint64]:
+    """A sketch of 400 bits in 7 words with this many bits changed."""
+    changed = sketch.copy()
+    for bit in random.choice(400, changes, replace=False).tolist():
+        changed[bit // 64] ^= np.uint64(1 << bit % 64)
+    return changed
+
+
+def sketches(
+    change: Callable[[np.random.Generator, NDArray[np.uint64], int], NDArray[np.uint64]], words: int, most: int
+) -> Callable[[int, int], Signatures]:
+    """Six pages in ten have the sketch of an earlier one with 0..most places changed."""
+
+    def make(count: int, seed: int) -> Signatures:
+        random, signed = np.random.default_rng(seed), make_signatures(count, seed)
+        sketch = random.integers(0, 2**64, (count, words), np.uint64)
+        if change is changed_bits:
+            sketch[:, -1] &= np.uint64(2**16 - 1)
+        for row in np.flatnonzero(random.random(count) < 0.6)[1:]:
+            sketch[row] = change(random, sketch[random.integers(0, row)], int(random.integers(0, most + 1)))
+        digest = random.integers(0, 2**64, (count, 2), np.uint64)
+        again = random.random(count) < 0.05
+        digest[again] = digest[random.integers(0, count, int(again.sum()))]
+        return replace(signed, sketch=sketch, digest=digest)
+
+    return make
+
+
 CLAIMS: Mapping[str, Claim] = {
     "chain": Claim(within(3), fingerprints(5), 20_000),
+    "manku": Claim(within(3), fingerprints(5), 20_000),
     "subhash": Claim(within(3), fingerprints(5), 20_000),
+    "minhash": Claim(resembling(42, 84), sketches(changed_minima, 42, 60), 5_000),
+    "onebit": Claim(within_sketch(20), sketches(changed_bits, 7, 30), 5_000),
 }
 """Under the schemes' defaults."""
 WITHOUT_CLAIM = {"spotsieve"}

@@ -1,18 +1,11 @@
 """Owns what the scheme `chain` decides at its limits: which pages have a fingerprint, and which digests are one."""
 
-from dataclasses import replace
-
-import numpy as np
-import pytest
 import xxhash
 
-from state.memory import MemoryState
 from stream.config_schemes import ChainSettings
-from stream.judge import judge
 from stream.page import Page
 from stream.schemes.chain import ChainScheme
-from stream.signature import Signatures, Status
-from stream.verdict import Kind
+from stream.signature import Status
 
 TEXT = b"the alpha beta gamma delta epsilon a zeta eta theta iota kappa is lambda mu nu xi omicron"
 
@@ -34,27 +27,6 @@ def test_a_page_of_exactly_min_features_has_a_fingerprint_and_one_of_fewer_has_n
     assert (too_few.status[0], too_few.fingerprint[0]) == (Status.TOO_FEW_FEATURES, 0)
 
 
-def test_a_page_that_cannot_be_judged_is_not_text_and_an_empty_one_is_empty() -> None:
-    pages = [replace(page_of(TEXT), judgeable=False), page_of(b""), replace(page_of(b""), judgeable=False)]
-    assert scheme_of(1).sign(pages).status.tolist() == [Status.NOT_TEXT, Status.EMPTY, Status.EMPTY]
-
-
 def test_a_digest_is_xxh3_128_of_the_body_low_word_first() -> None:
     (low, high) = scheme_of(1).sign([page_of(TEXT)]).digest[0].tolist()
     assert high << 64 | low == xxhash.xxh3_128_intdigest(TEXT)
-
-
-@pytest.mark.parametrize("bit", [0, 55, 64, 65, 127])
-def test_digests_that_differ_in_one_bit_are_different_pages(bit: int) -> None:
-    scheme, state = scheme_of(1000), MemoryState()
-    signed = scheme.sign([page_of(TEXT)])
-    state.file(judge(signed, scheme, state, 4, 64)[1], 1)
-    digest = signed.digest.copy()
-    digest[0, bit // 64] ^= np.uint64(1 << bit % 64)
-    assert kind_of(replace(signed, offset=signed.offset + 1, digest=digest), scheme, state) is Kind.UNCHECKED
-    assert kind_of(replace(signed, offset=signed.offset + 1), scheme, state) is Kind.DUPLICATE
-
-
-def kind_of(signatures: Signatures, scheme: ChainScheme, state: MemoryState) -> Kind:
-    verdicts, _ = judge(signatures, scheme, state, 4, 64)
-    return Kind(verdicts.kind[0])

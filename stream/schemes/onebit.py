@@ -1,0 +1,89 @@
+"""Owns the scheme `onebit`: 1-bit minwise fingerprints and fingerprint group merging (Yuan, Long, Zhang, Gui 2012).
+
+    shingles -> the lowest bit of each of k minima -> R ~ 1 - 2 D / k of two pages that differ in D bits (Eq. 5)
+    resemblance >= r   <=>   D <= r_h = k (1 - r) / 2 (Eq. 10)
+
+Search is alg.H (sec. 4): the fingerprint is cut into m = r_h + 1 groups, all of them in one index as (group, bits), and
+pages that share one are compared. r_h changed bits leave one of r_h + 1 groups untouched, so every page within r_h is
+met. The paper takes m = r_h + c and counts shared groups, at least c, before it compares; with more groups than r_h + 1
+each is shorter and shared by more pages, which pays where lists are merged in memory and not where each posting is
+read: c is 1 here, and the set found is the same.
+
+A group has k / m bits: 19 with k = 400 and r = .9, so that few pages share one by chance; 6 with the r = .7 of section
+5.3, where every bucket is full after some thousand pages (index.bucket_cap) and most copies are then missed. The paper
+names no default; these have groups that tell pages apart.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.config_schemes import OnebitSettings
+from stream.features.page_shingles import shingle_pages
+from stream.fingerprints.minhash import linear_hashes, minimum_hashes
+from stream.page import Page, lay_out
+from stream.schemes import Confirmed, Probes
+from stream.schemes.candidates import CandidateSearch, candidate_probes, confirmed_by
+from stream.schemes.identity import identity_columns, status_of
+from stream.signature import Compared, Signatures, unused_columns
+from stream.text.tokens import extract_tokens
+
+MOST_GROUP_BITS = 48
+"""Of a group that a key holds: of longer ones the rest is left out, which costs candidates and no copy."""
+
+
+class OnebitScheme(CandidateSearch):
+    """Shingles -> k bits -> groups -> Hamming distance <= r_h."""
+
+    name = "onebit"
+
+    def __init__(self, settings: OnebitSettings) -> None:
+        self.settings = settings
+        self.functions = linear_hashes(settings.k)
+        # the half of a thousandth keeps 400 * (1 - .9) / 2 from being 19
+        self.r_h = int(settings.k * (1 - settings.r) / 2 + 0.0005)
+        self.groups = np.linspace(0, settings.k, self.r_h + 2).astype(np.int64)
+
+    def sign(self, pages: Sequence[Page]) -> Signatures:
+        """Digest every body; keep one bit of each minimum over the shingles of pages that have enough of them."""
+        batch = lay_out(pages)
+        tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_))
+        shingles, bounds = shingle_pages(tokens, self.settings.w, self.settings.w)
+        counts = np.diff(bounds)
+        bits = minimum_hashes(shingles, bounds, self.functions) & np.uint32(1)
+        return Signatures(
+            **identity_columns(pages),
+            fingerprint=np.zeros(len(pages), np.uint64),
+            status=status_of(pages, counts >= self.settings.min_shingles),
+            feature_count=counts.astype(np.uint32),
+            **unused_columns(len(pages)) | {"sketch": pack_bits(bits)},
+        )
+
+    def probe(self, signatures: Signatures) -> Probes:
+        """The body's digest and the groups."""
+        bits = unpack_bits(signatures.sketch)
+        values = np.empty((len(bits), self.r_h + 1), np.uint64)
+        for group, (first, last) in enumerate(zip(self.groups[:-1], self.groups[1:], strict=True)):
+            width = min(last - first, MOST_GROUP_BITS)
+            weights = np.uint64(1) << np.arange(width, dtype=np.uint64)
+            values[:, group] = bits[:, first : first + width].astype(np.uint64) @ weights
+        return candidate_probes(signatures, values)
+
+    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
+        """The Hamming distance; the score is the resemblance that it estimates."""
+        distance = np.bitwise_count(pages.sketch ^ others.sketch).sum(axis=1, dtype=np.int64)
+        return confirmed_by(distance <= self.r_h, np.maximum(1.0 - 2.0 * distance / self.settings.k, 0.0))
+
+
+def pack_bits(bits: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """uint32[n, k], 0 or 1 -> uint64[n, (k + 63) // 64]: bit b is bit b % 64 of word b // 64; 0 fills up."""
+    padded = np.zeros((len(bits), -(-bits.shape[1] // 64) * 64), np.uint8)
+    padded[:, : bits.shape[1]] = bits
+    return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64)
+
+
+def unpack_bits(sketch: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """uint64[n, s] -> uint8[n, 64 * s], 0 or 1."""
+    words = np.ascontiguousarray(sketch).astype("<u8").view(np.uint8)
+    return np.unpackbits(words, axis=1, bitorder="little")
