@@ -11,8 +11,11 @@ import zstandard
 from stream.errors import InputError
 
 CHUNK_BYTES = 2**20
-"""Most bytes of a decompressed chunk (zstd: see _ZSTD_FEED_BYTES)."""
+"""Most bytes of a decompressed chunk."""
 READ_BYTES = 2**18
+_PIECE_BYTES = 2**13
+"""A decompressor is fed no more at once: where a member ends it copies what is left of the piece, and a file may be
+made of members of 8 bytes."""
 
 # zstandard's decompressor takes no limit of output. 2 KB of zstd can unfold to at most 64 MB (128 KB for a block of 4
 # bytes), so feeding it small pieces bounds memory; pages (ratio 4 to 20) come out in pieces of 8 to 40 KB.
@@ -93,25 +96,21 @@ def _decompress(source: Source, data: bytes, new: Callable[[], _Decompressor], n
     decompressor = new()
     started = False
     while data:
-        started = True
-        yield from decompressor.feed(data)
-        data = b""
-        if decompressor.finished:
-            data = decompressor.rest
-            decompressor, started = new(), False
-            data = _skip_padding(source, data)
-        else:
-            data = source.read(READ_BYTES)
+        for start in range(0, len(data), _PIECE_BYTES):
+            piece = data[start : start + _PIECE_BYTES]
+            while piece:
+                # Only zeros in front of a next member are padding; a member never begins with one.
+                if not started and not (piece := piece.lstrip(b"\0")):
+                    break
+                started = True
+                yield from decompressor.feed(piece)
+                piece = b""
+                if decompressor.finished:
+                    piece = decompressor.rest
+                    decompressor, started = new(), False
+        data = source.read(READ_BYTES)
     if started:
         raise _damaged(name, kind, "it ends in the middle")
-
-
-def _skip_padding(source: Source, data: bytes) -> bytes:
-    data = data or source.read(READ_BYTES)
-    while data and not data.strip(b"\0"):
-        data = source.read(READ_BYTES)
-    # Only zeros in front of a next member are padding; a member never begins with one.
-    return data.lstrip(b"\0")
 
 
 def _damaged(name: str, kind: str, why: str) -> InputError:
@@ -175,10 +174,16 @@ class _Zstd:
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         for start in range(0, len(data), _ZSTD_FEED_BYTES):
-            yield self._inner.decompress(data[start : start + _ZSTD_FEED_BYTES])
+            yield from _chunks_of(self._inner.decompress(data[start : start + _ZSTD_FEED_BYTES]))
             if self._inner.eof:
                 self._behind = data[start + _ZSTD_FEED_BYTES :]
                 return
+
+
+def _chunks_of(data: bytes) -> Iterator[bytes]:
+    """Up to 64 MB in pieces of CHUNK_BYTES, so that who divides one into lines does not hold 64 MB of them."""
+    for start in range(0, len(data), CHUNK_BYTES):
+        yield data[start : start + CHUNK_BYTES]
 
 
 _DECOMPRESSORS: dict[str, Callable[[], _Decompressor]] = {

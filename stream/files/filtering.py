@@ -42,7 +42,7 @@ class Batch:
 
     file: Input
     outcomes: list[Outcome] = field(default_factory=list)
-    record_bytes: int = 0
+    held_bytes: int = 0
     bytes_read: int = 0
     fault: InputError | None = None
 
@@ -275,8 +275,8 @@ class _ReadAhead:
             with reader:
                 for outcome in reader:
                     batch.outcomes.append(outcome)
-                    batch.record_bytes += len(outcome.record.raw)
-                    if len(batch.outcomes) >= most.batch_pages or batch.record_bytes >= most.batch_bytes:
+                    batch.held_bytes += _held_bytes(outcome)
+                    if len(batch.outcomes) >= most.batch_pages or batch.held_bytes >= most.batch_bytes:
                         send()
         except InputError as error:
             batch.fault = error
@@ -290,6 +290,12 @@ class _ReadAhead:
                 continue
             return
         raise _LeftError
+
+
+def _held_bytes(outcome: Outcome) -> int:
+    """Of a record or of what it unfolds to, whichever is more: 512 records of 16 KB can be 8 GB of pages."""
+    body = outcome.result.body if isinstance(outcome.result, Page) else b""
+    return max(len(outcome.record.raw), len(body))
 
 
 class _LeftError(Exception):

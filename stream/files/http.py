@@ -9,6 +9,11 @@ from fastwarc.stream_io import BrotliReader
 
 from stream.errors import PageError, Reject
 
+MAX_HEADER_BYTES = 256 * 2**10
+"""As browsers have it: a header of 60 MB would take gigabytes as fields."""
+MAX_CODINGS = 5
+"""Of a body, one in another; as curl has it. Thousands that hardly shrink would each be unfolded to a whole page."""
+
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
@@ -24,13 +29,13 @@ def read_http(block: bytes, max_body_bytes: int) -> HttpResponse:
     Crawlers store bodies as sent, or unfolded with the old headers left in place: so a body that is not what the
     headers say is taken as it is, and of one that is cut, what can be unfolded. Raises PageError BAD_WARC.
     """
-    end = header_end(block)
+    end = header_end(block, MAX_HEADER_BYTES)
     head, body = (block[:end], block[end:]) if end >= 0 else (block, b"")
-    if not head.startswith(b"HTTP/"):
+    if not head.startswith(b"HTTP/") or len(head) > MAX_HEADER_BYTES:
         raise PageError(
             Reject.BAD_WARC,
             "HTTP response",
-            "must begin with a status line and have a header",
+            f"must begin with a status line and have a header of at most {MAX_HEADER_BYTES} bytes",
             head[:60].decode("latin-1"),
             "look at the tool that wrote the file",
         )
@@ -41,15 +46,23 @@ def read_http(block: bytes, max_body_bytes: int) -> HttpResponse:
     if "chunked" in fields.get("transfer-encoding", "").lower():
         body = _join_chunks(body)
     encodings = [name.strip() for name in fields.get("content-encoding", "").lower().split(",")]
+    if len(encodings) > MAX_CODINGS:
+        raise PageError(
+            Reject.BAD_WARC, "Content-Encoding", f"must name at most {MAX_CODINGS} codings", len(encodings),
+            "unfold the body before it is written, or leave the page out",
+        )  # fmt: skip
     for encoding in reversed(encodings):
         body = _unfold(body, encoding, max_body_bytes + 1)
     return HttpResponse(fields.get("content-type"), body)
 
 
-def header_end(data: bytes | bytearray) -> int:
-    """The place behind the empty line that ends a header; -1 if there is none. LF alone is tolerated."""
-    crlf = data.find(b"\r\n\r\n")
-    lf = data.find(b"\n\n", 0, crlf if crlf >= 0 else len(data))
+def header_end(data: bytes | bytearray, most: int | None = None) -> int:
+    """The place behind the empty line that ends a header; -1 if there is none in the first `most` bytes.
+
+    LF alone is tolerated.
+    """
+    crlf = data.find(b"\r\n\r\n", 0, most)
+    lf = data.find(b"\n\n", 0, crlf if crlf >= 0 else most)
     if lf >= 0:
         return lf + 2
     return crlf + 4 if crlf >= 0 else -1
@@ -57,17 +70,17 @@ def header_end(data: bytes | bytearray) -> int:
 
 def _join_chunks(body: bytes) -> bytes:
     """RFC 9112, sec. 7.1. Not chunked after all: the body as it is; cut: the chunks there are."""
-    parts: list[bytes] = []
+    joined = bytearray()
     place = 0
     while True:
         line_end = body.find(b"\n", place, place + 1024)
         try:
             size = int(body[place : line_end if line_end >= 0 else place].split(b";")[0].strip(), 16)
         except ValueError:
-            return b"".join(parts) if parts else body
+            return bytes(joined) if joined else body
         if size <= 0:
-            return b"".join(parts)
-        parts.append(body[line_end + 1 : line_end + 1 + size])
+            return bytes(joined)
+        joined += body[line_end + 1 : line_end + 1 + size]
         place = line_end + 1 + size
         place += len(body[place : place + 2]) - len(body[place : place + 2].lstrip(b"\r\n"))
 

@@ -142,10 +142,11 @@ class _Window:
     def find_header_end(self) -> int:
         """Length of the header with its empty line, or -1 where none ends within _MAX_HEADER_BYTES."""
         while True:
-            end = header_end(self._data)
-            if 0 <= end <= _MAX_HEADER_BYTES:
+            # Not in all that is in hand: a file of line feeds alone would be searched to its end for every record.
+            end = header_end(self._data, _MAX_HEADER_BYTES)
+            if end >= 0:
                 return end
-            if len(self._data) > _MAX_HEADER_BYTES or not self._more():
+            if len(self._data) >= _MAX_HEADER_BYTES or not self._more():
                 return -1
 
     def take(self, size: int) -> bytes:

@@ -47,9 +47,12 @@ _CJK = frozenset({"gb18030", "cp932", "euc-jp", "big5hkscs", "cp949", "johab", "
 
 _ATTRIBUTES = rb"""((?:"[^"]*+"|'[^']*+'|[^>"'])*+)>"""
 _TOKEN = re.compile(
-    rb"<!--(?:.*?-->|.*)|<meta(?=[\s/])" + _ATTRIBUTES + rb"|</?[a-z]" + _ATTRIBUTES + rb"|<[!/?][^>]*>",
+    rb"<!--(?:.*?-->|.*)|<meta(?=[\s/])" + _ATTRIBUTES + rb"|</?[a-z]" + _ATTRIBUTES + rb"|<[!/?][^>]*>"
+    rb"|(?P<open><[a-z!/?])",
     re.IGNORECASE | re.DOTALL,
 )
+_MAX_OPEN_TAGS = 32
+"""After so many tags that do not end, no more are looked at: each was read to the end of the head."""
 _ATTRIBUTE = re.compile(rb"""([^\s=>/"']++)(?:\s*+=\s*+("[^"]*"|'[^']*'|[^\s>]*+))?""")
 _CONTENT_CHARSET = re.compile(rb"""charset\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;"']+))""", re.IGNORECASE)
 _XML_DECLARATION = re.compile(rb"""\s{0,64}<\?xml[^>]{0,256}?encoding\s*=\s*["']([^"'>]{1,64})["']""", re.IGNORECASE)
@@ -100,8 +103,13 @@ def declared_in_markup(body: bytes) -> str | None:
     declaration = _XML_DECLARATION.match(head)
     if declaration:
         return declaration.group(1).decode("ascii", "replace")
+    still_open = 0
     for token in _TOKEN.finditer(head):
-        if token.group(1) is not None:
+        if token["open"] is not None:
+            still_open += 1
+            if still_open > _MAX_OPEN_TAGS:
+                return None
+        elif token.group(1) is not None:
             label = _meta_label(token.group(1))
             if label:
                 return label

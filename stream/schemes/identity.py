@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from stream.page import Page
 from stream.signature import Status
 
+MAX_HOST_CHARACTERS = 253
+"""Of a name in DNS. What is longer is none, and is not looked at label by label: that took a second for a megabyte."""
+
 
 def identity_columns(pages: Sequence[Page], digests: NDArray[np.uint64] | None = None) -> dict[str, Any]:
     """The columns of stream.signature.Signatures that need no look into the text, by name.
@@ -79,6 +82,8 @@ def host_of(url: str) -> str:
 
 def _in_ascii(host: str) -> str:
     """An international name as DNS has it (xn--...), so that both spellings are one host; itself where it is none."""
+    if len(host) > MAX_HOST_CHARACTERS:
+        return host
     try:
         return host.encode("idna").decode("ascii")
     except UnicodeError:
