@@ -327,8 +327,14 @@ def decode_identity(value: bytes) -> tuple[int, str, str]:
     body = unseal("meta", b"identity", value)
     if not body or body[0] != IDENTITY_VERSION:
         raise CorruptRecord("meta", b"identity", f"must be version {IDENTITY_VERSION}")
-    fields = json.loads(body[1:])
-    return fields["format"], fields["settings"], fields["log"]
+    try:
+        fields = json.loads(body[1:])
+        format_, settings, log = fields["format"], fields["settings"], fields["log"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        format_ = settings = log = None
+    if not (isinstance(format_, int) and isinstance(settings, str) and isinstance(log, str)):
+        raise CorruptRecord("meta", b"identity", "must be JSON that names format, settings and log")
+    return format_, settings, log
 
 
 def seal(body: bytes) -> bytes:

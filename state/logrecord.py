@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from state.forgetting import ForgottenPage, decode_body, encode_body
 from stream.errors import CorruptRecord, StateError
-from stream.signature import MAX_MINIMA, MAX_SKETCH_WORDS, Signatures, unused_columns
+from stream.signature import MAX_MINIMA, MAX_SKETCH_WORDS, Signatures, Status, unused_columns
 
 RECORD_VERSION = 2
 KIND_SIGNATURES = 1
@@ -205,7 +205,8 @@ def _read_body(body: bytes) -> Signatures:
     sketch = np.frombuffer(body, "<u8", pages * words, at + minima.nbytes).reshape(pages, words)
     urls, at = _texts(body, lengths[1], at + minima.nbytes + sketch.nbytes)
     labels, at = _texts(body, lengths[2], at)
-    if at != len(body) or (pages and int(columns["source"].max()) >= source_count):
+    known = not pages or (int(columns["source"].max()) < source_count and int(columns["status"].max()) < len(Status))
+    if at != len(body) or not known:
         raise ValueError
     for name in _PAIRS:
         columns[name] = columns[name].reshape(pages, 2)

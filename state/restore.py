@@ -62,7 +62,7 @@ def _copy(snapshot: Path, partial: Path, manifest: Manifest, told: Told) -> None
 
     for facts in manifest.files:
         source, copy = snapshot / facts.name, partial / facts.name
-        if not copy.resolve().is_relative_to(partial.resolve()):
+        if "\0" in facts.name or not copy.resolve().is_relative_to(partial.resolve()):
             raise CorruptRecord(str(snapshot), facts.name, "must lie in the snapshot")
         copy.parent.mkdir(parents=True, exist_ok=True)
         try:

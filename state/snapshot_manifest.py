@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import xxhash
+from pydantic import TypeAdapter, ValidationError
 
 from stream.errors import CorruptRecord, StateError
 
@@ -78,9 +79,12 @@ def read_manifest(snapshot: Path) -> Manifest:
     body, checksum = content[:-_CHECKSUM_BYTES], content[-_CHECKSUM_BYTES:]
     if first != _KIND + _VERSION or checksum != b"%016x\n" % xxhash.xxh3_64_intdigest(body):
         raise CorruptRecord(str(path), 0, "must end in its xxh3-64 checksum", "take another snapshot")
-    fields = json.loads(rest[: -_CHECKSUM_BYTES - 1])
-    fields["files"] = tuple(FileFacts(**facts) for facts in fields["files"])
-    return Manifest(**fields)
+    try:
+        return TypeAdapter(Manifest).validate_json(rest[: -_CHECKSUM_BYTES - 1], strict=True)
+    except ValidationError:
+        raise CorruptRecord(
+            str(path), len(first) + 1, "must be JSON with all that a snapshot says of itself", "take another snapshot"
+        ) from None
 
 
 def digest_of(file: BinaryIO, told: Callable[[int], None], into: BinaryIO | None = None) -> tuple[int, str]:

@@ -130,13 +130,15 @@ def test_columns_that_go_beyond_the_record_are_corrupt_even_with_a_sound_checksu
         decode(seal(bytes(record)))
 
 
-@pytest.mark.parametrize("damage", ["a byte too many", "a source that is not listed"])
+@pytest.mark.parametrize("damage", ["a byte too many", "a source that is not listed", "no status"])
 def test_columns_that_contradict_the_record_are_corrupt_even_with_a_sound_checksum(damage: str) -> None:
     from state.formats import seal
 
     body = encode(one_page(), WRITER, 1, DIGEST)[:-8]
     if damage == "a byte too many":
         body += b"x"
+    elif damage == "no status":
+        body = encode(dataclasses.replace(one_page(), status=np.array([4], np.uint8)), WRITER, 1, DIGEST)[:-8]
     else:
         assert body[56:58] == bytes(2), "the source column follows the one source's name"
         body = body[:56] + b"\x01\x00" + body[58:]

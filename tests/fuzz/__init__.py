@@ -1,0 +1,1 @@
+"""The fuzzing of everything that reads bytes from outside: targets, seeds, and the long run."""
