@@ -12,8 +12,10 @@ import zstandard
 from webencodings.labels import LABELS
 
 from state import formats
+from state.forgetting import ForgottenPage
+from state.horizon import Mark
 from state.index import Buckets, Filing
-from state.logrecord import encode
+from state.logrecord import encode, encode_forget
 from state.snapshot_manifest import FileFacts, Manifest, encode_manifest
 from tests.fuzz.targets import DECODERS
 from tests.reference.lexbor import DATA, pages_of
@@ -81,7 +83,9 @@ def files() -> list[bytes]:
 
 def log_records() -> list[bytes]:
     """Records without their checksum, which the target puts behind them."""
-    return [encode(make_signatures(count, seed=count), bytes(16), 1, bytes(16))[:-8] for count in (0, 1, 3, 20)]
+    forgotten = [ForgottenPage(7, "pages", 0, 3, (1, 2, 3)), ForgottenPage(8, "pages", 1, 0, ())]
+    records = [encode(make_signatures(count, seed=count), bytes(16), 1, bytes(16)) for count in (0, 1, 3, 20)]
+    return [record[:-8] for record in (*records, encode_forget(forgotten, bytes(16), 2, bytes(16)))]
 
 
 def state_values() -> list[bytes]:
@@ -93,10 +97,11 @@ def state_values() -> list[bytes]:
     return [
         *(bytes([0]) + formats.encode_buckets(np.array([tag << 56], np.uint64), buckets)[0] for tag in (1, 0xFE)),
         bytes([1]) + entry,
-        bytes([2]) + formats.encode_progress(7, 9, 11)[:-8],
+        bytes([2]) + formats.encode_progress(formats.Progress(7, 9, 11))[:-8],
         bytes([3]) + formats.encode_identity("{}", "log")[:-8],
         bytes([4]) + formats.encode_source("pages"),
-        bytes([5]) + entry,
+        bytes([5]) + formats.encode_marks([Mark(1, 2), Mark(3, 4)])[:-8],
+        bytes([6]) + entry,
     ]
 
 

@@ -214,6 +214,7 @@ def read_log_record(data: bytes) -> None:
             check_error(error)
         else:
             check_signatures(found.signatures, len(record))
+            assert sum(26 + 8 * len(page.keys) for page in found.forgotten) <= len(record)
 
 
 def check_signatures(signatures: Signatures, size: int) -> None:
@@ -280,7 +281,7 @@ KEYS = np.array([0, 1 << 56, 0xFD << 56, 0xFE << 56, 0xFF << 56, 0xFC << 56, 0xF
 
 def read_state_value(data: bytes) -> None:
     """First byte: which decoder; the values of the meta family also under a sound checksum."""
-    kind, value = (data[0] if data else 0) % 6, data[1:]
+    kind, value = (data[0] if data else 0) % 7, data[1:]
     for stored in both_sealed(value):
         try:
             if kind == 0:
@@ -291,13 +292,15 @@ def read_state_value(data: bytes) -> None:
                 assert entries.compared().sketch.nbytes <= 2 * len(stored)
                 entries.entries(np.array([0, 1]))
             elif kind == 2:
-                formats.decode_progress(stored)
+                formats.decode_clock(formats.decode_progress(stored), None)
             elif kind == 3:
                 version, settings, log = formats.decode_identity(stored)
                 assert isinstance(version, int)
                 assert isinstance(settings + log, str)
             elif kind == 4:
                 formats.decode_source(b"k", stored)
+            elif kind == 5:
+                assert 16 * len(formats.decode_marks(stored)) <= len(stored)
             else:
                 fault = formats.entry_fault(stored, stored[1] if len(stored) > 1 else 0, 2)
                 assert fault is None or len(fault) < SHOWN
