@@ -11,7 +11,7 @@ PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 
-.PHONY: help demo test check bench quality run broker setup lock clean
+.PHONY: help demo test check bench quality soak run broker setup lock clean
 .DEFAULT_GOAL := help
 
 help: ## list the tasks
@@ -34,6 +34,9 @@ bench: setup ## the speed measurements of README, as a table and as JSON
 
 quality: $(PEERS) ## docs/quality.md: every labelled set, ablations, thresholds, robustness, peers in the same run
 	@$(PY) -m tests.quality $(ARGS)
+
+soak: setup ## docs/soak.md: 300,000 pages through two workers that are killed again and again (minutes, 5 GB of disk)
+	@$(PY) -m tests.soak $(ARGS)
 
 run: $(INSTALLED) ## the filter service (CONFIG=spotsieve.toml)
 	@$(VENV)/bin/spotsieve run -c $(CONFIG) $(ARGS)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 Headers = Sequence[tuple[str, bytes]]
 
-_SYLLABLES = (
+SYLLABLES = (
     "ba",
     "ce",
     "di",
@@ -27,7 +27,7 @@ _SYLLABLES = (
     "ve",
     "wi",
 )
-_FRAMES = (
+FRAMES = (
     "the {} {} was a {} {} of the {} {} that is {} {}.",
     "a {} {} is the {} {} and to be {} {} there was an {} {}.",
     "it was {} {} {} for the {} {} {} with a {} {}.",
@@ -37,8 +37,8 @@ _FRAMES = (
 def article(number: int, sentences: int = 12) -> str:
     """English-looking text of its own words: about four spots a sentence."""
     dice = random.Random(number)
-    words = ["".join(dice.choices(_SYLLABLES, k=4)) for _ in range(sentences * 8)]
-    return " ".join(_FRAMES[n % 3].format(*words[n * 8 : n * 8 + 8]) for n in range(sentences))
+    words = ["".join(dice.choices(SYLLABLES, k=4)) for _ in range(sentences * 8)]
+    return " ".join(FRAMES[n % 3].format(*words[n * 8 : n * 8 + 8]) for n in range(sentences))
 
 
 def html_of(number: int, template: int = 0, sentences: int = 12) -> str:

@@ -130,11 +130,30 @@ class TopicSet:
         """Produce to a topic, in order for each partition, and wait until all are acknowledged."""
         asyncio.run(send(self.servers, self.names[role], messages, **client))
 
-    def read(self, role: str, count: int | None = None, quiet_seconds: float = 20.0) -> list[ConsumerRecord]:
-        """Committed messages of a topic from its beginning: all that are there, or until there are so many."""
-        partitions = 1 if role == "log" else self._partitions
-        tps = [TopicPartition(self.names[role], number) for number in range(partitions)]
-        return asyncio.run(receive(self.servers, tps, count, quiet_seconds))
+    def read(
+        self,
+        role: str,
+        count: int | None = None,
+        quiet_seconds: float = 20.0,
+        keep: Callable[[ConsumerRecord], Any] = lambda record: record,
+    ) -> list[Any]:
+        """Committed messages of a topic from its beginning: all that are there, or until there are so many.
+
+        keep: what is kept of a message, where all of them are too much
+        """
+        return asyncio.run(receive(self.servers, self._partitions_of(role), count, quiet_seconds, keep))
+
+    def ends(self, role: str) -> dict[int, int]:
+        """Partition -> the offset that its next message gets."""
+        return asyncio.run(self._ends(self._partitions_of(role)))
+
+    async def _ends(self, partitions: list[TopicPartition]) -> dict[int, int]:
+        async with AIOKafkaConsumer(bootstrap_servers=self.servers) as consumer:
+            return {end.partition: offset for end, offset in (await consumer.end_offsets(partitions)).items()}
+
+    def _partitions_of(self, role: str) -> list[TopicPartition]:
+        number_of = 1 if role == "log" else self._partitions
+        return [TopicPartition(self.names[role], number) for number in range(number_of)]
 
     def uncommitted(self) -> int:
         """Input messages beyond the group's committed offsets."""
@@ -186,8 +205,12 @@ async def send(servers: str, topic: str, messages: Iterable[PageMessage], **clie
 
 
 async def receive(
-    servers: str, partitions: list[TopicPartition], count: int | None, quiet_seconds: float
-) -> list[ConsumerRecord]:
+    servers: str,
+    partitions: list[TopicPartition],
+    count: int | None,
+    quiet_seconds: float,
+    keep: Callable[[ConsumerRecord], Any] = lambda record: record,
+) -> list[Any]:
     """Read committed messages from the beginning; with a count, fail after quiet_seconds without a new message."""
     consumer = AIOKafkaConsumer(
         bootstrap_servers=servers,
@@ -201,11 +224,11 @@ async def receive(
     try:
         consumer.assign(partitions)
         ends = await consumer.end_offsets(partitions)
-        found: list[ConsumerRecord] = []
+        found: list[Any] = []
         heard = time.monotonic()
         while True:
             for records in (await consumer.getmany(timeout_ms=200)).values():
-                found.extend(records)
+                found.extend(map(keep, records))
                 heard = time.monotonic()
             if count is None:
                 # Positions pass transaction markers too, so the end is reached also where the last record is one.

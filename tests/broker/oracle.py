@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 import orjson
 from aiokafka.structs import ConsumerRecord
 
+from state.index import State
 from state.memory import MemoryState
 from stream.config import Settings
 from stream.engine import Engine
@@ -26,8 +27,13 @@ def settings_from(toml: str) -> Settings:
 
 def judge_again(toml: str, log: Iterable[ConsumerRecord], log_name: str) -> tuple[dict[str, Verdict], MemoryState]:
     """Page id -> its verdict, from the log alone; a page that is in the log twice must get the same verdict twice."""
-    settings = settings_from(toml)
     state = MemoryState()
+    return judge_again_in(state, toml, log, log_name), state
+
+
+def judge_again_in(state: State, toml: str, log: Iterable[ConsumerRecord], log_name: str) -> dict[str, Verdict]:
+    """The same, in an empty state of the caller's."""
+    settings = settings_from(toml)
     engine = Engine(
         scheme_of(settings.scheme),
         state,
@@ -45,7 +51,7 @@ def judge_again(toml: str, log: Iterable[ConsumerRecord], log_name: str) -> tupl
             original = applied.verdicts.originals[row]
             verdict = (Kind(applied.verdicts.kind[row]).name.lower(), original.id if original else None)
             assert found.setdefault(page, verdict) == verdict, f"{page} was judged twice, differently"
-    return found, state
+    return found
 
 
 def verdicts_sent(topics: TopicSet) -> dict[bytes, list[Verdict]]:

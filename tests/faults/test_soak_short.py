@@ -1,0 +1,32 @@
+"""Owns the proof, in the suite's time, of what `make soak` shows at length: kills under load cost nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Broker
+from tests.soak.report import MOST_RSS_MIB
+from tests.soak.run import Plan, soak
+
+SHORT = Plan(pages=8_000, wave=4_000, kill_every=(2.0, 4.0), least_kills=2, most_seconds=200.0)
+
+
+@pytest.mark.promise(
+    "exactly_once: every page has exactly one verdict", fault="kill -9 of a random worker, again and again"
+)
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_random_workers_killed_under_load_lose_and_double_no_page_and_the_lag_goes_back_to_0(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    soaked = soak(kafka.bootstrap_servers, tmp_path, SHORT, said.append)
+    checked = soaked.checked
+    assert checked.holds, checked
+    assert checked.pages == soaked.pages >= SHORT.pages
+    assert checked.duplicate > checked.pages // 5
+    assert len(soaked.kills) >= SHORT.least_kills, "each kill must be followed by a lag of 0"
+    assert all(kill.lag for kill in soaked.kills), "pages must have been flowing, or the test shows nothing"
+    assert len(soaked.lives) >= len(soaked.kills) + 2
+    assert max(life.rss_mib for life in soaked.lives) < MOST_RSS_MIB
+    assert len(said) == soaked.pages // SHORT.wave + 1
