@@ -66,6 +66,14 @@ def leaf_settings(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> Itera
             yield (*prefix, name), field
 
 
+def unknown_scheme(name: str, scheme: str) -> SettingError:
+    """What is said of a scheme that there is none of: all names and the nearest. name: of the setting or the flag."""
+    names = list(SCHEME_SETTINGS)
+    near = difflib.get_close_matches(str(scheme).lower(), names, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]}?" if near else "`spotsieve config example` shows the settings of each"
+    return SettingError(name, f"must be one of {', '.join(names)}", scheme, hint)
+
+
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -127,7 +135,7 @@ def _first_error(error: ErrorDetails, variables: Mapping[str, str], scheme: str)
     if error["type"] == "extra_forbidden":
         return _unknown_setting(name, setting, scheme)
     if error["type"] == "union_tag_invalid":
-        return _unknown_scheme(name, scheme)
+        return unknown_scheme(name, scheme)
     if error["type"] in {"model_type", "model_attributes_type"}:
         return SettingError(
             name, "is a section, not a setting", error["input"], f"write [{setting}], and below it NAME = VALUE"
@@ -153,13 +161,6 @@ def _unknown_setting(name: str, setting: str, scheme: str) -> SettingError:
     near = difflib.get_close_matches(setting, known + sections, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}?" if near else "`spotsieve config example` lists them all"
     return SettingError(name, "is not a setting", None, hint)
-
-
-def _unknown_scheme(name: str, scheme: str) -> SettingError:
-    names = list(SCHEME_SETTINGS)
-    near = difflib.get_close_matches(str(scheme).lower(), names, n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]}?" if near else "`spotsieve config example` shows the settings of each"
-    return SettingError(name, f"must be one of {', '.join(names)}", scheme, hint)
 
 
 def _sections_of(annotation: Any) -> list[type[BaseModel]]:

@@ -4,23 +4,32 @@ import argparse
 import contextlib
 import json
 import sys
+import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stream.cli.settings import add_settings_arguments, settings_of
+from stream.config_load import unknown_scheme
+from stream.config_schemes import SCHEME_SETTINGS
 from stream.errors import EXIT_OK, SettingError
 from stream.text_safety import show
 
 if TYPE_CHECKING:
     from stream.config import Settings
+    from stream.files.trial import Trial
     from stream.files.writer import Outputs
-    from stream.scoring import Scores
+    from stream.page import Page
+    from stream.scoring.comparison import Scored
+    from stream.verdict import Verdicts
 
+ALL = "all"
 ABOUT = """A SET is a folder with pages.jsonl.xz (a JSON object a line, in stream order: id, url, fetched_at,
 content_type, body), pairs.tsv.gz (id_a id_b similarity kind; id_a earlier; every pair that is not negative) and
 truth.tsv.gz (id kind). A page is a duplicate if an earlier one has a similarity of at least --positive with it, novel
-if all are below --negative, and ignored otherwise. Exit codes: 0 scored, whatever the figures; 2 wrong setting or
-usage; 3 a set that cannot be read, or whose pages and labels do not fit together; 130 interrupted."""
+if all are below --negative, and ignored otherwise. With --scheme each scheme has its own defaults, except the one that
+the settings name. Exit codes: 0 scored, whatever the figures; 2 wrong setting or usage; 3 a set that cannot be read, or
+whose pages and labels do not fit together; 130 interrupted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,6 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.epilog = ABOUT
     parser.add_argument("sets", nargs="+", type=Path, metavar="SET", help="folder of a labelled set")
+    parser.add_argument(
+        "--scheme", nargs="+", action="extend", default=[], metavar="NAME", dest="schemes",
+        help=f"after the sets: print one table of these schemes, their figures and what they cost; {ALL}: of all",
+    )  # fmt: skip
     parser.add_argument(
         "--verdicts", metavar="FILE", help="JSONL: a verdict for each page, as `spotsieve filter` has it"
     )
@@ -45,43 +58,75 @@ def run(options: argparse.Namespace) -> int:
     from stream.files.progress import ProgressLine
     from stream.files.writer import Outputs
     from stream.schemes.registry import scheme_of
-    from stream.scoring.report import as_json, as_text
     from stream.warm import compile_kernels
 
     _check(options)
     settings = settings_of(options)
+    chosen = _schemes_of(options.schemes, settings)
     with contextlib.closing(ProgressLine(sys.stderr, None)) as notice:
-        notice.say("compiling the kernels; after the first time they are read from a cache")
-        compile_kernels(scheme_of(settings.scheme))
-    found = {}
+        for one in chosen.values():
+            notice.say(f"compiling the kernels of {one.scheme.name}; after the first time they are read from a cache")
+            compile_kernels(scheme_of(one.scheme))
+    found: dict[str, dict[str, Scored]] = {}
     with Outputs.open(out=None, duplicates=None, verdicts=options.verdicts, rejected=None) as outputs:
         for folder in options.sets:
-            found[str(folder)] = _score_set(folder, settings, options, outputs)
+            found[str(folder)] = {name: _score_set(folder, one, options, outputs) for name, one in chosen.items()}
         outputs.complete()
-    several = len(found) > 1
-    if options.json:
-        shown = {name: as_json(scores) for name, scores in found.items()}
-        show(*json.dumps(shown if several else next(iter(shown.values())), indent=2).split("\n"))
-    else:
-        for number, (name, scores) in enumerate(found.items()):
-            show(*([""] if number else []), *([name] if several else []), *as_text(scores).split("\n"))
+    _show(found, options)
     return EXIT_OK
 
 
-def _score_set(folder: Path, settings: "Settings", options: argparse.Namespace, outputs: "Outputs") -> "Scores":
+def _schemes_of(names: list[str], settings: "Settings") -> dict[str, "Settings"]:
+    """The settings of each scheme that is named, each once; without a name those of the settings themselves."""
+    chosen: dict[str, Settings] = {}
+    wanted = SCHEME_SETTINGS if ALL in names else names or [settings.scheme.name]
+    for name in wanted:
+        if name not in SCHEME_SETTINGS:
+            raise unknown_scheme("--scheme", name)
+        scheme = settings.scheme if name == settings.scheme.name else SCHEME_SETTINGS[name]()
+        chosen[name] = settings.model_copy(update={"scheme": scheme})
+    return chosen
+
+
+def _show(found: Mapping[str, Mapping[str, "Scored"]], options: argparse.Namespace) -> None:
+    """Print the figures: of each set alone, or one table of its schemes."""
+    from stream.scoring.comparison import MEANINGS, comparison_json, comparison_text
+    from stream.scoring.report import as_json, as_text
+
+    several = len(found) > 1
+    if options.json:
+        shown: dict[str, Any] = {}
+        for name, by_scheme in found.items():
+            (first, *_) = by_scheme.values()
+            shown[name] = comparison_json(by_scheme) if options.schemes else as_json(first.scores)
+        show(*json.dumps(shown if several else next(iter(shown.values())), indent=2).split("\n"))
+        return
+    for number, (name, by_scheme) in enumerate(found.items()):
+        (first, *_) = by_scheme.values()
+        lines = comparison_text(by_scheme) if options.schemes else as_text(first.scores).split("\n")
+        show(*([""] if number else []), *([name] if several else []), *lines)
+    if options.schemes:
+        show("", *MEANINGS.split("\n"))
+
+
+def _score_set(folder: Path, settings: "Settings", options: argparse.Namespace, outputs: "Outputs") -> "Scored":
     from stream.files.progress import ProgressLine
     from stream.files.report import verdict_line
     from stream.files.trial import Trial, pages_of, read_batches
     from stream.scoring import check_verdicts, load_truth, score
+    from stream.scoring.comparison import Cost, Scored
     from stream.signature import page_id_text
 
     truth = load_truth(folder, options.positive, options.negative)
     trial = Trial(settings)
     originals: list[tuple[str, str | None]] = []
-    dropped = 0
+    dropped, candidates, cpu_seconds = 0, 0, 0.0
     with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
         for batch in read_batches(pages_of(folder), settings):
-            for page, verdicts, row in trial.judge(batch):
+            began = time.process_time()
+            judged: list[tuple[Page, Verdicts, int]] = list(trial.judge(batch))
+            cpu_seconds += time.process_time() - began
+            for page, verdicts, row in judged:
                 original = verdicts.originals[row]
                 originals.append(
                     (
@@ -90,14 +135,27 @@ def _score_set(folder: Path, settings: "Settings", options: argparse.Namespace, 
                     )
                 )
                 dropped += original is not None
+                candidates += int(verdicts.candidates[row])
                 if outputs.verdicts is not None:
                     outputs.verdicts.write_line(verdict_line(page, verdicts, row, settings.scheme.name))
             line.update(len(originals), dropped, 0)
-    return score(truth, check_verdicts(truth, originals, str(folder)))
+    scores = score(truth, check_verdicts(truth, originals, str(folder)))
+    pages = max(len(originals), 1)
+    return Scored(
+        scores,
+        Cost(candidates / pages, cpu_seconds * 1e6 / pages, trial.log_bytes / pages, _bytes_of_a_filed_page(trial)),
+    )
+
+
+def _bytes_of_a_filed_page(trial: "Trial") -> float:
+    filed, state_bytes = trial.state_bytes()
+    return state_bytes / max(filed, 1)
 
 
 def _check(options: argparse.Namespace) -> None:
     if options.verdicts and len(options.sets) > 1:
         raise SettingError("--verdicts", "must have one SET", len(options.sets), "score the sets one by one")
+    if options.verdicts and (len(options.schemes) > 1 or ALL in options.schemes):
+        raise SettingError("--verdicts", "must have one scheme", ", ".join(options.schemes), "score them one by one")
     if not options.negative <= options.positive:
         raise SettingError("--negative", "must be at most --positive", options.negative, "swap the bounds")

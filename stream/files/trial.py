@@ -25,6 +25,7 @@ _LOG_NAME = "memory"
 class Trial:
     """A filter that forgets. Signing and judging are apart: pages signed once can be judged under other thresholds.
 
+    log_bytes: of the records signed so far
     digest: of the settings whose records are judged, by default its own; 16 bytes. Raises SettingError where the
     scheme's parameters do not go together.
     """
@@ -34,13 +35,21 @@ class Trial:
         self.scheme: Scheme = scheme_of(settings.scheme)
         self._digest = digest or settings_digest(verdict_settings_text(settings))
         self._sequence = 0
+        self.log_bytes = 0
         self._engine = Engine(self.scheme, MemoryState(), settings.index, self._digest, _LOG_NAME)
 
     def sign(self, pages: Sequence[Page]) -> Iterator[bytes]:
         """The log records of a micro-batch."""
         for part in split(self.scheme.sign(pages), RECORD_BYTES):
-            yield encode(part, _WRITER, self._sequence, self._digest)
+            record = encode(part, _WRITER, self._sequence, self._digest)
+            self.log_bytes += len(record)
             self._sequence += 1
+            yield record
+
+    def state_bytes(self) -> tuple[int, int]:
+        """Filed pages, and the bytes of all that is remembered of them: keys and values, as they are before RocksDB."""
+        state = self._engine.state
+        return state.entry_count, sum(len(name) + len(value) for name, value in state.items())
 
     def apply(self, record: bytes) -> Verdicts:
         """Judge the next record of the log. Raises SettingsMismatch for one signed under other settings."""

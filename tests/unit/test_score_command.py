@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from stream.cli import main
+from stream.schemes.registry import SCHEMES
 from tests.unit.filter_crawl import filter_json, lines, page, read_json
 from tests.unit.test_scoring import write_labels
 
@@ -76,6 +77,63 @@ def test_verdicts_are_those_of_filter(labelled: Path, tmp_path: Path, capsys: py
     filter_json(capsys, labelled / "pages.jsonl.xz", "--verdicts", theirs)
     assert read_json(ours) == read_json(theirs)
     assert [line["verdict"] for line in read_json(ours)] == ["novel", "novel", "duplicate", "unchecked"]
+
+
+def test_several_schemes_are_one_table_with_the_figures_that_each_has_alone(
+    labelled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compared = score_json(capsys, labelled, "--scheme", "chain", "subhash")
+    assert list(compared) == ["chain", "subhash"]
+    for name, figures in compared.items():
+        cost = figures.pop("cost")
+        assert figures == score_json(capsys, labelled, "--set", f"scheme.name={name}")
+        assert cost.keys() == {"candidates", "cpu_us", "log_bytes", "state_bytes"}
+        assert cost["cpu_us"] > 0
+        assert cost["log_bytes"] > 100
+    assert compared["chain"]["pages"]["f1"] == 1.0
+    assert main(["score", str(labelled), "--scheme", "chain", "--scheme", "subhash"]) == 0
+    titles, chain, subhash, blank, *meanings = capsys.readouterr().out.splitlines()
+    assert titles.split("  ")[0] == "scheme"
+    assert chain.split()[:5] == ["chain", "1.000", "1.000", "1.000", "0"]
+    assert len(chain.split()) == 12
+    assert (subhash.split()[0], blank) == ("subhash", "")
+    assert "candidates, the postings" in " ".join(meanings)
+
+
+def test_the_state_of_a_scheme_with_more_keys_takes_more_bytes_a_page(
+    labelled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manku = ("--set", "scheme.name=manku", "--set", "scheme.tables=4")
+    many, few = (score_json(capsys, labelled, *given, "--scheme", "manku")["manku"]["cost"] for given in ((), manku))
+    assert many["state_bytes"] > few["state_bytes"] + 16 * 8, "a key of 8 bytes in each of 16 tables more"
+    assert many["log_bytes"] == few["log_bytes"]
+
+
+def test_a_scheme_that_the_settings_name_keeps_its_settings_and_others_have_their_defaults(
+    labelled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("--set", "scheme.name=chain", "--set", "scheme.min_features=9000")
+    compared = score_json(capsys, labelled, *given, "--scheme", "chain", "subhash")
+    assert (compared["chain"]["pages"]["found"], compared["subhash"]["pages"]["found"]) == (0, 1)
+
+
+def test_all_schemes_can_be_compared_at_once(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(score_json(capsys, labelled, "--scheme", "all")) == list(SCHEMES)
+
+
+def test_a_scheme_that_there_is_none_of_is_refused_with_all_names_and_the_nearest(
+    labelled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, error = refusal(capsys, labelled, "--scheme", "chain", "minhas")
+    assert code == 2
+    assert f"--scheme must be one of {', '.join(SCHEMES)}, got 'minhas'; did you mean minhash?" in error
+
+
+@pytest.mark.parametrize("schemes", [["chain", "subhash"], ["all"]])
+def test_one_file_of_verdicts_takes_one_scheme(
+    labelled: Path, schemes: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refusal(capsys, labelled, "--verdicts", labelled / "v.jsonl", "--scheme", *schemes)[0] == 2
 
 
 @pytest.mark.parametrize("name", ["pages.jsonl.xz", "pairs.tsv.gz", "truth.tsv.gz"])
