@@ -88,10 +88,15 @@ class KafkaSettings(Section):
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = setting("PLAINTEXT", "transport")
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = setting("PLAIN", "SASL mechanism")
     sasl_username: str = setting("", "SASL user")
-    sasl_password: SecretStr = setting(SecretStr(""), "SASL password; better SPOTSIEVE_KAFKA__SASL_PASSWORD")
+    sasl_password: SecretStr = setting(
+        SecretStr(""), "SASL password; better in a file or SPOTSIEVE_KAFKA__SASL_PASSWORD"
+    )
+    sasl_password_file: str = setting("", "file that holds the SASL password, in place of sasl_password")
     ssl_cafile: str = setting("", "CA certificates, PEM; empty: the system's")
     ssl_certfile: str = setting("", "client certificate, PEM")
     ssl_keyfile: str = setting("", "client key, PEM")
+    ssl_key_password: SecretStr = setting(SecretStr(""), "password of the client key, if it has one; better in a file")
+    ssl_key_password_file: str = setting("", "file that holds the key's password, in place of ssl_key_password")
     session_timeout_ms: int = setting(30_000, "a worker silent for so long loses its partitions", unit="ms", ge=1_000)
     rebalance_timeout_ms: int = setting(
         60_000, "time for a worker to finish its batches when partitions move", unit="ms", ge=1_000

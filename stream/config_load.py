@@ -16,13 +16,15 @@ from stream.errors import SettingError
 
 ENVIRONMENT_PREFIX = "SPOTSIEVE_"
 SECTION_SEPARATOR = "__"
+FILE = "_file"
+"""The end of a setting's name that gives a file in place of the value."""
 
 
 def load_settings(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, object]) -> Settings:
     """Merge file < environment < flags and check the result.
 
-    environ: names like SPOTSIEVE_KAFKA__GROUP_ID or SPOTSIEVE_INPUT__FIELDS__URL; SPOTSIEVE_KAFKA__SASL_PASSWORD_FILE
-    reads a secret from a file. overrides: dotted names ("kafka.group_id") to values; None means not given.
+    environ: names like SPOTSIEVE_KAFKA__GROUP_ID or SPOTSIEVE_INPUT__FIELDS__URL; with _FILE at its end, a name gives
+    the file that holds the value. overrides: dotted names ("kafka.group_id") to values; None means not given.
     Raises SettingError naming the setting, the rule, the value and the next step.
     """
     merged: dict[str, Any] = {} if path is None else _read_toml(path)
@@ -37,6 +39,7 @@ def load_settings(path: Path | None, environ: Mapping[str, str], overrides: Mapp
             variables.pop(name, None)
             parts = name.split(".")
             _set(merged, parts, _list_or_text(name, parts, given) if isinstance(given, str) else given)
+    _read_secrets(merged, variables)
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
@@ -90,13 +93,39 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 def _from_environment(name: str, value: str) -> tuple[list[str], object]:
     path = name.removeprefix(ENVIRONMENT_PREFIX).lower().split(SECTION_SEPARATOR)
-    if path[-1].endswith("_file") and tuple(path) not in dict(leaf_settings(Settings)):
-        path[-1] = path[-1].removesuffix("_file")
-        try:
-            return path, Path(value).read_text(encoding="utf-8").rstrip("\n")
-        except OSError as error:
-            raise SettingError(name, f"must name a readable file: {error.strerror}", value, "check the path") from None
+    if path[-1].endswith(FILE) and tuple(path) not in dict(leaf_settings(Settings)):
+        path[-1] = path[-1].removesuffix(FILE)
+        return path, _text_of(name, value)
     return path, _list_or_text(name, path, value)
+
+
+def _read_secrets(merged: dict[str, Any], variables: Mapping[str, str]) -> None:
+    """Put what the named files hold in the place of the secrets."""
+    for *sections, secret in _secrets():
+        section: Any = merged
+        for name in sections:
+            section = section.get(name) if isinstance(section, dict) else None
+        file = section.get(secret + FILE) if isinstance(section, dict) else None
+        if not isinstance(section, dict) or not isinstance(file, str) or not file:
+            continue  # No file is named, or pydantic says what is wrong with the name.
+        setting = ".".join((*sections, secret + FILE))
+        if section.get(secret):
+            raise SettingError(setting, f"and {secret} must not both be set", None, "leave one of them out")
+        named = f"{setting} (from {variables[setting]})" if setting in variables else setting
+        section[secret] = _text_of(named, file)
+
+
+def _secrets() -> list[tuple[str, ...]]:
+    return [path for path, field in leaf_settings(Settings) if field.annotation is SecretStr]
+
+
+def _text_of(name: str, file: str) -> str:
+    """What a file holds that a setting or variable names, without line ends at its end. Raises SettingError."""
+    try:
+        return Path(file).read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise SettingError(name, f"must name a readable file: {why}", file, "check the path") from None
 
 
 def _list_or_text(name: str, path: Sequence[str], value: str) -> object:
@@ -118,6 +147,11 @@ def _set(tree: dict[str, Any], path: list[str], value: object) -> None:
             raise SettingError(".".join(path), "must be below a section", below, f"write [{section}] as a table")
         tree = below
     tree[last] = value
+    # The file of a secret from a stronger source wins over the secret itself, and the other way round.
+    if tuple(path) in _secrets():
+        tree.pop(last + FILE, None)
+    elif (*sections, last.removesuffix(FILE)) in _secrets():
+        tree.pop(last.removesuffix(FILE), None)
 
 
 def _first_error(error: ErrorDetails, variables: Mapping[str, str], scheme: str) -> SettingError:

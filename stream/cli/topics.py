@@ -28,8 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Create or check."""
     settings = settings_of(options, {"kafka.bootstrap_servers": options.bootstrap_servers})
+    from stream.service.logs import configure_logs
     from stream.service.topics import check_topics, create_topics, topic_names
 
+    configure_logs(settings.log)
     if options.action == "create":
         made = asyncio.run(create_topics(settings, options.partitions, options.replication))
         for name, new in made.items():

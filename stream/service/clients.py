@@ -2,7 +2,9 @@
 
 import asyncio
 import ssl
+import stat
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -32,6 +34,9 @@ from stream.service.logs import logger
 PRODUCER_BATCH_BYTES = 900_000
 """Below the broker's default message.max.bytes (1,048,588), which bounds a whole batch."""
 
+PRIVATE_FILES = ("sasl_password_file", "ssl_keyfile", "ssl_key_password_file")
+"""Settings of [kafka] that name a file with a secret."""
+
 JOIN_MARGIN_MS = 5_000
 STOP_SECONDS, ABANDON_SECONDS = 2.0, 0.5
 PERMISSION_ERRORS = (
@@ -45,7 +50,7 @@ PERMISSION_ERRORS = (
 def client_options(kafka: KafkaSettings) -> dict[str, Any]:
     """What every client of aiokafka takes.
 
-    Raises SettingError where an address is none, or certificates cannot be read.
+    Raises SettingError where an address is none, a login has no name or password, or certificates cannot be read.
     """
     _check_addresses(kafka.bootstrap_servers)
     options: dict[str, Any] = {
@@ -57,6 +62,7 @@ def client_options(kafka: KafkaSettings) -> dict[str, Any]:
     if "SSL" in kafka.security_protocol:
         options["ssl_context"] = _ssl_context(kafka)
     if kafka.security_protocol.startswith("SASL"):
+        _check_login(kafka)
         options["sasl_mechanism"] = kafka.sasl_mechanism
         options["sasl_plain_username"] = kafka.sasl_username
         options["sasl_plain_password"] = kafka.sasl_password.get_secret_value()
@@ -77,17 +83,46 @@ def _check_addresses(servers: str) -> None:
         )  # fmt: skip
 
 
+def _check_login(kafka: KafkaSettings) -> None:
+    if not kafka.sasl_username or not kafka.sasl_password.get_secret_value():
+        missing = "password" if kafka.sasl_username else "username"
+        raise SettingError(
+            f"kafka.sasl_{missing}", f"must be set for security_protocol {kafka.security_protocol}", None,
+            "set it, the password by kafka.sasl_password_file or SPOTSIEVE_KAFKA__SASL_PASSWORD; or leave SASL out of "
+            "security_protocol",
+        )  # fmt: skip
+
+
 def _ssl_context(kafka: KafkaSettings) -> ssl.SSLContext:
+    if kafka.ssl_keyfile and not kafka.ssl_certfile:
+        raise SettingError(
+            "kafka.ssl_certfile", "must be set where ssl_keyfile is", None, "name the certificate that the key is of"
+        )
     try:
         context: ssl.SSLContext = create_ssl_context(
-            cafile=kafka.ssl_cafile or None, certfile=kafka.ssl_certfile or None, keyfile=kafka.ssl_keyfile or None
-        )
+            cafile=kafka.ssl_cafile or None, certfile=kafka.ssl_certfile or None, keyfile=kafka.ssl_keyfile or None,
+            # Never None: OpenSSL would ask for it on the terminal, and a service would hang.
+            password=kafka.ssl_key_password.get_secret_value(),
+        )  # fmt: skip
         return context
     except (OSError, ssl.SSLError) as error:
         value = [kafka.ssl_cafile, kafka.ssl_certfile, kafka.ssl_keyfile]
         raise SettingError(
-            "kafka.ssl_*file", f"must be readable PEM files: {error}", value, "check the paths"
-        ) from None
+            "kafka.ssl_*file", f"must be readable PEM files, the key of the certificate: {on_one_line(str(error))}",
+            value, "check the paths, and kafka.ssl_key_password where the key has one",
+        ) from None  # fmt: skip
+
+
+def warn_of_open_files(kafka: KafkaSettings) -> None:
+    """Warn of files with secrets that every user of the machine can read."""
+    for name in PRIVATE_FILES:
+        path = getattr(kafka, name)
+        with suppress(OSError):
+            if path and stat.S_IMODE(Path(path).stat().st_mode) & stat.S_IROTH:
+                logger().warning(
+                    "everybody on this machine can read a file that holds a secret; take the right from them "
+                    "(chmod o-r)", setting=f"kafka.{name}", path=str(path),
+                )  # fmt: skip
 
 
 def pages_consumer(settings: Settings) -> AIOKafkaConsumer:
@@ -180,13 +215,13 @@ async def _abandon(producer: AIOKafkaProducer) -> None:
 def explained(error: KafkaError, settings: Settings, step: str) -> SpotsieveError:
     """A broker's refusal in a person's words: which setting it concerns and what to do."""
     kafka = settings.kafka
-    detail = escape(str(error) or type(error).__name__)
+    detail = on_one_line(str(error) or type(error).__name__)
     if isinstance(error, AuthenticationFailedError):
         return BrokerError(
             "kafka.sasl_*", f"the broker refused the login while {step}: {detail}", None, "check user and password"
         )
     if isinstance(error, KafkaConnectionError):
-        # A refused login at the first broker comes as this error too; only aiokafka's own log line tells them apart.
+        # A refused login or certificate comes as this error too: stream.service.reach tells them apart at the start.
         login = ", sasl_mechanism, user and password" if kafka.security_protocol.startswith("SASL") else ""
         return BrokerError(
             "kafka.bootstrap_servers", f"no broker answers while {step}", kafka.bootstrap_servers,
@@ -226,6 +261,6 @@ def explained(error: KafkaError, settings: Settings, step: str) -> SpotsieveErro
     )
 
 
-def escape(text: str) -> str:
+def on_one_line(text: str) -> str:
     """Broker texts hold topic and user names: keep them on one line."""
     return " ".join(text.split())

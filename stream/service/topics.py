@@ -9,6 +9,7 @@ from typing import Any
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import (
+    KafkaConnectionError,
     KafkaError,
     LeaderNotAvailableError,
     TopicAlreadyExistsError,
@@ -18,8 +19,9 @@ from aiokafka.errors import (
 
 from stream.config import Settings, TopicSettings
 from stream.errors import BrokerError, SettingError
-from stream.service.clients import client_options, explained
+from stream.service.clients import client_options, explained, warn_of_open_files
 from stream.service.logs import logger
+from stream.service.reach import why_unreached
 
 FOREVER = "-1"
 DEFAULT_MESSAGE_BYTES = 1_048_588
@@ -104,6 +106,7 @@ async def check_topics(settings: Settings) -> dict[str, TopicFacts]:
     """
     names = topic_names(settings.topics)
     check_topic_names(settings.topics)
+    warn_of_open_files(settings.kafka)
     facts = await topic_facts(settings, sorted(names.values()))
     for role, name in names.items():
         if name not in facts:
@@ -167,6 +170,9 @@ async def _admin(settings: Settings) -> AIOKafkaAdminClient:
     admin = AIOKafkaAdminClient(**client_options(settings.kafka))
     try:
         await admin.start()
+    except KafkaConnectionError:
+        await admin.close()
+        raise await why_unreached(settings, "connecting") from None
     except KafkaError as error:
         await admin.close()
         raise explained(error, settings, "connecting") from None

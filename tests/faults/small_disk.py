@@ -17,7 +17,7 @@ class SmallDisk:
 
     def __enter__(self) -> Self:
         self.path.mkdir()
-        mount = ["mount", "-t", "tmpfs", "-o", f"size={self._kib}k", "tmpfs", self.path]
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={self._kib}k", "tmpfs", str(self.path)]
         done = subprocess.run(mount, capture_output=True, text=True, check=False)
         if done.returncode:
             pytest.skip(f"needs to mount a small file system: {done.stderr.strip()}")

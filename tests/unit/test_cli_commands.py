@@ -72,6 +72,11 @@ def test_the_example_can_be_checked_as_it_is_printed(tmp_path: Path) -> None:
         (["config", "check", "--set", "input.preset=norconex", "--set", "input.format=html"], 2, "input.preset"),
         (["run", "--set", "kafka.ssl_cafile=/nowhere.pem", "--set", "kafka.security_protocol=SSL",
           "--set", "metrics.port=0"], 2, "kafka.ssl"),
+        (["topics", "check", "--set", "kafka.security_protocol=SASL_SSL"], 2, "kafka.sasl_username must be set"),
+        (["topics", "check", "--set", "kafka.security_protocol=SASL_SSL", "--set", "kafka.sasl_username=crawl"],
+         2, "kafka.sasl_password must be set"),
+        (["topics", "check", "--set", "kafka.security_protocol=SSL", "--set", "kafka.ssl_keyfile=client.key"],
+         2, "kafka.ssl_certfile must be set"),
         (["state", "info", "nowhere"], 4, "nowhere"),
     ],
 )  # fmt: skip
@@ -88,6 +93,17 @@ def test_a_mistake_is_one_line_and_its_exit_code(
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("spotsieve: ")]
     assert len(lines) == 1
     assert named in lines[0]
+
+
+@pytest.mark.parametrize("more", [[], ["--set", "kafka.group_id="], ["--set", "kafka.sasl_pasword=canary"]])
+def test_config_shows_no_secret(
+    more: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SPOTSIEVE_KAFKA__SASL_PASSWORD", "canary")
+    assert main(["config", "example"]) == 0
+    assert main(["config", "check", *more]) == (2 if more else 0)
+    shown = capsys.readouterr()
+    assert "canary" not in shown.out + shown.err
 
 
 def test_a_list_can_be_given_as_a_flag(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from stream.config import Settings
 from stream.config_load import example_toml, leaf_settings, load_settings
@@ -86,6 +87,38 @@ def test_a_secret_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     text = refusal(environ={"SPOTSIEVE_KAFKA__SASL_PASSWORD_FILE": str(tmp_path / "none")})
     assert "SPOTSIEVE_KAFKA__SASL_PASSWORD_FILE" in text
     assert str(tmp_path / "none") in text
+
+
+@pytest.mark.parametrize("secret", ["sasl_password", "ssl_key_password"])
+def test_a_file_of_a_secret_can_be_named_wherever_a_setting_can(tmp_path: Path, secret: str) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_text("of the file\r\n", "utf-8")
+    second.write_text("of the variable", "utf-8")
+    config = written(tmp_path, f"[kafka]\n{secret}_file = {str(first)!r}\n")
+    variable, flag = f"SPOTSIEVE_KAFKA__{secret.upper()}", f"kafka.{secret}"
+
+    def found(environ: dict[str, str], flags: dict[str, object]) -> str:
+        value = getattr(load_settings(config, environ, flags).kafka, secret)
+        assert isinstance(value, SecretStr)
+        return value.get_secret_value()
+
+    assert found({}, {}) == "of the file"
+    assert found({f"{variable}_FILE": str(second)}, {}) == "of the variable"
+    assert found({variable: "itself"}, {}) == "itself", "the environment wins over the file's file"
+    assert found({variable: "itself"}, {f"{flag}_file": str(second)}) == "of the variable"
+    assert found({f"{variable}_FILE": str(second)}, {flag: "a flag"}) == "a flag"
+
+
+def test_a_secret_and_its_file_in_one_place_are_refused(tmp_path: Path) -> None:
+    text = refusal(written(tmp_path, '[kafka]\nsasl_password = "hunter2"\nsasl_password_file = "f"\n'))
+    assert text.startswith("kafka.sasl_password_file and sasl_password must not both be set")
+    assert "hunter2" not in text
+
+
+def test_a_secret_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"\xff\xfe")
+    text = refusal(written(tmp_path, f"[kafka]\nsasl_password_file = {str(tmp_path / 'secret')!r}\n"))
+    assert "kafka.sasl_password_file must name a readable file: it is not UTF-8" in text
 
 
 def test_a_secret_is_shown_nowhere(tmp_path: Path) -> None:
