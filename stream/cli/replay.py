@@ -39,6 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="judge by the settings of this file; broker and topics stay those of -c",
     )  # fmt: skip
     parser.add_argument(
+        "--into", metavar="FILE|topic:NAME",
+        help="write each page's verdict line to FILE (.gz .xz .zst), as filter --verdicts does; or send the pages let "
+        "through to topic NAME, which must exist and be no service's",
+    )  # fmt: skip
+    parser.add_argument(
         "--state", type=Path, metavar="DIR",
         help="keep the replay's own state in DIR, which must be new or empty; a replay always begins anew",
     )  # fmt: skip
@@ -69,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
         from stream.service.replay import Replay, Wanted
 
         configure_logs(service.log.model_copy(update={"level": "warning"}))
-        report = Replay(Wanted(service, judged, directory, first, end, options.examples), told).run()
+        report = Replay(Wanted(service, judged, directory, first, end, options.examples, options.into), told).run()
     show(*(json.dumps(as_json(report), indent=2) if options.json else as_text(report)).split("\n"))
     if report.interrupted:
         return EXIT_INTERRUPTED

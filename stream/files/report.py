@@ -16,7 +16,7 @@ import pybase64
 from stream.errors import PageError
 from stream.files.records import Record
 from stream.page import Page
-from stream.signature import page_id_text
+from stream.signature import Entry, page_id_text
 from stream.text_safety import escape_control_characters
 from stream.verdict import Kind, Reason, Verdicts
 
@@ -24,7 +24,7 @@ _VERDICT_TEXT = {kind: kind.name.lower() for kind in Kind}
 _REASON_TEXT = {reason: reason.label for reason in Reason}
 
 
-def verdict_line(page: Page, verdicts: Verdicts, row: int, scheme: str) -> bytes:
+def verdict_line(page: Page | Entry, verdicts: Verdicts, row: int, scheme: str) -> bytes:
     """One JSON object: what became of a page."""
     original = verdicts.originals[row]
     score = float(verdicts.score[row])

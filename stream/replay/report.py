@@ -91,7 +91,7 @@ def as_text(report: Report) -> str:
         f"replayed   {comparison.met:,} messages of {places.topic} at {rate:,.0f}/s, {dropped:.1%} dropped",
         f"range      offsets {spans}{more}",
         f"order      {_order_text(report)}",
-        f"settings   {report.settings or 'those of -c'}",
+        *_settings_lines(report.settings),
         "",
         *_matrix(comparison),
         "",
@@ -134,6 +134,11 @@ def _order_text(report: Report) -> str:
         return f"{report.before + report.after:,} by timestamp, partition and offset: the log names none of them"
     parts.extend(f"{number:,} {where}" for number, where in unnamed if number)
     return "; ".join(parts)
+
+
+def _settings_lines(differences: str) -> Iterator[str]:
+    for number, clause in enumerate(differences.split("; ")):
+        yield f"{'' if number else 'settings':<11}{clause or 'those of -c'}"
 
 
 def _matrix(comparison: Comparison) -> Iterator[str]:

@@ -99,7 +99,7 @@ class Committer:
                 if self._exactly_once:
                     await self._in_transaction(producer, outputs, offsets)
                 else:
-                    await _deliver(producer, outputs)
+                    await deliver(producer, outputs)
                     await self._consumer.commit(offsets)
         except KafkaError as error:
             self._failed(owned, error)
@@ -115,7 +115,7 @@ class Committer:
         self, producer: AIOKafkaProducer, outputs: Outputs, offsets: dict[TopicPartition, int]
     ) -> None:
         await producer.begin_transaction()
-        sending = asyncio.create_task(_deliver(producer, outputs))
+        sending = asyncio.create_task(deliver(producer, outputs))
         try:
             await producer.send_offsets_to_transaction(offsets, self._settings.kafka.group_id)
             # aiokafka's commit does not look at failed deliveries: each must be seen to succeed before it.
@@ -175,7 +175,7 @@ async def _unless_lost(owned: OwnedPartition, commit: Coroutine[Any, Any, None])
         committing.result()
 
 
-async def _deliver(producer: AIOKafkaProducer, outputs: Outputs) -> None:
+async def deliver(producer: AIOKafkaProducer, outputs: Outputs) -> None:
     """Send every batch and wait until the broker has acknowledged each."""
     deliveries: list[asyncio.Future[object]] = []
     try:

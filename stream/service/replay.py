@@ -31,6 +31,7 @@ from stream.replay.report import Report
 from stream.service.microbatch import REJECTED, TOMBSTONE, MicroBatch, sign
 from stream.service.ranges import RangeReader, Spans
 from stream.service.replay_input import OrderedInput, Turn
+from stream.service.replay_into import into
 from stream.service.replay_recorded import read_log, read_recorded
 from stream.service.topics import LOG_RECORD_BYTES, check_topic_names, topic_facts, topic_names
 from stream.verdict import Kind, Reason, Verdicts, concatenate
@@ -44,6 +45,7 @@ _WRITER = bytes(16)
 class Wanted:
     """What is asked for. recorded: the settings of the service  judged: those to judge by; broker and topics are always
     those of the service  directory: of the replay's own state  examples: most shown of each kind of difference
+    into: where replayed verdicts go, if anywhere: a file, or topic:NAME
     """
 
     recorded: Settings
@@ -52,6 +54,7 @@ class Wanted:
     first: Bound | None = None
     end: Bound | None = None
     examples: int = 3
+    into: str | None = None
 
 
 class _StoppedError(Exception):
@@ -70,6 +73,8 @@ class Replay:
                 "index": wanted.judged.index.model_copy(update={"directory": wanted.directory}),
             }
         )
+        of_services = [*topic_names(wanted.recorded.topics).values(), *topic_names(wanted.judged.topics).values()]
+        self._into = into(wanted.into, self._settings, of_services)
         self._told = told
         self._decoder = Decoder(self._settings.input)
         self._stopping = False
@@ -102,6 +107,9 @@ class Replay:
         order, recorded = LogOrder(places), Recorded(places)
         comparison = Comparison(recorded, self._wanted.examples)
         report = Report(comparison, order, topics.log)
+        if self._into is not None:
+            await self._into.start()
+        complete = False
         try:
             written = None
             if topics.log in facts:
@@ -112,8 +120,12 @@ class Replay:
             report.notices += await read_recorded(self._settings, known, order, recorded, self._tell)
             self._compare_settings(report, written)
             await self._judge(engine, report, spans, signing, judging)
+            complete = not report.interrupted
         except _StoppedError:
             report.interrupted = True
+        finally:
+            if self._into is not None:
+                report.notices += await self._into.close(complete)
         return report
 
     def _stop_on_signals(self) -> None:
@@ -176,13 +188,13 @@ class Replay:
         total = sum(end - first for first, end in spans.values())
         async with RangeReader(self._settings, spans, "reading the input", isolation) as reader:
             ordered = OrderedInput(reader, report.order, report.comparison.recorded.places)
-            before: asyncio.Future[None] | None = None
+            before: asyncio.Task[None] | None = None
             try:
                 async for batch, turns in self._batches(ordered):
                     await loop.run_in_executor(signing, sign, batch, self._decoder, engine.scheme)
                     if before is not None:
                         await before
-                    before = loop.run_in_executor(judging, self._apply, engine, batch, turns, report)
+                    before = asyncio.create_task(self._judge_signed(engine, batch, turns, report, judging))
                     report.gone, report.seconds = reader.gone, time.monotonic() - began
                     self._told(_progress(report, total - reader.gone))
                 if before is not None:
@@ -193,6 +205,13 @@ class Replay:
                         await before
         report.interrupted = self._stopping
         report.gone, report.seconds = reader.gone, time.monotonic() - began
+
+    async def _judge_signed(
+        self, engine: Engine, batch: MicroBatch, turns: Counter[Turn], report: Report, judging: ThreadPoolExecutor
+    ) -> None:
+        await asyncio.get_running_loop().run_in_executor(judging, self._apply, engine, batch, turns, report)
+        if self._into is not None:
+            await self._into.write(batch)
 
     async def _batches(self, ordered: OrderedInput) -> AsyncIterator[tuple[MicroBatch, Counter[Turn]]]:
         """Messages in order, in micro-batches of the service's size; verdicts do not depend on where they are cut."""

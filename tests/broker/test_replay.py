@@ -1,6 +1,9 @@
 """Owns the proof that a replay gives equal verdicts, finds exactly what other settings change, and touches nothing."""
 
+import asyncio
+import gzip
 import json
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -8,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.structs import ConsumerRecord
 
 from state.logrecord import decode
 from stream.cli import main
@@ -16,11 +22,11 @@ from stream.intake import Decoder, Message
 from stream.signature import page_id_text
 from stream.verdict import Kind
 from tests.broker.crawls import PageMessage, crawl, edited, html_of, json_page
-from tests.broker.harness import Spotsieve, TopicSet
+from tests.broker.harness import Spotsieve, TopicSet, receive, wait_for
 from tests.broker.oracle import Verdict, ids_by_key, settings_from, verdicts_sent
-from tests.conftest import Broker
+from tests.conftest import Broker, Topics
 
-PAGES = 3_000
+PAGES = 2_400
 PARTITIONS = 3
 EDITED, SHORT, BROKEN, EMPTY = 60, 20, 5, 5
 """Near copies, pages with too few features, messages that are no page, messages without value."""
@@ -37,6 +43,39 @@ class Recorded:
 
     def replay(self, *arguments: str) -> int:
         return main(["replay", "-c", str(self.config), *arguments])
+
+    def traces(self) -> dict[str, object]:
+        """All that a replay must leave as it is: ends of the topics, groups and their offsets, the states' files."""
+        return {
+            **asyncio.run(self._on_broker()),
+            **{
+                str(path): (path.stat().st_mtime_ns, path.read_bytes())
+                for state in self.states
+                for path in files(state)
+            },
+        }
+
+    async def _on_broker(self) -> dict[str, object]:
+        names = self.topics.names
+        at = [TopicPartition(names[role], n) for role in names for n in range(1 if role == "log" else PARTITIONS)]
+        consumer = AIOKafkaConsumer(bootstrap_servers=self.topics.servers)
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.topics.servers)
+        await consumer.start()
+        await admin.start()
+        try:
+            offsets = await admin.list_consumer_group_offsets(self.topics.group)
+            return {
+                "ends": await consumer.end_offsets(at),
+                "groups": sorted(await admin.list_consumer_groups()),
+                "committed": {partition: found.offset for partition, found in offsets.items()},
+            }
+        finally:
+            await consumer.stop()
+            await admin.close()
+
+
+def files(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.rglob("*") if path.is_file())
 
 
 def messages() -> list[PageMessage]:
@@ -133,3 +172,140 @@ def test_other_settings_give_exactly_the_differences_that_judging_page_by_page_f
     assert told == {page: was[page] for page in differing}
     assert report["differ"] == len(differing)
     assert "scheme.same_host_min_jaccard is " in report["settings_differ"]
+
+
+@pytest.mark.promise("a replay touches nothing of the service", fault="none: ends, groups, offsets and files compared")
+@pytest.mark.timeout(240)
+def test_a_replay_into_a_file_writes_every_verdict_and_touches_nothing_of_the_service(
+    recorded: Recorded, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    before = recorded.traces()
+    assert before["committed"]
+    arguments = ("--into", str(tmp_path / "verdicts.jsonl.gz"), "--state", str(tmp_path / "state"))
+    assert recorded.replay(*arguments) == 0
+    assert recorded.traces() == before
+    assert "0 differ" in capsys.readouterr().out
+    lines = [json.loads(line) for line in gzip.decompress((tmp_path / "verdicts.jsonl.gz").read_bytes()).splitlines()]
+    written = {line["id"]: (line["verdict"], line["duplicate_of"]) for line in lines}
+    ids = ids_by_key(recorded.topics)
+    sent = verdicts_sent(recorded.topics)
+    assert written == {ids[key]: verdicts[0] for key, verdicts in sent.items() if not key.startswith(b"empty")}
+    assert len(lines) == len(written)
+    assert (tmp_path / "state" / "index" / "CURRENT").exists()
+    assert recorded.replay(*arguments) == 4, "a state directory that is not empty must be refused"
+    assert "must be a new or an empty directory" in capsys.readouterr().err
+
+
+@pytest.mark.timeout(240)
+def test_a_replay_into_a_topic_sends_the_pages_let_through_as_the_service_did(
+    recorded: Recorded, topics: Topics, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = topics("replayed", partitions=PARTITIONS)
+    assert recorded.replay("--into", f"topic:{name}") == 0
+    assert "0 differ" in capsys.readouterr().out
+    at = [TopicPartition(name, number) for number in range(PARTITIONS)]
+    found = asyncio.run(receive(recorded.topics.servers, at, None, 20))
+    assert sorted(map(whole, found)) == sorted(map(whole, recorded.topics.read("novel")))
+
+
+def whole(message: ConsumerRecord) -> tuple[object, ...]:
+    """All of a message but its offset; the first attempt of a page and a later one give another reason."""
+    headers = [pair for pair in message.headers if pair[0] != "spotsieve-reason"]
+    return message.partition, message.key, message.value or b"", message.timestamp, headers
+
+
+@pytest.mark.parametrize("role", ["novel", "log", "input"])
+def test_the_service_s_own_topics_are_refused_as_a_target(
+    recorded: Recorded, capsys: pytest.CaptureFixture[str], role: str
+) -> None:
+    assert recorded.replay("--into", f"topic:{recorded.topics.names[role]}") == 2
+    assert "--into must be no topic of a service" in capsys.readouterr().err
+
+
+@pytest.mark.timeout(240)
+def test_a_range_is_judged_alone_and_what_lies_before_it_is_counted_apart(
+    recorded: Recorded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert recorded.replay("--from", "300", "--to", "0:700,1:300", "--json", "--fail-on-difference") == 0
+    report = as_json(capsys)
+    assert report["range"]["0"] == [300, 700]
+    assert report["range"]["1"] == [300, 300]
+    assert report["range"]["2"][0] == 300
+    inputs = recorded.topics.read("input")
+    inside = [m for m in inputs if 300 <= m.offset < {0: 700, 1: 300}.get(m.partition, len(inputs))]
+    assert report["messages"] == len(inside)
+    ids = {page_id_text(m.topic, m.partition, m.offset) for m in inside}
+    by_key = ids_by_key(recorded.topics)
+    original = {by_key[key]: found[0][1] for key, found in verdicts_sent(recorded.topics).items()}
+    outside = [page for page in ids if original.get(page) is not None and original[page] not in ids]
+    # A copy of an original outside the range is now novel, or the copy of one in the range.
+    assert report["original_outside_range"] == len(outside) > 0
+    assert report["differ"] == 0
+
+
+@pytest.mark.timeout(240)
+def test_times_choose_the_range_and_differences_can_fail_the_command(
+    recorded: Recorded, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    stamps = sorted(message.timestamp for message in recorded.topics.read("input"))
+    middle = stamps[len(stamps) // 2]
+    other = tmp_path / "other.toml"
+    other.write_text("scheme.same_host_min_jaccard = 0.99\n")
+    assert recorded.replay("--with", str(other), "--fail-on-difference", "--examples", "1") == 6
+    text = capsys.readouterr().out
+    assert "recorded as duplicate, replayed as novel" in text
+    assert text.count("  recorded  ") <= 2, "one example of each kind"
+    assert "settings   scheme.same_host_min_jaccard is 0.46 in the service's settings and 0.99 in" in text
+    assert recorded.replay("--from", str(middle)) == 0
+    text = capsys.readouterr().out
+    assert f"replayed   {sum(stamp >= middle for stamp in stamps):,} messages" in text
+    assert recorded.replay("--from", "2100-01-01T00:00:00Z") == 2
+    assert "must hold messages in the range" in capsys.readouterr().err
+    assert recorded.replay("--to", "0") == 2
+    assert "must hold messages in the range" in capsys.readouterr().err
+
+
+@pytest.mark.timeout(240)
+def test_without_the_log_pages_are_judged_by_timestamp_and_the_report_says_so(
+    recorded: Recorded, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    gone = f"{recorded.topics.names['log']}-gone"
+    reports = []
+    for number in (1, 2):
+        verdicts = tmp_path / f"{number}.jsonl"
+        assert recorded.replay("--set", f"topics.log={gone}", "--json", "--into", str(verdicts)) == 0
+        reports.append((as_json(capsys)["order"], verdicts.read_bytes()))
+    assert reports[0] == reports[1], "the order must be the same each time"
+    assert reports[0][0] == {"log": gone, "by_log": 0, "before_log": len(messages()), "beside_log": 0, "after_log": 0}
+    assert recorded.replay("--set", f"topics.log={gone}") == 0
+    text = capsys.readouterr().out
+    assert f"{len(messages()):,} by timestamp, partition and offset: the log names none of them" in text
+    assert f"the log {gone} does not exist" in text
+
+
+@pytest.mark.timeout(120)
+def test_an_interrupted_replay_tells_what_it_compared(recorded: Recorded, tmp_path: Path) -> None:
+    command = ("replay", "--into", str(tmp_path / "verdicts.jsonl"))
+    # Every page a micro-batch of its own, so that there is time to interrupt it.
+    toml = recorded.toml.replace("batch_pages = 48", "batch_pages = 1")
+    with Spotsieve(tmp_path, toml, "replay", command) as replay:
+        replay.start()
+        assert replay.process is not None
+        process, partial = replay.process, tmp_path / "verdicts.jsonl.partial"
+        wait_for(
+            lambda: process.poll() is not None or (partial.exists() and partial.stat().st_size > 0),
+            90, "the first verdicts",
+        )  # fmt: skip
+        assert process.poll() is None, replay.text()
+        process.send_signal(signal.SIGINT)
+        assert replay.wait(30) == 130, replay.text()
+        text = replay.text()
+        assert "interrupted: this is what was compared so far" in text
+        assert " 0 differ" in text
+        assert not (tmp_path / "verdicts.jsonl").exists()
+
+
+def test_the_service_s_state_is_refused_as_the_replay_s(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
+    for state in recorded.states:
+        assert recorded.replay("--state", str(state)) == 4
+        assert "--state must " in capsys.readouterr().err

@@ -54,7 +54,7 @@ POINTS = (
     _same("resolved", "every page of the record has its verdict", "stream.engine:judge"),
     _same("filed", "novel pages and log position are in the state", "state.rocks:RocksState.file"),
     Point("transaction begun", "nothing is sent in it yet", "aiokafka:AIOKafkaProducer.begin_transaction", None),
-    _same("outputs sent", "the broker has acknowledged the outputs", "stream.service.commit:_deliver"),
+    _same("outputs sent", "the broker has acknowledged the outputs", "stream.service.commit:deliver"),
     Point(
         "offsets sent", "the transaction has the input offsets",
         "aiokafka:AIOKafkaProducer.send_offsets_to_transaction", None,
