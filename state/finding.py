@@ -79,7 +79,7 @@ def file_places(state: StillState, entries: dict[int, Entry], told: Told = lambd
     numbers = np.array(sorted(entries), np.uint64)
     done, of = 0, state.estimated_keys("buckets")
     for names, values in _batches(state.items("buckets")):
-        bucket_keys = np.frombuffer(b"".join(names), ">u8").astype(np.uint64)
+        bucket_keys = formats.keys_of(names)
         buckets = formats.decode_buckets(bucket_keys, values)
         hits = np.flatnonzero(np.isin(buckets.numbers, numbers))
         places = np.searchsorted(buckets.bounds, hits, side="right") - 1

@@ -58,6 +58,11 @@ def number_keys(numbers: NDArray[np.uint64]) -> list[bytes]:
     return keys
 
 
+def keys_of(names: Sequence[bytes]) -> NDArray[np.uint64]:
+    """Keys of 8 bytes -> uint64[n]: what number_keys was given."""
+    return np.frombuffer(b"".join(names), ">u8").astype(np.uint64)
+
+
 # ---- buckets --------------------------------------------------------------------------------------------------------
 
 
@@ -186,6 +191,43 @@ def decode_entry(key: bytes, value: bytes, sources: Sequence[str]) -> Entry:
         raise CorruptRecord("entries", key, "must have the length and the source that it declares")
     url = value[url_start:label_start].decode("utf-8", "replace")
     return Entry(sources[source], partition, offset, event_time_ms, url, value[label_start:].decode("utf-8", "replace"))
+
+
+class EntryParts(NamedTuple):
+    """An entry field by field. source: its number  url, label: UTF-8  sketch: words"""
+
+    source: int
+    partition: int
+    offset: int
+    event_time_ms: int
+    url: bytes
+    label: bytes
+    host: int
+    feature_count: int
+    template: int
+    sketch: tuple[int, ...]
+
+
+def unpack_entry(key: bytes, value: bytes) -> EntryParts:
+    """Every field of an entry that was not forgotten. Raises CorruptRecord."""
+    rule = entry_fault(value, value[1] if len(value) > 1 else 0, 2**32)
+    if rule is not None:
+        raise CorruptRecord("entries", key, rule)
+    _, words, source, partition, offset, event_time_ms, url_bytes, _, *compared = _ENTRY.unpack_from(value)
+    host, features, template = compared
+    sketch, texts = struct.unpack_from(f"<{words}Q", value, _ENTRY.size), value[_ENTRY.size + 8 * words :]
+    url, label = texts[:url_bytes], texts[url_bytes:]
+    return EntryParts(source, partition, offset, event_time_ms, url, label, host, features, template, sketch)
+
+
+def pack_entry(parts: EntryParts) -> bytes:
+    """The value of these fields. Raises struct.error where one is out of its range."""
+    source, partition, offset, event_time_ms, url, label, host, features, template, sketch = parts
+    head = _ENTRY.pack(
+        ENTRY_VERSION, len(sketch), source, partition, offset, event_time_ms, len(url), len(label), host, features,
+        template,
+    )  # fmt: skip
+    return head + struct.pack(f"<{len(sketch)}Q", *sketch) + url + label
 
 
 def entry_fault(value: bytes, words: int, sources: int) -> str | None:

@@ -9,7 +9,8 @@ from tempfile import TemporaryDirectory
 from rocksdict import AccessType, Rdict, ReadOptions
 
 from state import formats
-from state.rocks import DIRECTORY, IDENTITY, PROGRESS, keys_and_values
+from state.horizon import Clock
+from state.rocks import DIRECTORY, IDENTITY, MARKS, PROGRESS, keys_and_values
 from state.rocks_errors import rocks_errors
 from state.rocks_options import column_families, database_options
 from state.snapshot import Told, checkpoint_of
@@ -23,7 +24,7 @@ _READAHEAD_BYTES = 2**21
 class StillState:
     """A state as it was at one position of its log.
 
-    identity: (state format, settings text, log name)  progress: how far it had come  sources: texts by number
+    identity: (state format, settings text, log name)  progress, clock: how far it had come  sources: texts by number
     """
 
     directory: Path
@@ -31,6 +32,7 @@ class StillState:
     progress: formats.Progress
     sources: list[str]
     families: dict[str, Rdict]
+    clock: Clock
 
     def items(self, family: str) -> Iterator[tuple[bytes, bytes]]:
         """Every key and value of buckets, entries or sources, in order. Raises CorruptRecord."""
@@ -65,12 +67,12 @@ def still_state(directory: Path, timeout_s: float = 300.0, told: Told = lambda *
             families[name] = database.get_column_family(name)
             closing.callback(families[name].close)
         with rocks_errors(directory, "read"):
-            identity, progress = database.get(IDENTITY), database.get(PROGRESS)
+            identity, progress, marks = (database.get(name) for name in (IDENTITY, PROGRESS, MARKS))
             sources = [formats.decode_source(key, value) for key, value in keys_and_values(families["sources"])]
         if not isinstance(identity, bytes) or not isinstance(progress, bytes):
             raise StateError(
                 "--state", "holds no identity: its first start did not finish", str(directory), "start it once more"
             )
-        yield StillState(
-            directory, formats.decode_identity(identity), formats.decode_progress(progress), sources, families
-        )
+        decoded = formats.decode_progress(progress)
+        clock = formats.decode_clock(decoded, marks if isinstance(marks, bytes) else None)
+        yield StillState(directory, formats.decode_identity(identity), decoded, sources, families, clock)

@@ -21,7 +21,7 @@ def restore_snapshot(snapshot: Path, directory: Path, told: Told = lambda *_: No
     then as it was.
     """
     manifest = read_manifest(snapshot)
-    _check_free(directory)
+    check_free(directory)
     partial = directory / PARTIAL
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,8 @@ def restore_snapshot(snapshot: Path, directory: Path, told: Told = lambda *_: No
     return manifest
 
 
-def _check_free(directory: Path) -> None:
+def check_free(directory: Path) -> None:
+    """Raises StateError where the directory holds a state."""
     index = directory / DIRECTORY
     if index.exists() and (not index.is_dir() or any(index.iterdir())):
         raise StateError(

@@ -194,7 +194,7 @@ class _Walk:
             self._found.add_error(error)
 
     def _entry_batch(self, keys: list[bytes], values: list[bytes]) -> None:
-        numbers = _numbers(keys)
+        numbers = formats.keys_of(keys)
         beyond = (numbers >= self._count) | (numbers < self._floor)
         for place in np.flatnonzero(beyond).tolist():
             self._found.add(
@@ -219,7 +219,7 @@ class _Walk:
         tags = np.frombuffer(b"".join(keys), np.uint8)[::8]
         for place in np.flatnonzero((tags >= MAX_TABLES) & (tags < HOST_TAG)).tolist():
             self._found.add(f"buckets[{keys[place].hex()}]", f"must have a tag that is in use, has {tags[place]}")
-        names = _numbers(keys)
+        names = formats.keys_of(keys)
         try:
             self._postings(names, values)
         except SpotsieveError:
@@ -257,10 +257,6 @@ class _Walk:
 
 def _bucket_of(buckets: Buckets, posting: int) -> int:
     return int(np.searchsorted(buckets.bounds, posting, side="right")) - 1
-
-
-def _numbers(keys: list[bytes]) -> NDArray[np.uint64]:
-    return np.frombuffer(b"".join(keys), ">u8").astype(np.uint64)
 
 
 def _verify_log(directory: Path, found: Findings, meta: _Meta | None, told: Told) -> None:

@@ -20,7 +20,7 @@ COMMANDS = {
     "demo": "see it work: a real Kafka, a small crawl, what is dropped and why",
     "topics": "create or check the topics that the service needs",
     "config": "print every setting, or check a configuration",
-    "state": "look at a state directory, verify it, take and restore snapshots, forget pages",
+    "state": "look at a state directory, verify it, take and restore snapshots, forget pages, export and import",
 }
 """Each is a module of this package with add_arguments(parser) and run(options) -> exit code, imported when named."""
 

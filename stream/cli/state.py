@@ -1,4 +1,4 @@
-"""Owns `spotsieve state`: what a state directory holds, whether all of it is whole, snapshots of it, forgetting."""
+"""Owns `spotsieve state`: what a state directory holds, whether it is whole, snapshots of it, forgetting, export."""
 
 import argparse
 import contextlib
@@ -12,6 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from stream.cli.state_forget import ABOUT as FORGET_ABOUT
 from stream.cli.state_forget import add_forget_arguments, run_forget
+from stream.cli.state_transfer import (
+    EXPORT_ABOUT,
+    IMPORT_ABOUT,
+    add_export_arguments,
+    add_import_arguments,
+    run_export,
+    run_import,
+)
 from stream.errors import EXIT_OK, EXIT_STATE
 from stream.text_safety import show
 
@@ -58,13 +66,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     forget = actions.add_parser("forget", help="take pages out, so that the next copy of each is novel",
                                 description=FORGET_ABOUT)  # fmt: skip
     add_forget_arguments(forget)
-    for action in (info, verify, snapshot, restore, forget):
+    export = actions.add_parser("export", help="write all that a state remembers as JSON Lines",
+                                description=EXPORT_ABOUT)  # fmt: skip
+    add_export_arguments(export)
+    import_ = actions.add_parser("import", help="make a state of an export", description=IMPORT_ABOUT)
+    add_import_arguments(import_)
+    for action in (info, verify, snapshot, restore, forget, export, import_):
         action.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace) -> int:
     """Do what the action says; the exit code."""
-    actions = {"info": _info, "verify": _verify, "snapshot": _snapshot, "restore": _restore, "forget": _forget}
+    actions = {
+        "info": _info,
+        "verify": _verify,
+        "snapshot": _snapshot,
+        "restore": _restore,
+        "forget": _forget,
+        "export": _export,
+        "import": _import,
+    }
     return actions[options.action](options)
 
 
@@ -137,6 +158,14 @@ def _restore(options: argparse.Namespace) -> int:
 
 def _forget(options: argparse.Namespace) -> int:
     return run_forget(options, _progress, _show_json)
+
+
+def _export(options: argparse.Namespace) -> int:
+    return run_export(options, _progress, _show_json)
+
+
+def _import(options: argparse.Namespace) -> int:
+    return run_import(options, _progress, _show_json)
 
 
 def _print_manifest(manifest: "Manifest", done: str, as_json: bool) -> None:
