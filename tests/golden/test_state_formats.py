@@ -14,6 +14,8 @@ from state.horizon import Clock, Mark
 from state.index import Buckets, Filing
 from state.locallog import FILE_NAME, LocalLog
 from state.logrecord import checksum_of, decode, encode, encode_forget
+from state.portable import export_lines
+from state.reading import still_state
 from state.rocks import RocksState
 from state.snapshot_manifest import FILE_NAME as MANIFEST_NAME
 from state.snapshot_manifest import FileFacts, Manifest, encode_manifest, read_manifest
@@ -68,6 +70,20 @@ MANIFEST = (
     b'"log_records":null,"settings":"{\\"a\\":1}","settings_digest":"dc70"}\n'
     b"81ea2077f0ccbeb5\n"
 )
+EXPORT = b"""
+{"spotsieve_state":1,"format":2,"log":"local","log_position":5,"pages_applied":0,\
+"last_record":"9f2134450c220a78","entries":1,"first_entry":0,"watermark_ms":null,"marks":[],\
+"sweep":["0000000000000000",0],"settings":"{}","settings_digest":"dc7048f8f8747f561349cde127705c16"}
+{"source":0,"text":"pages"}
+{"entry":0,"source":0,"partition":7,"offset":258,"event_time_ms":1700000000000,"url":"https://example.org/a",\
+"label":"a","host":"00000000aabbccdd","feature_count":300,"template":0,"sketch":["6162636465666768",\
+"0000000000000001"]}
+{"bucket":"0000000000000123","entries":[0],"inline":["0123456789abcdef"]}
+{"bucket":"0100000000004567","entries":[0],"inline":["0123456789abcdef"]}
+{"bucket":"02000000000089ab","entries":[0],"inline":["0123456789abcdef"]}
+{"bucket":"030000000000cdef","entries":[0],"inline":["0123456789abcdef"]}
+{"end":true,"sources":1,"entries":1,"buckets":4,"postings":4,"xxh3_128":"6a9f5e769362c4561111aa269fa8d6a3"}
+"""
 LOCAL_LOG = "535053564c4f47010300000077acae806f6e65a0e11f32a7ab1f9100000000c898f477c294d3380580062d"
 
 
@@ -276,3 +292,11 @@ def test_the_settings_text_is_canonical_and_complete() -> None:
     assert names > {"scheme.name", "scheme.min_jaccard", "scheme.sketch_bits", "scheme.tables"}
     assert "directory" not in text
     assert settings_digest("{}").hex() == "dc7048f8f8747f561349cde127705c16"
+
+
+def test_the_lines_of_an_export(tmp_path: Path) -> None:
+    with RocksState.open(tmp_path, "{}", "local", IndexSettings()) as state:
+        scheme = ChainScheme(ChainSettings(max_distance_bits=3, tables=4))
+        Engine(scheme, state, IndexSettings(), DIGEST, "local").apply(bytes.fromhex(RECORD), 4)
+    with still_state(tmp_path) as still:
+        assert b"\n".join(export_lines(still)) == EXPORT.strip()
