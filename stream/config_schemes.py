@@ -37,7 +37,8 @@ class SpotsieveSettings(Section):
     )
     minima_cap: int = setting(
         16,
-        "a smallest hash takes no more pages than this; what more novel pages have tells none apart",
+        "a smallest hash, or a table's bucket, takes no more pages than this; what more novel pages have tells none "
+        "apart",
         unit="pages",
         verdicts=True,
         ge=1,

@@ -5,7 +5,8 @@
 
 A page meets earlier ones through the digests of its body and of its kept text, which decide, and through permuted
 tables (Manku et al. 2007) and its smallest hashes (Broder 1997), which only name candidates. A smallest hash that many
-novel pages have is a common phrase or part of a template: it takes no more than minima_cap pages. Before a page is
+novel pages have is a common phrase or part of a template: it takes no more than minima_cap pages, and so does a
+table's bucket, so that pages built to share every key are compared with 16 others a key at most. Before a page is
 dropped as a near copy, sketch is held against sketch (Yuan et al. 2012, sec. 3):
 
     J = 1 - 2 d / k where d of k sketch bits differ        J (a + b) / (1 + J) features shared of a and b
@@ -182,7 +183,7 @@ def _fill_probes(  # type: ignore[no-untyped-def]
         for table in range(tables.shape[1]):
             slot += 1
             keys[slot] = tables[page, table]
-            inline[slot], limit[slot] = fingerprint[page], max_distance
+            inline[slot], limit[slot], cap[slot] = fingerprint[page], max_distance, minima_cap
         for place in range(minima_bounds[page], minima_bounds[page + 1]):
             slot += 1
             keys[slot], cap[slot] = minima_tag | (minima[place] & low_bits), minima_cap

@@ -51,7 +51,7 @@ def measure_index(
     scheme = ChainScheme(ChainSettings(tables=tables))
     compile_kernels(scheme)
     load = FingerprintLoad(fingerprints, np.random.default_rng(fingerprints + tables))
-    return {"fingerprints": fingerprints, "tables": tables, **_measure(scheme, load, directory, cap, progress)}
+    return {"fingerprints": fingerprints, "tables": tables, **measure(scheme, load, directory, cap, progress)}
 
 
 def measure_candidates(
@@ -65,11 +65,11 @@ def measure_candidates(
     scheme = SpotsieveScheme(SpotsieveSettings(max_distance_bits=max_distance_bits, tables=tables))
     compile_kernels(scheme)
     load = CandidateLoad(pages, np.random.default_rng(pages + tables))
-    figures = _measure(scheme, load, directory, INDEX.bucket_cap, progress)
+    figures = measure(scheme, load, directory, INDEX.bucket_cap, progress)
     return {"pages": pages, "max_distance_bits": max_distance_bits, "tables": tables, **figures}
 
 
-def _measure(
+def measure(
     scheme: Scheme, load: Load, directory: Path | None, cap: int, progress: Callable[[str], None]
 ) -> dict[str, float]:
     """Judge and file the whole load; -> figures.

@@ -29,7 +29,7 @@ class FingerprintLoad:
     def signatures(self, first: int, last: int) -> Signatures:
         """Pages first..last - 1, which have fingerprints and nothing else to be compared by."""
         digest = np.zeros((last - first, 2), np.uint64)
-        return _signatures(self._letters, first, digest, self.fingerprints[first:last], unused_columns(last - first))
+        return signatures_of(self._letters, first, digest, self.fingerprints[first:last], unused_columns(last - first))
 
 
 class CandidateLoad:
@@ -80,7 +80,7 @@ class CandidateLoad:
             "minima_bounds": np.arange(count + 1) * MINIMA,
             "sketch": self.sketch[part],
         }
-        return _signatures(self._letters, first, self.digest[part], self.fingerprints[part], columns)
+        return signatures_of(self._letters, first, self.digest[part], self.fingerprints[part], columns)
 
 
 def _plant(count: int, random: np.random.Generator) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
@@ -98,7 +98,7 @@ def _plant(count: int, random: np.random.Generator) -> tuple[NDArray[np.uint64],
     return pages, original
 
 
-def _signatures(
+def signatures_of(
     letters: bytes,
     first: int,
     digest: NDArray[np.uint64],
