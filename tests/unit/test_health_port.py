@@ -59,6 +59,15 @@ def test_not_ready_says_what_is_waited_for(port: int, worker: Worker) -> None:
     assert ask(port, "/readyz")[:2] == (200, "ok\n")
 
 
+def test_a_problem_that_quotes_a_broker_is_shown_without_control_characters(port: int, worker: Worker) -> None:
+    worker.problems = ["no answer: \x1b[2J\r\nevil: 1", "\ud800"]
+    status, text, headers = ask(port, "/readyz")
+    assert status == 503
+    assert len(text.splitlines()) == 2
+    assert "\x1b" not in text
+    assert headers["evil"] is None
+
+
 def test_metrics_are_served_in_the_format_of_prometheus(port: int) -> None:
     status, text, headers = ask(port, "/metrics")
     assert status == 200
