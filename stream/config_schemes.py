@@ -181,7 +181,65 @@ class OnebitSettings(Section):
     )
 
 
-SchemeSettings = SpotsieveSettings | ChainSettings | MankuSettings | SubhashSettings | MinhashSettings | OnebitSettings
+class ImatchSettings(Section):
+    """Tokens in an IDF range -> one SHA-1 (I-Match, as Theobald et al. 2008 ran it)."""
+
+    name: Literal["imatch"] = setting("imatch", "which published system judges pages", verdicts=True)
+    idf_model: str = setting("", "file of term statistics that `spotsieve model build` wrote for this scheme")
+    idf_digest: str = setting("", "digest of that file, as model build prints it", verdicts=True)
+    idf_min: float = setting(0.4, "terms with a lower IDF, the common ones, are left out", verdicts=True, ge=0, le=1)
+    idf_max: float = setting(0.75, "terms with a higher IDF, the rare ones, are left out", verdicts=True, ge=0, le=1)
+    min_terms: int = setting(
+        5,
+        "pages with fewer different terms in the range are unchecked: only their digest is compared",
+        unit="terms",
+        verdicts=True,
+        ge=1,
+        le=10_000,
+    )
+    stop_words: tuple[str, ...] = setting(
+        (), "words that are no terms; empty: the built-in English list", verdicts=True
+    )
+
+
+class ImatchSSettings(Section):
+    """Spots in an IDF range -> one SHA-1 (I-Match-S, Theobald et al. 2008)."""
+
+    name: Literal["imatch-s"] = setting("imatch-s", "which published system judges pages", verdicts=True)
+    idf_model: str = setting("", "file of spot statistics that `spotsieve model build` wrote for this scheme")
+    idf_digest: str = setting("", "digest of that file, as model build prints it", verdicts=True)
+    idf_min: float = setting(0.4, "spots with a lower IDF, the common ones, are left out", verdicts=True, ge=0, le=1)
+    idf_max: float = setting(0.75, "spots with a higher IDF, the rare ones, are left out", verdicts=True, ge=0, le=1)
+    min_terms: int = setting(
+        5,
+        "pages with fewer different spots in the range are unchecked: only their digest is compared",
+        unit="spots",
+        verdicts=True,
+        ge=1,
+        le=10_000,
+    )
+    distance: int = setting(
+        2, "spot distance d: every d-th word after the antecedent", unit="words", verdicts=True, ge=1, le=16
+    )
+    chain_length: int = setting(3, "chain length c: words in a chain", unit="words", verdicts=True, ge=1, le=8)
+    antecedents: tuple[str, ...] = setting(
+        (), "words that start a chain; empty: the built-in English list", verdicts=True
+    )
+    stop_words: tuple[str, ...] = setting(
+        (), "words a chain steps over; empty: the built-in English list", verdicts=True
+    )
+
+
+SchemeSettings = (
+    SpotsieveSettings
+    | ChainSettings
+    | MankuSettings
+    | SubhashSettings
+    | MinhashSettings
+    | OnebitSettings
+    | ImatchSettings
+    | ImatchSSettings
+)
 """What [scheme] may hold, told apart by `name`. A scheme is added here and in stream/schemes/registry.py."""
 SCHEME_SETTINGS: dict[str, type[SchemeSettings]] = {
     model.model_fields["name"].default: model for model in get_args(SchemeSettings)

@@ -19,6 +19,7 @@ COMMANDS = {
     "score": "filter labelled sets, and print precision, recall and what was lost",
     "demo": "see it work: a real Kafka, a small crawl, what is dropped and why",
     "topics": "create or check the topics that the service needs",
+    "model": "count the terms of a sample of pages: the frozen statistics that some schemes need",
     "config": "print every setting, or check a configuration",
     "state": "look at a state directory, verify it, take and restore snapshots, forget pages, export and import",
 }

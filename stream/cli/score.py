@@ -43,6 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"after the sets: print one table of these schemes, their figures and what they cost; {ALL}: of all",
     )  # fmt: skip
     parser.add_argument(
+        "--idf-model", action="append", default=[], metavar="MODEL", dest="models",
+        help="with --scheme: a model that `spotsieve model build` wrote, for the scheme whose terms it counts; may be "
+        "repeated",
+    )  # fmt: skip
+    parser.add_argument(
         "--verdicts", metavar="FILE", help="JSONL: a verdict for each page, as `spotsieve filter` has it"
     )
     parser.add_argument("--json", action="store_true", help="print JSON; for several sets an object by their names")
@@ -62,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
 
     _check(options)
     settings = settings_of(options)
-    chosen = _schemes_of(options.schemes, settings)
+    chosen = _schemes_of(options.schemes, settings, options.models)
     with contextlib.closing(ProgressLine(sys.stderr, None)) as notice:
         for one in chosen.values():
             notice.say(f"compiling the kernels of {one.scheme.name}; after the first time they are read from a cache")
@@ -76,14 +81,27 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _schemes_of(names: list[str], settings: "Settings") -> dict[str, "Settings"]:
-    """The settings of each scheme that is named, each once; without a name those of the settings themselves."""
+def _schemes_of(names: list[str], settings: "Settings", models: list[str]) -> dict[str, "Settings"]:
+    """The settings of each scheme that is named, each once; without a name those of the settings themselves.
+
+    models: files, each for the schemes that count its terms. Of all schemes those without their model are left out.
+    """
+    from stream.schemes.idf import read_model
+    from stream.schemes.registry import TERMS
+
+    by_terms = {model.about: {"idf_model": path, "idf_digest": digest}
+                for path, (model, digest) in ((path, read_model(path)) for path in models)}  # fmt: skip
     chosen: dict[str, Settings] = {}
-    wanted = SCHEME_SETTINGS if ALL in names else names or [settings.scheme.name]
-    for name in wanted:
+    for name in SCHEME_SETTINGS if ALL in names else names or [settings.scheme.name]:
         if name not in SCHEME_SETTINGS:
             raise unknown_scheme("--scheme", name)
         scheme = settings.scheme if name == settings.scheme.name else SCHEME_SETTINGS[name]()
+        if name in TERMS and not getattr(scheme, "idf_model", ""):
+            found = by_terms.get(TERMS[name](scheme).about)
+            if found is None and ALL in names:
+                show(f"spotsieve: {name} is left out: --idf-model names no model of its terms", to=sys.stderr)
+                continue
+            scheme = scheme.model_copy(update=found)
         chosen[name] = settings.model_copy(update={"scheme": scheme})
     return chosen
 

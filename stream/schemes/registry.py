@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 from stream.config_schemes import (
     ChainSettings,
+    ImatchSettings,
+    ImatchSSettings,
     MankuSettings,
     MinhashSettings,
     OnebitSettings,
@@ -14,6 +16,8 @@ from stream.config_schemes import (
 )
 from stream.schemes import Scheme
 from stream.schemes.chain import ChainScheme
+from stream.schemes.idf import Terms
+from stream.schemes.imatch import ImatchScheme, terms_of
 from stream.schemes.manku import MankuScheme
 from stream.schemes.minhash import MinhashScheme
 from stream.schemes.onebit import OnebitScheme
@@ -35,7 +39,11 @@ SCHEMES: Mapping[str, Registered] = {
     "subhash": Registered(SubhashSettings, SubhashScheme),
     "minhash": Registered(MinhashSettings, MinhashScheme),
     "onebit": Registered(OnebitSettings, OnebitScheme),
+    "imatch": Registered(ImatchSettings, ImatchScheme),
+    "imatch-s": Registered(ImatchSSettings, ImatchScheme),
 }
+TERMS: Mapping[str, Callable[[Any], Terms]] = {"imatch": terms_of, "imatch-s": terms_of}
+"""Schemes that need a model: what it counts, by their settings."""
 
 
 def scheme_of(settings: SchemeSettings) -> Scheme:

@@ -27,6 +27,7 @@ from stream.verdict import Kind, Reason, Verdicts
 from stream.verdict_settings import settings_digest, verdict_settings_text
 from tests.reference.acceptance import CLAIMS, WITHOUT_CLAIM, originals_of
 from tests.reference.crawl import THERE, crawl_of_two_hosts
+from tests.reference.scheme_settings import settings_named
 from tests.reference.signatures import assert_same
 from tests.unit.spotsieve_pages import STORIES, newspaper, page
 
@@ -41,8 +42,8 @@ schemes = pytest.mark.parametrize("name", SCHEMES)
 
 
 def scheme_named(name: str) -> Scheme:
-    """A scheme with its defaults."""
-    return scheme_of(SCHEMES[name].settings())
+    """A scheme with its defaults, and a model where it needs one."""
+    return scheme_of(settings_named(name))
 
 
 def outcomes_of(verdicts: Verdicts) -> Iterator[Outcome]:
@@ -265,13 +266,13 @@ def test_every_scheme_is_held_to_its_claim_or_makes_none() -> None:
 
 @schemes
 def test_a_state_of_another_scheme_is_refused(name: str, tmp_path: Path) -> None:
-    texts = {other: verdict_settings_text(Settings.model_validate({"scheme": {"name": other}})) for other in SCHEMES}
+    texts = {other: verdict_settings_text(Settings(scheme=settings_named(other))) for other in SCHEMES}
     assert len({settings_digest(text) for text in texts.values()}) == len(SCHEMES)
-    index = {"directory": tmp_path / "state"}
-    open_engine(Settings.model_validate({"scheme": {"name": name}, "index": index}), "log").state.close()
+    index = IndexSettings(directory=tmp_path / "state")
+    open_engine(Settings(scheme=settings_named(name), index=index), "log").state.close()
     other = next(one for one in SCHEMES if one != name)
     with pytest.raises(SettingsMismatch, match=f'scheme.name is "{name}" in the state and "{other}" in the conf'):
-        open_engine(Settings.model_validate({"scheme": {"name": other}, "index": index}), "log")
+        open_engine(Settings(scheme=settings_named(other), index=index), "log")
 
 
 @schemes

@@ -114,6 +114,23 @@ def within_sketch(r_h: int) -> Accepts:
     return exact_or(near)
 
 
+def equal_terms(signatures: Signatures, row: int, others: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """By the 120 bits of the text digest that key and posting hold."""
+    return equal_digest(replace(signatures, digest=signatures.text_digest), row, others)
+
+
+def text_digests(count: int, seed: int) -> Signatures:
+    """Six pages in ten have the text digest of an earlier one, some with one bit changed."""
+    random, signed = np.random.default_rng(seed), make_signatures(count, seed)
+    digest, text_digest = random.integers(0, 2**64, (2, count, 2), np.uint64)
+    for row in np.flatnonzero(random.random(count) < 0.6)[1:]:
+        text_digest[row] = text_digest[random.integers(0, row)]
+        text_digest[row, random.integers(0, 2)] ^= np.uint64(1 << 40) * np.uint64(random.random() < 0.2)
+    again = random.random(count) < 0.05
+    digest[again] = digest[random.integers(0, count, int(again.sum()))]
+    return replace(signed, digest=digest, text_digest=text_digest)
+
+
 def changed_minima(random: np.random.Generator, sketch: NDArray[np.uint64], changes: int) -> NDArray[np.uint64]:
     """A sketch of 42 words with this many of its 84 minima changed."""
     minima = sketch.view(np.uint32).copy()
@@ -155,6 +172,8 @@ CLAIMS: Mapping[str, Claim] = {
     "subhash": Claim(within(3), fingerprints(5), 20_000),
     "minhash": Claim(resembling(42, 84), sketches(changed_minima, 42, 60), 5_000),
     "onebit": Claim(within_sketch(20), sketches(changed_bits, 7, 30), 5_000),
+    "imatch": Claim(exact_or(equal_terms), text_digests, 10_000),
+    "imatch-s": Claim(exact_or(equal_terms), text_digests, 10_000),
 }
 """Under the schemes' defaults."""
 WITHOUT_CLAIM = {"spotsieve"}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stream.cli import main
-from stream.schemes.registry import SCHEMES
+from stream.schemes.registry import SCHEMES, TERMS
 from tests.unit.filter_crawl import filter_json, lines, page, read_json
 from tests.unit.test_scoring import write_labels
 
@@ -117,8 +117,23 @@ def test_a_scheme_that_the_settings_name_keeps_its_settings_and_others_have_thei
     assert (compared["chain"]["pages"]["found"], compared["subhash"]["pages"]["found"]) == (0, 1)
 
 
-def test_all_schemes_can_be_compared_at_once(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert list(score_json(capsys, labelled, "--scheme", "all")) == list(SCHEMES)
+def test_all_schemes_can_be_compared_at_once_and_those_without_their_model_are_left_out(
+    labelled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models = []
+    for name in TERMS:
+        path = labelled / f"{name}.idf"
+        assert main(["model", "build", str(labelled / "pages.jsonl.xz"), "--scheme", name, "-o", str(path)]) == 0
+        models += ["--idf-model", path]
+    capsys.readouterr()
+    assert list(score_json(capsys, labelled, "--scheme", "all", *models)) == list(SCHEMES)
+    assert main(["score", str(labelled), "--scheme", "all", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert list(json.loads(shown.out)) == [name for name in SCHEMES if name not in TERMS]
+    assert "imatch-s is left out: --idf-model names no model of its terms" in shown.err
+    assert (
+        "build one: spotsieve model build --scheme imatch FILES" in refusal(capsys, labelled, "--scheme", "imatch")[1]
+    )
 
 
 def test_a_scheme_that_there_is_none_of_is_refused_with_all_names_and_the_nearest(

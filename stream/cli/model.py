@@ -1,0 +1,97 @@
+"""Owns `spotsieve model`: statistics of terms, counted once over a sample and frozen, that some schemes need."""
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stream.cli.settings import add_settings_arguments, settings_of
+from stream.config_schemes import SCHEME_SETTINGS
+from stream.errors import EXIT_OK, InputError, SettingError
+from stream.text_safety import show
+
+if TYPE_CHECKING:
+    from stream.schemes.idf import IdfModel
+
+BUILD_ABOUT = """Count on how many pages each term of the scheme is, and write a model that the scheme's settings name
+by path and digest. FILES as of `spotsieve filter`; a sample of some thousand pages of the crawl is enough, and records
+that are no pages are passed over. The settings say what a term is (stop-words, spots): a model of other terms is
+refused. What is printed goes into the configuration. Exit codes: 0 written; 2 wrong setting or usage, or MODEL is there
+already; 3 a file that cannot be read or written, or fewer than two pages."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `spotsieve model`."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    build = actions.add_parser("build", help="count the terms of files of pages", description=BUILD_ABOUT)
+    build.add_argument("files", nargs="+", metavar="FILE", help="files of pages; - is standard input")
+    build.add_argument("--scheme", required=True, metavar="NAME", help="the scheme that the model is for")
+    build.add_argument("-o", "--out", type=Path, required=True, metavar="MODEL", help="the model: a new file")
+    add_settings_arguments(build)
+    info = actions.add_parser("info", help="print what a model holds, and its digest")
+    info.add_argument("model", metavar="MODEL")
+    for action in (build, info):
+        action.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Build a model, or look at one; the exit code."""
+    from stream.schemes.idf import read_model
+
+    name = _build(options) if options.action == "build" else None
+    path = str(options.out if name else options.model)
+    model, digest = read_model(path)
+    facts = {"pages": model.pages, "terms": len(model.terms), "digest": digest}
+    if options.json:
+        show(*json.dumps(facts | {"about": json.loads(model.about)}, indent=2).split("\n"))
+    elif name:
+        show(f"# {_counts(model)}", "[scheme]", f'name = "{name}"')
+        show(f"idf_model = {json.dumps(path)}", f'idf_digest = "{digest}"')
+    else:
+        show(_counts(model), f"digest {digest}", f"about {model.about}")
+    return EXIT_OK
+
+
+def _build(options: argparse.Namespace) -> str:
+    """Count and write; -> the scheme's name."""
+    from stream.files import check_inputs
+    from stream.files.modelling import count_terms
+    from stream.files.progress import ProgressLine
+    from stream.schemes.idf import encode_model
+    from stream.schemes.registry import TERMS
+
+    if options.scheme not in TERMS:
+        rule = f"must be one of {', '.join(TERMS)}, which need a model"
+        raise SettingError("--scheme", rule, options.scheme, "the other schemes need none")
+    settings = settings_of(options)
+    own = settings.scheme if settings.scheme.name == options.scheme else SCHEME_SETTINGS[options.scheme]()
+    terms = TERMS[options.scheme](own)
+    if options.out.exists():
+        raise SettingError("--out", "must be a new file", str(options.out), "a model is never changed: name another")
+    inputs = check_inputs(options.files)
+    sizes = [file.size for file in inputs]
+    line = ProgressLine(sys.stderr, None if None in sizes else sum(filter(None, sizes)))
+    with contextlib.closing(line):
+        model = count_terms(inputs, settings, terms, lambda pages, read: line.update(pages, 0, read))
+    _write_whole(options.out, encode_model(model))
+    return str(options.scheme)
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Under its name only when it is whole and on disk."""
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(str(path), f"cannot be written: {error.strerror}", None, "name another place") from None
+
+
+def _counts(model: "IdfModel") -> str:
+    return f"{len(model.terms):,} terms on {model.pages:,} pages"

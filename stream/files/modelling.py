@@ -1,0 +1,78 @@
+"""Owns counting on how many pages of some files each term is: what `spotsieve model build` freezes."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.config import Settings
+from stream.errors import InputError
+from stream.files.reader import FileReader, Input
+from stream.page import Page
+from stream.schemes.idf import IdfModel, Terms
+
+LEAST_PAGES = 2
+"""An IDF is divided by log(N), which is 0 for one page."""
+
+
+class TermCounter:
+    """Counts, of each term, the pages that have it. Memory: 12 bytes a term, twice that while counts are merged."""
+
+    def __init__(self) -> None:
+        self.pages = 0
+        self._terms, self._counts = np.empty(0, np.uint64), np.empty(0, np.int64)
+        self._waiting: list[NDArray[np.uint64]] = []
+        self._waiting_terms = 0
+
+    def add(self, hashes: NDArray[np.uint64], bounds: NDArray[np.int64]) -> None:
+        """N pages: hashes: uint64[m], bounds: int64[n + 1]."""
+        for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            distinct = np.unique(hashes[first:last])
+            self._waiting.append(distinct)
+            self._waiting_terms += len(distinct)
+        self.pages += len(bounds) - 1
+        if self._waiting_terms > max(len(self._terms), 2**20):
+            self._merge()
+
+    def counted(self) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+        """terms: uint64[t], ascending, and the pages of each: uint32[t]."""
+        self._merge()
+        return self._terms, self._counts.astype(np.uint32)
+
+    def _merge(self) -> None:
+        """Add what waits: sums over equal terms, of the terms counted before and the new ones."""
+        new = np.concatenate([self._terms, *self._waiting])
+        times = np.concatenate([self._counts, np.ones(self._waiting_terms, np.int64)])
+        self._terms, place = np.unique(new, return_inverse=True)
+        self._counts = np.zeros(len(self._terms), np.int64)
+        np.add.at(self._counts, place, times)
+        self._waiting, self._waiting_terms = [], 0
+
+
+def count_terms(
+    inputs: Sequence[Input], settings: Settings, terms: Terms, told: Callable[[int, int], None]
+) -> IdfModel:
+    """The model of all pages of the files that are text. told: called now and then with pages and bytes read.
+
+    Records that are no pages are passed over. Raises InputError for a file that cannot be read, or too few pages.
+    """
+    counter, read_before = TermCounter(), 0
+    for file in inputs:
+        with FileReader(file, settings.input) as reader:
+            batch: list[Page] = []
+            for outcome in reader:
+                if isinstance(outcome.result, Page) and outcome.result.judgeable and outcome.result.body:
+                    batch.append(outcome.result)
+                if len(batch) >= settings.service.batch_pages:
+                    counter.add(*terms.of(batch))
+                    batch = []
+                    told(counter.pages, read_before + reader.bytes_read)
+            if batch:
+                counter.add(*terms.of(batch))
+            read_before += reader.bytes_read
+    if counter.pages < LEAST_PAGES:
+        raise InputError(
+            "FILES", f"must hold at least {LEAST_PAGES} pages of text", counter.pages, "give a sample of the crawl"
+        )
+    found, frequencies = counter.counted()
+    return IdfModel(terms.about, counter.pages, found, frequencies)

@@ -1,0 +1,149 @@
+"""Owns the schemes `imatch` and `imatch-s`: one SHA-1 of a page's telling terms (Theobald et al. 2008, sec. 5.2).
+
+    tokens without stop-words (imatch) or spots (imatch-s) -> those in the IDF range -> SHA-1 -> equal digests
+
+I-Match (Chowdhury, Frieder, Grossman 2002, the paper's [22]) as Theobald et al. ran it against SpotSigs, and with spots
+in place of tokens. A term's IDF is log(N / df) / log(N) over a sample of N pages that is frozen in a model; the range
+[.4, .75] is the best of table 1, where I-Match had precision 1.00 and recall .03, I-Match-S .96 and .23.
+
+The paper hashes "a concatenation of tokens"; here, as in [22], each term counts once and in a fixed order, so that
+moved or repeated text changes nothing. 120 of the 160 bits decide. Terms that the sample has not are in no range. Pages
+with fewer than 5 terms in it are not judged: the paper's bound for spots (sec. 5.4), without which all pages with no
+term at all would be one.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.config_schemes import ImatchSettings, ImatchSSettings
+from stream.errors import SettingError
+from stream.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS, SpotModel, SpotSettings, check_words
+from stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, TEXT_TAG
+from stream.page import Page, lay_out
+from stream.schemes import OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
+from stream.schemes.identity import identity_columns, status_of
+from stream.schemes.idf import Terms, load_model, only
+from stream.signature import Compared, Signatures, Status, unused_columns
+from stream.text.extract import extract_spots
+from stream.text.hashing import hash_token
+from stream.text.tokens import extract_tokens
+
+_LOW_BITS = np.uint64(2**KEY_BITS - 1)
+
+
+class TokenTerms:
+    """All tokens that are no stop-words."""
+
+    def __init__(self, stop_words: tuple[str, ...]) -> None:
+        """Raises SettingError where a stop-word is no token."""
+        check_words("scheme.stop_words", stop_words)
+        self.about = json.dumps({"term": "token", "stop_words": sorted(set(stop_words))}, sort_keys=True)
+        self._left_out = np.unique(np.array([hash_token(word.encode()) for word in stop_words], np.uint64))
+
+    def of(self, pages: Sequence[Page]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """As of stream.schemes.idf.Terms."""
+        batch = lay_out(pages)
+        tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_)).without(self._left_out)
+        return tokens.hashes, tokens.bounds
+
+
+class SpotTerms:
+    """All spots."""
+
+    def __init__(self, settings: SpotSettings) -> None:
+        self._model = SpotModel(settings)
+        described = {
+            "term": "spot",
+            "antecedents": sorted(set(settings.antecedents)),
+            "stop_words": sorted(set(settings.stop_words)),
+            "distance": settings.distance,
+            "chain_length": settings.chain_length,
+        }
+        self.about = json.dumps(described, sort_keys=True)
+
+    def of(self, pages: Sequence[Page]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """As of stream.schemes.idf.Terms."""
+        batch = lay_out(pages)
+        found = extract_spots(batch.buffer, batch.bounds, batch.markup.view(np.bool_), self._model)
+        return found.spots, found.spot_bounds
+
+
+def terms_of(settings: ImatchSettings | ImatchSSettings) -> Terms:
+    """What the scheme counts. Raises SettingError where a word of a list is no token."""
+    stop_words = settings.stop_words or DEFAULT_STOP_WORDS
+    if isinstance(settings, ImatchSettings):
+        return TokenTerms(stop_words)
+    antecedents = settings.antecedents or DEFAULT_ANTECEDENTS
+    return SpotTerms(SpotSettings(antecedents, stop_words, settings.distance, settings.chain_length))
+
+
+class ImatchScheme:
+    """Terms in the IDF range -> SHA-1 -> equal digests; both schemes, told apart by their settings."""
+
+    def __init__(self, settings: ImatchSettings | ImatchSSettings) -> None:
+        """Raises SettingError where the model is missing or another, the range is none, or a word is no token."""
+        if settings.idf_min > settings.idf_max:
+            rule = f"must be at most idf_max, {settings.idf_max:g}"
+            raise SettingError("scheme.idf_min", rule, settings.idf_min, "the paper's range is .4 to .75")
+        self.name: str = settings.name
+        self.min_terms = settings.min_terms
+        self.terms = terms_of(settings)
+        model = load_model(settings.idf_model, settings.idf_digest, self.terms.about, settings.name)
+        self.lexicon = model.between(settings.idf_min, settings.idf_max)
+
+    def sign(self, pages: Sequence[Page]) -> Signatures:
+        """Digest every body, and the terms of those that have enough of them in the range."""
+        hashes, bounds = only(*self.terms.of(pages), self.lexicon)
+        distinct = [np.unique(hashes[first:last]) for first, last in pairwise(bounds.tolist())]
+        counts = np.array([len(terms) for terms in distinct], np.int64)
+        raw = b"".join([hashlib.sha1(terms.astype("<u8").tobytes()).digest()[:16] for terms in distinct])
+        digests = np.frombuffer(raw, "<u8").astype(np.uint64).reshape(-1, 2)
+        status = status_of(pages, counts >= self.min_terms)
+        judged = (status == Status.FINGERPRINTED)[:, None]
+        return Signatures(
+            **identity_columns(pages),
+            fingerprint=np.zeros(len(pages), np.uint64),
+            status=status,
+            feature_count=counts.astype(np.uint32),
+            **unused_columns(len(pages)) | {"text_digest": np.where(judged, digests, np.uint64(0))},
+        )
+
+    def probe(self, signatures: Signatures) -> Probes:
+        """The body's digest, and that of the terms of a page that was judged; none of an empty one."""
+        status = signatures.status
+        judged = np.flatnonzero(status == Status.FINGERPRINTED)
+        sizes = np.ones(len(status), np.int64)
+        sizes[judged] = 2
+        sizes[status == Status.EMPTY] = 0
+        bounds = np.zeros(len(status) + 1, np.int64)
+        np.cumsum(sizes, out=bounds[1:])
+        keys, inline = np.empty(bounds[-1], np.uint64), np.empty(bounds[-1], np.uint64)
+        digested = np.flatnonzero(sizes)
+        for rows, place, tag, digest in (
+            (digested, bounds[digested], DIGEST_TAG, signatures.digest),
+            (judged, bounds[judged] + 1, TEXT_TAG, signatures.text_digest),
+        ):
+            keys[place] = np.uint64(tag << KEY_BITS) | digest[rows, 0] & _LOW_BITS
+            inline[place] = digest[rows, 1]
+        some = len(keys)
+        return Probes(
+            keys, bounds, inline, np.zeros(some, np.uint8), np.ones(some, np.bool_), np.full(some, UNCAPPED, np.int64)
+        )
+
+    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
+        """Every key decides, so there are no candidates; none would be accepted."""
+        count = min(len(pages), len(others))
+        return Confirmed(np.full(count, REFUSED, np.int64), np.full(count, OTHER_HOST, np.int64), np.zeros(count))
+
+    def template_limits(self, pages: Compared) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Templates are for candidates."""
+        return np.zeros(len(pages), np.int64), np.zeros(len(pages), np.int64)
+
+    def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
+        """Only digests decide, and equal ones do."""
+        return np.ones(len(distance))
