@@ -37,10 +37,11 @@ class CandidateLoad:
 
     Of the copies a fifth have the original's bytes and two fifths its text; of the others' minima a fifth are new, and
     a sixteenth of the sketch's bits are turned round, in expectation.
+    most_back: a copy's original is one of so many before it that are no copies (None: any)
     """
 
-    def __init__(self, count: int, random: np.random.Generator) -> None:
-        self.fingerprints, original = _plant(count, random)
+    def __init__(self, count: int, random: np.random.Generator, most_back: int | None = None) -> None:
+        self.fingerprints, original = _plant(count, random, most_back)
         copies = np.flatnonzero(original != np.arange(count))
         equal = random.random(len(copies))
         bytes_of, text_of = np.arange(count), np.arange(count)
@@ -83,14 +84,17 @@ class CandidateLoad:
         return signatures_of(self._letters, first, self.digest[part], self.fingerprints[part], columns)
 
 
-def _plant(count: int, random: np.random.Generator) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def _plant(
+    count: int, random: np.random.Generator, most_back: int | None = None
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Fingerprints: uint64[count], and which page each is a copy of, with 0..3 bits changed: int64[count]."""
     pages, original = random.integers(0, 2**64, count, np.uint64), np.arange(count)
     is_copy = random.random(count) < DUPLICATES
     is_copy[0] = False
     originals, copies = np.flatnonzero(~is_copy), np.flatnonzero(is_copy)
     earlier = np.searchsorted(originals, copies)
-    original[copies] = originals[(random.random(len(copies)) * earlier).astype(np.int64)]
+    back = earlier if most_back is None else np.minimum(earlier, most_back)
+    original[copies] = originals[earlier - 1 - (random.random(len(copies)) * back).astype(np.int64)]
     pages[copies] = pages[original[copies]]
     for least in range(3):
         changed = copies[random.random(len(copies)) < (3 - least) / 4]
