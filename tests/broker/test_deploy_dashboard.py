@@ -120,6 +120,7 @@ def filter_service(directory: Path, servers: str, topics: dict[str, str], port: 
         "kafka.bootstrap_servers": servers,
         "kafka.group_id": topics["input"],
         "index.directory": str(directory / "state"),
+        "index.horizon_hours": "720",
         "metrics.host": "127.0.0.1",
         "metrics.port": str(port),
         **{f"topics.{role}": name for role, name in topics.items()},
