@@ -75,6 +75,11 @@ class IndexSettings(Section):
         ge=0,
         le=876_000,
     )
+    scope: Literal["global", "host"] = setting(
+        "global",
+        "global: one page is kept of all copies; host: one for each host, and no page meets one of another host",
+        verdicts=True,
+    )
     cache_mb: int = setting(256, "RocksDB block cache", unit="MiB", ge=8)
     write_buffer_mb: int = setting(32, "RocksDB write buffer", unit="MiB", ge=1)
 

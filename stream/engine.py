@@ -15,7 +15,7 @@ from state.rocks import RocksState
 from stream.config import IndexSettings, Settings
 from stream.judge import judge
 from stream.schemes import Scheme
-from stream.schemes.registry import scheme_of
+from stream.schemes.registry import scheme_in_scope
 from stream.signature import Signatures
 from stream.verdict import Verdicts, concatenate, no_verdicts
 from stream.verdict_settings import settings_digest, verdict_settings_text
@@ -44,7 +44,7 @@ class Applied:
 def open_engine(settings: Settings, log_name: str) -> "Engine":
     """The engine over the state directory of the settings. Raises SettingError, StateError, SettingsMismatch."""
     text = verdict_settings_text(settings)
-    scheme = scheme_of(settings.scheme)
+    scheme = scheme_in_scope(settings)
     state = RocksState.open(settings.index.directory, text, log_name, settings.index)
     return Engine(scheme, state, settings.index, settings_digest(text), log_name)
 

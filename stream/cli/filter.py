@@ -54,21 +54,21 @@ def run(options: argparse.Namespace) -> int:
     from stream.files.progress import ProgressLine
     from stream.files.summary import Summary
     from stream.files.writer import Outputs
-    from stream.schemes.registry import scheme_of
+    from stream.schemes.registry import scheme_in_scope, scheme_of
     from stream.warm import compile_kernels
 
     settings = settings_of(options)
     inputs = check_inputs(options.files, options.stdin_name)
     names = {flag: getattr(options, flag) for flag in ("out", "duplicates", "verdicts", "rejected")}
     _check_names(names, options.files, options.json)
-    scheme = scheme_of(settings.scheme)
+    scheme = scheme_in_scope(settings)
     sizes = [file.size for file in inputs]
     summary = Summary(files=len(inputs))
     stopping = threading.Event()
     with contextlib.ExitStack() as stack:
         with contextlib.closing(ProgressLine(sys.stderr, None)) as notice:
             notice.say("compiling the kernels; after the first time they are read from a cache")
-            compile_kernels(scheme)
+            compile_kernels(scheme_of(settings.scheme))
         directory = stack.enter_context(_state_directory(options.state))
         with contextlib.closing(ProgressLine(sys.stderr, None)) as catching_up:
             local = stack.enter_context(LocalEngine(directory, settings, scheme, catching_up.update_records))

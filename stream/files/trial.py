@@ -13,7 +13,7 @@ from stream.files.filtering import RECORD_BYTES
 from stream.files.reader import FileReader, Input, check_inputs
 from stream.page import Page
 from stream.schemes import Scheme
-from stream.schemes.registry import scheme_of
+from stream.schemes.registry import scheme_in_scope
 from stream.verdict import Verdicts
 from stream.verdict_settings import settings_digest, verdict_settings_text
 
@@ -32,7 +32,7 @@ class Trial:
 
     def __init__(self, settings: Settings, digest: bytes | None = None) -> None:
         self.settings = settings
-        self.scheme: Scheme = scheme_of(settings.scheme)
+        self.scheme: Scheme = scheme_in_scope(settings)
         self._digest = digest or settings_digest(verdict_settings_text(settings))
         self._sequence = 0
         self.log_bytes = 0

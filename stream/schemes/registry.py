@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from stream.config import Settings
 from stream.config_schemes import (
     ChainSettings,
     ImatchSettings,
@@ -21,6 +22,7 @@ from stream.schemes.imatch import ImatchScheme, terms_of
 from stream.schemes.manku import MankuScheme
 from stream.schemes.minhash import MinhashScheme
 from stream.schemes.onebit import OnebitScheme
+from stream.schemes.scope import HostScope
 from stream.schemes.spotsieve import SpotsieveScheme
 from stream.schemes.subhash import SubhashScheme
 
@@ -49,3 +51,9 @@ TERMS: Mapping[str, Callable[[Any], Terms]] = {"imatch": terms_of, "imatch-s": t
 def scheme_of(settings: SchemeSettings) -> Scheme:
     """The scheme that the settings name, ready to sign. Raises SettingError where its parameters do not go together."""
     return SCHEMES[settings.name].scheme(settings)
+
+
+def scheme_in_scope(settings: Settings) -> Scheme:
+    """The scheme that pages are judged by, within index.scope. Raises SettingError as scheme_of does."""
+    scheme = scheme_of(settings.scheme)
+    return HostScope(scheme) if settings.index.scope == "host" else scheme

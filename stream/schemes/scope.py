@@ -1,0 +1,78 @@
+"""Owns the scope `host`: pages meet only pages of their own host, whatever the scheme compares them by.
+
+Every key of a page is mixed with the hash of its host, so that pages of two hosts share no bucket but by an accident of
+one in 2^56: what one host publishes fills no bucket of another, is read for none of its pages and drops none. And where
+there was such an accident, made or not, it is refused: of a candidate the hosts are compared, and inline bits, which
+decide without a second read, are mixed with the host as well. Pages of one host are compared as ever: mixing keeps
+equal keys equal, different keys different, and the distance of inline bits.
+
+The pages without a host (no address, or none with a host) are a scope of their own.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.fingerprints.tables import HOST_TAG, KEY_BITS, MINIMA_TAG
+from stream.page import Page
+from stream.schemes import OTHER_HOST, REFUSED, Confirmed, Probes, Scheme
+from stream.schemes.identity import hash_hosts
+from stream.signature import Compared, Signatures
+
+_LOW_BITS = np.uint64(2**KEY_BITS - 1)
+_HALF, _REST = np.uint64(KEY_BITS // 2), np.uint64(64 - KEY_BITS)
+# Odd, so that multiplying modulo 2^56 loses nothing: SplitMix64's (Steele, Lea, Flood 2014) and its increment.
+_FIRST, _SECOND, _INLINE = (np.uint64(word) for word in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0x9E3779B97F4A7C15))
+
+
+class HostScope:
+    """A scheme whose pages meet no page of another host."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        self._scheme = scheme
+
+    @property
+    def name(self) -> str:
+        """The scheme's own."""
+        return self._scheme.name
+
+    def sign(self, pages: Sequence[Page]) -> Signatures:
+        """The scheme's signatures, with the host of every page, also where the scheme has no use for it."""
+        return dataclasses.replace(self._scheme.sign(pages), host=hash_hosts(pages))
+
+    def probe(self, signatures: Signatures) -> Probes:
+        """The scheme's probes, keys below their tags and inline bits, where there are any, mixed with the host."""
+        probes = self._scheme.probe(signatures)
+        host = np.repeat(signatures.host, np.diff(probes.bounds))
+        tag = probes.keys >> np.uint64(KEY_BITS)
+        bare = (tag == MINIMA_TAG) | (tag == HOST_TAG)
+        return dataclasses.replace(
+            probes,
+            keys=tag << np.uint64(KEY_BITS) | _mixed(probes.keys & _LOW_BITS, host),
+            inline=np.where(bare, probes.inline, probes.inline ^ host * _INLINE),
+        )
+
+    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
+        """The scheme's answer, but for pairs of two hosts: these are refused."""
+        found, apart = self._scheme.confirm(pages, others), pages.host != others.host
+        return Confirmed(
+            np.where(apart, REFUSED, found.most_template), np.where(apart, OTHER_HOST, found.shared), found.score
+        )
+
+    def template_limits(self, pages: Compared) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The scheme's own."""
+        return self._scheme.template_limits(pages)
+
+    def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
+        """The scheme's own."""
+        return self._scheme.score(distance)
+
+
+def _mixed(bits: NDArray[np.uint64], host: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """bits: uint64[m], below 2^56  host: uint64[m]  ->  uint64[m], below 2^56; of one host no two become one."""
+    mixed = (bits ^ (host & _LOW_BITS)) * _FIRST & _LOW_BITS
+    mixed ^= mixed >> _HALF
+    mixed = (mixed ^ (host >> _REST)) * _SECOND & _LOW_BITS
+    return mixed ^ (mixed >> _HALF)
