@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xxhash
 from rocksdict import Rdict, WriteBatch, WriteOptions
 
@@ -54,6 +55,10 @@ def import_state(lines: Iterator[bytes], name: str, directory: Path, told: Told 
     return facts
 
 
+def _section_of(fields: Fields) -> int:
+    return max((place for place, name in enumerate(_SECTIONS) if name in fields), default=-1)
+
+
 class _Import:
     """One reading of an export into a new database."""
 
@@ -90,7 +95,11 @@ class _Import:
             progress, clock = progress_of(header)
             formats.decode_clock(progress, formats.encode_marks(clock.marks) if clock.marks else None)
             whole = formats.encode_progress(progress) and clock.floor == header["first_entry"]
-            if not whole or settings_digest(header["settings"]).hex() != header["settings_digest"]:
+            if (
+                not whole
+                or type(header["log"]) is not str
+                or settings_digest(header["settings"]).hex() != header["settings_digest"]
+            ):
                 raise ValueError
         self._hash(line)
         return header
@@ -111,7 +120,7 @@ class _Import:
         while True:
             line = self._next()
             fields = self._parsed(line)
-            place = max((place for place, name in enumerate(_SECTIONS) if name in fields), default=-1)
+            place = section if section and _SECTIONS[section] in fields else _section_of(fields)
             if place < section:
                 raise self._wrong("must be a source, an entry, a bucket or the end, in this order")
             if batch and (place != section or len(batch) == BATCH):
@@ -173,8 +182,9 @@ class _Import:
             int(buckets.numbers.max()) >= header["entries"]
         ):
             raise ValueError
-        # Reading them says whether postings ascend.
-        formats.decode_buckets(formats.keys_of(keys), values)
+        # Reading them says whether postings ascend, and fit.
+        if not np.array_equal(formats.decode_buckets(formats.keys_of(keys), values).numbers, buckets.numbers):
+            raise ValueError
         self._last_bucket = keys[-1]
         self._counts["postings"] += len(buckets.numbers)
         return list(zip(keys, values, strict=True))
@@ -198,10 +208,12 @@ class _Import:
         return line
 
     def _parsed(self, line: bytes) -> Fields:
-        with self._reading():
+        try:
             fields: Any = loaded(line)
-            if not isinstance(fields, dict):
-                raise TypeError
+        except ValueError:
+            raise self._unlike_the_grammar() from None
+        if not isinstance(fields, dict):
+            raise self._unlike_the_grammar()
         return fields
 
     def _hash(self, line: bytes) -> None:
@@ -213,7 +225,10 @@ class _Import:
         try:
             yield
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError, struct.error, CorruptRecord):
-            raise self._wrong(f"or one of the {BATCH} before it must be as FORMATS.md has it") from None
+            raise self._unlike_the_grammar() from None
+
+    def _unlike_the_grammar(self) -> InputError:
+        return self._wrong(f"or one of the {BATCH} before it must be as FORMATS.md has it")
 
     def _wrong(self, rule: str) -> InputError:
         return InputError(f"{self._name} line {self._line}", rule, None, _AGAIN)

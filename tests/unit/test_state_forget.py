@@ -169,6 +169,7 @@ def test_a_state_without_its_log_or_with_another_or_a_snapshot_of_it_is_refused(
         assert rule in capsys.readouterr().err
 
     refused(snapshot, "must not be a snapshot of a state with a local log")
+    assert forget(capsys, "--state", snapshot, "--id", "p1", "--dry-run")["found"][0]["entry"] == 1
     (state / FILE_NAME).unlink()
     refused(state, "must hold its local log")
     assert not (state / FILE_NAME).exists()

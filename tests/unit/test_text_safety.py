@@ -68,6 +68,10 @@ def folder(tmp_path: Path) -> Path:
         ["state", "verify", "{folder}/none"],
         ["state", "restore", "{folder}", "--state", "{folder}/new"],
         ["state", "snapshot", "{folder}/new", "--state", "{folder}"],
+        ["state", "forget", "--url", "{name}", "--state", "{folder}"],
+        ["state", "forget", "--host", "{name}/", "--state", "{folder}"],
+        ["state", "export", "--state", "{folder}/{name}"],
+        ["state", "import", "{folder}/{name}.jsonl", "--state", "{folder}/new"],
         ["config", "check", "--set", "{name}"],
         ["config", "check", "--set", "kafka.group_id.{name}={name}"],
         ["config", "check", "--set", "service.mode={name}"],
@@ -101,6 +105,9 @@ def test_a_state_of_a_hostile_name_is_described_verified_and_copied_in_harmless_
         ["verify", state],
         ["snapshot", str(folder / "copy"), "--state", state],
         ["restore", str(folder / "copy"), "--state", str(folder / "back")],
+        ["export", "-o", str(folder / "export.jsonl"), "--state", state],
+        ["import", str(folder / "export.jsonl"), "--state", str(folder / "again")],
+        ["forget", "--url-prefix", "https://", "--state", state],
     ):
         assert main(["state", *arguments]) == 0, arguments
     shown = capfd.readouterr()
