@@ -189,6 +189,7 @@ def test_a_state_that_is_behind_its_log_is_forgotten_in_when_the_log_is_read_on(
     assert told["looked_at_up_to"] < told["records"][0]
     with LocalEngine(state, Settings(), scheme_of(Settings().scheme)) as local:
         assert local.engine.state.position == told["records"][0] + 1
+        assert local.entry_count == PAGES + 1, "what the log held before the forgetting is read too"
         assert local.engine.state.page_ids(np.array([1], np.uint64)) == [None]
     assert copies(capsys, state, 1)["novel"] == 1
 
