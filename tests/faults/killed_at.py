@@ -82,6 +82,13 @@ def armed_by(config: Path) -> Path:
     return config.with_suffix(".armed")
 
 
+def owner_of(function: str) -> tuple[Any, str]:
+    """The module or class that holds a function named as module:name, and its name there."""
+    module, _, path = function.partition(":")
+    *owners, name = path.split(".")
+    return functools.reduce(getattr, owners, importlib.import_module(module)), name
+
+
 class Killer:
     """Counts how often a step was done while armed; the last count ends the process."""
 
@@ -93,11 +100,7 @@ class Killer:
 
     def patch(self, function: str) -> None:
         """Put a counting wrapper in the place of a function. Raises AttributeError where it is not there."""
-        module, _, path = function.partition(":")
-        owner: Any = importlib.import_module(module)
-        *owners, name = path.split(".")
-        for part in owners:
-            owner = getattr(owner, part)
+        owner, name = owner_of(function)
         setattr(owner, name, self._counting(getattr(owner, name)))
 
     def _counting(self, step: Callable[..., Any]) -> Callable[..., Any]:

@@ -79,7 +79,11 @@ def run_column(servers: str, directory: Path, column: Column, points: Sequence[P
                 other.start()
             for point, wave in zip(points, waves, strict=False):
                 with _victim(directory, toml, point) as victim:
-                    _kill_among(topics, victim, others, wave)
+                    try:
+                        _kill_among(topics, victim, others, wave)
+                    except BaseException as error:
+                        error.add_note(f"{column}: the worker that is killed after {point.name!r}")
+                        raise
             with _plain(directory, toml) as last:
                 last.start()
                 for wave in [] if points else waves:

@@ -5,11 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.killed_at import POINTS, Killer
+from tests.faults.killed_at import POINTS, Killer, Point, owner_of
 from tests.faults.matrix import CELLS, WAVE, Column, Outcome
 from tests.faults.matrix_report import document, rewrite
 
 HELD = Outcome(pages=WAVE, missing=0, repeats=0, differing=0)
+
+
+@pytest.mark.parametrize("point", POINTS, ids=lambda point: point.name)
+def test_every_step_has_a_function_to_be_killed_after(point: Point) -> None:
+    for function in filter(None, {point.exactly_once, point.at_least_once}):
+        owner, name = owner_of(function)
+        assert callable(getattr(owner, name))
 
 
 def test_a_step_whose_function_is_gone_cannot_be_waited_for(tmp_path: Path) -> None:
