@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from tests.soak.run import PARTITIONS, WORKERS, Life, Plan, Soaked
+from tests.soak.run import PARTITIONS, WORKERS, Kill, Life, Plan, Soaked
 
 MOST_RSS_MIB = 600.0
 MOST_GROWTH = 0.25
@@ -44,7 +45,7 @@ def document(soaked: Soaked, plan: Plan, command: str, machine: dict[str, Any]) 
         ("pages without a verdict", f"{checked.missing}"),
         ("pages with two verdicts", f"{checked.doubled}"),
         ("verdicts other than those of the log, judged again", f"{checked.differing}"),
-        ("workers killed", f"{len(kills)} times, every {plan.kill_every[0]:.0f} to {plan.kill_every[1]:.0f} s"),
+        ("workers killed", f"{len(kills)} times, {_intervals(kills)}"),
         ("pages submitted to the log again after a kill", f"{checked.submitted_again:,}"),
         ("lag 0 again after a kill", f"{median(recovered):.1f} s (median), {recovered[-1]:.1f} s at most"),
         ("largest lag", f"{soaked.most_lag:,} pages; 0 at the end"),
@@ -68,10 +69,11 @@ workers share them.
 Pages of 1 to 200 KB (log-normal, median 4 KB), three in ten of them copies, go through a real broker to {WORKERS}
 workers on {PARTITIONS} partitions, under exactly_once. They are sent as fast as the broker takes them, in waves of
 {plan.wave:,}; the next wave begins when all before it is committed, so that the lag is seen to go back to 0 after every
-kill. A worker chosen at random is killed (SIGKILL) and started again. Afterwards every page id of the input is looked
-for in the outputs (read_committed), and every verdict is compared with the log judged anew from its beginning. The
-index cache has its least size, so that other growth would show; memory may reach {MOST_RSS_MIB:.0f} MiB and grow by
-{MOST_GROWTH:.0%} from the first to the last third of all lives.
+kill. Every {plan.kill_every[0]:.0f} to {plan.kill_every[1]:.0f} s, later where no page waits, a worker is killed
+(SIGKILL) and started again: one at random of those that have committed something since their start. Afterwards every page id of
+the input is looked for in the outputs (read_committed), and every verdict is compared with the log judged anew from its
+beginning. The index cache has its least size, so that other growth would show; memory may reach {MOST_RSS_MIB:.0f} MiB
+and grow by {MOST_GROWTH:.0%} from the first to the last third of all lives.
 
 | what | figure |
 | --- | --- |
@@ -79,3 +81,10 @@ index cache has its least size, so that other growth would show; memory may reac
 
 This document is written by `make soak`; do not edit it.
 """
+
+
+def _intervals(kills: Sequence[Kill]) -> str:
+    """How long one kill came after the other."""
+    at = sorted(kill.at_seconds for kill in kills)
+    waits = [later - earlier for earlier, later in pairwise(at)]
+    return f"{min(waits):.0f} to {max(waits):.0f} s apart, {median(waits):.0f} s in the median" if waits else "once"

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
+from tests.broker.crawls import PageMessage
 from tests.broker.harness import Spotsieve, TopicSet
 from tests.soak.check import Checked, check
 from tests.soak.pages import soak_pages
@@ -32,8 +33,8 @@ class Plan:
 
     wave: pages sent as fast as the broker takes them; the next wave begins when all before it is committed, so that it
     is seen after every kill how the lag goes back to 0
-    kill_every: seconds from a kill to the next, at least and at most; more where the worker is not ready again by then,
-    or nothing waits to be committed
+    kill_every: seconds from a kill to the next, at least and at most; more where no worker has committed anything since
+    its start by then, or nothing waits to be committed
     least_kills: more pages than `pages` are sent until there were so many
     """
 
@@ -47,9 +48,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """recovered_seconds: from the kill until nothing was left to commit; most_lag: pages, until then."""
+    """at_seconds: since the first page  lag, most_lag: pages not committed, at the kill and at most from then on
+    recovered_seconds: from the kill until there were none
+    """
 
     worker: str
+    at_seconds: float
     lag: int
     recovered_seconds: float
     most_lag: int
@@ -162,18 +166,24 @@ class _Run:
         async with AIOKafkaProducer(
             bootstrap_servers=self.topics.servers, max_batch_size=2**18, max_request_size=2**20, linger_ms=5
         ) as producer:
+            making = self._make(0)
             while self.sent < self.plan.pages or self._killed < self.plan.least_kills:
-                waiting = []
-                for page in soak_pages(self.sent, self.plan.wave, PARTITIONS):
-                    waiting.append(
-                        await producer.send(self.topics.names["input"], page.value, page.key, page.partition)
-                    )
-                    self.sent_bytes += len(page.value or b"")
+                pages = await making
+                # Made while the wave before it drains: what is sent is limited by the broker, not by its making.
+                making = self._make(self.sent + self.plan.wave)
+                waiting = [
+                    await producer.send(self.topics.names["input"], page.value, page.key, page.partition)
+                    for page in pages
+                ]
+                self.sent_bytes += sum(len(page.value or b"") for page in pages)
                 await asyncio.gather(*waiting)
                 self.sent += self.plan.wave
                 while await self._measure_lag(offsets):  # noqa: ASYNC110 - the broker is asked; there is no event
                     await asyncio.sleep(LOOK_SECONDS / 5)
                 self.progress(f"{self.sent:,} pages committed, {self._killed} kills, most lag {self.most_lag:,}")
+
+    def _make(self, first: int) -> asyncio.Future[list[PageMessage]]:
+        return asyncio.ensure_future(asyncio.to_thread(list, soak_pages(first, self.plan.wave, PARTITIONS)))
 
     async def _watch_lag(self, offsets: AIOKafkaConsumer) -> None:
         while True:
@@ -204,19 +214,24 @@ class _Run:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _kill_now_and_then(self) -> None:
+        began = time.monotonic()
+        working = {worker.name: asyncio.create_task(_first_commit(worker)) for worker in self.workers}
         while True:
             due = time.monotonic() + self._dice.uniform(*self.plan.kill_every)
-            await asyncio.gather(*(asyncio.to_thread(worker.until_ready) for worker in self.workers))
-            while time.monotonic() < due or not self.lag:  # noqa: ASYNC110 - the lag is looked at now and then
+            ready: list[Spotsieve] = []
+            while time.monotonic() < due or not self.lag or not ready:
                 await asyncio.sleep(LOOK_SECONDS / 5)
-            victim = self._dice.choice(self.workers)
+                ready = [task.result() for task in working.values() if task.done()]
+            victim = self._dice.choice(ready)
             # Nothing is awaited in between: whoever looks at the workers sees them alive.
             self._note_life(victim)
             victim.kill()
             self._killed += 1
-            self._recovering.append((Kill(victim.name, self.lag, 0.0, self.lag), time.monotonic()))
+            now = time.monotonic()
+            self._recovering.append((Kill(victim.name, now - began, self.lag, 0.0, self.lag), now))
             victim.start()
             self._lives_from_now(victim)
+            working[victim.name] = asyncio.create_task(_first_commit(victim))
 
     def _lives_from_now(self, worker: Spotsieve) -> None:
         self._began[worker.name], self._largest[worker.name] = time.monotonic(), 0
@@ -224,3 +239,13 @@ class _Run:
     def _note_life(self, worker: Spotsieve) -> None:
         seconds = time.monotonic() - self._began[worker.name]
         self.lives.append(Life(worker.name, seconds, self._largest[worker.name] / MIB))
+
+
+async def _first_commit(worker: Spotsieve) -> Spotsieve:
+    """Wait until a worker has committed something since it was started: workers that are killed sooner, one after the
+    other, get nowhere, and show nothing.
+    """
+    await asyncio.to_thread(worker.until_ready)
+    while not await asyncio.to_thread(worker.committed):  # noqa: ASYNC110 - the worker is asked; there is no event
+        await asyncio.sleep(LOOK_SECONDS)
+    return worker

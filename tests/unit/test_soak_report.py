@@ -14,7 +14,9 @@ CHECKED = Checked(
     pages=100, missing=0, strange=0, doubled=0, differing=0, novel=70, duplicate=30, submitted_again=5
 )  # fmt: skip
 LIVES = [Life("worker-1", 10.0, 200.0), Life("worker-2", 10.0, 210.0), Life("worker-1", 10.0, 220.0)]
-SOAKED = Soaked(100, 400_000, 5.0, [Kill("worker-1", 10, 3.0, 40)], LIVES, 50, CHECKED)
+SOAKED = Soaked(
+    100, 400_000, 5.0, [Kill("worker-1", 4.0, 10, 3.0, 40), Kill("worker-2", 19.0, 10, 3.0, 40)], LIVES, 50, CHECKED
+)
 MACHINE = {"cores": 2, "cpu": "a CPU", "system": "Linux", "python": "3.11", "kafka": "4.1.0"}
 
 
@@ -36,7 +38,9 @@ def test_each_thing_that_a_soak_must_keep_is_told_where_it_is_broken(worse: Soak
 
 def test_a_soak_that_kept_everything_says_so() -> None:
     assert not broken(SOAKED)
-    assert "All holds. Measured by `make soak`" in document(SOAKED, PLAN, "make soak", MACHINE)
+    text = document(SOAKED, PLAN, "make soak", MACHINE)
+    assert "All holds. Measured by `make soak`" in text
+    assert "| workers killed | 2 times, 15 to 15 s apart, 15 s in the median |" in text
 
 
 def test_a_number_gives_the_same_page_whatever_it_is_asked_with_and_sizes_are_spread() -> None:
