@@ -1,12 +1,12 @@
 """Owns the order in which a replay judges: that in which the log first names each page of the range."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.replay.places import Places
+from stream.replay.places import OUTSIDE, Places
 from stream.signature import Signatures
 
 
@@ -19,16 +19,25 @@ class Run:
     last: int
 
 
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """At this place of the log these pages of the range are forgotten, by their places in it."""
+
+    places: tuple[int, ...]
+
+
 class LogOrder:
     """Collects the log's records. A page that the log names again (a crash, a rebalance) keeps its first place there.
 
     Held: a byte an offset of the range, and 16 bytes a run; a micro-batch makes a run a partition, or two.
     logged: bool[len(places)], whether the log names the page  elsewhere: pages of other topics or outside the range
+    forgotten: the places of all pages that the log forgets
     """
 
     def __init__(self, places: Places) -> None:
         self._places = places
-        self._runs: list[NDArray[np.int64]] = []
+        self._steps: list[NDArray[np.int64] | Forget] = []
+        self.forgotten: set[int] = set()
         self.logged = np.zeros(len(places), np.bool_)
         self.again = 0
         self.elsewhere = 0
@@ -49,12 +58,23 @@ class LogOrder:
         partitions = self._places.partitions(new)
         cuts = np.flatnonzero((np.diff(new) != 1) | (np.diff(partitions) != 0))
         begins, ends = np.concatenate([[0], cuts + 1]), np.concatenate([cuts, [len(new) - 1]])
-        self._runs.append(np.stack([new[begins], new[ends]], axis=1))
+        self._steps.append(np.stack([new[begins], new[ends]], axis=1))
 
-    def runs(self) -> Iterator[Run]:
+    def forget(self, pages: Iterable[tuple[str, int, int]]) -> None:
+        """The pages (source, partition, offset) that the log's next record forgets; of others nothing is known here."""
+        named = (self._places.of_page(*page) for page in pages)
+        places = tuple(place for place in named if place != OUTSIDE)
+        if places:
+            self._steps.append(Forget(places))
+            self.forgotten.update(places)
+
+    def steps(self) -> Iterator[Run | Forget]:
         """In the order of the log."""
-        for part in self._runs:
-            for first, last in part.tolist():
+        for step in self._steps:
+            if isinstance(step, Forget):
+                yield step
+                continue
+            for first, last in step.tolist():
                 partition, offset = self._places.page(first)
                 yield Run(partition, offset, offset + last - first)
 

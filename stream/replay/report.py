@@ -21,6 +21,7 @@ class Report:
     by_log: pages judged where the log names them  before, beside, after: those that it does not name, before its first
     page of their partition, between its pages, and after its last  seconds: of judging  notices: what a person should
     know beside  interrupted: told to stop before the end  gone: offsets that retention took away meanwhile
+    forgotten: pages taken out of the replay's state where the log forgets them
     """
 
     comparison: Comparison
@@ -32,6 +33,7 @@ class Report:
     beside: int = 0
     after: int = 0
     gone: int = 0
+    forgotten: int = 0
     seconds: float = 0.0
     interrupted: bool = False
     notices: list[str] = field(default_factory=list)
@@ -69,6 +71,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "original_outside_range": comparison.original_outside,
         "recorded_but_not_replayed": comparison.not_replayed(),
         "gone_meanwhile": report.gone,
+        "forgotten": report.forgotten,
         "recorded_again": recorded.again,
         "recorded_differently_again": [comparison.page_id(place) for place in recorded.differing],
         "foreign_messages": recorded.foreign,
@@ -101,6 +104,7 @@ def as_text(report: Report) -> str:
     ]
     counts = (
         (comparison.tombstones, "messages without value: passed on, not judged"),
+        (report.forgotten, "pages were forgotten where the log forgets them"),
         (comparison.original_outside, "recorded duplicates of a page outside the range differ: not compared"),
         (comparison.not_replayed(), "pages have a recorded verdict and were not replayed"),
         (report.gone, "offsets were removed by retention while they were replayed"),

@@ -1,5 +1,6 @@
 """Owns reading ranges of topics without a consumer group: nothing is committed, and the broker keeps no trace of it."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Self
@@ -56,6 +57,8 @@ class RangeReader:
             raise ended(error, self._settings, self._step) from None
         for partition in self.spans:
             self.seek(partition, self.positions[partition])
+        # A consumer that is stopped before its tasks have begun ends in a CancelledError of aiokafka's own.
+        await asyncio.sleep(0)
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -16,29 +16,26 @@ from pathlib import Path
 from aiokafka import TopicPartition
 from aiokafka.structs import ConsumerRecord
 
-from state.logrecord import encode, split
 from stream.config import Settings
 from stream.engine import Engine, open_engine
 from stream.errors import SettingError
 from stream.files.progress import duration
 from stream.intake import Decoder
 from stream.replay.bounds import Bound, span
-from stream.replay.comparison import Comparison, Replayed
-from stream.replay.order import LogOrder
+from stream.replay.comparison import Comparison
+from stream.replay.order import Forget, LogOrder
 from stream.replay.places import Places
-from stream.replay.recorded import OUTCOME_OF_KIND, Outcome, Recorded
+from stream.replay.recorded import Outcome, Recorded
 from stream.replay.report import Report
-from stream.service.microbatch import REJECTED, TOMBSTONE, MicroBatch, sign
+from stream.service.microbatch import MicroBatch, sign
 from stream.service.ranges import RangeReader, Spans
 from stream.service.replay_input import OrderedInput, Turn
 from stream.service.replay_into import into
+from stream.service.replay_judge import ReplayJudge
 from stream.service.replay_recorded import read_log, read_recorded
-from stream.service.topics import LOG_RECORD_BYTES, check_topic_names, topic_facts, topic_names
-from stream.verdict import Kind, Reason, Verdicts, concatenate
+from stream.service.topics import check_topic_names, topic_facts, topic_names
 from stream.verdict_settings import describe_difference, settings_digest, verdict_settings_text
 from stream.warm import compile_kernels
-
-_WRITER = bytes(16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,6 @@ class Replay:
         self._told = told
         self._decoder = Decoder(self._settings.input)
         self._stopping = False
-        self._sequence = 0
 
     def run(self) -> Report:
         """Judge the range again. The first SIGINT or SIGTERM ends it with what was compared so far.
@@ -186,15 +182,22 @@ class Replay:
         isolation = self._settings.kafka.isolation_level
         began = time.monotonic()
         total = sum(end - first for first, end in spans.values())
+        judge = ReplayJudge(engine, report)
         async with RangeReader(self._settings, spans, "reading the input", isolation) as reader:
             ordered = OrderedInput(reader, report.order, report.comparison.recorded.places)
             before: asyncio.Task[None] | None = None
             try:
-                async for batch, turns in self._batches(ordered):
+                async for step in self._batches(ordered):
+                    if isinstance(step, Forget):
+                        if before is not None:
+                            await before
+                        await loop.run_in_executor(judging, judge.forget, step)
+                        continue
+                    batch, turns = step
                     await loop.run_in_executor(signing, sign, batch, self._decoder, engine.scheme)
                     if before is not None:
                         await before
-                    before = asyncio.create_task(self._judge_signed(engine, batch, turns, report, judging))
+                    before = asyncio.create_task(self._judge_signed(judge, batch, turns, judging))
                     report.gone, report.seconds = reader.gone, time.monotonic() - began
                     self._told(_progress(report, total - reader.gone))
                 if before is not None:
@@ -207,21 +210,28 @@ class Replay:
         report.gone, report.seconds = reader.gone, time.monotonic() - began
 
     async def _judge_signed(
-        self, engine: Engine, batch: MicroBatch, turns: Counter[Turn], report: Report, judging: ThreadPoolExecutor
+        self, judge: ReplayJudge, batch: MicroBatch, turns: Counter[Turn], judging: ThreadPoolExecutor
     ) -> None:
-        await asyncio.get_running_loop().run_in_executor(judging, self._apply, engine, batch, turns, report)
+        await asyncio.get_running_loop().run_in_executor(judging, judge.apply, batch, turns)
         if self._into is not None:
             await self._into.write(batch)
 
-    async def _batches(self, ordered: OrderedInput) -> AsyncIterator[tuple[MicroBatch, Counter[Turn]]]:
+    async def _batches(self, ordered: OrderedInput) -> AsyncIterator[tuple[MicroBatch, Counter[Turn]] | Forget]:
         """Messages in order, in micro-batches of the service's size; verdicts do not depend on where they are cut."""
         service = self._settings.service
         messages: list[ConsumerRecord] = []
         turns: Counter[Turn] = Counter()
         size = 0
-        async for message, turn in ordered.messages():
+        async for step in ordered.steps():
             if self._stopping:
                 break
+            if isinstance(step, Forget):
+                if messages:
+                    yield MicroBatch(messages, []), turns
+                    messages, turns, size = [], Counter(), 0
+                yield step
+                continue
+            message, turn = step
             messages.append(message)
             turns[turn] += 1
             size += len(message.value or b"")
@@ -230,45 +240,6 @@ class Replay:
                 messages, turns, size = [], Counter(), 0
         if messages:
             yield MicroBatch(messages, []), turns
-
-    def _apply(self, engine: Engine, batch: MicroBatch, turns: Counter[Turn], report: Report) -> None:
-        """Judge a signed micro-batch, and compare. Runs in a thread."""
-        if batch.signatures is not None:
-            parts: list[Verdicts] = []
-            for part in split(batch.signatures, LOG_RECORD_BYTES):
-                record = encode(part, _WRITER, self._sequence, engine.settings_digest)
-                self._sequence += 1
-                parts.append(engine.apply(record, engine.state.position).verdicts)
-            batch.verdicts = concatenate(parts)
-        compare(batch, report.comparison)
-        report.by_log += turns[Turn.BY_LOG]
-        report.before += turns[Turn.BEFORE]
-        report.beside += turns[Turn.BESIDE]
-        report.after += turns[Turn.AFTER]
-
-
-def compare(batch: MicroBatch, comparison: Comparison) -> None:
-    """Hold each message of a judged micro-batch against what is recorded of it."""
-    places = comparison.recorded.places
-    for number, message in enumerate(batch.messages):
-        place = places.of_page(message.topic, message.partition, message.offset)
-        row = int(batch.rows[number])
-        if row == TOMBSTONE:
-            comparison.note_tombstone(place)
-        elif row == REJECTED:
-            comparison.note(place, "", Replayed(Outcome.REJECTED, batch.rejections[number].reason.value))
-        else:
-            assert batch.verdicts is not None
-            assert batch.signatures is not None
-            url = batch.signatures.urls[row].decode("utf-8", "replace")
-            comparison.note(place, url, _replayed(batch.verdicts, row))
-
-
-def _replayed(verdicts: Verdicts, row: int) -> Replayed:
-    kind, reason = Kind(verdicts.kind[row]), Reason(verdicts.reason[row]).label
-    original = verdicts.originals[row]
-    score = float(verdicts.score[row]) if original is not None else None
-    return Replayed(OUTCOME_OF_KIND[kind], reason, original, score)
 
 
 def _progress(report: Report, total: int) -> str:

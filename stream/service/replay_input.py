@@ -8,7 +8,7 @@ from enum import Enum
 import numpy as np
 from aiokafka.structs import ConsumerRecord
 
-from stream.replay.order import LogOrder, Run
+from stream.replay.order import Forget, LogOrder, Run
 from stream.replay.places import Places
 from stream.service.ranges import RangeReader
 
@@ -26,7 +26,7 @@ class Turn(Enum):
 
 
 class OrderedInput:
-    """Yields every message of the range once, in order.
+    """Yields every message of the range once, in order, and between them what the log forgets.
 
     The log asks for a page, and its partition is read up to that page: what the log does not name lies on the way and
     is judged there. A page that was passed on the way because the log names it later is sought again. What other
@@ -44,8 +44,8 @@ class OrderedInput:
         self._most_bytes = HELD_BYTES // max(len(self._partitions), 1)
         self._next = {partition.partition: first for partition, (first, _) in reader.spans.items()}
 
-    async def messages(self) -> AsyncIterator[tuple[ConsumerRecord, Turn]]:
-        """All of them, with what decided their turn."""
+    async def steps(self) -> AsyncIterator[tuple[ConsumerRecord, Turn] | Forget]:
+        """All messages, with what decided their turn; and pages to be forgotten."""
         named = {number: self._order.named_span(number) for number in self._partitions}
         first = {number: span[0] if span else self._end(number) for number, span in named.items()}
         if any(span is not None for span in named.values()):
@@ -53,8 +53,11 @@ class OrderedInput:
             first = {number: first[number] if span else self._next[number] for number, span in named.items()}
         async for message in self._by_time(first):
             yield message, Turn.BEFORE
-        for run in self._order.runs():
-            async for message, turn in self._run(run):
+        for step in self._order.steps():
+            if isinstance(step, Forget):
+                yield step
+                continue
+            async for message, turn in self._run(step):
                 yield message, turn
         for number, span in named.items():
             if span is not None:

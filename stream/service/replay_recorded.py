@@ -38,6 +38,7 @@ async def read_log(settings: Settings, order: LogOrder, told: Told) -> tuple[lis
                 logged = decode(record.value or b"", name, record.offset)
                 digest = logged.settings_digest
                 order.add(logged.signatures)
+                order.forget(page.page_id for page in logged.forgotten)
             told(step, reader.positions[partition] - first, end - first)
     notices = []
     if first:

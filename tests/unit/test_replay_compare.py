@@ -60,7 +60,7 @@ def test_the_order_is_that_in_which_the_log_first_names_each_page() -> None:
     order.add(named((0, 10), (0, 10), (2, 7)))  # the group's offsets were set back; one page twice in a record
     order.add(named((0, 9), (1, 0)))
     order.add(named((0, 17), source="other"))
-    assert list(order.runs()) == [
+    assert list(order.steps()) == [
         Run(0, 12, 13), Run(2, 5, 6), Run(0, 15, 15), Run(0, 14, 14), Run(0, 16, 16), Run(0, 10, 10), Run(2, 7, 7),
     ]  # fmt: skip
     assert (order.again, order.elsewhere) == (4, 3)
@@ -70,7 +70,7 @@ def test_the_order_is_that_in_which_the_log_first_names_each_page() -> None:
 def test_the_last_page_of_a_partition_and_the_first_of_the_next_are_no_run() -> None:
     order = LogOrder(PLACES)
     order.add(named((0, 19), (2, 5)))
-    assert list(order.runs()) == [Run(0, 19, 19), Run(2, 5, 5)]
+    assert list(order.steps()) == [Run(0, 19, 19), Run(2, 5, 5)]
 
 
 def test_the_first_message_of_a_page_counts_and_what_contradicts_it_is_told() -> None:

@@ -110,7 +110,12 @@ def twin(messages: dict[int, list[ConsumerRecord]], named: list[Id]) -> Iterator
 
 async def taken(reader: Reader, order: LogOrder, places: Places) -> list[tuple[Id, Turn]]:
     ordered = OrderedInput(reader, order, places)  # type: ignore[arg-type]
-    return [((m.partition, m.offset), turn) async for m, turn in ordered.messages()]
+    found = list[tuple[Id, Turn]]()
+    async for step in ordered.steps():
+        assert isinstance(step, tuple)
+        message, turn = step
+        found.append(((message.partition, message.offset), turn))
+    return found
 
 
 @st.composite
@@ -152,7 +157,7 @@ async def test_what_waits_for_its_turn_is_bounded_and_a_topic_in_order_is_read_o
     most = 0
     with patch.object(replay_input, "HELD_BYTES", 4_000):
         ordered = OrderedInput(reader, order, places)  # type: ignore[arg-type]
-        async for _ in ordered.messages():
+        async for _ in ordered.steps():
             most = max(most, sum(ordered._held_bytes.values()))
     assert 2_000 <= most <= 4_000 + 2 * 200
     assert reader.seeks == 0

@@ -1,0 +1,89 @@
+"""Owns the proof that a replay forgets where the log does, and sets back offsets are judged in the log's order."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream.cli import main
+from tests.broker.crawls import edited, html_of, json_page, url_of
+from tests.broker.harness import Spotsieve, TopicSet
+from tests.conftest import Broker
+
+OTHER = {"scheme.same_host_min_jaccard=0.99": True, "scheme.shingle_words=2": False}
+"""Settings, and whether they let edited copies through; each files the pages under other buckets or other numbers."""
+
+
+def replay(capsys: pytest.CaptureFixture[str], config: Path, *arguments: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["replay", "--json", "-c", str(config), *arguments]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+@pytest.mark.promise("a replay gives equal verdicts", fault="pages were forgotten on the way, mode = annotate")
+@pytest.mark.timeout(240)
+def test_pages_are_forgotten_where_the_log_forgets_them_also_under_other_settings(
+    kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def forget(config: Path, *numbers: int) -> None:
+        named = [argument for number in numbers for argument in ("--url", url_of(number))]
+        assert main(["state", "forget", "-c", str(config), *named]) == 0
+
+    toml_extra = 'service.mode = "annotate"\nservice.guarantee = "at_least_once"\n'
+    with (
+        TopicSet(kafka.bootstrap_servers, partitions=2) as topics,
+        Spotsieve(tmp_path, topics.toml() + toml_extra) as service,
+    ):
+        service.start().until_ready()
+        topics.send([json_page(number, html_of(number)) for number in range(1, 9)])
+        service.until_committed(8)
+        topics.send([json_page(100 + number, html_of(number, template=1)) for number in (1, 2, 3)])
+        service.until_committed(11)
+        forget(service.config, 1, 2, 8)
+        service.until_metric("spotsieve_forgotten_pages_total", 3)
+        topics.send([json_page(200 + number, html_of(number, template=2)) for number in (1, 2, 3)])
+        service.until_committed(14)
+        topics.send([json_page(300 + number, edited(html_of(number))) for number in (1, 2, 3)])
+        service.until_committed(17)
+        assert service.terminate() == 0, service.text()
+        found = replay(capsys, service.config, "--fail-on-difference")
+        assert (found["compared"], found["differ"], found["forgotten"]) == (17, 0, 3)
+        assert found["recorded_by_replayed"]["novel"]["novel"] == 10, "the copies of two forgotten pages are novel"
+        for setting, edited_are_novel in OTHER.items():
+            found = replay(capsys, service.config, "--set", setting, "--examples", "99")
+            assert found["forgotten"] == 3, setting
+            assert found["recorded_by_replayed"]["novel"]["novel"] == 10, setting
+            changed = {row["url"]: row["replayed"]["verdict"] for row in found["examples"]}
+            assert changed == ({url_of(300 + n): "novel" for n in (1, 2, 3)} if edited_are_novel else {}), setting
+
+
+@pytest.mark.promise("a replay gives equal verdicts", fault="most originals have left the horizon")
+@pytest.mark.timeout(240)
+def test_with_a_horizon_a_replay_gives_the_recorded_verdicts(
+    kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages, horizon_hours = 600, 1
+    # Each article comes four times: after a quarter of a horizon, after two, and after another quarter.
+    minutes = {1: 0, 2: 15, 3: 120, 4: 135}
+    sent = sorted((article + minutes[time], article, time) for article in range(pages // 4) for time in minutes)
+    messages = [
+        json_page(time * 1000 + article, html_of(article, template=time % 2), fetched_at=1_600_000_000 + minute * 60)
+        for minute, article, time in sent
+    ]
+    toml_extra = f"index.horizon_hours = {horizon_hours}\nservice.batch_pages = 37\n"
+    with (
+        TopicSet(kafka.bootstrap_servers, partitions=2) as topics,
+        Spotsieve(tmp_path, topics.toml() + toml_extra) as service,
+    ):
+        service.start().until_ready()
+        topics.send(messages)
+        topics.until_all_committed()
+        assert service.terminate() == 0, service.text()
+        found = replay(capsys, service.config)
+        assert (found["compared"], found["differ"]) == (pages, 0)
+        matrix = found["recorded_by_replayed"]
+        assert matrix["novel"]["novel"] >= pages // 2 - pages // 20, "what has left the horizon is novel again"
+        assert matrix["duplicate"]["duplicate"] >= pages // 4
+        assert replay(capsys, service.config, "--set", "index.horizon_hours=0")["differ"] >= pages // 8
