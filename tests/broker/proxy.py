@@ -4,11 +4,14 @@ import contextlib
 import socket
 import struct
 import threading
+from collections.abc import Iterator
 from typing import Literal, Self
 
-from tests.broker.listeners import HOST
+from deploy.localkafka import LocalKafka, prepare
+from tests.broker.listeners import HOST, Listener, free_ports, listener_settings
 
-END_TXN = 26
+PRODUCE, FETCH, OFFSET_COMMIT, HEARTBEAT = 0, 1, 8, 12
+ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT = 24, 25, 26, 28
 """Kafka protocol guide, "Protocol API keys"."""
 
 Lost = Literal["request", "answer"]
@@ -42,6 +45,7 @@ class Proxy:
 
     def cut_at(self, api_key: int, lost: Lost) -> None:
         """Cut at the next such request: before it reaches the broker, or once the broker has answered it."""
+        self.was_cut.clear()
         self._cut_at = (api_key, lost)
 
     def mend(self) -> None:
@@ -104,6 +108,17 @@ class Proxy:
             self._open -= set(ends)
         for end in ends:
             _end(end)
+
+
+@contextlib.contextmanager
+def broker_behind_proxy() -> Iterator[tuple[LocalKafka, Proxy, str]]:
+    """A broker, a way to it that can be cut, and the address of that way."""
+    prepare()
+    port, proxied, told, controller = free_ports(4)
+    listeners = {"PLAINTEXT": Listener(port), "PROXIED": Listener(proxied, told_port=told)}
+    settings = listener_settings(listeners, controller)
+    with LocalKafka(port=port, settings=settings) as broker, Proxy(told, proxied) as proxy:
+        yield broker, proxy, f"{HOST}:{told}"
 
 
 def _read_frame(connection: socket.socket) -> bytes:

@@ -10,10 +10,10 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.protocol.admin import CreateAclsRequest
 
 from deploy.localkafka import LocalKafka, prepare
-from deploy.localkafka.ports import free_port
 from stream.errors import EXIT_BROKER
 from tests.broker.crawls import crawl
 from tests.broker.harness import Spotsieve, TopicSet
+from tests.broker.listeners import Listener, free_ports, listener_settings
 
 PASSWORD = "s3cret-of-the-crawl"
 TOPIC, GROUP, TRANSACTIONAL_ID = 2, 3, 5
@@ -38,18 +38,10 @@ class Guarded:
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Guarded]:
     prepare()
-    ports: list[int] = []
-    while len(ports) < 3:
-        port = free_port()
-        if port not in ports:
-            ports.append(port)
-    open_door, login, controller = ports
+    open_door, login, controller = free_ports(3)
+    listeners = {"PLAINTEXT": Listener(open_door), "SASL_PLAINTEXT": Listener(login, "SASL_PLAINTEXT")}
     settings = {
-        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-        "listeners": f"PLAINTEXT://127.0.0.1:{open_door},SASL_PLAINTEXT://127.0.0.1:{login},"
-        f"CONTROLLER://127.0.0.1:{controller}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{open_door},SASL_PLAINTEXT://127.0.0.1:{login}",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        **listener_settings(listeners, controller),
         "sasl.enabled.mechanisms": "PLAIN",
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": JAAS,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -1,17 +1,13 @@
 """Owns the proof that a transaction that ends by another hand, or nobody knows how, loses no page and doubles none."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from deploy.localkafka import LocalKafka, prepare
 from tests.broker.crawls import crawl
 from tests.broker.harness import Spotsieve, TopicSet, wait_for
-from tests.broker.listeners import HOST, Listener, free_ports, listener_settings
 from tests.broker.oracle import check_verdicts_sent
-from tests.broker.proxy import END_TXN, Lost, Proxy
+from tests.broker.proxy import END_TXN, Lost, broker_behind_proxy
 from tests.conftest import Broker
 
 SLOWED = "service.batch_pages = 32\n"
@@ -71,17 +67,6 @@ def test_a_transaction_that_the_broker_aborted_after_its_timeout_is_dropped_and_
             assert service.terminate() == 0, service.text()
             assert WENT_BACK in service.text()
         check_verdicts_sent(topics, toml, pages.articles)
-
-
-@contextmanager
-def broker_behind_proxy() -> Iterator[tuple[LocalKafka, Proxy, str]]:
-    """A broker, a way to it that can be cut, and the address of that way."""
-    prepare()
-    port, proxied, told, controller = free_ports(4)
-    listeners = {"PLAINTEXT": Listener(port), "PROXIED": Listener(proxied, told_port=told)}
-    settings = listener_settings(listeners, controller)
-    with LocalKafka(port=port, settings=settings) as broker, Proxy(told, proxied) as proxy:
-        yield broker, proxy, f"{HOST}:{told}"
 
 
 @pytest.mark.promise(
