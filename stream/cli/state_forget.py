@@ -89,6 +89,7 @@ class _Target:
             check_log(self._local, progress.position, progress.last_record, progress.pages_applied)
             return
         from stream.service.forgetting import check_log_topic
+        from stream.service.logs import configure_logs
         from stream.verdict_settings import describe_difference, verdict_settings_text
 
         text, this_config = (
@@ -105,6 +106,7 @@ class _Target:
                 f"state {self._directory}", "was written with other settings that change verdicts: "
                 f"{describe_difference(self._settings_text, text, 'state')}", None, this_config,
             )  # fmt: skip
+        configure_logs(settings.log)
         asyncio.run(check_log_topic(settings, progress.position, progress.last_record, progress.pages_applied))
 
     def write(self, pages: "list[ForgottenPage]", told: Told) -> list[int]:

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +11,12 @@ import pytest
 
 from state.index import first_difference
 from state.rocks import RocksState
-from stream.cli import main
-from stream.errors import EXIT_BROKER, EXIT_NOT_FOUND, EXIT_STATE
+from stream.errors import EXIT_BROKER, EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
 from stream.verdict_settings import verdict_settings_text
 from tests.broker.crawls import PageMessage, html_of, json_page, url_of
 from tests.broker.harness import Spotsieve, TopicSet
 from tests.broker.oracle import judge_again, settings_from
-from tests.conftest import Broker
+from tests.conftest import REPOSITORY, Broker
 
 
 def novel(topics: TopicSet) -> list[str]:
@@ -26,10 +27,15 @@ def copy_of(article: int, number: int) -> PageMessage:
     return json_page(number, html_of(article, template=number % 5))
 
 
-def forget(capsys: pytest.CaptureFixture[str], service: Spotsieve, *arguments: str, code: int = 0) -> dict[str, Any]:
-    capsys.readouterr()
-    assert main(["state", "forget", "--json", "-c", str(service.config), *arguments]) == code
-    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+def run(service: Spotsieve, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "stream", "state", "forget", "-c", str(service.config), *arguments]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, check=False)
+
+
+def forget(service: Spotsieve, *arguments: str, code: int = 0) -> dict[str, Any]:
+    done = run(service, "--json", *arguments)
+    assert done.returncode == code, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
     return told
 
 
@@ -41,14 +47,16 @@ def forget(capsys: pytest.CaptureFixture[str], service: Spotsieve, *arguments: s
 )
 @pytest.mark.timeout(240)
 def test_a_page_is_forgotten_under_a_running_service_and_in_a_state_rebuilt_from_the_log(
-    kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kafka: Broker, tmp_path: Path
 ) -> None:
-    with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
+    # With a log that forgets: the warning of it must not come among what a program reads.
+    kept_for = {"retention.ms": str(10**13)}
+    with TopicSet(kafka.bootstrap_servers, config=kept_for) as topics, Spotsieve(tmp_path, topics.toml()) as service:
         service.start().until_ready()
         topics.send([copy_of(article, article) for article in range(1, 9)] + [copy_of(1, 101), copy_of(2, 102)])
         service.until_committed(10)
         assert service.metric("spotsieve_pages_total", verdict="duplicate") == 2
-        told = forget(capsys, service, "--url", url_of(1))
+        told = forget(service, "--url", url_of(1))
         assert [found["url"] for found in told["found"]] == [url_of(1)]
         assert told["log"] == topics.names["log"]
         service.until_metric("spotsieve_forgotten_pages_total", 1)
@@ -59,13 +67,13 @@ def test_a_page_is_forgotten_under_a_running_service_and_in_a_state_rebuilt_from
         service.until_committed(13)
         assert novel(topics) == [url_of(number) for number in (*range(1, 9), 201)]
         # Named once more, it is not there: but the copy is, which is the original now.
-        assert forget(capsys, service, "--url", url_of(1), code=EXIT_NOT_FOUND)["records"] == []
+        assert forget(service, "--url", url_of(1), code=EXIT_NOT_FOUND)["records"] == []
         # By its id, as reports have it, while no service runs; the next start forgets it.
         reports = [json.loads(record.value) for record in topics.read("duplicates")]
         original = reports[-1]["duplicate_of"]
         assert original["url"] == url_of(201)
         assert service.terminate() == 0, service.text()
-        assert forget(capsys, service, "--id", original["id"])["found"][0]["url"] == url_of(201)
+        assert forget(service, "--id", original["id"])["found"][0]["url"] == url_of(201)
         service.start().until_ready()
         assert service.metric("spotsieve_forgotten_pages_total") == 1
         topics.send([copy_of(1, 301), copy_of(3, 302)])
@@ -88,20 +96,21 @@ def test_a_page_is_forgotten_under_a_running_service_and_in_a_state_rebuilt_from
 
 
 @pytest.mark.timeout(180)
-def test_forgetting_is_refused_where_the_topic_is_not_the_log_of_the_state(
-    kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_forgetting_is_refused_where_the_topic_is_not_the_log_of_the_state(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
         topics.send([copy_of(article, article) for article in range(1, 4)])
         service.start().until_ready()
         service.until_committed(3)
         assert service.terminate() == 0
-        arguments = ["state", "forget", "-c", str(service.config), "--url", url_of(1)]
         topics.make_anew("log")
-        assert main(arguments) == EXIT_STATE
-        assert "must reach the state's position" in capsys.readouterr().err
+
+        def refused(code: int, rule: bytes, *arguments: str) -> None:
+            done = run(service, "--url", url_of(1), *arguments)
+            assert done.returncode == code, done.stderr
+            assert rule in done.stderr
+
+        refused(EXIT_STATE, b"must reach the state's position")
         topics.delete("log")
-        assert main(arguments) == 2
-        assert "does not exist on the broker" in capsys.readouterr().err
-        assert main([*arguments, "--set", "kafka.bootstrap_servers=127.0.0.1:1"]) == EXIT_BROKER
+        refused(EXIT_SETTING, b"does not exist on the broker")
+        refused(EXIT_BROKER, b"no broker answers", "--set", "kafka.bootstrap_servers=127.0.0.1:1")
         topics.make_anew("log")
