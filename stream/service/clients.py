@@ -194,7 +194,12 @@ async def stop_client(client: AIOKafkaConsumer | AIOKafkaProducer | AIOKafkaClie
     try:
         async with asyncio.timeout(STOP_SECONDS):
             await (client.close() if isinstance(client, AIOKafkaClient) else client.stop())
-    except Exception as error:  # aiokafka asserts, too, where a connection is half open
+    except (Exception, asyncio.CancelledError) as error:
+        # aiokafka asserts, too, where a connection is half open; and it cancels its own tasks and waits for them: one
+        # that pauses hands that on, though nobody has cancelled who asks here.
+        asking = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and asking is not None and asking.cancelling():
+            raise
         logger().debug("client stopped with an error", error=type(error).__name__, detail=str(error))
         if isinstance(client, AIOKafkaProducer):
             await _abandon(client)

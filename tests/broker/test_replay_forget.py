@@ -47,8 +47,7 @@ def test_pages_are_forgotten_where_the_log_forgets_them_also_under_other_setting
         service.until_committed(14)
         topics.send([json_page(300 + number, edited(html_of(number))) for number in (1, 2, 3)])
         service.until_committed(17)
-        assert service.terminate() == 0, service.text()
-        found = replay(capsys, service.config, "--fail-on-difference")
+        found = replay(capsys, service.config, "--fail-on-difference")  # beside the running service
         assert (found["compared"], found["differ"], found["forgotten"]) == (17, 0, 3)
         assert found["recorded_by_replayed"]["novel"]["novel"] == 10, "the copies of two forgotten pages are novel"
         for setting, edited_are_novel in OTHER.items():
@@ -57,6 +56,12 @@ def test_pages_are_forgotten_where_the_log_forgets_them_also_under_other_setting
             assert found["recorded_by_replayed"]["novel"]["novel"] == 10, setting
             changed = {row["url"]: row["replayed"]["verdict"] for row in found["examples"]}
             assert changed == ({url_of(300 + n): "novel" for n in (1, 2, 3)} if edited_are_novel else {}), setting
+        assert service.terminate() == 0, service.text()
+        topics.delete_before("log", 1)
+        found = replay(capsys, service.config)
+        assert found["order"]["before_log"] > 0
+        assert found["order"]["before_log"] + found["order"]["by_log"] == 17
+        assert any("begins at record 1" in notice for notice in found["notices"])
 
 
 @pytest.mark.promise("a replay gives equal verdicts", fault="most originals have left the horizon")
