@@ -230,6 +230,39 @@ class ImatchSSettings(Section):
     )
 
 
+class SpotsigsLshSettings(Section):
+    """Spots in an IDF range -> bands of minwise hashes -> Jaccard (LSH-S, Theobald et al. 2008)."""
+
+    name: Literal["spotsigs-lsh"] = setting("spotsigs-lsh", "which published system judges pages", verdicts=True)
+    idf_model: str = setting("", "file of spot statistics that `spotsieve model build` wrote for this scheme")
+    idf_digest: str = setting("", "digest of that file, as model build prints it", verdicts=True)
+    idf_min: float = setting(0.2, "spots with a lower IDF, the common ones, are left out", verdicts=True, ge=0, le=1)
+    idf_max: float = setting(0.85, "spots with a higher IDF, the rare ones, are left out", verdicts=True, ge=0, le=1)
+    tau: float = setting(0.44, "pages of at least this Jaccard similarity are copies", verdicts=True, gt=0, le=1)
+    k: int = setting(6, "minwise hashes of a band: pages that share a band are compared", verdicts=True, ge=1, le=64)
+    l: int = setting(32, "bands", verdicts=True, ge=1, le=255)  # noqa: E741 - the paper's name
+    min_spots: int = setting(
+        5,
+        "pages with fewer spots in the range are unchecked: only their digest is compared",
+        unit="spots",
+        verdicts=True,
+        ge=1,
+        le=10_000,
+    )
+    distance: int = setting(
+        2, "spot distance d: every d-th word after the antecedent", unit="words", verdicts=True, ge=1, le=16
+    )
+    chain_length: int = setting(3, "chain length c: words in a chain", unit="words", verdicts=True, ge=1, le=8)
+    antecedents: tuple[str, ...] = setting(
+        (), "words that start a chain; empty: the built-in English list", verdicts=True
+    )
+    stop_words: tuple[str, ...] = setting(
+        (), "words a chain steps over; empty: the built-in English list", verdicts=True
+    )
+
+
+ModelledSettings = ImatchSettings | ImatchSSettings | SpotsigsLshSettings
+"""Of the schemes that need a model of term statistics."""
 SchemeSettings = (
     SpotsieveSettings
     | ChainSettings
@@ -239,6 +272,7 @@ SchemeSettings = (
     | OnebitSettings
     | ImatchSettings
     | ImatchSSettings
+    | SpotsigsLshSettings
 )
 """What [scheme] may hold, told apart by `name`. A scheme is added here and in stream/schemes/registry.py."""
 SCHEME_SETTINGS: dict[str, type[SchemeSettings]] = {

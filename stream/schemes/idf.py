@@ -21,6 +21,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from stream.config_schemes import ModelledSettings
 from stream.errors import SettingError
 from stream.page import Page
 
@@ -130,6 +131,19 @@ def load_model(path: str, digest: str, about: str, scheme: str) -> IdfModel:
             "write that, if this is the model you mean: a state of another one is then refused",
         )  # fmt: skip
     return model
+
+
+def lexicon_of(settings: ModelledSettings, about: str) -> NDArray[np.uint64]:
+    """The terms in the IDF range of a scheme's settings: uint64[], ascending.
+
+    about: what the scheme's terms are. Raises SettingError where the range is none, or as load_model does.
+    """
+    if settings.idf_min > settings.idf_max:
+        rule, paper = f"must be at most idf_max, {settings.idf_max:g}", type(settings)()
+        then = f"the paper's range is {paper.idf_min:g} to {paper.idf_max:g}"
+        raise SettingError("scheme.idf_min", rule, settings.idf_min, then)
+    model = load_model(settings.idf_model, settings.idf_digest, about, settings.name)
+    return model.between(settings.idf_min, settings.idf_max)
 
 
 def _other(theirs: str, ours: str) -> str:

@@ -13,7 +13,6 @@ term at all would be one.
 """
 
 import hashlib
-import json
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -21,65 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.config_schemes import ImatchSettings, ImatchSSettings
-from stream.errors import SettingError
-from stream.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS, SpotModel, SpotSettings, check_words
 from stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, TEXT_TAG
-from stream.page import Page, lay_out
+from stream.page import Page
 from stream.schemes import OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
 from stream.schemes.identity import identity_columns, status_of
-from stream.schemes.idf import Terms, load_model, only
+from stream.schemes.idf import lexicon_of, only
+from stream.schemes.terms import terms_of
 from stream.signature import Compared, Signatures, Status, unused_columns
-from stream.text.extract import extract_spots
-from stream.text.hashing import hash_token
-from stream.text.tokens import extract_tokens
 
 _LOW_BITS = np.uint64(2**KEY_BITS - 1)
-
-
-class TokenTerms:
-    """All tokens that are no stop-words."""
-
-    def __init__(self, stop_words: tuple[str, ...]) -> None:
-        """Raises SettingError where a stop-word is no token."""
-        check_words("scheme.stop_words", stop_words)
-        self.about = json.dumps({"term": "token", "stop_words": sorted(set(stop_words))}, sort_keys=True)
-        self._left_out = np.unique(np.array([hash_token(word.encode()) for word in stop_words], np.uint64))
-
-    def of(self, pages: Sequence[Page]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """As of stream.schemes.idf.Terms."""
-        batch = lay_out(pages)
-        tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_)).without(self._left_out)
-        return tokens.hashes, tokens.bounds
-
-
-class SpotTerms:
-    """All spots."""
-
-    def __init__(self, settings: SpotSettings) -> None:
-        self._model = SpotModel(settings)
-        described = {
-            "term": "spot",
-            "antecedents": sorted(set(settings.antecedents)),
-            "stop_words": sorted(set(settings.stop_words)),
-            "distance": settings.distance,
-            "chain_length": settings.chain_length,
-        }
-        self.about = json.dumps(described, sort_keys=True)
-
-    def of(self, pages: Sequence[Page]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """As of stream.schemes.idf.Terms."""
-        batch = lay_out(pages)
-        found = extract_spots(batch.buffer, batch.bounds, batch.markup.view(np.bool_), self._model)
-        return found.spots, found.spot_bounds
-
-
-def terms_of(settings: ImatchSettings | ImatchSSettings) -> Terms:
-    """What the scheme counts. Raises SettingError where a word of a list is no token."""
-    stop_words = settings.stop_words or DEFAULT_STOP_WORDS
-    if isinstance(settings, ImatchSettings):
-        return TokenTerms(stop_words)
-    antecedents = settings.antecedents or DEFAULT_ANTECEDENTS
-    return SpotTerms(SpotSettings(antecedents, stop_words, settings.distance, settings.chain_length))
 
 
 class ImatchScheme:
@@ -87,14 +36,10 @@ class ImatchScheme:
 
     def __init__(self, settings: ImatchSettings | ImatchSSettings) -> None:
         """Raises SettingError where the model is missing or another, the range is none, or a word is no token."""
-        if settings.idf_min > settings.idf_max:
-            rule = f"must be at most idf_max, {settings.idf_max:g}"
-            raise SettingError("scheme.idf_min", rule, settings.idf_min, "the paper's range is .4 to .75")
         self.name: str = settings.name
         self.min_terms = settings.min_terms
         self.terms = terms_of(settings)
-        model = load_model(settings.idf_model, settings.idf_digest, self.terms.about, settings.name)
-        self.lexicon = model.between(settings.idf_min, settings.idf_max)
+        self.lexicon = lexicon_of(settings, self.terms.about)
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """Digest every body, and the terms of those that have enough of them in the range."""

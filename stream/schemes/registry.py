@@ -13,18 +13,21 @@ from stream.config_schemes import (
     OnebitSettings,
     SchemeSettings,
     SpotsieveSettings,
+    SpotsigsLshSettings,
     SubhashSettings,
 )
 from stream.schemes import Scheme
 from stream.schemes.chain import ChainScheme
 from stream.schemes.idf import Terms
-from stream.schemes.imatch import ImatchScheme, terms_of
+from stream.schemes.imatch import ImatchScheme
 from stream.schemes.manku import MankuScheme
 from stream.schemes.minhash import MinhashScheme
 from stream.schemes.onebit import OnebitScheme
 from stream.schemes.scope import HostScope
 from stream.schemes.spotsieve import SpotsieveScheme
+from stream.schemes.spotsigs_lsh import SpotsigsLshScheme
 from stream.schemes.subhash import SubhashScheme
+from stream.schemes.terms import terms_of
 
 
 class Registered(NamedTuple):
@@ -43,8 +46,9 @@ SCHEMES: Mapping[str, Registered] = {
     "onebit": Registered(OnebitSettings, OnebitScheme),
     "imatch": Registered(ImatchSettings, ImatchScheme),
     "imatch-s": Registered(ImatchSSettings, ImatchScheme),
+    "spotsigs-lsh": Registered(SpotsigsLshSettings, SpotsigsLshScheme),
 }
-TERMS: Mapping[str, Callable[[Any], Terms]] = {"imatch": terms_of, "imatch-s": terms_of}
+TERMS: Mapping[str, Callable[[Any], Terms]] = {"imatch": terms_of, "imatch-s": terms_of, "spotsigs-lsh": terms_of}
 """Schemes that need a model: what it counts, by their settings."""
 
 

@@ -103,6 +103,20 @@ def resembling(least_equal: int, h: int) -> Accepts:
     return exact_or(near)
 
 
+def banded(k: int, l: int, tau: float) -> Accepts:  # noqa: E741 - the paper's names
+    """One of l bands of k minima is equal, and a share tau of all minima."""
+
+    def near(signatures: Signatures, row: int, others: NDArray[np.int64]) -> NDArray[np.bool_]:
+        minima = signatures.sketch.view(np.uint32)[:, : k * l]
+        equal: NDArray[np.bool_] = minima[others] == minima[row]
+        whole = np.count_nonzero(equal.reshape(-1, l, k), axis=2) == k
+        similar: NDArray[np.bool_] = np.count_nonzero(equal, axis=1) >= tau * k * l
+        meets: NDArray[np.bool_] = np.count_nonzero(whole, axis=1) > 0
+        return meets & similar
+
+    return exact_or(near)
+
+
 def within_sketch(r_h: int) -> Accepts:
     """Sketches that differ in at most r_h bits."""
 
@@ -132,9 +146,9 @@ def text_digests(count: int, seed: int) -> Signatures:
 
 
 def changed_minima(random: np.random.Generator, sketch: NDArray[np.uint64], changes: int) -> NDArray[np.uint64]:
-    """A sketch of 42 words with this many of its 84 minima changed."""
+    """A sketch with this many of its minima changed, two in a word."""
     minima = sketch.view(np.uint32).copy()
-    minima[random.choice(84, changes, replace=False)] += np.uint32(1)
+    minima[random.choice(len(minima), changes, replace=False)] += np.uint32(1)
     return minima.view(np.uint64)
 
 
@@ -174,7 +188,8 @@ CLAIMS: Mapping[str, Claim] = {
     "onebit": Claim(within_sketch(20), sketches(changed_bits, 7, 30), 5_000),
     "imatch": Claim(exact_or(equal_terms), text_digests, 10_000),
     "imatch-s": Claim(exact_or(equal_terms), text_digests, 10_000),
+    "spotsigs-lsh": Claim(banded(6, 32, 0.44), sketches(changed_minima, 96, 150), 3_000),
 }
-"""Under the schemes' defaults."""
+"""Under the schemes' defaults. Of spotsigs-lsh it is the pages that share a band which are all found."""
 WITHOUT_CLAIM = {"spotsieve"}
 """Its smallest hashes find most copies and promise none."""

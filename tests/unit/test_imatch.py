@@ -11,7 +11,8 @@ from stream.features.spots import DEFAULT_STOP_WORDS, SpotSettings
 from stream.files.modelling import TermCounter
 from stream.page import Page
 from stream.schemes.idf import IdfModel, decode_model, digest_of, encode_model, only
-from stream.schemes.imatch import ImatchScheme, terms_of
+from stream.schemes.imatch import ImatchScheme
+from stream.schemes.terms import terms_of
 from stream.signature import Status
 from tests.reference.imatch import digest_words, idf_of
 from tests.reference.shingles import words_of

@@ -86,7 +86,7 @@ def test_bad_input_is_refused_and_leaves_no_model(
     crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = refusal(capsys, build(crawl, "chain"), EXIT_SETTING)
-    assert "--scheme must be one of imatch, imatch-s, which need a model, got 'chain'" in said
+    assert f"--scheme must be one of {', '.join(TERMS)}, which need a model, got 'chain'" in said
     one = tmp_path / "one.jsonl"
     one.write_bytes(lines(STORY_PAGES[:1]))
     assert "FILES must hold at least 2 pages of text, got 1" in refusal(capsys, build(one, "imatch"), EXIT_INPUT)
