@@ -2,8 +2,10 @@
 
 import asyncio
 import ssl
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
-from aiokafka.conn import collect_hosts, create_conn
+from aiokafka.conn import AIOKafkaConnection, collect_hosts, create_conn
 from aiokafka.errors import (
     AuthenticationFailedError,
     IllegalSaslStateError,
@@ -20,6 +22,10 @@ from stream.service.clients import client_options, on_one_line
 TRY_SECONDS = 10.0
 """For one address: a port that says nothing is told sooner than after kafka.request_timeout_ms."""
 
+REFUSALS = (
+    SaslAuthenticationFailed, AuthenticationFailedError, UnsupportedSaslMechanismError, ssl.SSLCertVerificationError,
+)  # fmt: skip
+
 _OF_ANOTHER_HOST = (62, 64)
 """OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
 _CLIENT_CERTIFICATE_ALERTS = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "UNKNOWN_CA", "CERTIFICATE_UNKNOWN")
@@ -32,24 +38,12 @@ async def why_unreached(settings: Settings, step: str) -> BrokerError:
     """
     kafka = settings.kafka
     options = client_options(kafka)
-    del options["bootstrap_servers"]
     silent: list[str] = []
-    for host, port, _ in collect_hosts(kafka.bootstrap_servers, randomize=False):
-        address = f"{host}:{port}"
-        try:
-            async with asyncio.timeout(min(TRY_SECONDS, kafka.request_timeout_ms / 1000)):
-                connection = await create_conn(host, port, **options)
-                try:
-                    await connection.send(MetadataRequest([]))
-                except KafkaError:
-                    return _needs_login(address, kafka)
-                finally:
-                    connection.close()
-        except (OSError, EOFError, KafkaError) as error:  # TimeoutError and ssl.SSLError are OSErrors
-            meaning = _meaning(error, address, kafka, step)
-            if meaning is not None:
-                return meaning
-            silent.append(f"{address}: {on_one_line(str(error) or type(error).__name__)}")
+    async for address, error in _tried(options, min(TRY_SECONDS, kafka.request_timeout_ms / 1000)):
+        meaning = _meaning(error, address, kafka, step)
+        if meaning is not None:
+            return meaning
+        silent.append(f"{address}: {on_one_line(str(error) or type(error).__name__)}")
     login = ", sasl_mechanism, user and password" if kafka.security_protocol.startswith("SASL") else ""
     return BrokerError(
         "kafka.bootstrap_servers", f"no broker answers while {step} ({'; '.join(silent)})", kafka.bootstrap_servers,
@@ -57,9 +51,48 @@ async def why_unreached(settings: Settings, step: str) -> BrokerError:
     )  # fmt: skip
 
 
+async def refusal(kafka: KafkaSettings, options: Mapping[str, Any], step: str, seconds: float) -> BrokerError | None:
+    """What a broker says that refuses the login, or whose certificate is refused; None where it is none of these.
+
+    A connection that is only ended is no refusal: whatever stands before a broker that is down may do so.
+    options: of client_options()  seconds: for each address
+    """
+    async for address, error in _tried(options, seconds):
+        if isinstance(error, REFUSALS):
+            return _meaning(error, address, kafka, step)
+    return None
+
+
+async def _tried(options: Mapping[str, Any], seconds: float) -> AsyncIterator[tuple[str, Exception]]:
+    """The addresses that cannot be talked to, each with its error."""
+    of_connection = {name: value for name, value in options.items() if name != "bootstrap_servers"}
+    for host, port, _ in collect_hosts(options["bootstrap_servers"], randomize=False):
+        try:
+            async with asyncio.timeout(seconds):
+                await _ask(await create_conn(host, port, **of_connection))
+        except (OSError, EOFError, KafkaError) as error:  # TimeoutError and ssl.SSLError are OSErrors
+            yield f"{host}:{port}", error
+
+
+async def _ask(connection: AIOKafkaConnection) -> None:
+    """A first question. Raises LoginNeeded where the broker, which has said what it speaks, ends the connection."""
+    try:
+        await connection.send(MetadataRequest([]))
+    except KafkaError as error:
+        raise LoginNeeded from error
+    finally:
+        connection.close()
+
+
+class LoginNeeded(KafkaError):  # type: ignore[misc]  # aiokafka's class is untyped
+    """The port takes nobody without a login."""
+
+
 def _meaning(error: Exception, address: str, kafka: KafkaSettings, step: str) -> BrokerError | None:
     """What one address answered, in a person's words; None where it answered nothing."""
     detail = on_one_line(str(error) or type(error).__name__)
+    if isinstance(error, LoginNeeded):
+        return _needs_login(address, kafka)
     if isinstance(error, (SaslAuthenticationFailed, AuthenticationFailedError)):
         return BrokerError(
             "kafka.sasl_password", f"or kafka.sasl_username is refused by {address} while {step}: {detail}", None,
@@ -127,7 +160,6 @@ def _no_client_certificate(address: str, kafka: KafkaSettings, detail: str) -> B
 
 
 def _needs_login(address: str, kafka: KafkaSettings) -> BrokerError:
-    """It says what it speaks, as any broker does, and refuses the first question."""
     return BrokerError(
         "kafka.security_protocol", f"must suit the port: {address} ends a connection without a login",
         kafka.security_protocol, "write SASL_SSL (SASL_PLAINTEXT without TLS), with sasl_mechanism, user and password",

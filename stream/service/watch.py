@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
@@ -11,6 +12,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 from stream.config import Settings
 from stream.errors import BrokerError
 from stream.service.clients import client_options, stop_client
+from stream.service.reach import refusal
 from stream.service.topics import topic_names
 from stream.service.waits import Waits
 
@@ -19,6 +21,9 @@ LOOK_TIMEOUT_SECONDS = 3.0
 """A broker that takes longer to name five topics keeps the worker waiting, whatever it is busy with."""
 FAILED_LOOKS = 2
 """Before it is told: of several brokers one may be asked that has just left."""
+REFUSED_SECONDS = 20.0
+"""A login or certificate that is refused for so long was changed; a broker that has just started may not yet know its
+users. Whoever starts the service again has the password and the CA read anew."""
 GONE_SECONDS = 4.0
 """A topic that is missing for so long was deleted; a broker that has just started may not know of it yet."""
 
@@ -42,10 +47,12 @@ class BrokerWatch:
         self._roles = {name: role for role, name in topic_names(settings.topics).items()}
         self._missing: dict[str, float] = {}
         self._failed_looks = 0
+        self._refused_since: float | None = None
 
     async def run(self) -> None:
-        """Look, for ever. Raises BrokerError where a topic is gone."""
-        client = AIOKafkaClient(**client_options(self._settings.kafka))
+        """Look, for ever. Raises BrokerError where a topic is gone, or where login or certificate are refused."""
+        options = client_options(self._settings.kafka)
+        client = AIOKafkaClient(**options)
         started = False
         try:
             while True:
@@ -56,9 +63,9 @@ class BrokerWatch:
                             started = True
                         missing = await self._look(client)
                 except (KafkaError, TimeoutError) as error:
-                    self._no_answer(error)
+                    await self._no_answer(error, options)
                 else:
-                    self._failed_looks = 0
+                    self._failed_looks, self._refused_since = 0, None
                     self._waits.over("answer")
                     self._check(missing)
                 await asyncio.sleep(LOOK_SECONDS)
@@ -73,10 +80,20 @@ class BrokerWatch:
         unknown = UnknownTopicOrPartitionError.errno
         return [topic[1] for topic in answer.topics if topic[0] == unknown]
 
-    def _no_answer(self, error: BaseException) -> None:
+    async def _no_answer(self, error: BaseException, options: Mapping[str, Any]) -> None:
+        """Say what is waited for. aiokafka's error is the same whether a broker is down or refuses us: ask it."""
         self._failed_looks += 1
-        if self._failed_looks >= FAILED_LOOKS:
-            self._waits.failed("answer", error)
+        if self._failed_looks < FAILED_LOOKS:
+            return
+        refused = await refusal(self._settings.kafka, options, "looking at the topics", LOOK_TIMEOUT_SECONDS)
+        self._waits.failed("answer", str(refused) if refused else error)
+        if refused is None:
+            self._refused_since = None
+            return
+        now = time.monotonic()
+        self._refused_since = self._refused_since or now
+        if now - self._refused_since >= REFUSED_SECONDS:
+            raise refused
 
     def _check(self, missing: Iterable[str]) -> None:
         now = time.monotonic()

@@ -1,5 +1,6 @@
 """Owns the proof that TLS and logins work on a real broker, that refusals are told, and that no secret is shown."""
 
+import asyncio
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,7 +9,11 @@ from pathlib import Path
 import pytest
 
 from deploy.localkafka import LocalKafka, jars, prepare
-from stream.errors import EXIT_BROKER, EXIT_SETTING
+from stream.config_load import load_settings
+from stream.errors import EXIT_BROKER, EXIT_SETTING, BrokerError
+from stream.service.metrics import Metrics
+from stream.service.waits import Waits
+from stream.service.watch import BrokerWatch
 from tests.broker.certificates import Authority, Certificate, locked
 from tests.broker.crawls import crawl
 from tests.broker.harness import Spotsieve, TopicSet
@@ -239,3 +244,39 @@ def test_a_refusal_is_one_line_with_its_setting_and_shows_no_secret(
         line = asked.error()
         assert all(told in line for told in refusal.told), line
         assert "canary" not in asked.text()
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [("kafka.sasl_password", True), ("kafka.ssl_cafile", True), ("kafka.bootstrap_servers", False)],
+)
+def test_a_service_that_is_refused_while_it_runs_ends_and_one_without_a_broker_waits(
+    doors: Doors, topics: TopicSet, changed: str, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stream.service.watch.REFUSED_SECONDS", 1.0)
+    other = {
+        "kafka.sasl_password": WRONG,
+        "kafka.ssl_cafile": "",
+        "kafka.bootstrap_servers": f"{HOST}:{free_ports(1)[0]}",
+    }
+    right = {
+        "kafka.bootstrap_servers": doors.servers("SASL_SSL"),
+        "kafka.security_protocol": "SASL_SSL",
+        "kafka.ssl_cafile": str(doors.authority.certificate),
+        "kafka.sasl_username": USER,
+        "kafka.sasl_password": PASSWORD,
+        **{f"topics.{role}": name for role, name in topics.names.items()},
+    }
+    waits = Waits(Metrics())
+
+    async def look() -> None:
+        watch = BrokerWatch(load_settings(None, {}, {**right, changed: other[changed]}), waits)
+        async with asyncio.timeout(60 if told else 5):
+            await watch.run()
+
+    with pytest.raises(BrokerError if told else TimeoutError) as ended:
+        asyncio.run(look())
+    (waiting,) = waits.texts()
+    assert waiting.startswith("waiting for the broker: answer: ")
+    assert (changed in str(ended.value) and changed in waiting) == told, "/readyz says it before the service ends"
+    assert "canary" not in str(ended.value) + waiting
