@@ -38,6 +38,9 @@ class RocksState:
             database.get_column_family(name) for name in ("buckets", "entries", "sources")
         )
         self._write_options = WriteOptions()
+        # What a sweep reads once would push out of the cache what pages meet again and again.
+        self._sweep_options = ReadOptions()
+        self._sweep_options.fill_cache(False)  # type: ignore[call-arg]  # rocksdict's stub lacks the argument
         self._known = Sources()
         self._position = 0
         self._entry_count = 0
@@ -260,7 +263,7 @@ class RocksState:
         """The next buckets from a key on, for the sweep."""
         keys, values = list[bytes](), list[bytes | None]()
         with rocks_errors(self.directory, "read"):
-            at = self._buckets.iter()
+            at = self._buckets.iter(self._sweep_options)
             at.seek(first_key.to_bytes(8, "big"))
             while len(keys) < most and at.valid():
                 keys.append(at.key())

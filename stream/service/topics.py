@@ -25,6 +25,8 @@ from stream.service.reach import why_unreached
 
 FOREVER = "-1"
 DEFAULT_MESSAGE_BYTES = 1_048_588
+ANY_TIME_MS = 2**63 - 1
+"""Brokers before Kafka 4 bound the times of messages by no less, or do not say."""
 LOG_RECORD_BYTES = 900_000
 """Largest record of the log: below the broker's default max.message.bytes, with room for the batch header."""
 
@@ -115,6 +117,8 @@ async def check_topics(settings: Settings) -> dict[str, TopicFacts]:
             )
     found = {role: facts[name] for role, name in names.items()}
     check_log(names["log"], found["log"])
+    if settings.index.horizon_hours:
+        warn_of_free_times(names["input"], found["input"], settings.index.horizon_hours)
     for role in ("novel", "rejected"):
         if found[role].max_message_bytes < found["input"].max_message_bytes:
             raise SettingError(
@@ -163,6 +167,19 @@ def check_log(name: str, facts: TopicFacts) -> None:
         logger().warning(
             "the log topic forgets: a lost state directory cannot be rebuilt from it; set its retention to -1",
             topic=name, **bounded,
+        )  # fmt: skip
+
+
+def warn_of_free_times(name: str, facts: TopicFacts, horizon_hours: float) -> None:
+    """Warn where whoever sends pages may date them so far ahead that everything before leaves the horizon."""
+    if facts.settings.get("message.timestamp.type", "CreateTime") == "LogAppendTime":
+        return
+    ahead_ms = int(facts.settings.get("message.timestamp.after.max.ms", ANY_TIME_MS))
+    if ahead_ms > horizon_hours * 3_600_000:
+        logger().warning(
+            "messages of the input topic may be dated farther ahead than the horizon, and one of them makes everything "
+            "forgotten; set message.timestamp.type=LogAppendTime, or a smaller message.timestamp.after.max.ms",
+            topic=name, after_max_ms=ahead_ms, horizon_hours=horizon_hours,
         )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from aiokafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionErro
 from stream.config import Settings
 from stream.errors import SettingError
 from stream.service import topics
-from stream.service.topics import LOG_RECORD_BYTES, TopicFacts, check_log, create_topics
+from stream.service.topics import LOG_RECORD_BYTES, TopicFacts, check_log, check_topics, create_topics
 
 KEPT = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
 
@@ -28,6 +28,29 @@ def test_a_log_that_forgets_is_warned_of() -> None:
     assert line["log_level"] == "warning"
     assert line["retention.ms"] == "604800000"
     assert "retention.bytes" not in line
+
+
+@pytest.mark.parametrize(
+    ("hours", "times", "warned"),
+    [
+        (720, {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": "3600000"}, False),
+        (0.5, {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": "3600000"}, True),
+        (720, {}, True),
+        (720, {"message.timestamp.type": "LogAppendTime"}, False),
+        (0, {}, False),
+    ],
+)
+async def test_with_a_horizon_an_input_whose_messages_may_be_dated_far_ahead_is_warned_of(
+    hours: float, times: dict[str, str], warned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def facts_of(_: Settings, names: list[str]) -> dict[str, TopicFacts]:
+        return {name: TopicFacts(1, {**KEPT, **(times if name == "pages" else {})}) for name in names}
+
+    monkeypatch.setattr(topics, "topic_facts", facts_of)
+    with structlog.testing.capture_logs() as lines:
+        await check_topics(Settings.model_validate({"index": {"horizon_hours": hours}}))
+    said = [line for line in lines if "dated farther ahead than the horizon" in line["event"]]
+    assert [(line["log_level"], line["topic"]) for line in said] == [("warning", "pages")] * warned
 
 
 @pytest.mark.parametrize(
