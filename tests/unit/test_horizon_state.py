@@ -99,6 +99,28 @@ def test_a_state_with_a_horizon_is_whole_and_says_how_far_event_time_has_come(di
     assert facts["watermark"] == "2023-11-14T22:13:22.399Z"
 
 
+def test_a_state_that_was_killed_with_its_removals_in_write_ahead_logs_alone_is_whole_and_goes_on(
+    tmp_path: Path,
+) -> None:
+    memory = MemoryState()
+    by_memory = engine_over(memory)
+    with open_state(tmp_path / "running") as state, LocalLog(tmp_path / "running") as log:
+        engine = engine_over(state)
+        for number in range(RECORDS):
+            engine.apply(record(number), log.append(record(number)))
+            by_memory.apply(record(number), number)
+            if number == 10:
+                state.compact()
+        shutil.copytree(tmp_path / "running", tmp_path / "killed")
+        assert describe(tmp_path / "running")["first_entry"] == state.clock.floor > 500
+    assert verify(tmp_path / "killed").damaged == 0
+    with open_state(tmp_path / "killed") as state:
+        assert first_difference(state, memory) is None
+        for engine in (engine_over(state), by_memory):
+            engine.apply(record(RECORDS), RECORDS)
+        assert first_difference(state, memory) is None
+
+
 def test_a_snapshot_of_a_state_with_a_horizon_goes_on_where_it_was(directory: Path, tmp_path: Path) -> None:
     manifest = take_snapshot(directory, tmp_path / "snapshot")
     restore_snapshot(tmp_path / "snapshot", tmp_path / "restored")
