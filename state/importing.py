@@ -39,7 +39,7 @@ def import_state(lines: Iterator[bytes], name: str, directory: Path, told: Told 
         directory.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
-        facts = _Import(lines, name, partial, told).run()
+        facts = Import(lines, name, partial, told).run()
         if (directory / DIRECTORY).is_dir():
             (directory / DIRECTORY).rmdir()
         sync_directory(partial)
@@ -59,7 +59,7 @@ def _section_of(fields: Fields) -> int:
     return max((place for place, name in enumerate(_SECTIONS) if name in fields), default=-1)
 
 
-class _Import:
+class Import:
     """One reading of an export into a new database."""
 
     def __init__(self, lines: Iterator[bytes], name: str, path: Path, told: Told) -> None:
@@ -149,13 +149,16 @@ class _Import:
         with self._reading():
             items = {"source": self._sources, "entry": self._entries, "bucket": self._buckets}[section](lines, header)
         name = {"source": "sources", "entry": "entries", "bucket": "buckets"}[section]
+        self._put(name, items)
+        self._counts[name] += len(lines)
+        self._told(f"{name} read", self._counts[name], max(self._counts[name], header["entries"] * (name == "entries")))
+
+    def _put(self, family: str, items: list[tuple[bytes, bytes]]) -> None:
         batch = WriteBatch(raw_mode=True)
-        batch.set_default_column_family(self._handles[name])
+        batch.set_default_column_family(self._handles[family])
         for key, value in items:
             batch[key] = value
         self._database.write(batch, self._unlogged)
-        self._counts[name] += len(lines)
-        self._told(f"{name} read", self._counts[name], max(self._counts[name], header["entries"] * (name == "entries")))
 
     def _sources(self, lines: list[Fields], _: Fields) -> list[tuple[bytes, bytes]]:
         items = []
@@ -210,7 +213,7 @@ class _Import:
     def _parsed(self, line: bytes) -> Fields:
         try:
             fields: Any = loaded(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise self._unlike_the_grammar() from None
         if not isinstance(fields, dict):
             raise self._unlike_the_grammar()

@@ -18,6 +18,7 @@ from state.index import Buckets, Filing
 from state.logrecord import encode, encode_forget
 from state.snapshot_manifest import FileFacts, Manifest, encode_manifest
 from tests.fuzz.targets import DECODERS
+from tests.golden.test_state_formats import EXPORT
 from tests.reference.lexbor import DATA, pages_of
 from tests.reference.signatures import make_signatures
 
@@ -112,6 +113,13 @@ def manifests() -> list[bytes]:
     return [whole, whole.split(b"\n")[1]]
 
 
+def exports() -> list[bytes]:
+    """A whole one, and with a horizon and a forgotten entry."""
+    whole, entry = EXPORT.strip(), EXPORT.split(b"\n")[3]
+    horizon = whole.replace(b'"watermark_ms":null,"marks":[]', b'"watermark_ms":5,"marks":[[0,0]]')
+    return [whole, horizon.replace(entry, b'{"entry":0,"forgotten":true}')]
+
+
 SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "message": messages,
     "charset": lambda: [bytes([number % 256]) + body for number, body in enumerate(bodies() * (len(LABELS) // 40))],
@@ -122,5 +130,6 @@ SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "local-log": lambda: [b"\0".join(log_records()), b"one\0two\0"],
     "state-value": state_values,
     "manifest": manifests,
+    "export": exports,
 }
 """By the target's name."""

@@ -7,6 +7,7 @@ out by what went in: a reader that gives more than it was given is a bomb.
 import tempfile
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -17,8 +18,10 @@ from webencodings.labels import LABELS
 
 from state import formats
 from state.entries import ReadEntries
+from state.importing import Import
 from state.locallog import FILE_NAME, MAGIC, LocalLog, TornTail, whole_frames
 from state.logrecord import decode
+from state.portable import Fields
 from state.snapshot_manifest import FILE_NAME as MANIFEST_NAME
 from state.snapshot_manifest import read_manifest
 from state.verify_log import examine_log
@@ -323,6 +326,32 @@ def read_snapshot_manifest(data: bytes) -> None:
             assert {type(file.bytes) for file in found.files} <= {int}
 
 
+class Unwritten(Import):
+    """An import whose state is not written. written: bytes of its keys and values"""
+
+    written = 0
+
+    def _open(self, closing: ExitStack) -> None:
+        pass
+
+    def _put(self, family: str, items: list[tuple[bytes, bytes]]) -> None:
+        assert family in ("sources", "entries", "buckets")
+        self.written += sum(len(key) + len(value) for key, value in items)
+
+    def _write_meta(self, header: Fields) -> None:
+        pass
+
+
+def read_export(data: bytes) -> None:
+    """The lines of an export."""
+    importing = Unwritten(iter(data.split(b"\n")), "export", Path("export"), lambda *_: None)
+    try:
+        importing.run()
+    except InputError as error:
+        check_error(error)
+    assert importing.written <= 4 * len(data)
+
+
 WORDS = (
     "< > \" ' = / & <p> </p> <b> <!-- --> --! <! <? </ <script> </script> <style> </style> <title> </title> "
     "<textarea> <template> </template> <svg> </svg> <math> <![CDATA[ ]]> <noscript> <br> <plaintext> <my-tag "
@@ -352,6 +381,11 @@ RECORDS = (b"\x02\x01", bytes(40), b"\x05\0pages", *NUMBERS)
 MANIFESTS = (b'{"files":[{"bytes":1,"name":"../../x","xxh3_128":"0"}]', b'"log_position":', b"{", b"}", b"[", b"null",
              b'"format":2', b'{"format":2,"settings":"{}","log":"l"}', b"\x01", b"spotsieve-snapshot 2\n")  # fmt: skip
 
+EXPORTS = (
+    b"\n", b'{"source":0,"text":""}', b'{"entry":0,"forgotten":true}', b'"sketch":[', b'"first_entry":1',
+    b'"marks":[[0,0]]',     b'"sweep":["0",0]', b'{"bucket":"fd00000000000003","entries":[0],"inline":[]}', b'"entries":[',
+    b'"ffffffffffffffff"',    b'"end":true', b"\\udcff", b"-1", b"1.5", b"true", b"18446744073709551616", b"[" * 2000,
+)  # fmt: skip
 TARGETS = {
     target.name: target
     for target in (
@@ -364,5 +398,6 @@ TARGETS = {
         Target("local-log", "the local log's file", read_local_log, (MAGIC, *RECORDS)),
         Target("state-value", "values of the state", read_state_value, (*RECORDS, *MANIFESTS)),
         Target("manifest", "a snapshot's manifest", read_snapshot_manifest, MANIFESTS),
+        Target("export", "the lines of an export", read_export, (*EXPORTS, *MANIFESTS)),
     )
 }

@@ -18,6 +18,7 @@ EXAMPLES = {"markup": 250, "message": 400}
 FOUND = {
     "state-value": [b"\x03\x01" + text for text in (b"", b"{", b"{} {}", b"\xa4", b"[" * 9_000, b"[]", b"{}", b"null")],
     "manifest": [b"", b"{", b"null", b"[" * 9_000, b'{"files":[{"bytes":1,"name":7,"xxh3_128":"0"}]}'],
+    "export": [b"[" * 90_000, b'{"spotsieve_state":' + b"[" * 90_000],
     "log-record": [encode(replace(one_page(), status=np.array([9], np.uint8)), bytes(16), 1, bytes(16))[:-8]],
 }
 """What once came out as another error, or was taken for sound."""
