@@ -91,7 +91,7 @@ def as_text(report: Report) -> str:
     more = f" and {len(held) - 4:,} more partitions" if len(held) > 4 else ""
     dropped = comparison.replayed[Outcome.DUPLICATE] / max(comparison.replayed.total(), 1)
     lines = [
-        f"replayed   {comparison.met:,} messages of {places.topic} at {rate:,.0f}/s, {dropped:.1%} dropped",
+        f"replayed   {comparison.met:,} messages of topic {places.topic} at {rate:,.0f}/s, {dropped:.1%} dropped",
         f"range      offsets {spans}{more}",
         f"order      {_order_text(report)}",
         *_settings_lines(report.settings),

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,8 @@ from state.logrecord import decode
 from stream.cli import main
 from stream.files.trial import Trial
 from stream.intake import Decoder, Message
+from stream.replay.report import as_text
+from stream.service.replay import Replay, Wanted
 from stream.signature import page_id_text
 from stream.verdict import Kind
 from tests.broker.crawls import PageMessage, crawl, edited, html_of, json_page
@@ -309,3 +312,33 @@ def test_the_service_s_state_is_refused_as_the_replay_s(recorded: Recorded, caps
     for state in recorded.states:
         assert recorded.replay("--state", str(state)) == 4
         assert "--state must " in capsys.readouterr().err
+
+
+def test_a_replay_that_is_interrupted_before_it_judges_has_compared_nothing(recorded: Recorded, tmp_path: Path) -> None:
+    told: list[str] = []
+
+    def tell(text: str) -> None:
+        told.append(text)
+        if text.startswith("reading the log"):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    settings = settings_from(recorded.toml)
+    into = tmp_path / "verdicts.jsonl"
+    report = Replay(Wanted(settings, settings, tmp_path / "state", into=str(into)), tell).run()
+    assert report.interrupted
+    assert (report.comparison.met, report.comparison.compared) == (0, 0)
+    assert not any(text.startswith("judging") for text in told)
+    assert "interrupted: this is what was compared so far" in as_text(report)
+    assert not into.exists()
+
+
+@pytest.mark.parametrize("flag", ["-c", "--with"])
+def test_a_file_of_settings_is_not_overwritten(
+    recorded: Recorded, capsys: pytest.CaptureFixture[str], tmp_path: Path, flag: str
+) -> None:
+    other = tmp_path / "other.toml"
+    other.write_text("scheme.min_features = 9\n")
+    target = recorded.config if flag == "-c" else other
+    assert recorded.replay("--with", str(other), "--into", str(target)) == 2
+    assert f"--into must not be the file of {flag}" in capsys.readouterr().err
+    assert other.read_text() == "scheme.min_features = 9\n"

@@ -1,10 +1,12 @@
 """Owns the proof that a replay forgets where the log does, and sets back offsets are judged in the log's order."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from stream.cli import main
 from tests.broker.crawls import edited, html_of, json_page, url_of
@@ -20,6 +22,16 @@ def replay(capsys: pytest.CaptureFixture[str], config: Path, *arguments: str) ->
     assert main(["replay", "--json", "-c", str(config), *arguments]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
+
+
+async def commit_ends(topics: TopicSet) -> None:
+    """Let the group begin at the ends that the two input partitions have now."""
+    partitions = [TopicPartition(topics.names["input"], number) for number in (0, 1)]
+    async with AIOKafkaConsumer(
+        bootstrap_servers=topics.servers, group_id=topics.group, enable_auto_commit=False
+    ) as consumer:
+        consumer.assign(partitions)
+        await consumer.commit(await consumer.end_offsets(partitions))
 
 
 @pytest.mark.promise("a replay gives equal verdicts", fault="pages were forgotten on the way, mode = annotate")
@@ -92,3 +104,33 @@ def test_with_a_horizon_a_replay_gives_the_recorded_verdicts(
         assert matrix["novel"]["novel"] >= pages // 2 - pages // 20, "what has left the horizon is novel again"
         assert matrix["duplicate"]["duplicate"] >= pages // 4
         assert replay(capsys, service.config, "--set", "index.horizon_hours=0")["differ"] >= pages // 8
+
+
+@pytest.mark.promise("a replay gives equal verdicts", fault="a group began in mid-stream, another read all of it again")
+@pytest.mark.timeout(240)
+def test_pages_that_were_judged_against_the_order_of_offsets_and_twice_give_the_recorded_verdicts(
+    kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    half = 150
+    early = [json_page(number, html_of(number, template=1)) for number in range(half)]
+    late = [json_page(1000 + number, html_of(number, template=2)) for number in range(0, 2 * half, 2)]
+    with TopicSet(kafka.bootstrap_servers, partitions=2) as topics:
+        toml = topics.toml() + f'service.batch_pages = 31\nindex.directory = "{tmp_path / "state"}"\n'
+        topics.send(early)
+        asyncio.run(commit_ends(topics))
+        topics.send(late)
+        with Spotsieve(tmp_path, toml, "mid-stream") as service:
+            service.start().until_ready()
+            topics.until_all_committed()
+            assert service.committed() == half, "the first pages must not have been read"
+            assert service.terminate() == 0, service.text()
+        with Spotsieve(tmp_path, toml.replace(topics.group, f"{topics.group}-again"), "again") as service:
+            service.start().until_ready()
+            service.until_committed(2 * half)
+            assert service.terminate() == 0, service.text()
+        found = replay(capsys, service.config, "--fail-on-difference")
+        assert (found["compared"], found["differ"]) == (2 * half, 0)
+        assert found["recorded_again"] > half // 2
+        assert found["recorded_differently_again"] == []
+        by_time = replay(capsys, service.config, "--set", "topics.log=none")
+        assert by_time["differ"] > half // 4, "the order of the log must not be that of time, or this shows nothing"
