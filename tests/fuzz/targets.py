@@ -383,8 +383,9 @@ MANIFESTS = (b'{"files":[{"bytes":1,"name":"../../x","xxh3_128":"0"}]', b'"log_p
 
 EXPORTS = (
     b"\n", b'{"source":0,"text":""}', b'{"entry":0,"forgotten":true}', b'"sketch":[', b'"first_entry":1',
-    b'"marks":[[0,0]]',     b'"sweep":["0",0]', b'{"bucket":"fd00000000000003","entries":[0],"inline":[]}', b'"entries":[',
-    b'"ffffffffffffffff"',    b'"end":true', b"\\udcff", b"-1", b"1.5", b"true", b"18446744073709551616", b"[" * 2000,
+    b'"marks":[[0,0]]', b'"sweep":["0",0]', b'{"bucket":"fd00000000000003","entries":[0],"inline":[]}',
+    b'"entries":[', b'"ffffffffffffffff"', b'"end":true', b"\\udcff", b"-1", b"1.5", b"true",
+    b"18446744073709551616", b"[" * 2000,
 )  # fmt: skip
 TARGETS = {
     target.name: target
