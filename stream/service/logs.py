@@ -48,6 +48,7 @@ def configure_logs(settings: LogSettings) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         )
     )
+    handler.addFilter(_Repeated())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.level.upper())
@@ -84,6 +85,37 @@ class _Passing(logging.Filter):
             self._since, self._seen = record.created, 0
         self._seen += 1
         return self._seen > self._ALLOWED
+
+
+class _Repeated(logging.Filter):
+    """Thins what aiokafka says again and again while a broker is away: tens of lines a second, for hours.
+
+    The first lines of a kind are shown, then one now and then that counts the others.
+    """
+
+    _ALLOWED = 5
+    _SECONDS = 10.0
+    _MOST_KINDS = 256
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kinds: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.name.startswith("aiokafka"):
+            return True
+        kind = (record.name, str(record.msg))
+        since, seen = self._kinds.get(kind, (record.created, 0))
+        if record.created - since > self._SECONDS:
+            hidden = max(0, seen - self._ALLOWED)
+            if hidden:
+                record.msg, record.args = f"{record.getMessage()} (and {hidden} more of this kind before)", ()
+            # Still going on: one line is enough until the next count.
+            since, seen = record.created, self._ALLOWED - 1 if hidden else 0
+        if len(self._kinds) >= self._MOST_KINDS and kind not in self._kinds:
+            self._kinds.clear()
+        self._kinds[kind] = (since, seen + 1)
+        return seen < self._ALLOWED
 
 
 def _escape_values(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -79,6 +79,35 @@ def test_missing_replicas_are_told_when_they_stay_missing(
     assert 1 <= len(capsys.readouterr().err.splitlines()) < 30, "the first few are Kafka finishing a transaction"
 
 
+def test_what_aiokafka_says_all_the_time_is_thinned_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(LogSettings())
+    client = logging.getLogger("aiokafka")
+    for tenth in range(600):  # A minute without a broker, by the clock of the records.
+        for number, text in enumerate(("Unable connect to node with id %s", "Failed fetch messages from %s")):
+            record = client.makeRecord(client.name, logging.ERROR, "", 0, text, (tenth % 3 + number,), None)
+            record.created = tenth / 10
+            client.handle(record)
+    lines = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
+    assert 10 <= len(lines) <= 25
+    counted = [int(line.split("(and ")[1].split()[0]) for line in lines if "more of this kind" in line]
+    assert len(lines) + sum(counted) >= 1_200 - 2 * 101, "all but those of the last seconds are shown or counted"
+    logger().error("ours")
+    for _ in range(20):
+        logger().error("ours")
+    assert len(capsys.readouterr().err.splitlines()) == 21
+
+
+def test_kinds_of_lines_take_no_memory_without_end(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(LogSettings())
+    client = logging.getLogger("aiokafka")
+    for number in range(2_000):
+        client.handle(client.makeRecord(client.name, logging.ERROR, "", 0, f"connection {number}", (), None))
+    assert len(capsys.readouterr().err.splitlines()) == 2_000, "different lines are all shown"
+    (handler,) = logging.getLogger().handlers
+    (thinning,) = handler.filters
+    assert len(vars(thinning)["_kinds"]) <= 256
+
+
 @pytest.mark.parametrize(
     ("text", "safe"),
     [
