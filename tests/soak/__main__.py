@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import os
 import shlex
 import sys
 import tempfile
@@ -33,6 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     plan = replace(LONG, pages=options.pages)
     # A broker that is just making topics, or a partition without a leader for a moment: aiokafka asks again.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    load = os.getloadavg()[0]
     try:
         prepare()
         compile_kernels(scheme_of(settings_from("").scheme))
@@ -42,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return error.exit_code
     given = sys.argv[1:] if arguments is None else arguments
-    text = document(soaked, plan, shlex.join(["python", "-m", "tests.soak", *given]), machine())
+    text = document(soaked, plan, shlex.join(["python", "-m", "tests.soak", *given]), machine(), load)
     if plan == LONG:
         DOCUMENT.write_text(text, "utf-8")
     print(text)

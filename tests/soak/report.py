@@ -35,8 +35,8 @@ def broken(soaked: Soaked) -> list[str]:
     return [what for what, well in kept.items() if not well]
 
 
-def document(soaked: Soaked, plan: Plan, command: str, machine: dict[str, Any]) -> str:
-    """The text of the document."""
+def document(soaked: Soaked, plan: Plan, command: str, machine: dict[str, Any], load: float) -> str:
+    """The text of the document. load: the load average of the minute before, which tells of other programs."""
     checked, kills = soaked.checked, soaked.kills
     first, last = peaks(soaked.lives)
     recovered = sorted(kill.recovered_seconds for kill in kills)
@@ -63,17 +63,17 @@ def document(soaked: Soaked, plan: Plan, command: str, machine: dict[str, Any]) 
     return f"""# Soak
 
 {outcome} Measured by `{command}` on {datetime.now(UTC).date().isoformat()}: {machine["cores"]} cores of
-{machine["cpu"]}, {machine["system"]}, Python {machine["python"]}, Kafka {machine["kafka"]}; broker, producer and
-workers share them.
+{machine["cpu"]}, {machine["system"]}, Python {machine["python"]}, Kafka {machine["kafka"]}. Broker, producer and
+workers share them; before the start the load average was {load:.1f}.
 
 Pages of 1 to 200 KB (log-normal, median 4 KB), three in ten of them copies, go through a real broker to {WORKERS}
 workers on {PARTITIONS} partitions, under exactly_once. They are sent as fast as the broker takes them, in waves of
 {plan.wave:,}; the next wave begins when all before it is committed, so that the lag is seen to go back to 0 after every
 kill. Every {plan.kill_every[0]:.0f} to {plan.kill_every[1]:.0f} s, later where no page waits, a worker is killed
-(SIGKILL) and started again: one at random of those that have committed something since their start. Afterwards every page id of
-the input is looked for in the outputs (read_committed), and every verdict is compared with the log judged anew from its
-beginning. The index cache has its least size, so that other growth would show; memory may reach {MOST_RSS_MIB:.0f} MiB
-and grow by {MOST_GROWTH:.0%} from the first to the last third of all lives.
+(SIGKILL) and started again: one at random of those that have committed something since their start. Afterwards every
+page id of the input is looked for in the outputs (read_committed), and every verdict is compared with the log judged
+anew from its beginning. The index cache has its least size, so that other growth would show; memory may reach
+{MOST_RSS_MIB:.0f} MiB and grow by {MOST_GROWTH:.0%} from the first to the last third of all lives.
 
 | what | figure |
 | --- | --- |

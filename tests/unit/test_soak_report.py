@@ -33,12 +33,12 @@ MACHINE = {"cores": 2, "cpu": "a CPU", "system": "Linux", "python": "3.11", "kaf
 )
 def test_each_thing_that_a_soak_must_keep_is_told_where_it_is_broken(worse: Soaked) -> None:
     assert len(broken(worse)) == 1
-    assert f"DOES NOT HOLD: {broken(worse)[0]}." in document(worse, PLAN, "make soak", MACHINE)
+    assert f"DOES NOT HOLD: {broken(worse)[0]}." in document(worse, PLAN, "make soak", MACHINE, 0.5)
 
 
 def test_a_soak_that_kept_everything_says_so() -> None:
     assert not broken(SOAKED)
-    text = document(SOAKED, PLAN, "make soak", MACHINE)
+    text = document(SOAKED, PLAN, "make soak", MACHINE, 0.5)
     assert "All holds. Measured by `make soak`" in text
     assert "| workers killed | 2 times, 15 to 15 s apart, 15 s in the median |" in text
 
