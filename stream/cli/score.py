@@ -2,7 +2,10 @@
 
 import argparse
 import contextlib
+import itertools
 import json
+import math
+import re
 import sys
 import time
 from collections.abc import Mapping
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from stream.verdict import Verdicts
 
 ALL = "all"
+MOST_SWEPT = 200
 ABOUT = """A SET is a folder with pages.jsonl.xz (a JSON object a line, in stream order: id, url, fetched_at,
 content_type, body), pairs.tsv.gz (id_a id_b similarity kind; id_a earlier; every pair that is not negative) and
 truth.tsv.gz (id kind). A page is a duplicate if an earlier one has a similarity of at least --positive with it, novel
@@ -41,6 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scheme", nargs="+", action="extend", default=[], metavar="NAME", dest="schemes",
         help=f"after the sets: print one table of these schemes, their figures and what they cost; {ALL}: of all",
+    )  # fmt: skip
+    parser.add_argument(
+        "--sweep", action="append", default=[], metavar="NAME=VALUES", dest="sweeps",
+        help="print one table of a scheme with each of these values of a setting, such as scheme.k=0..10 or "
+        "scheme.tau=.3,.5,.7; may be repeated: every value with every other",
     )  # fmt: skip
     parser.add_argument(
         "--idf-model", action="append", default=[], metavar="MODEL", dest="models",
@@ -67,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
 
     _check(options)
     settings = settings_of(options)
-    chosen = _schemes_of(options.schemes, settings, options.models)
+    chosen = _swept(options) if options.sweeps else _schemes_of(options.schemes, settings, options.models)
     with contextlib.closing(ProgressLine(sys.stderr, None)) as notice:
         for one in chosen.values():
             notice.say(f"compiling the kernels of {one.scheme.name}; after the first time they are read from a cache")
@@ -106,8 +115,36 @@ def _schemes_of(names: list[str], settings: "Settings", models: list[str]) -> di
     return chosen
 
 
+def _swept(options: argparse.Namespace) -> dict[str, "Settings"]:
+    """The settings for every choice of one value of each sweep, by what is chosen. Raises SettingError."""
+    axes = [_axis(sweep) for sweep in options.sweeps]
+    count = math.prod(len(values) for _, values in axes)
+    if count > MOST_SWEPT:
+        raise SettingError("--sweep", f"must give at most {MOST_SWEPT} choices in all", count, "take wider steps")
+    chosen = {}
+    for values in itertools.product(*(values for _, values in axes)):
+        given = dict(zip((name for name, _ in axes), values, strict=True))
+        swept = settings_of(options, {"scheme.name": options.schemes[0] if options.schemes else None, **given})
+        shown = (f"{name.removeprefix('scheme.')}={value}" for name, value in given.items())
+        chosen[" ".join([swept.scheme.name, *shown])] = swept
+    return chosen
+
+
+def _axis(sweep: str) -> tuple[str, list[str]]:
+    """NAME=1,2,5 or NAME=1..5 -> the setting's name, and its values."""
+    name, _, values = sweep.partition("=")
+    span = re.fullmatch(r"(\d{1,9})\.\.(\d{1,9})", values)
+    if span:
+        first, last = int(span[1]), int(span[2])
+        return name, [str(value) for value in range(first, min(last, first + MOST_SWEPT) + 1)]
+    if not name or not all(values.split(",")):
+        raise SettingError("--sweep", "must be NAME=VALUE,VALUE or NAME=FIRST..LAST", sweep, "such as scheme.k=0..10")
+    return name, values.split(",")
+
+
 def _show(found: Mapping[str, Mapping[str, "Scored"]], options: argparse.Namespace) -> None:
     """Print the figures: of each set alone, or one table of its schemes."""
+    table = options.schemes or options.sweeps
     from stream.scoring.comparison import MEANINGS, comparison_json, comparison_text
     from stream.scoring.report import as_json, as_text
 
@@ -116,14 +153,14 @@ def _show(found: Mapping[str, Mapping[str, "Scored"]], options: argparse.Namespa
         shown: dict[str, Any] = {}
         for name, by_scheme in found.items():
             (first, *_) = by_scheme.values()
-            shown[name] = comparison_json(by_scheme) if options.schemes else as_json(first.scores)
+            shown[name] = comparison_json(by_scheme) if table else as_json(first.scores)
         show(*json.dumps(shown if several else next(iter(shown.values())), indent=2).split("\n"))
         return
     for number, (name, by_scheme) in enumerate(found.items()):
         (first, *_) = by_scheme.values()
-        lines = comparison_text(by_scheme) if options.schemes else as_text(first.scores).split("\n")
+        lines = comparison_text(by_scheme) if table else as_text(first.scores).split("\n")
         show(*([""] if number else []), *([name] if several else []), *lines)
-    if options.schemes:
+    if table:
         show("", *MEANINGS.split("\n"))
 
 
@@ -175,5 +212,8 @@ def _check(options: argparse.Namespace) -> None:
         raise SettingError("--verdicts", "must have one SET", len(options.sets), "score the sets one by one")
     if options.verdicts and (len(options.schemes) > 1 or ALL in options.schemes):
         raise SettingError("--verdicts", "must have one scheme", ", ".join(options.schemes), "score them one by one")
+    if options.sweeps and (options.verdicts or len(options.schemes) > 1 or ALL in options.schemes):
+        other = "--verdicts" if options.verdicts else f"--scheme {' '.join(options.schemes)}"
+        raise SettingError("--sweep", "must be of one scheme, without --verdicts", other, "sweep one by one")
     if not options.negative <= options.positive:
         raise SettingError("--negative", "must be at most --positive", options.negative, "swap the bounds")

@@ -144,6 +144,45 @@ def test_a_scheme_that_there_is_none_of_is_refused_with_all_names_and_the_neares
     assert f"--scheme must be one of {', '.join(SCHEMES)}, got 'minhas'; did you mean minhash?" in error
 
 
+def test_a_sweep_is_one_table_with_the_figures_that_each_choice_has_alone(
+    labelled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    swept = score_json(
+        capsys, labelled, "--scheme", "subhash", "--sweep", "scheme.k=0..2", "--sweep", "scheme.min_tokens=1,9000"
+    )
+    assert list(swept) == [f"subhash k={k} min_tokens={least}" for k in range(3) for least in (1, 9000)]
+    for name, figures in swept.items():
+        _, k, least = name.split()
+        figures.pop("cost")
+        given = ("--set", "scheme.name=subhash", "--set", f"scheme.{k}", "--set", f"scheme.{least}")
+        assert figures == score_json(capsys, labelled, *given)
+    assert swept["subhash k=2 min_tokens=9000"]["pages"]["found"] == 0
+    assert main(["score", str(labelled), "--sweep", "scheme.min_jaccard=.3,.9"]) == 0
+    titles, *rows = capsys.readouterr().out.split("\n\n")[0].splitlines()
+    assert titles.startswith("scheme")
+    assert [row.split("  ")[0] for row in rows] == ["spotsieve min_jaccard=.3", "spotsieve min_jaccard=.9"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--sweep", "scheme.k"], "--sweep must be NAME=VALUE,VALUE or NAME=FIRST..LAST, got 'scheme.k'"),
+        (["--sweep", "scheme.k=1,"], "--sweep must be NAME=VALUE,VALUE or NAME=FIRST..LAST"),
+        (["--sweep", "scheme.k=0..999999999"], "--sweep must give at most 200 choices in all"),
+        (["--sweep", "scheme.k=0..3"], "scheme.k is not a setting of the scheme spotsieve, but of "),
+        (["--scheme", "subhash", "--sweep", "scheme.k=9..11"], "scheme.k should be less than or equal to 10, got '11'"),
+        (["--scheme", "subhash", "chain", "--sweep", "scheme.k=1,2"], "--sweep must be of one scheme"),
+        (["--scheme", "all", "--sweep", "scheme.k=1,2"], "--sweep must be of one scheme"),
+        (["--verdicts", "v.jsonl", "--sweep", "scheme.minima=1,2"], "without --verdicts, got '--verdicts'"),
+    ],
+)
+def test_a_sweep_that_is_none_is_refused(
+    labelled: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, error = refusal(capsys, labelled, *arguments)
+    assert (code, said in error) == (2, True), error
+
+
 @pytest.mark.parametrize("schemes", [["chain", "subhash"], ["all"]])
 def test_one_file_of_verdicts_takes_one_scheme(
     labelled: Path, schemes: list[str], capsys: pytest.CaptureFixture[str]
