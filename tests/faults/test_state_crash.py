@@ -7,11 +7,14 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from state.forgetting import ForgottenPage
+from state.formats import FORGOTTEN
 from state.index import first_difference
 from state.locallog import LocalLog
-from state.logrecord import encode
+from state.logrecord import encode, encode_forget
 from state.memory import MemoryState
 from state.rocks import RocksState
 from stream.config import IndexSettings
@@ -44,10 +47,7 @@ with LocalLog(directory) as log:
 
 @pytest.mark.timeout(240)
 def test_after_kill_9_while_writing_the_state_is_that_of_the_log_up_to_its_position(tmp_path: Path) -> None:
-    with LocalLog(tmp_path) as log:
-        for number in range(RECORDS):
-            pages = make_signatures(PAGES, seed=number % 50, first=number * PAGES)
-            log.append(encode(pages, bytes(16), number, DIGEST))
+    _make_log(tmp_path)
     chance, scheme, reached = random.Random(5), SpotsieveScheme(SpotsieveSettings(sketch_bits=128)), 0
     rebuilt = MemoryState()
     rebuilding = Engine(scheme, rebuilt, IndexSettings(), DIGEST, "log")
@@ -62,7 +62,33 @@ def test_after_kill_9_while_writing_the_state_is_that_of_the_log_up_to_its_posit
                         break
                     rebuilding.apply(record, offset)
             assert first_difference(state, rebuilt) is None
+    values = dict(rebuilt.items())
+    assert sum(value == FORGOTTEN for value in values.values()) > 10
     assert 0 < reached < RECORDS, "the kills came in the middle"
+
+
+def _make_log(directory: Path) -> None:
+    """A log that forgets three of its first pages with every fifth record, so that their copies are filed again."""
+    scheme, state = SpotsieveScheme(SpotsieveSettings(sketch_bits=128)), MemoryState()
+    engine = Engine(scheme, state, IndexSettings(), DIGEST, "log")
+    records = [make_signatures(PAGES, seed=number % 50, first=number * PAGES) for number in range(RECORDS)]
+    for number in range(5):
+        engine.apply(encode(records[number], bytes(16), number, DIGEST), number)
+    filed = list(enumerate(state.page_ids(np.arange(state.entry_count, dtype=np.uint64))))
+    with LocalLog(directory) as log:
+        for number, pages in enumerate(records):
+            if number < 5 or number % 5 or not filed:
+                log.append(encode(pages, bytes(16), number, DIGEST))
+                continue
+            forgotten = list[ForgottenPage]()
+            for entry, page_id in filed[:3]:
+                assert page_id is not None
+                probes, row = scheme.probe(records[page_id[2] // PAGES]), page_id[2] % PAGES
+                # All that it was probed under: some keys do not hold it, which does no harm.
+                keys = probes.keys[probes.bounds[row] : probes.bounds[row + 1]].tolist()
+                forgotten.append(ForgottenPage(entry, *page_id, tuple(keys)))
+            del filed[:3]
+            log.append(encode_forget(forgotten, bytes(16), number, DIGEST))
 
 
 def _kill_while_writing(directory: Path, position: int, seconds: float) -> int:
