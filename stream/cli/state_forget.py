@@ -212,13 +212,18 @@ def _report(
     if found.missing:
         show(
             f"Looked at everything up to record {target.position} of the log {target.log_name!r}. Only pages that were "
-            "let through are remembered: a dropped page left nothing to forget here."
+            "let through are remembered (within the horizon, if there is one): of a dropped page name the original, "
+            "which its report tells."
         )
     if options.dry_run:
-        show(f"{len(pages):,} pages; nothing was written (--dry-run)")
+        show(f"{_pages(pages)}; nothing was written (--dry-run)")
     elif pages:
         where = f"{offsets[0]}" if len(offsets) == 1 else f"{offsets[0]}..{offsets[-1]}"
         show(
-            f"{len(pages):,} pages are forgotten from record {where} of the log {target.log_name!r} on: the next copy "
-            "of each is novel. The log still holds their addresses."
+            f"{_pages(pages)} forgotten from record {where} of the log {target.log_name!r} on: the next copy of each "
+            "is novel. The log still holds the addresses."
         )
+
+
+def _pages(pages: "list[ForgottenPage]") -> str:
+    return f"{len(pages):,} page{'s' * (len(pages) != 1)}"

@@ -111,7 +111,7 @@ def test_a_dry_run_writes_nothing_and_works_while_a_filter_runs(
     shown = capsys.readouterr().out
     assert "would forget" in shown
     assert "https://example.com/1" in shown
-    assert "1 pages; nothing was written" in shown
+    assert "1 page; nothing was written" in shown
     assert (state / FILE_NAME).read_bytes() == log
     assert {path.name for path in (state / requests.FOLDER).iterdir()} == {requests.LOCK}
     with LocalLog(state):
@@ -129,7 +129,7 @@ def test_what_is_not_there_is_told_with_what_is_like_it_and_the_rest_is_forgotte
     shown = capsys.readouterr().out
     assert "not found  url http://www.example.com/3/\n           but there is https://example.com/3\n" in shown
     assert "not found  id nobody" in shown
-    assert "1 pages are forgotten from record" in shown
+    assert "1 page forgotten from record" in shown
     told = forget(capsys, *arguments, code=EXIT_NOT_FOUND)
     assert told["found"] == told["records"] == []
     assert {"url": "https://example.com/2"} in told["missing"], "it was forgotten before"
