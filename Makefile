@@ -10,8 +10,9 @@ VENV := .venv
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
+FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test check bench quality soak run broker setup lock clean
+.PHONY: help demo test check bench quality soak fuzz run broker setup lock clean
 .DEFAULT_GOAL := help
 
 help: ## list the tasks
@@ -38,6 +39,9 @@ quality: $(PEERS) ## docs/quality.md: every labelled set, ablations, thresholds,
 soak: setup ## docs/soak.md: 300,000 pages through two workers that are killed again and again (minutes, 5 GB of disk)
 	@$(PY) -m tests.soak $(ARGS)
 
+fuzz: $(FUZZ) ## docs/fuzz.md: every reader of foreign bytes, guided by coverage, for 10 minutes (ARGS="--minutes 60")
+	@$(PY) -m tests.fuzz $(ARGS)
+
 run: $(INSTALLED) ## the filter service (CONFIG=spotsieve.toml)
 	@$(VENV)/bin/spotsieve run -c $(CONFIG) $(ARGS)
 
@@ -50,6 +54,12 @@ setup: $(INSTALLED) ## the environment in .venv and Kafka in the cache; the task
 $(INSTALLED): requirements.lock pyproject.toml deploy/install.sh
 	@sh deploy/install.sh $(VENV)
 
+$(FUZZ): $(INSTALLED) requirements-fuzz.lock
+	@echo "spotsieve set-up: installing what guides make fuzz into $(VENV)"
+	@$(PY) -m pip install --disable-pip-version-check --no-input --quiet --require-hashes -r requirements-fuzz.lock || \
+		echo "spotsieve set-up: it is not to be had here; inputs are mutated without it"
+	@touch $(FUZZ)
+
 $(PEERS): $(INSTALLED) requirements-peers.lock
 	@echo "spotsieve set-up: installing the peers of make quality into $(VENV)"
 	@$(PY) -m pip install --disable-pip-version-check --no-input --quiet --require-hashes -r requirements-peers.lock
@@ -60,6 +70,7 @@ lock: $(INSTALLED) ## resolve the newest allowed dependencies into requirements*
 	@$(VENV)/bin/uv pip compile -q pyproject.toml --all-extras --group dev $(LOCK_OPTIONS) -o requirements.lock
 	@$(VENV)/bin/uv pip compile -q pyproject.toml -c requirements.lock $(LOCK_OPTIONS) -o requirements-run.lock
 	@$(VENV)/bin/uv pip compile -q --group build -c requirements.lock $(LOCK_OPTIONS) -o requirements-build.lock
+	@$(VENV)/bin/uv pip compile -q --group fuzz -c requirements.lock $(LOCK_OPTIONS) -o requirements-fuzz.lock
 	@$(VENV)/bin/uv pip compile -q --group peers -c requirements.lock $(LOCK_OPTIONS) -o requirements-peers.lock
 LOCK_OPTIONS := --upgrade --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header
 

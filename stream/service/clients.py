@@ -29,6 +29,7 @@ from aiokafka.helpers import create_ssl_context
 
 from stream.config import KafkaSettings, Settings
 from stream.errors import BrokerError, SettingError, SpotsieveError
+from stream.service.header_names import read_any_header_names
 from stream.service.logs import logger
 
 PRODUCER_BATCH_BYTES = 900_000
@@ -127,6 +128,7 @@ def warn_of_open_files(kafka: KafkaSettings) -> None:
 
 def pages_consumer(settings: Settings) -> AIOKafkaConsumer:
     """The consumer of the input topic, not yet subscribed."""
+    read_any_header_names()
     kafka = settings.kafka
     options = client_options(kafka)
     # A JoinGroup request is answered only when the other workers have finished, or the rebalance time-out is over.

@@ -8,7 +8,6 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -129,14 +128,12 @@ def read_charset(data: bytes) -> None:
 # ---- files ----------------------------------------------------------------------------------------------------------
 
 
-@cache
-def _scratch() -> Path:
-    return Path(tempfile.mkdtemp(prefix="spotsieve-fuzz-"))
+_SCRATCH = tempfile.TemporaryDirectory(prefix="spotsieve-fuzzed-")
 
 
 def read_file(data: bytes) -> None:
     """A file of any layout and compression: records in order, and at most one error."""
-    path = _scratch() / "any"
+    path = Path(_SCRATCH.name) / "any"
     path.write_bytes(data)
     reader = FileReader(
         Input(path, "any", None), InputSettings(max_page_bytes=MAX_PAGE_BYTES), max_record_bytes=MAX_RECORD_BYTES
@@ -237,7 +234,7 @@ def check_signatures(signatures: Signatures, size: int) -> None:
 
 def read_local_log(data: bytes) -> None:
     """A log's file: opened, read, verified; and where it is sound, gone on with."""
-    directory = _scratch() / "log"
+    directory = Path(_SCRATCH.name) / "log"
     directory.mkdir(exist_ok=True)
     for content in (data, framed(data)):
         (directory / FILE_NAME).write_bytes(content)
@@ -313,7 +310,7 @@ def read_state_value(data: bytes) -> None:
 
 def read_snapshot_manifest(data: bytes) -> None:
     """A manifest; also under its first line and a sound checksum."""
-    directory = _scratch() / "snapshot"
+    directory = Path(_SCRATCH.name) / "snapshot"
     directory.mkdir(exist_ok=True)
     body = b"spotsieve-snapshot 1\n" + data + b"\n"
     for content in (data, body + b"%016x\n" % xxhash.xxh3_64_intdigest(body)):

@@ -14,6 +14,7 @@ from tests.conftest import REPOSITORY
 
 LOCKS = ("requirements.lock", "requirements-run.lock", "requirements-build.lock")
 PEERS = "requirements-peers.lock"
+FUZZ = "requirements-fuzz.lock"
 INSTALL = REPOSITORY / "deploy" / "install.sh"
 
 Pins = dict[tuple[str, str], list[str]]
@@ -43,7 +44,7 @@ def write_command(path: Path, script: str) -> None:
     path.chmod(0o755)
 
 
-@pytest.mark.parametrize("name", [*LOCKS, PEERS])
+@pytest.mark.parametrize("name", [*LOCKS, PEERS, FUZZ])
 def test_every_pin_of_a_lock_has_hashes_and_names_no_host(name: str) -> None:
     assert pins(name)
     assert "://" not in (REPOSITORY / name).read_text("utf-8")
