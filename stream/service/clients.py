@@ -54,6 +54,7 @@ def client_options(kafka: KafkaSettings) -> dict[str, Any]:
     Raises SettingError where an address is none, a login has no name or password, or certificates cannot be read.
     """
     _check_addresses(kafka.bootstrap_servers)
+    read_any_header_names()
     options: dict[str, Any] = {
         "bootstrap_servers": kafka.bootstrap_servers,
         "client_id": kafka.client_id,
@@ -128,7 +129,6 @@ def warn_of_open_files(kafka: KafkaSettings) -> None:
 
 def pages_consumer(settings: Settings) -> AIOKafkaConsumer:
     """The consumer of the input topic, not yet subscribed."""
-    read_any_header_names()
     kafka = settings.kafka
     options = client_options(kafka)
     # A JoinGroup request is answered only when the other workers have finished, or the rebalance time-out is over.
