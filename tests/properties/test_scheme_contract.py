@@ -1,5 +1,6 @@
 """What every scheme must keep, whatever it compares pages by: one suite over all that are registered."""
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from state.index import State, first_difference
 from state.logrecord import decode, encode
 from state.memory import MemoryState
 from state.rocks import RocksState
+from stream.cli import main
 from stream.config import IndexSettings, Settings
 from stream.engine import Engine, open_engine
 from stream.errors import SettingsMismatch
@@ -82,6 +84,9 @@ def test_the_crawl_has_pages_of_every_verdict(name: str) -> None:
     assert {kind for kind, *_ in found} == set(Kind)
 
 
+@pytest.mark.promise(
+    "no page is dropped as a duplicate of its own first attempt", fault="every page comes again, under every scheme"
+)
 @schemes
 @pytest.mark.parametrize("sizes", [(), (1,) * len(CRAWL) * 2])
 def test_a_page_that_comes_again_has_the_verdict_it_had_and_a_novel_one_says_why(
@@ -110,6 +115,9 @@ def test_a_copy_finds_the_page_that_was_let_through_and_not_one_word_is_missing(
             assert kind is Kind.DUPLICATE or copy[3] == 1.0
 
 
+@pytest.mark.promise(
+    "batch sizes, timing and rebalances change no verdict", fault="the same pages in other batches, under every scheme"
+)
 @schemes
 @settings(max_examples=12, deadline=None)
 @given(
@@ -247,6 +255,10 @@ def test_every_page_with_keys_has_one_that_decides_and_none_twice(name: str) -> 
         assert len(set(probes.keys[first:last].tolist())) == last - first
 
 
+@pytest.mark.promise(
+    "a published scheme finds exactly the pages that its paper calls copies",
+    fault="none: brute force over signatures, under every scheme that claims it, with no bucket full",
+)
 @pytest.mark.parametrize("name", CLAIMS)
 def test_exactly_the_pages_that_the_paper_calls_copies_are_found(name: str) -> None:
     # Where no bucket is full and no page meets too many, search loses nothing: against brute force
@@ -273,6 +285,28 @@ def test_a_state_of_another_scheme_is_refused(name: str, tmp_path: Path) -> None
     other = next(one for one in SCHEMES if one != name)
     with pytest.raises(SettingsMismatch, match=f'scheme.name is "{name}" in the state and "{other}" in the conf'):
         open_engine(Settings(scheme=settings_named(other), index=index), "log")
+
+
+@schemes
+def test_files_are_filtered_to_a_state_that_is_whole_and_goes_on(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = settings_named(name).model_dump(mode="json")
+    config, pages, state = tmp_path / "s.toml", tmp_path / "pages.jsonl", str(tmp_path / "state")
+    config.write_text("[scheme]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items()))
+    fields = [{"url": one.url, "body": one.body.decode("utf-8", "replace")} for one in CRAWL if one.judgeable]
+    pages.write_text("".join(json.dumps({"content_type": "text/html", **one}) + "\n" for one in fields))
+    summaries = []
+    for file in (pages, pages, tmp_path / "copies.jsonl"):
+        (tmp_path / "copies.jsonl").write_bytes(pages.read_bytes())
+        assert main(["filter", str(file), "--state", state, "-c", str(config), "--json"]) == 0
+        summaries.append(json.loads(capsys.readouterr().out))
+    first, again, copies = summaries
+    assert min(first["novel"], first["duplicate"]) > 0
+    counted = ("novel", "duplicate", "unchecked", "state_entries")
+    assert [again[one] for one in counted] == [first[one] for one in counted]
+    assert (copies["novel"], copies["state_entries"]) == (0, first["state_entries"])
+    assert main(["state", "verify", state]) == 0
 
 
 @schemes
