@@ -19,7 +19,7 @@ ABOUT = """Nothing of the service is touched: no consumer group, no offsets, no 
 judged in the order in which the log names them, whatever micro-batches, workers and restarts there were; with the same
 settings the verdicts of a whole topic are the recorded ones. Pages that the log does not name are judged by timestamp
 (before the first that it names of their partition, after the last), or in between where they lie. Every page is read
-and signed again. Memory: 17 bytes an offset of the range, beside the state, which lies on disk (TMPDIR, or
+and signed again. Memory: 18 bytes an offset of the range, beside the state, which lies on disk (TMPDIR, or
 --state). The environment's SPOTSIEVE_... variables win over both files, and --set over them. Exit codes: 0 compared,
 also where verdicts differ; 6 with --fail-on-difference where they do; 2 wrong setting or usage, or no message in the
 range; 4 state or log cannot be used; 5 broker refuses or is not reached; 130 interrupted, with what was compared so

@@ -42,7 +42,11 @@ class Comparison:
     Verdicts differ where the kinds do, or where both say duplicate, of another original. A page that was recorded as
     the duplicate of one that is not in the range cannot be judged as it was: where it differs it is counted apart.
 
+    A page that was submitted again may have been judged anew, after its original was forgotten, and only one of its
+    attempts was committed: it is equal where one of them is.
+
     examples: most kept of each pair of kinds  done: bool[p], the places that were met
+    differing: uint8[p], the replayed Outcome where the verdict differs, else 0
     pages: counter of (recorded, replayed)  other_original: counter of the pages where only the original differs
     """
 
@@ -56,25 +60,30 @@ class Comparison:
     tombstones: int = 0
     differences: dict[tuple[Outcome, Outcome], list[Difference]] = field(default_factory=dict)
     done: NDArray[np.bool_] = field(init=False)
+    differing: NDArray[np.uint8] = field(init=False)
 
     def __post_init__(self) -> None:
         self.done = np.zeros(len(self.recorded.places), np.bool_)
+        self.differing = np.zeros(len(self.recorded.places), np.uint8)
 
     def note(self, place: int, url: str, replayed: Replayed) -> None:
-        """A page was replayed."""
-        self.done[place] = True
+        """A page was replayed, for the first time or again."""
         recorded = Outcome(int(self.recorded.outcome[place]))
+        if self.done[place]:
+            self._note_again(place, recorded, replayed)
+            return
+        self.done[place] = True
         self.replayed[replayed.outcome] += 1
         self.pages[recorded, replayed.outcome] += 1
         if recorded not in COMPARED:
             return
-        original = self.recorded.original(place)
-        if recorded == replayed.outcome and (recorded != Outcome.DUPLICATE or self._same(original, replayed.original)):
+        if self._equal(place, recorded, replayed):
             return
-        if recorded == Outcome.DUPLICATE and self._is_outside(original):
+        if recorded == Outcome.DUPLICATE and self._is_outside(self.recorded.original(place)):
             self.original_outside += 1
             return
         self.differ += 1
+        self.differing[place] = replayed.outcome
         self.other_original += recorded == replayed.outcome
         kept = self.differences.setdefault((recorded, replayed.outcome), [])
         if len(kept) < self.examples:
@@ -103,6 +112,25 @@ class Comparison:
         """The page id of a place, as text."""
         places = self.recorded.places
         return page_id_text(places.topic, *places.page(place))
+
+    def _note_again(self, place: int, recorded: Outcome, replayed: Replayed) -> None:
+        first = Outcome(int(self.differing[place]))
+        if not first or not self._equal(place, recorded, replayed):
+            return
+        self.differing[place] = 0
+        self.differ -= 1
+        self.other_original -= recorded == first
+        self.pages[recorded, first] -= 1
+        self.pages[recorded, replayed.outcome] += 1
+        self.replayed[first] -= 1
+        self.replayed[replayed.outcome] += 1
+        kept, page = self.differences[recorded, first], self.page_id(place)
+        kept[:] = [difference for difference in kept if difference.page != page]
+
+    def _equal(self, place: int, recorded: Outcome, replayed: Replayed) -> bool:
+        if recorded != replayed.outcome:
+            return False
+        return recorded != Outcome.DUPLICATE or self._same(self.recorded.original(place), replayed.original)
 
     def _same(self, recorded: tuple[int, int], replayed: Entry | None) -> bool:
         """An original that the outputs do not tell is taken for the same."""

@@ -12,11 +12,15 @@ from stream.signature import Signatures
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Pages of one partition that follow each other in the log: offsets first..last, all named there."""
+    """Pages of one partition that follow each other in the log: offsets first..last, all named there.
+
+    again: the log has named them before
+    """
 
     partition: int
     first: int
     last: int
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,7 @@ class Forget:
 class LogOrder:
     """Collects the log's records. A page that the log names again (a crash, a rebalance) keeps its first place there.
 
-    Held: a byte an offset of the range, and 16 bytes a run; a micro-batch makes a run a partition, or two.
+    Held: a byte an offset of the range, and 24 bytes a run; a micro-batch makes a run a partition, or two.
     logged: bool[len(places)], whether the log names the page  elsewhere: pages of other topics or outside the range
     forgotten: the places of all pages that the log forgets
     """
@@ -48,17 +52,17 @@ class LogOrder:
         of_topic = np.array([source == self._places.topic for source in signatures.sources], np.bool_)
         named = places[(places >= 0) & of_topic[signatures.source]]
         self.elsewhere += len(signatures) - len(named)
-        _, first = np.unique(named, return_index=True)
-        new = named[np.sort(first)]
-        new = new[~self.logged[new]]
-        self.again += len(named) - len(new)
-        if not len(new):
+        if not len(named):
             return
-        self.logged[new] = True
-        partitions = self._places.partitions(new)
-        cuts = np.flatnonzero((np.diff(new) != 1) | (np.diff(partitions) != 0))
-        begins, ends = np.concatenate([[0], cuts + 1]), np.concatenate([cuts, [len(new) - 1]])
-        self._steps.append(np.stack([new[begins], new[ends]], axis=1))
+        again = np.ones(len(named), np.bool_)
+        again[np.unique(named, return_index=True)[1]] = False
+        again |= self.logged[named]
+        self.again += int(np.count_nonzero(again))
+        self.logged[named] = True
+        partitions = self._places.partitions(named)
+        cuts = np.flatnonzero((np.diff(named) != 1) | (np.diff(partitions) != 0) | (again[1:] != again[:-1]))
+        begins, ends = np.concatenate([[0], cuts + 1]), np.concatenate([cuts, [len(named) - 1]])
+        self._steps.append(np.stack([named[begins], named[ends], again[begins]], axis=1))
 
     def forget(self, pages: Iterable[tuple[str, int, int]]) -> None:
         """The pages (source, partition, offset) that the log's next record forgets; of others nothing is known here."""
@@ -68,15 +72,16 @@ class LogOrder:
             self._steps.append(Forget(places))
             self.forgotten.update(places)
 
-    def steps(self) -> Iterator[Run | Forget]:
-        """In the order of the log."""
+    def steps(self, again: bool) -> Iterator[Run | Forget]:
+        """In the order of the log; with what it names again, or without."""
         for step in self._steps:
             if isinstance(step, Forget):
                 yield step
                 continue
-            for first, last in step.tolist():
-                partition, offset = self._places.page(first)
-                yield Run(partition, offset, offset + last - first)
+            for first, last, named_before in step.tolist():
+                if again or not named_before:
+                    partition, offset = self._places.page(first)
+                    yield Run(partition, offset, offset + last - first, bool(named_before))
 
     def named_span(self, partition: int) -> tuple[int, int] | None:
         """The first offset of the partition that the log names, and the one after the last; None without."""

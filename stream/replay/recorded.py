@@ -40,7 +40,9 @@ OTHER_TOPIC = (-2, -2)
 
 @dataclass(slots=True)
 class Recorded:
-    """What the output topics say of the pages of a range, whichever message comes first.
+    """What the output topics say of the pages of a range; of messages that differ the one that is noted first counts.
+
+    Nothing tells the order of messages in two topics: reports of duplicates are noted first.
 
     outcome: uint8[p] (Outcome)  reason: uint8[p] (an index into `reasons`)  original_partition: int32[p],
     original_offset: int64[p] (of a duplicate)  again: further messages that say the same of a page (at_least_once)

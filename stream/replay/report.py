@@ -21,7 +21,7 @@ class Report:
     by_log: pages judged where the log names them  before, beside, after: those that it does not name, before its first
     page of their partition, between its pages, and after its last  seconds: of judging  notices: what a person should
     know beside  interrupted: told to stop before the end  gone: offsets that retention took away meanwhile
-    forgotten: pages taken out of the replay's state where the log forgets them
+    forgotten: pages taken out of the replay's state where the log forgets them  again: pages judged once more
     """
 
     comparison: Comparison
@@ -34,6 +34,7 @@ class Report:
     after: int = 0
     gone: int = 0
     forgotten: int = 0
+    again: int = 0
     seconds: float = 0.0
     interrupted: bool = False
     notices: list[str] = field(default_factory=list)
@@ -72,6 +73,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "recorded_but_not_replayed": comparison.not_replayed(),
         "gone_meanwhile": report.gone,
         "forgotten": report.forgotten,
+        "judged_again": report.again,
         "recorded_again": recorded.again,
         "recorded_differently_again": [comparison.page_id(place) for place in recorded.differing],
         "foreign_messages": recorded.foreign,
@@ -105,6 +107,7 @@ def as_text(report: Report) -> str:
     counts = (
         (comparison.tombstones, "messages without value: passed on, not judged"),
         (report.forgotten, "pages were forgotten where the log forgets them"),
+        (report.again, "pages were judged again where the log names them again"),
         (comparison.original_outside, "recorded duplicates of a page outside the range differ: not compared"),
         (comparison.not_replayed(), "pages have a recorded verdict and were not replayed"),
         (report.gone, "offsets were removed by retention while they were replayed"),

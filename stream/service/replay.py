@@ -184,7 +184,10 @@ class Replay:
         total = sum(end - first for first, end in spans.values())
         judge = ReplayJudge(engine, report)
         async with RangeReader(self._settings, spans, "reading the input", isolation) as reader:
-            ordered = OrderedInput(reader, report.order, report.comparison.recorded.places)
+            # Without forgetting, a page that is judged again gets the verdict it had, and changes nothing.
+            again = bool(report.order.forgotten) or self._settings.index.horizon_hours > 0
+            total += report.order.again if again else 0
+            ordered = OrderedInput(reader, report.order, report.comparison.recorded.places, again)
             before: asyncio.Task[None] | None = None
             try:
                 async for step in self._batches(ordered):
@@ -213,11 +216,14 @@ class Replay:
         self, judge: ReplayJudge, batch: MicroBatch, turns: Counter[Turn], judging: ThreadPoolExecutor
     ) -> None:
         await asyncio.get_running_loop().run_in_executor(judging, judge.apply, batch, turns)
-        if self._into is not None:
+        if self._into is not None and not turns[Turn.AGAIN]:
             await self._into.write(batch)
 
     async def _batches(self, ordered: OrderedInput) -> AsyncIterator[tuple[MicroBatch, Counter[Turn]] | Forget]:
-        """Messages in order, in micro-batches of the service's size; verdicts do not depend on where they are cut."""
+        """Messages in order, in micro-batches of the service's size; verdicts do not depend on where they are cut.
+
+        What is judged again has micro-batches of its own.
+        """
         service = self._settings.service
         messages: list[ConsumerRecord] = []
         turns: Counter[Turn] = Counter()
@@ -225,10 +231,11 @@ class Replay:
         async for step in ordered.steps():
             if self._stopping:
                 break
+            ends = isinstance(step, Forget) or (step[1] is Turn.AGAIN) != bool(turns[Turn.AGAIN])
+            if ends and messages:
+                yield MicroBatch(messages, []), turns
+                messages, turns, size = [], Counter(), 0
             if isinstance(step, Forget):
-                if messages:
-                    yield MicroBatch(messages, []), turns
-                    messages, turns, size = [], Counter(), 0
                 yield step
                 continue
             message, turn = step
@@ -245,7 +252,7 @@ class Replay:
 def _progress(report: Report, total: int) -> str:
     """Such as "judging: 12,345 of 80,000 messages  1,020/s  31.4% dropped, 0:01:05 left"."""
     comparison = report.comparison
-    done, seconds = comparison.met, max(report.seconds, 1e-9)
+    done, seconds = comparison.met + report.again, max(report.seconds, 1e-9)
     dropped = comparison.replayed[Outcome.DUPLICATE] / max(comparison.replayed.total(), 1)
     left = duration(seconds * max(total - done, 0) / done) if done else "?"
     return f"judging: {done:,} of {total:,} messages  {done / seconds:,.0f}/s  {dropped:.1%} dropped, {left} left"

@@ -23,26 +23,32 @@ class Turn(Enum):
     BEFORE = "before"
     BESIDE = "beside"
     AFTER = "after"
+    AGAIN = "again"
+    """The log names the page once more."""
 
 
 class OrderedInput:
-    """Yields every message of the range once, in order, and between them what the log forgets.
+    """Yields every message of the range once, in order, and between them what the log forgets; and once more, where it
+    is wanted, what the log names again.
 
     The log asks for a page, and its partition is read up to that page: what the log does not name lies on the way and
     is judged there. A page that was passed on the way because the log names it later is sought again. What other
     partitions bring meanwhile waits, and a partition of which enough waits is not fetched.
     """
 
-    def __init__(self, reader: RangeReader, order: LogOrder, places: Places) -> None:
+    def __init__(self, reader: RangeReader, order: LogOrder, places: Places, again: bool) -> None:
+        """again: whether what the log names again is wanted again."""
         self._reader = reader
         self._order = order
         self._places = places
+        self._again = again
         self._taken = np.zeros(len(places), np.bool_)
         self._partitions = {partition.partition: partition for partition in reader.spans}
         self._held: dict[int, deque[ConsumerRecord]] = {number: deque() for number in self._partitions}
         self._held_bytes = dict.fromkeys(self._partitions, 0)
         self._most_bytes = HELD_BYTES // max(len(self._partitions), 1)
         self._next = {partition.partition: first for partition, (first, _) in reader.spans.items()}
+        self._reached = dict(self._next)
 
     async def steps(self) -> AsyncIterator[tuple[ConsumerRecord, Turn] | Forget]:
         """All messages, with what decided their turn; and pages to be forgotten."""
@@ -53,7 +59,7 @@ class OrderedInput:
             first = {number: first[number] if span else self._next[number] for number, span in named.items()}
         async for message in self._by_time(first):
             yield message, Turn.BEFORE
-        for step in self._order.steps():
+        for step in self._order.steps(self._again):
             if isinstance(step, Forget):
                 yield step
                 continue
@@ -69,13 +75,19 @@ class OrderedInput:
         return self._reader.spans[self._partitions[number]][1]
 
     async def _run(self, run: Run) -> AsyncIterator[tuple[ConsumerRecord, Turn]]:
-        if run.first < self._next[run.partition]:
-            self._go_to(run.partition, run.first)
+        # Whatever was sought last: what the log does not name must be met on the way.
+        begin = run.first if run.again else min(run.first, self._reached[run.partition])
+        if begin != self._next[run.partition]:
+            self._go_to(run.partition, begin)
         while True:
             message = await self._peek(run.partition)
             if message is None or message.offset > run.last:
                 return
             self._pop(run.partition)
+            if run.again:
+                yield message, Turn.AGAIN
+                continue
+            self._reached[run.partition] = max(self._reached[run.partition], message.offset + 1)
             place = self._places.of_page(message.topic, message.partition, message.offset)
             named = message.offset >= run.first
             if not self._taken[place] and (named or not self._order.logged[place]):
@@ -95,7 +107,9 @@ class OrderedInput:
             await push(number)
         while heap:
             _, number = heapq.heappop(heap)
-            yield self._pop(number)
+            message = self._pop(number)
+            self._reached[number] = message.offset + 1
+            yield message
             await push(number)
 
     def _go_to(self, number: int, offset: int) -> None:

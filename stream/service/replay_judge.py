@@ -46,6 +46,7 @@ class ReplayJudge:
         report.before += turns[Turn.BEFORE]
         report.beside += turns[Turn.BESIDE]
         report.after += turns[Turn.AFTER]
+        report.again += turns[Turn.AGAIN]
 
     def forget(self, forget: Forget) -> None:
         """Take out of the state what the log forgets here."""

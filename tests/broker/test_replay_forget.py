@@ -81,7 +81,7 @@ def test_pages_are_forgotten_where_the_log_forgets_them_also_under_other_setting
 def test_with_a_horizon_a_replay_gives_the_recorded_verdicts(
     kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pages, horizon_hours = 600, 1
+    pages, copies, horizon_hours = 600, 50, 1
     # Each article comes four times: after a quarter of a horizon, after two, and after another quarter.
     minutes = {1: 0, 2: 15, 3: 120, 4: 135}
     sent = sorted((article + minutes[time], article, time) for article in range(pages // 4) for time in minutes)
@@ -89,7 +89,8 @@ def test_with_a_horizon_a_replay_gives_the_recorded_verdicts(
         json_page(time * 1000 + article, html_of(article, template=time % 2), fetched_at=1_600_000_000 + minute * 60)
         for minute, article, time in sent
     ]
-    toml_extra = f"index.horizon_hours = {horizon_hours}\nservice.batch_pages = 37\n"
+    directory = f'index.directory = "{tmp_path / "state"}"\n'
+    toml_extra = f"index.horizon_hours = {horizon_hours}\nservice.batch_pages = 37\n{directory}"
     with (
         TopicSet(kafka.bootstrap_servers, partitions=2) as topics,
         Spotsieve(tmp_path, topics.toml() + toml_extra) as service,
@@ -104,6 +105,19 @@ def test_with_a_horizon_a_replay_gives_the_recorded_verdicts(
         assert matrix["novel"]["novel"] >= pages // 2 - pages // 20, "what has left the horizon is novel again"
         assert matrix["duplicate"]["duplicate"] >= pages // 4
         assert replay(capsys, service.config, "--set", "index.horizon_hours=0")["differ"] >= pages // 8
+        # Another group reads it all again: what had left the horizon is filed anew, and has copies after that.
+        toml = service.toml.replace(topics.group, f"{topics.group}-again")
+        latest = 1_600_000_000 + 60 * sent[-1][0]
+        with Spotsieve(tmp_path, toml, "again") as again:
+            again.start().until_ready()
+            again.until_committed(pages)
+            topics.send(json_page(5000 + n, html_of(n, template=n % 2), fetched_at=latest) for n in range(copies))
+            again.until_committed(pages + copies)
+            assert again.terminate() == 0, again.text()
+        found = replay(capsys, again.config, "--into", str(tmp_path / "verdicts.jsonl"))
+        assert (found["compared"], found["differ"], found["judged_again"]) == (pages + copies, 0, pages)
+        assert len((tmp_path / "verdicts.jsonl").read_text().splitlines()) == pages + copies
+        assert found["recorded_differently_again"] != []
 
 
 @pytest.mark.promise("a replay gives equal verdicts", fault="a group began in mid-stream, another read all of it again")

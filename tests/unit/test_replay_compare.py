@@ -60,8 +60,13 @@ def test_the_order_is_that_in_which_the_log_first_names_each_page() -> None:
     order.add(named((0, 10), (0, 10), (2, 7)))  # the group's offsets were set back; one page twice in a record
     order.add(named((0, 9), (1, 0)))
     order.add(named((0, 17), source="other"))
-    assert list(order.steps()) == [
+    assert list(order.steps(again=False)) == [
         Run(0, 12, 13), Run(2, 5, 6), Run(0, 15, 15), Run(0, 14, 14), Run(0, 16, 16), Run(0, 10, 10), Run(2, 7, 7),
+    ]  # fmt: skip
+    assert list(order.steps(again=True)) == [
+        Run(0, 12, 13), Run(2, 5, 6), Run(0, 15, 15),
+        Run(0, 12, 13, True), Run(0, 14, 14), Run(0, 15, 15, True), Run(0, 16, 16),
+        Run(0, 10, 10), Run(0, 10, 10, True), Run(2, 7, 7),
     ]  # fmt: skip
     assert (order.again, order.elsewhere) == (4, 3)
     assert [order.named_span(partition) for partition in range(3)] == [(10, 17), None, (5, 8)]
@@ -70,7 +75,7 @@ def test_the_order_is_that_in_which_the_log_first_names_each_page() -> None:
 def test_the_last_page_of_a_partition_and_the_first_of_the_next_are_no_run() -> None:
     order = LogOrder(PLACES)
     order.add(named((0, 19), (2, 5)))
-    assert list(order.steps()) == [Run(0, 19, 19), Run(2, 5, 5)]
+    assert list(order.steps(again=True)) == [Run(0, 19, 19), Run(2, 5, 5)]
 
 
 def test_the_first_message_of_a_page_counts_and_what_contradicts_it_is_told() -> None:
@@ -138,6 +143,24 @@ def test_an_original_that_the_outputs_do_not_tell_is_taken_for_the_same() -> Non
     recorded.note(0, Outcome.DUPLICATE, "near")
     assert compare(recorded, [(0, duplicate(2, 6))]).differ == 0
     assert compare(recorded, [(0, NOVEL)]).differ == 1
+
+
+def test_a_page_that_was_judged_anew_is_equal_where_one_of_its_attempts_is() -> None:
+    recorded = Recorded(PLACES)
+    recorded.note(0, Outcome.NOVEL, "no_match")
+    recorded.note(1, Outcome.DUPLICATE, "near", (0, 10))
+    recorded.note(2, Outcome.NOVEL, "no_match")
+    recorded.note(3, Outcome.DUPLICATE, "near", (0, 10))
+    first = [(0, duplicate(2, 5)), (1, duplicate(2, 5)), (2, duplicate(2, 5)), (3, duplicate(0, 10))]
+    assert compare(recorded, first).differ == 3
+    comparison = compare(recorded, [*first, (0, NOVEL), (1, duplicate(0, 10)), (2, duplicate(2, 6)), (3, NOVEL)])
+    assert (comparison.differ, comparison.other_original, comparison.compared, comparison.met) == (1, 0, 4, 4)
+    assert comparison.pages[Outcome.NOVEL, Outcome.DUPLICATE] == 1
+    assert (comparison.pages[Outcome.NOVEL, Outcome.NOVEL], comparison.replayed[Outcome.NOVEL]) == (1, 1)
+    assert [[difference.page for difference in kept] for kept in comparison.differences.values()] == [
+        ["pages/0/12"],
+        [],
+    ]
 
 
 def report_of(comparison: Comparison) -> Report:
