@@ -63,6 +63,8 @@ def _guided(atheris: ModuleType, name: str, seconds: float, seed: int, folder: P
         atheris.instrument_func(function)
     target = TARGETS[name]
     seeds = [path.read_bytes() for path in sorted((folder / "corpus").iterdir())]
+    for data in seeds:
+        target.run(data)  # compiles what is not cached: a minute, for which no input may be blamed
 
     def mutate(data: bytes, most: int, seed_of_input: int) -> bytes:
         chosen = random.Random(seed_of_input)

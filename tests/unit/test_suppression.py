@@ -1,6 +1,7 @@
 """What somebody can do who publishes first, to have another site's page dropped; and what stands against it."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from stream.signature import Signatures
 from stream.verdict import Kind, Reason, Verdicts
 from tests.reference.crawl import crawl_of_two_hosts
 from tests.reference.scheme_settings import settings_named
+from tests.unit import filter_crawl
 from tests.unit.spotsieve_pages import STORIES, newspaper, page, portal
 
 SCOPED = IndexSettings(scope="host")
@@ -191,3 +193,21 @@ def test_mixing_with_a_host_keeps_the_keys_of_a_page_apart_and_their_tags() -> N
     bare = np.isin(plain.keys >> np.uint64(56), [252, 253])
     assert (mixed.inline[bare] == 0).all()
     assert not (mixed.inline[~bare] == plain.inline[~bare]).any()
+
+
+def test_a_filter_in_the_scope_of_a_host_keeps_a_page_of_each_and_refuses_a_state_of_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hosts = ("one.example", "two.example", "one.example")
+    crawl = tmp_path / "crawl.jsonl"
+    pages = [
+        filter_crawl.page(1, f"p{n}", note=str(n)) | {"url": f"https://{host}/{n}"} for n, host in enumerate(hosts)
+    ]
+    crawl.write_bytes(filter_crawl.lines(pages))
+    verdicts = tmp_path / "verdicts.jsonl"
+    for options, originals in (((), [None, "p0", "p0"]), (("--set", "index.scope=host"), [None, None, "p0"])):
+        filter_crawl.filter_json(capsys, crawl, "--verdicts", verdicts, *options)
+        assert [line["duplicate_of"] for line in filter_crawl.read_json(verdicts)] == originals
+    filter_crawl.filter_json(capsys, crawl, "--state", tmp_path / "state")
+    code, error = filter_crawl.refused(capsys, crawl, "--state", tmp_path / "state", "--set", "index.scope=host")
+    assert (code, 'index.scope is "global" in the state and "host" in the configuration' in error) == (4, True), error
