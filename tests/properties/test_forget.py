@@ -112,6 +112,7 @@ def draw_log(
     "what is forgotten is forgotten by every reader of the log", fault="pages forgotten anywhere in a log"
 )
 @worlds
+@pytest.mark.timeout(300)
 @settings(PROFILE, max_examples=40)
 @given(st.data(), caps, limits)
 def test_with_forgetting_anywhere_in_a_log_all_readers_hold_the_same_whole_state(
