@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
+from aiokafka.errors import KafkaError, LeaderNotAvailableError, UnknownTopicOrPartitionError
 from aiokafka.protocol.metadata import MetadataRequest
 
 from stream.config import Settings
@@ -16,6 +16,7 @@ from stream.service.reach import refusal
 from stream.service.topics import topic_names
 from stream.service.waits import Waits
 
+NO_LEADER = -1
 LOOK_SECONDS = 1.0
 LOOK_TIMEOUT_SECONDS = 3.0
 """A broker that takes longer to name five topics keeps the worker waiting, whatever it is busy with."""
@@ -37,8 +38,8 @@ NEXT_STEP = {
 class BrokerWatch:
     """Asks for the metadata of the five topics now and then.
 
-    aiokafka says neither that no broker answers nor that a topic is gone: it tries for ever, and a worker would stand
-    still without a word.
+    aiokafka says neither that no broker answers nor that a topic or its leader is gone: it tries for ever, and a worker
+    would stand still without a word.
     """
 
     def __init__(self, settings: Settings, waits: Waits) -> None:
@@ -48,6 +49,8 @@ class BrokerWatch:
         self._missing: dict[str, float] = {}
         self._failed_looks = 0
         self._refused_since: float | None = None
+        self._leaderless: Mapping[str, int] = {}
+        self._told: set[str] = set()
 
     async def run(self) -> None:
         """Look, for ever. Raises BrokerError where a topic is gone, or where login or certificate are refused."""
@@ -61,24 +64,40 @@ class BrokerWatch:
                         if not started:
                             await client.bootstrap()
                             started = True
-                        missing = await self._look(client)
+                        missing, leaderless = await self._look(client)
                 except (KafkaError, TimeoutError) as error:
                     await self._no_answer(error, options)
                 else:
                     self._failed_looks, self._refused_since = 0, None
                     self._waits.over("answer")
+                    self._tell_leaderless(leaderless)
                     self._check(missing)
                 await asyncio.sleep(LOOK_SECONDS)
         finally:
             await stop_client(client)
 
-    async def _look(self, client: AIOKafkaClient) -> list[str]:
-        """The topics that the broker does not know."""
+    async def _look(self, client: AIOKafkaClient) -> tuple[list[str], dict[str, int]]:
+        """The topics that the broker does not know, and of each that has any the first partition without a leader."""
         # Else a broker that creates topics by itself would bring back what was deleted, empty.
         request = MetadataRequest(list(self._roles), allow_auto_topic_creation=False)
         answer = await client.send(client.get_random_node(), request)
-        unknown = UnknownTopicOrPartitionError.errno
-        return [topic[1] for topic in answer.topics if topic[0] == unknown]
+        unknown = [topic for error, topic, *_ in answer.topics if error == UnknownTopicOrPartitionError.errno]
+        leaderless = {
+            topic: [number for _, number, leader, *_ in partitions if leader == NO_LEADER]
+            for _, topic, _, partitions, *_ in answer.topics
+        }
+        return unknown, {topic: min(numbers) for topic, numbers in leaderless.items() if numbers}
+
+    def _tell_leaderless(self, leaderless: Mapping[str, int]) -> None:
+        """Say of partitions that nobody leads, in two looks, that they are waited for: the broker's disk may have
+        failed. A leader that only moves is found sooner.
+        """
+        told = {f"{topic}/{number}" for topic, number in leaderless.items() if topic in self._leaderless}
+        for partition in self._told - told:
+            self._waits.over("leader", partition)
+        for partition in told:
+            self._waits.failed("leader", LeaderNotAvailableError(), partition)
+        self._leaderless, self._told = leaderless, told
 
     async def _no_answer(self, error: BaseException, options: Mapping[str, Any]) -> None:
         """Say what is waited for. aiokafka's error is the same whether a broker is down or refuses us: ask it."""

@@ -10,7 +10,7 @@ from deploy.localkafka.properties import NODE_ID
 from state.verify import verify
 from tests.broker.cluster import SECOND_ID, Coordinators, two_brokers
 from tests.broker.crawls import crawl
-from tests.broker.harness import Spotsieve, TopicSet
+from tests.broker.harness import Spotsieve, TopicSet, wait_for
 from tests.broker.oracle import check_verdicts_sent
 from tests.faults.small_disk import SmallDisk
 
@@ -88,3 +88,40 @@ def test_a_broker_whose_disk_is_full_is_waited_for_and_gone_on_with_once_there_i
             assert service.terminate() == 0, service.text()
             assert verify(service.state).damaged == 0
         check_verdicts_sent(topics, toml, pages.articles)
+
+
+@pytest.mark.promise("exactly_once: every page has exactly one verdict", fault="one of the broker's two disks is full")
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_broker_that_lost_one_of_its_disks_is_waited_for_by_partition(tmp_path: Path) -> None:
+    prepare()
+    pages = crawl(4_000, seed=16)
+    with SmallDisk(tmp_path / "disk", kib=DISK_KIB) as disk:
+        first, second = tmp_path / "kafka" / "data", disk.path / "data"
+        settings = {"log.dirs": f"{first},{second}", "metadata.log.dir": str(first)}
+        with (
+            LocalKafka(tmp_path / "kafka", settings=settings) as broker,
+            TopicSet(broker.bootstrap_servers, partitions=4) as topics,
+        ):
+            toml = topics.toml() + SLOWED
+            with Spotsieve(tmp_path, toml) as service:
+                service.start().until_ready()
+                topics.send(pages.messages)
+                service.until_committed(100)
+                service.freeze()
+                ballast = disk.fill(room_kib=100)
+                service.thaw()
+                wait_for(lambda: "leader of partition" in service.get("/readyz")[1], 40, "/readyz to name a partition")
+                service.until_waiting()
+                lost = {f"{path.name.rpartition('-')[0]}/{path.name.rpartition('-')[2]}" for path in second.iterdir()}
+                named = [line for line in service.get("/readyz")[1].splitlines() if "leader of partition" in line]
+                assert named
+                assert {line.split("leader of partition ")[1].split(":")[0] for line in named} <= lost
+                ballast.unlink()
+                broker.kill()
+                broker.start()
+                topics.until_all_committed(120)
+                service.until_ready()
+                assert service.terminate() == 0, service.text()
+                assert verify(service.state).damaged == 0
+            check_verdicts_sent(topics, toml, pages.articles)
