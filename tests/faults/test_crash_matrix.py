@@ -70,7 +70,7 @@ def _cells(guarantee: str) -> list[object]:
     "exactly_once: every page has exactly one verdict", fault="kill -9 after each step, 1 or 2 workers"
 )
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("column", "point"), _cells("exactly_once"))
 def test_killed_after_any_step_every_page_has_exactly_the_one_verdict_of_the_log(
     matrix: Matrix, column: Column, point: str
@@ -84,7 +84,7 @@ def test_killed_after_any_step_every_page_has_exactly_the_one_verdict_of_the_log
     "at_least_once: no page is lost, a repeat carries the same verdict", fault="kill -9 after each step, 1 or 2 workers"
 )
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("column", "point"), _cells("at_least_once"))
 def test_killed_after_any_step_at_least_once_loses_no_page_and_repeats_say_the_same(
     matrix: Matrix, column: Column, point: str
@@ -96,7 +96,7 @@ def test_killed_after_any_step_at_least_once_loses_no_page_and_repeats_say_the_s
 
 @pytest.mark.promise("a crash changes no verdict", fault="kill -9 after each step, beside an undisturbed run")
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("column", [column for column in COLUMNS if column.workers == 1])
 def test_a_worker_killed_after_every_step_gives_the_verdicts_of_an_undisturbed_run(
     matrix: Matrix, column: Column
