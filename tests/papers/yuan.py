@@ -1,0 +1,93 @@
+"""Yuan et al. 2012, figure 6: of all pairs of a set, those that 1-bit fingerprints call similar and those that are."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.config import Settings
+from stream.config_schemes import OnebitSettings
+from stream.features.page_shingles import shingle_pages
+from stream.files.trial import pages_of, read_batches
+from stream.page import Page, lay_out
+from stream.schemes.onebit import OnebitScheme
+from stream.signature import Status
+from stream.text.tokens import extract_tokens
+
+BITS = (64, 400)
+RESEMBLANCES = (0.7, 0.8, 0.9)
+PAPER = {(64, 0.7): (".16", ".74"), (64, 0.8): (".19", ".77"), (64, 0.9): (".42", ".93")}
+AT_ONCE = 8_192
+"""Shingles whose pages are multiplied at once: 900 pages take 30 MB."""
+
+
+class Estimation(NamedTuple):
+    """Of all pairs: how many have a resemblance of at least r, how many are called so, and how many are both."""
+
+    k: int
+    r: float
+    similar: int
+    called: int
+    both: int
+
+
+def estimations(folder: Path) -> Iterator[Estimation]:
+    """For each number of bits and resemblance, over all pairs of the set's pages that have a fingerprint."""
+    pages = [page for batch in read_batches(pages_of(folder), Settings()) for page in batch]
+    settings = OnebitSettings()
+    judged = OnebitScheme(settings).sign(pages).status == Status.FINGERPRINTED
+    kept = [page for page, one in zip(pages, judged.tolist(), strict=True) if one]
+    pairs = np.triu_indices(len(kept), 1)
+    resemblance = resemblances(shingle_sets(kept, settings.w))[pairs]
+    for k in BITS:
+        for r in RESEMBLANCES:
+            scheme = OnebitScheme(OnebitSettings(k=k, r=r))
+            called = distances(scheme.sign(kept).sketch)[pairs] <= scheme.r_h
+            similar = resemblance >= r
+            yield Estimation(k, r, int(similar.sum()), int(called.sum()), int((similar & called).sum()))
+
+
+def shingle_sets(pages: Sequence[Page], w: int) -> list[NDArray[np.uint64]]:
+    """The different shingles of each page: uint64[], ascending."""
+    batch = lay_out(pages)
+    tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_))
+    hashes, bounds = shingle_pages(tokens, w, w)
+    return [np.unique(hashes[first:last]) for first, last in pairwise(bounds)]
+
+
+def resemblances(sets: Sequence[NDArray[np.uint64]]) -> NDArray[np.float64]:
+    """Shared over all shingles of each pair of different pages: float64[n, n], its diagonal means nothing."""
+    page = np.repeat(np.arange(len(sets)), [len(one) for one in sets])
+    shingles, place, frequency = np.unique(np.concatenate(sets), return_inverse=True, return_counts=True)
+    numbers = np.cumsum(frequency > 1) - 1
+    several = frequency[place] > 1
+    page, column = page[several], numbers[place[several]]
+    shared = np.zeros((len(sets), len(sets)), np.float32)
+    for first in range(0, int(numbers[-1]) + 1 if len(shingles) else 0, AT_ONCE):
+        chosen = (column >= first) & (column < first + AT_ONCE)
+        has = np.zeros((len(sets), AT_ONCE), np.float32)
+        has[page[chosen], column[chosen] - first] = 1
+        shared += has @ has.T
+    sizes = np.array([len(one) for one in sets], np.float64)
+    whole: NDArray[np.float64] = shared / (sizes[:, None] + sizes - shared)
+    return whole
+
+
+def distances(sketch: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Bits in which each pair differs: int64[n, n]."""
+    return np.array([np.bitwise_count(sketch ^ row).sum(axis=1, dtype=np.int64) for row in sketch])
+
+
+def table(folder: Path) -> list[str]:
+    """The lines of a table in Markdown."""
+    lines = ["| k | r | paper P | R | ours P | R | pairs with R >= r |", "|---:|---:|---:|---:|---:|---:|---:|"]
+    for one in estimations(folder):
+        theirs = PAPER.get((one.k, one.r), ("", ""))
+        precision, recall = one.both / max(one.called, 1), one.both / max(one.similar, 1)
+        lines.append(
+            f"| {one.k} | {one.r} | {theirs[0]} | {theirs[1]} | {precision:.2f} | {recall:.2f} | {one.similar:,} |"
+        )
+    return lines
