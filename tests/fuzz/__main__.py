@@ -132,6 +132,8 @@ hundred mutated inputs of each, and all that was ever found (`tests/properties/t
   by what went in, target by target (`tests/fuzz/targets.py`)
 - seeds: sound inputs of our own making and, where it is there, the beginnings of labelled pages (`tests/fuzz/seeds.py`);
   the corpus is these and what reached something new
+- found in the suite's runs and mended: identities and manifests that are whole but mean nothing, or nest deeply, ended
+  in a traceback; a log record could name a status that there is not; they are run again in every run of the suite
 
 | target | reads | seconds | executions | edges | corpus | findings |
 |---|---|---:|---:|---:|---:|---:|"""  # noqa: E501 - a line of the report
