@@ -38,11 +38,15 @@ def test_coordinators_that_move_to_another_broker_cost_no_page_and_double_none(t
                 maker.start().until_ready()
                 assert maker.terminate() == 0
 
-            before = Coordinators(both)
-            while (
-                before.of_group(topics.group) != SECOND_ID or before.of_transactions(transactions(topics)) != SECOND_ID
-            ):
-                topics.group = f"group-{uuid.uuid4().hex[:8]}"
+            def is_placed() -> bool:
+                now = Coordinators(both)
+                for _ in range(100):
+                    topics.group = f"group-{uuid.uuid4().hex[:8]}"
+                    if now.of_group(topics.group) == now.of_transactions(transactions(topics)) == SECOND_ID:
+                        return True
+                return False
+
+            wait_for(is_placed, 60, "a group whose coordinators are on the second broker", every=1.0)
             toml = topics.toml() + SLOWED
             with Spotsieve(tmp_path, toml) as service:
                 service.start().until_ready()
