@@ -12,7 +12,7 @@ from stream.config_section import Section, setting
 class FieldPaths(Section):
     """Where a JSON message keeps what; a path is names joined by dots, and "" means the message has no such field."""
 
-    url: str = setting("url", "path of the page's address")
+    url: str = setting("url", "path of the page's address, whose host the verdict depends on", verdicts=True)
     body: str = setting("body", "path of the page's body", verdicts=True, min_length=1)
     content_type: str = setting("content_type", "path of the Content-Type header's value", verdicts=True)
     fetched_at: str = setting(
@@ -39,7 +39,10 @@ class InputSettings(Section):
         verdicts=True,
     )
     url_from: str = setting(
-        "key", "format html: where the address is, `key` or `header:NAME`", pattern=r"^(key|header:.+)$"
+        "key",
+        "format html: where the address is, `key` or `header:NAME`",
+        verdicts=True,
+        pattern=r"^(key|header:.+)$",
     )
     content_type_header: str = setting("content-type", "format html: header that holds the Content-Type", verdicts=True)
     max_page_bytes: int = setting(
