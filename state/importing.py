@@ -1,6 +1,5 @@
 """Owns making a state of its portable form: written beside its place, and put there when all of it is whole."""
 
-import shutil
 import struct
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,12 +12,12 @@ from rocksdict import Rdict, WriteBatch, WriteOptions
 
 from state import formats
 from state.portable import BATCH, VERSION, Fields, Told, bucket_values, entry_value, loaded, progress_of
-from state.restore import check_free
-from state.rocks import DIRECTORY, IDENTITY, MARKS, PROGRESS
+from state.restore import made_beside, put_in_place
+from state.rocks import IDENTITY, MARKS, PROGRESS
 from state.rocks_errors import rocks_errors
 from state.rocks_options import column_families, database_options
 from state.snapshot import sync_directory
-from stream.errors import CorruptRecord, InputError, StateError
+from stream.errors import CorruptRecord, InputError
 from stream.verdict_settings import settings_digest
 
 PARTIAL = ".import-partial"
@@ -33,25 +32,10 @@ def import_state(lines: Iterator[bytes], name: str, directory: Path, told: Told 
     name: the file's, for messages. Raises StateError where a state is there already or there is no room, InputError
     where the export is cut, damaged, or of another version; nothing is then left.
     """
-    check_free(directory)
-    partial = directory / PARTIAL
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir()
+    with made_beside(directory, PARTIAL) as partial:
         facts = Import(lines, name, partial, told).run()
-        if (directory / DIRECTORY).is_dir():
-            (directory / DIRECTORY).rmdir()
         sync_directory(partial)
-        partial.rename(directory / DIRECTORY)
-        sync_directory(directory)
-    except OSError as error:
-        raise StateError(
-            "--state", f"must be a directory that can be written: {error.strerror}", str(error.filename or directory),
-            "check the permissions and the free space there",
-        ) from None  # fmt: skip
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        put_in_place(partial, directory)
     return facts
 
 

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from state.locallog import FILE_NAME as LOG_NAME
@@ -21,18 +23,27 @@ def restore_snapshot(snapshot: Path, directory: Path, told: Told = lambda *_: No
     then as it was.
     """
     manifest = read_manifest(snapshot)
+    with made_beside(directory, PARTIAL) as partial:
+        _copy(snapshot, partial, manifest, told)
+        _place_log(partial / LOG_NAME, directory / LOG_NAME)
+        put_in_place(partial / DIRECTORY, directory)
+    return manifest
+
+
+@contextmanager
+def made_beside(directory: Path, name: str) -> Iterator[Path]:
+    """A new directory of this name in a state directory that has no index, gone again at the end.
+
+    What is made there and then put in its place appears whole or not at all. Raises StateError where the directory
+    holds a state, or cannot be written.
+    """
     check_free(directory)
-    partial = directory / PARTIAL
+    partial = directory / name
     try:
         directory.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
-        _copy(snapshot, partial, manifest, told)
-        _place_log(partial / LOG_NAME, directory / LOG_NAME)
-        if (directory / DIRECTORY).is_dir():
-            (directory / DIRECTORY).rmdir()
-        (partial / DIRECTORY).rename(directory / DIRECTORY)
-        sync_directory(directory)
+        yield partial
     except OSError as error:
         raise StateError(
             "--state", f"must be a directory that can be written: {error.strerror}", str(error.filename or directory),
@@ -40,7 +51,14 @@ def restore_snapshot(snapshot: Path, directory: Path, told: Told = lambda *_: No
         ) from None  # fmt: skip
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return manifest
+
+
+def put_in_place(index: Path, directory: Path) -> None:
+    """Make a whole index that of the state directory, which may hold an empty one. Raises OSError."""
+    if (directory / DIRECTORY).is_dir():
+        (directory / DIRECTORY).rmdir()
+    index.rename(directory / DIRECTORY)
+    sync_directory(directory)
 
 
 def check_free(directory: Path) -> None:

@@ -1,8 +1,16 @@
 """Owns the settings of the schemes: one frozen model for each published system, of which [scheme] holds one."""
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from stream.config_section import Section, setting
+
+# What makes a spot, for every scheme that has spots.
+_SPOT_DISTANCE: Any = setting(
+    2, "spot distance d: every d-th word after the antecedent", unit="words", verdicts=True, ge=1, le=16
+)
+_CHAIN_LENGTH: Any = setting(3, "chain length c: words in a chain", unit="words", verdicts=True, ge=1, le=8)
+_ANTECEDENTS: Any = setting((), "words that start a chain; empty: the built-in English list", verdicts=True)
+_SPOT_STOP_WORDS: Any = setting((), "words a chain steps over; empty: the built-in English list", verdicts=True)
 
 
 class SpotsieveSettings(Section):
@@ -91,16 +99,10 @@ class ChainSettings(Section):
         ge=1,
         le=10_000,
     )
-    distance: int = setting(
-        2, "spot distance d: every d-th word after the antecedent", unit="words", verdicts=True, ge=1, le=16
-    )
-    chain_length: int = setting(3, "chain length c: words in a chain", unit="words", verdicts=True, ge=1, le=8)
-    antecedents: tuple[str, ...] = setting(
-        (), "words that start a chain; empty: the built-in English list", verdicts=True
-    )
-    stop_words: tuple[str, ...] = setting(
-        (), "words a chain steps over; empty: the built-in English list", verdicts=True
-    )
+    distance: int = _SPOT_DISTANCE
+    chain_length: int = _CHAIN_LENGTH
+    antecedents: tuple[str, ...] = _ANTECEDENTS
+    stop_words: tuple[str, ...] = _SPOT_STOP_WORDS
 
 
 class SubhashSettings(Section):
@@ -218,16 +220,10 @@ class ImatchSSettings(Section):
         ge=1,
         le=10_000,
     )
-    distance: int = setting(
-        2, "spot distance d: every d-th word after the antecedent", unit="words", verdicts=True, ge=1, le=16
-    )
-    chain_length: int = setting(3, "chain length c: words in a chain", unit="words", verdicts=True, ge=1, le=8)
-    antecedents: tuple[str, ...] = setting(
-        (), "words that start a chain; empty: the built-in English list", verdicts=True
-    )
-    stop_words: tuple[str, ...] = setting(
-        (), "words a chain steps over; empty: the built-in English list", verdicts=True
-    )
+    distance: int = _SPOT_DISTANCE
+    chain_length: int = _CHAIN_LENGTH
+    antecedents: tuple[str, ...] = _ANTECEDENTS
+    stop_words: tuple[str, ...] = _SPOT_STOP_WORDS
 
 
 class SpotsigsLshSettings(Section):
@@ -249,16 +245,10 @@ class SpotsigsLshSettings(Section):
         ge=1,
         le=10_000,
     )
-    distance: int = setting(
-        2, "spot distance d: every d-th word after the antecedent", unit="words", verdicts=True, ge=1, le=16
-    )
-    chain_length: int = setting(3, "chain length c: words in a chain", unit="words", verdicts=True, ge=1, le=8)
-    antecedents: tuple[str, ...] = setting(
-        (), "words that start a chain; empty: the built-in English list", verdicts=True
-    )
-    stop_words: tuple[str, ...] = setting(
-        (), "words a chain steps over; empty: the built-in English list", verdicts=True
-    )
+    distance: int = _SPOT_DISTANCE
+    chain_length: int = _CHAIN_LENGTH
+    antecedents: tuple[str, ...] = _ANTECEDENTS
+    stop_words: tuple[str, ...] = _SPOT_STOP_WORDS
 
 
 ModelledSettings = ImatchSettings | ImatchSSettings | SpotsigsLshSettings
