@@ -1,8 +1,15 @@
-"""What is measured for docs/papers.md: resemblances and distances against the obvious way."""
+"""docs/papers.md: how a section gets into it; resemblances and distances against the obvious way; kinds of pairs."""
+
+from pathlib import Path
 
 import numpy as np
+import pytest
 
 from stream.page import Page
+from stream.scoring.truth import Pair, Truth
+from tests.papers import __main__ as papers
+from tests.papers.page import HEAD, decimals, find_papers, table, with_section
+from tests.papers.williams_giles import kinds_of
 from tests.papers.yuan import distances, resemblances, shingle_sets
 from tests.reference.shingles import shingles_of, words_of
 from tests.unit.spotsieve_pages import STORIES, newspaper, page
@@ -26,3 +33,49 @@ def test_resemblances_of_all_pairs_are_shared_over_all_shingles() -> None:
 def test_distances_of_all_pairs_count_differing_bits() -> None:
     sketch = np.array([[0, 2**63], [7, 2**63], [0, 0]], np.uint64)
     assert distances(sketch).tolist() == [[0, 3, 1], [3, 0, 4], [1, 4, 0]]
+
+
+def test_a_section_takes_the_place_of_its_old_one_and_leaves_the_others_alone() -> None:
+    page = HEAD
+    for name, title in (("yuan", "Yuan"), ("manku", "Manku"), ("ye", "Ye")):
+        page = with_section(page, name, title, [f"old {name}"])
+    assert page.startswith(HEAD)
+    assert [line for line in page.splitlines() if line.startswith("## ")] == ["## Manku", "## Ye", "## Yuan"]
+    again = with_section(page, "ye", "Ye", ["new", "", "| a |"])
+    assert again == page.replace("old ye", "new\n\n| a |")
+    assert with_section(again, "ye", "Ye", ["old ye"]) == page
+
+
+def test_the_document_has_a_section_for_every_paper_in_the_order_of_titles() -> None:
+    text = papers.DOCUMENT.read_text("utf-8")
+    found = find_papers()
+    assert {"yuan", "williams_giles"} <= set(found)
+    places = [text.index(f"<!-- papers: {name} -->\n\n## {found[name].TITLE}\n") for name in found]
+    by_title = sorted(zip((found[name].TITLE for name in found), places, strict=True))
+    assert [place for _, place in by_title] == sorted(places)
+    assert text.startswith(HEAD)
+
+
+def test_an_unknown_paper_and_missing_data_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        papers.main(["yuen"])
+    assert "got 'yuen'" in capsys.readouterr().err
+    out = tmp_path / "papers.md"
+    assert papers.main(["yuan", "--data", str(tmp_path / "none"), "--out", str(out)]) == 3
+    assert "must hold labelled sets" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_tables_are_markdown() -> None:
+    assert table(["k", "P"], [[3, decimals(0.91)], [4, decimals(None)]]) == [
+        "| k | P |", "|---|---:|", "| 3 | 0.910 |", "| 4 |  |"
+    ]  # fmt: skip
+
+
+def test_duplicates_are_exact_preprints_or_versions_and_other_pairs_are_none() -> None:
+    pairs = (
+        Pair(0, 1, 1.0, "cut"), Pair(0, 2, 0.9, "headline"), Pair(1, 2, 0.8, "natural-version"),
+        Pair(0, 3, 0.5, "headline"), Pair(1, 3, 0.1, "copy"),
+    )  # fmt: skip
+    truth = Truth(tuple("abcd"), ("page",) * 4, pairs)
+    assert kinds_of(truth) == {(0, 1): "exact", (0, 2): "preprint", (1, 2): "content or version"}
