@@ -137,7 +137,7 @@ class State(StateView, Protocol):
         self,
         filing: Filing | None,
         position: int,
-        last_record: int = 0,
+        last_record: int,
         pages_applied: int = 0,
         clock: "Clock | None" = None,
     ) -> None:

@@ -79,7 +79,7 @@ class MemoryState:
         self,
         filing: Filing | None,
         position: int,
-        last_record: int = 0,
+        last_record: int,
         pages_applied: int = 0,
         clock: Clock | None = None,
     ) -> None:

@@ -1,8 +1,12 @@
-"""Owns the settings of the schemes: one frozen model for each published system, of which [scheme] holds one."""
+"""Owns the settings of the schemes: one frozen model for each published system, of which [scheme] holds one.
 
-from typing import Any, Literal, get_args
+Each names its threshold, the setting that makes it stricter or looser, with the values that `score --sweep` tries
+(stream.config_section.Threshold): the curves of precision and recall are drawn of them.
+"""
 
-from stream.config_section import Section, setting
+from typing import Any, ClassVar, Literal, get_args
+
+from stream.config_section import Section, Threshold, alone, setting
 
 # What makes a spot, for every scheme that has spots.
 _SPOT_DISTANCE: Any = setting(
@@ -16,6 +20,14 @@ _SPOT_STOP_WORDS: Any = setting((), "words a chain steps over; empty: the built-
 class SpotsieveSettings(Section):
     """Kept text -> 3-shingles -> digests, tables and smallest hashes -> sketch against sketch (ours)."""
 
+    threshold: ClassVar = Threshold(
+        "min_jaccard",
+        {
+            bar: {"same_host_min_jaccard": round(bar + 0.14, 2)}
+            for bar in (0.1, 0.2, 0.26, 0.32, 0.4, 0.5, 0.6, 0.7, 0.8)
+        },
+        signs=False,
+    )
     name: Literal["spotsieve"] = setting("spotsieve", "which published system judges pages", verdicts=True)
     max_distance_bits: int = setting(
         1, "k: fingerprints this near are candidates", unit="bits", verdicts=True, ge=0, le=7
@@ -86,6 +98,11 @@ class SpotsieveSettings(Section):
 class ChainSettings(Section):
     """Spots (Theobald et al. 2008) -> simhash 64 -> permuted tables (Manku et al. 2007)."""
 
+    threshold: ClassVar = Threshold(
+        "max_distance_bits",
+        {k: {"tables": tables} for k, tables in enumerate((1, 10, 10, 10, 15, 21, 28, 36))},
+        signs=False,
+    )
     name: Literal["chain"] = setting("chain", "which published system judges pages", verdicts=True)
     max_distance_bits: int = setting(
         3, "k: pages whose fingerprints are this near are copies", unit="bits", verdicts=True, ge=0, le=7
@@ -108,6 +125,7 @@ class ChainSettings(Section):
 class SubhashSettings(Section):
     """Token simhash 64 -> k + 1 sub-hash tables (Williams, Giles 2013)."""
 
+    threshold: ClassVar = Threshold("k", alone(*range(11)), signs=False)
     name: Literal["subhash"] = setting("subhash", "which published system judges pages", verdicts=True)
     k: int = setting(3, "pages whose fingerprints are this near are copies", unit="bits", verdicts=True, ge=0, le=10)
     min_tokens: int = setting(
@@ -123,6 +141,9 @@ class SubhashSettings(Section):
 class MankuSettings(Section):
     """Weighted words and phrases -> simhash 64 -> permuted tables (Manku et al. 2007)."""
 
+    threshold: ClassVar = Threshold(
+        "k", {k: {"tables": tables} for k, tables in enumerate((1, 20, 21, 20, 25, 21, 28, 36))}, signs=False
+    )
     name: Literal["manku"] = setting("manku", "which published system judges pages", verdicts=True)
     k: int = setting(3, "pages whose fingerprints are this near are copies", unit="bits", verdicts=True, ge=0, le=7)
     tables: int = setting(20, "permuted tables; for k = 3: 4, 10, 16, 20 and more", verdicts=True, ge=1, le=255)
@@ -150,6 +171,7 @@ class MankuSettings(Section):
 class MinhashSettings(Section):
     """Shingles -> 84 minimum hashes -> equal ones of two pages (Williams, Giles 2013)."""
 
+    threshold: ClassVar = Threshold("resemblance", alone(0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1), signs=False)
     name: Literal["minhash"] = setting("minhash", "which published system judges pages", verdicts=True)
     w: int = setting(5, "words of a shingle; the paper tried 5, 8 and 10", unit="words", verdicts=True, ge=1, le=16)
     h: int = setting(84, "hash functions, of each of which the minimum is kept", verdicts=True, ge=1, le=255)
@@ -169,6 +191,7 @@ class MinhashSettings(Section):
 class OnebitSettings(Section):
     """Shingles -> 1-bit minwise fingerprints -> fingerprint group merging (Yuan et al. 2012)."""
 
+    threshold: ClassVar = Threshold("r", alone(0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1), signs=False)
     name: Literal["onebit"] = setting("onebit", "which published system judges pages", verdicts=True)
     k: int = setting(400, "fingerprint, one bit of each minimum", unit="bits", verdicts=True, ge=64, le=1000)
     r: float = setting(0.9, "pages of at least this estimated resemblance are copies", verdicts=True, ge=0.5, le=1)
@@ -186,6 +209,7 @@ class OnebitSettings(Section):
 class ImatchSettings(Section):
     """Tokens in an IDF range -> one SHA-1 (I-Match, as Theobald et al. 2008 ran it)."""
 
+    threshold: ClassVar = Threshold("idf_min", alone(0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7))
     name: Literal["imatch"] = setting("imatch", "which published system judges pages", verdicts=True)
     idf_model: str = setting("", "file of term statistics that `spotsieve model build` wrote for this scheme")
     idf_digest: str = setting("", "digest of that file, as model build prints it", verdicts=True)
@@ -207,6 +231,7 @@ class ImatchSettings(Section):
 class ImatchSSettings(Section):
     """Spots in an IDF range -> one SHA-1 (I-Match-S, Theobald et al. 2008)."""
 
+    threshold: ClassVar = Threshold("idf_min", alone(0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7))
     name: Literal["imatch-s"] = setting("imatch-s", "which published system judges pages", verdicts=True)
     idf_model: str = setting("", "file of spot statistics that `spotsieve model build` wrote for this scheme")
     idf_digest: str = setting("", "digest of that file, as model build prints it", verdicts=True)
@@ -229,6 +254,7 @@ class ImatchSSettings(Section):
 class SpotsigsLshSettings(Section):
     """Spots in an IDF range -> bands of minwise hashes -> Jaccard (LSH-S, Theobald et al. 2008)."""
 
+    threshold: ClassVar = Threshold("tau", alone(0.2, 0.3, 0.44, 0.5, 0.6, 0.7, 0.8, 0.9, 1), signs=False)
     name: Literal["spotsigs-lsh"] = setting("spotsigs-lsh", "which published system judges pages", verdicts=True)
     idf_model: str = setting("", "file of spot statistics that `spotsieve model build` wrote for this scheme")
     idf_digest: str = setting("", "digest of that file, as model build prints it", verdicts=True)

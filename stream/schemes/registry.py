@@ -1,4 +1,8 @@
-"""Owns which scheme a name stands for: the one table of all published systems that run here."""
+"""Owns which scheme a name stands for: the one table of all published systems that run here.
+
+To add one: its settings with their threshold (stream/config_schemes.py), a file here that reads like its paper, a line
+in SCHEMES, and one in TERMS if it needs a model. tests/properties/test_scheme_contract.py says what it must keep.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple

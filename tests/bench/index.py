@@ -92,7 +92,7 @@ def measure(
                 batch = load.signatures(first, min(first + BATCH_PAGES, count))
                 signing += time.process_time() - before
                 verdicts, filing = judge(batch, scheme, state, cap, INDEX.candidate_limit)
-                state.file(filing, first + 1)
+                state.file(filing, first + 1, 0)
                 duplicates += int((verdicts.kind == Kind.DUPLICATE).sum())
                 candidates += int(verdicts.candidates.sum())
             size = min(WINDOW_PAGES, count - start)

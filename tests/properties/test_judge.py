@@ -52,7 +52,7 @@ def run(
     while at < len(pages):
         size = remaining.pop(0) if remaining else 1
         verdicts, filing = judge(signatures_of(pages[at : at + size]), world.scheme, state, cap, candidate_limit)
-        state.file(filing, state.position + 1)
+        state.file(filing, state.position + 1, 0)
         capped += filing.capped
         outcomes += outcomes_of(verdicts)
         at += size
@@ -88,7 +88,7 @@ def test_batch_boundaries_change_neither_verdicts_nor_the_state(
     pages, one, other = some(world, data), MemoryState(), MemoryState()
     assert run(world, one, pages, sizes, cap, limit) == run(world, other, pages, other_sizes, cap, limit)
     for state in (one, other):
-        state.file(None, 1000)
+        state.file(None, 1000, 0)
     assert first_difference(one, other) is None
 
 
@@ -115,7 +115,7 @@ def test_pages_submitted_again_at_any_later_point_get_the_verdicts_they_had(
         assert outcome == expected[page[1]]
     run(world, plain, pages, [], cap, limit)
     for one in (state, plain):
-        one.file(None, 1000)
+        one.file(None, 1000, 0)
     assert first_difference(state, plain) is None
 
 
@@ -161,7 +161,7 @@ def test_an_equal_page_elsewhere_is_a_duplicate_though_all_but_one_part_of_its_i
     again = replace(first, **{other: getattr(first, other) + 1})
     with RocksState.open(tmp_path, "{}", "log", IndexSettings()) as rocks:
         view: State = rocks if state is None else state()
-        view.file(judge(first, world.scheme, view, 4, 64)[1], 1)
+        view.file(judge(first, world.scheme, view, 4, 64)[1], 1, 0)
         verdicts, _ = judge(again, world.scheme, view, 4, 64)
     reason = Reason.NEAR if world.decisive_tables else Reason.EXACT
     assert (verdicts.kind[0], verdicts.reason[0]) == (Kind.DUPLICATE, reason)
@@ -174,7 +174,7 @@ def test_postings_of_this_record_count_as_candidates_like_those_filed_before(siz
     for size in sizes:
         at = len(candidates)
         verdicts, filing = judge(signatures_of(pages[at : at + size]), CHAIN, state, 4, 64)
-        state.file(filing, state.position + 1)
+        state.file(filing, state.position + 1, 0)
         candidates += verdicts.candidates.tolist()
     # The first two share the buckets of three of the four tables; the third is the first's neighbour in all but one.
     assert candidates == [0, 3, 6, 7, 7, 6]

@@ -74,7 +74,7 @@ def judged(
 def filed(scheme: Scheme, state: State, signed: Signatures, cap: int = 256) -> list[Outcome]:
     """Signatures as one record, judged and filed."""
     verdicts, filing = judge(signed, scheme, state, cap, LIMITS.candidate_limit)
-    state.file(filing, state.position + 1)
+    state.file(filing, state.position + 1, 0)
     return list(outcomes_of(verdicts))
 
 
@@ -132,7 +132,7 @@ def test_micro_batches_change_neither_verdicts_nor_the_state_whatever_the_order_
     scheme, one, other = scheme_named(name), MemoryState(), MemoryState()
     assert judged(scheme, one, pages, sizes, cap) == judged(scheme, other, pages, other_sizes, cap)
     for state in (one, other):
-        state.file(None, 1000)
+        state.file(None, 1000, 0)
     assert first_difference(one, other) is None
 
 
@@ -307,6 +307,26 @@ def test_files_are_filtered_to_a_state_that_is_whole_and_goes_on(
     assert [again[one] for one in counted] == [first[one] for one in counted]
     assert (copies["novel"], copies["state_entries"]) == (0, first["state_entries"])
     assert main(["state", "verify", state]) == 0
+
+
+@schemes
+def test_a_scheme_names_its_threshold_with_values_that_it_takes_and_that_change_verdicts(name: str) -> None:
+    # What `score --sweep` tries: a new scheme's settings have `threshold: ClassVar = Threshold(...)`
+    given = settings_named(name)
+    threshold = type(given).threshold
+    assert len(threshold.swept) > 4, "enough for a curve"
+    assert list(threshold.swept) == sorted(threshold.swept)
+    default = getattr(given, threshold.setting)
+    assert all(getattr(given, other) == value for other, value in threshold.swept[default].items())
+    found = []
+    for value in (min(threshold.swept), max(threshold.swept)):
+        scheme = scheme_of(threshold.at(given, value))
+        found.append(judged(scheme, MemoryState(), CRAWL))
+        if not threshold.signs:
+            assert_same(scheme.sign(CRAWL), scheme_named(name).sign(CRAWL))
+    assert found[0] != found[1]
+    for value in threshold.swept:
+        scheme_of(threshold.at(given, value))
 
 
 @schemes

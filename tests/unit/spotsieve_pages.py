@@ -41,7 +41,7 @@ def judged(pages: Sequence[Page], settings: SpotsieveSettings | None = None, bat
     found: list[Verdict] = []
     for first in range(0, len(pages), batch):
         verdicts, filing = judge(scheme.sign(pages[first : first + batch]), scheme, state, 256, 64)
-        state.file(filing, first + batch)
+        state.file(filing, first + batch, 0)
         rows = zip(verdicts.kind, verdicts.reason, verdicts.originals, verdicts.score, strict=True)
         found += [
             Verdict(Kind(kind), Reason(reason), original.offset if original else None, float(score))

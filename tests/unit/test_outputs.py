@@ -95,7 +95,7 @@ def made_of(mode: str, partition: int, *slices: list[bytes | None]) -> dict[str,
         sign(batch, Decoder(settings.input), scheme)
         if batch.signatures is not None:
             batch.verdicts, filing = judge(batch.signatures, scheme, state, 16, 64)
-            state.file(filing, state.position + 1)
+            state.file(filing, state.position + 1, 0)
         work.append((batch, batch.slices[0]))
     facts = {role: TopicFacts(2, {}) for role in ("novel", "duplicates", "rejected")}
     made: dict[str, list[Made]] = {}

@@ -266,7 +266,7 @@ def test_a_closed_state_says_so_and_may_be_closed_again(tmp_path: Path) -> None:
     state.close()
     state.close()
     with pytest.raises(StateError, match="is closed"):
-        state.file(None, 1)
+        state.file(None, 1, 0)
 
 
 def test_a_record_is_filed_in_one_write_with_its_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,6 +328,6 @@ def test_writing_the_same_entry_number_twice_is_a_programming_error(tmp_path: Pa
 
     with open_state(tmp_path) as state:
         _, filing = judge(make_signatures(5, seed=1), SCHEME, state, 256, 64)
-        state.file(filing, 1)
+        state.file(filing, 1, 0)
         with pytest.raises(ValueError, match="filing begins at entry 0, the state at"):
-            state.file(filing, 2)
+            state.file(filing, 2, 0)
