@@ -36,9 +36,9 @@ class ReadEntries:
         self._values = cast("Sequence[bytes]", values)
         self._sources = sources
 
-    def compared(self) -> Compared:
+    def compared(self, with_features: bool) -> Compared:
         """What a scheme confirms candidates by, of all e. Raises CorruptRecord."""
-        return formats.decode_compared(self._keys, self._values)
+        return formats.decode_compared(self._keys, self._values, with_features)
 
     def entries(self, places: NDArray[np.int64]) -> list[Entry]:
         """places: int64[a] -> the filed pages. Raises CorruptRecord."""

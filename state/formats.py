@@ -22,7 +22,7 @@ from state.index import Buckets, Filing
 from state.sweep import Sweep
 from stream.errors import CorruptRecord
 from stream.fingerprints.tables import HOST_TAG, KEY_BITS, MINIMA_TAG
-from stream.signature import Compared, Entry
+from stream.signature import Compared, Entry, Signatures, no_features
 
 BUCKET_VERSION = 2
 ENTRY_VERSION = 2
@@ -44,6 +44,9 @@ _ENTRY = struct.Struct("<BBIiqqHHQII")
 _PROGRESS = struct.Struct("<BQQQIqQQ")
 _MARKS = struct.Struct("<BH")
 _MARK = struct.Struct("<qQ")
+FEATURED = 0x8000
+"""The bit of an entry's url length that says that the page's features follow its sketch: addresses are shorter."""
+_FEATURES = struct.Struct("<I")
 ENTRY_BYTES = _ENTRY.size
 """Of an entry, at least."""
 _CHECKSUM = struct.Struct("<Q")
@@ -172,6 +175,10 @@ def encode_entries(filing: Filing, sources: NDArray[np.uint32]) -> list[bytes]:
     heads = np.empty(len(pages), _entry_head(words))
     heads["version"], heads["words"], heads["source"] = ENTRY_VERSION, words, sources
     heads["url_bytes"], heads["label_bytes"] = list(map(len, urls)), list(map(len, labels))
+    if filing.keeps_features:
+        features = [_pack_features(signatures, page) for page in pages.tolist()]
+        heads["url_bytes"] |= np.array([FEATURED * bool(packed) for packed in features], np.uint16)
+        urls = [packed + url for packed, url in zip(features, urls, strict=True)]
     for name in ("partition", "offset", "event_time_ms", "host", "feature_count", "sketch"):
         heads[name] = getattr(signatures, name)[pages]
     heads["template"] = filing.template
@@ -180,12 +187,32 @@ def encode_entries(filing: Filing, sources: NDArray[np.uint32]) -> list[bytes]:
     return [raw[start : start + size] + url + label for start, url, label in rows]
 
 
+def _pack_features(signatures: Signatures, page: int) -> bytes:
+    """What stands between sketch and address: nothing for a page without features."""
+    first, last = signatures.features_bounds[page : page + 2].tolist()
+    features = signatures.features[first:last].astype("<u8")
+    return _FEATURES.pack(len(features)) + features.tobytes() if len(features) else b""
+
+
+def _features_of(value: bytes, words: int, url_bytes: int) -> tuple[int, int, int]:
+    """Where an entry's features begin and end, and how long its address is. words: of the sketch  url_bytes: as stored
+
+    The end may lie behind the value's, where that is cut.
+    """
+    start = _ENTRY.size + 8 * words
+    if not url_bytes & FEATURED:
+        return start, start, url_bytes
+    start += _FEATURES.size
+    (count,) = _FEATURES.unpack_from(value, start - _FEATURES.size) if start <= len(value) else (0,)
+    return start, start + 8 * count, url_bytes ^ FEATURED
+
+
 def decode_entry(key: bytes, value: bytes, sources: Sequence[str]) -> Entry:
     """Raises CorruptRecord where the value is cut, of another version or names an unknown source."""
     if len(value) < _ENTRY.size or value[0] != ENTRY_VERSION:
         raise CorruptRecord("entries", key, f"must be version {ENTRY_VERSION} and at least {_ENTRY.size} bytes")
     _, words, source, partition, offset, event_time_ms, url_bytes, label_bytes, *_ = _ENTRY.unpack_from(value)
-    url_start = _ENTRY.size + 8 * words
+    _, url_start, url_bytes = _features_of(value, words, url_bytes)
     label_start = url_start + url_bytes
     if len(value) != label_start + label_bytes or source >= len(sources):
         raise CorruptRecord("entries", key, "must have the length and the source that it declares")
@@ -194,7 +221,7 @@ def decode_entry(key: bytes, value: bytes, sources: Sequence[str]) -> Entry:
 
 
 class EntryParts(NamedTuple):
-    """An entry field by field. source: its number  url, label: UTF-8  sketch: words"""
+    """An entry field by field. source: its number  url, label: UTF-8  sketch: words  features: none in most schemes"""
 
     source: int
     partition: int
@@ -206,6 +233,7 @@ class EntryParts(NamedTuple):
     feature_count: int
     template: int
     sketch: tuple[int, ...]
+    features: tuple[int, ...] = ()
 
 
 def unpack_entry(key: bytes, value: bytes) -> EntryParts:
@@ -214,20 +242,26 @@ def unpack_entry(key: bytes, value: bytes) -> EntryParts:
     if rule is not None:
         raise CorruptRecord("entries", key, rule)
     _, words, source, partition, offset, event_time_ms, url_bytes, _, *compared = _ENTRY.unpack_from(value)
-    host, features, template = compared
-    sketch, texts = struct.unpack_from(f"<{words}Q", value, _ENTRY.size), value[_ENTRY.size + 8 * words :]
-    url, label = texts[:url_bytes], texts[url_bytes:]
-    return EntryParts(source, partition, offset, event_time_ms, url, label, host, features, template, sketch)
+    host, feature_count, template = compared
+    sketch = struct.unpack_from(f"<{words}Q", value, _ENTRY.size)
+    start, end, url_bytes = _features_of(value, words, url_bytes)
+    features = struct.unpack_from(f"<{(end - start) // 8}Q", value, start)
+    url, label = value[end : end + url_bytes], value[end + url_bytes :]
+    return EntryParts(
+        source, partition, offset, event_time_ms, url, label, host, feature_count, template, sketch, features
+    )
 
 
 def pack_entry(parts: EntryParts) -> bytes:
     """The value of these fields. Raises struct.error where one is out of its range."""
-    source, partition, offset, event_time_ms, url, label, host, features, template, sketch = parts
+    source, partition, offset, event_time_ms, url, label, host, feature_count, template, sketch, features = parts
+    url_bytes = len(url) | FEATURED * bool(features)
     head = _ENTRY.pack(
-        ENTRY_VERSION, len(sketch), source, partition, offset, event_time_ms, len(url), len(label), host, features,
-        template,
+        ENTRY_VERSION, len(sketch), source, partition, offset, event_time_ms, url_bytes, len(label), host,
+        feature_count, template,
     )  # fmt: skip
-    return head + struct.pack(f"<{len(sketch)}Q", *sketch) + url + label
+    ragged = _FEATURES.pack(len(features)) + struct.pack(f"<{len(features)}Q", *features) if features else b""
+    return head + struct.pack(f"<{len(sketch)}Q", *sketch) + ragged + url + label
 
 
 def entry_fault(value: bytes, words: int, sources: int) -> str | None:
@@ -236,16 +270,21 @@ def entry_fault(value: bytes, words: int, sources: int) -> str | None:
         return None
     if len(value) < _ENTRY.size or value[0] != ENTRY_VERSION or value[1] != words:
         return f"must be version {ENTRY_VERSION} with a sketch of {words} words, as another entry has"
-    _, _, source, _, _, _, url_bytes, label_bytes, _, features, template = _ENTRY.unpack_from(value)
-    if len(value) != _ENTRY.size + 8 * words + url_bytes + label_bytes or source >= sources:
+    _, _, source, _, _, _, url_bytes, label_bytes, _, feature_count, template = _ENTRY.unpack_from(value)
+    start, end, length = _features_of(value, words, url_bytes)
+    declared = end > start or not url_bytes & FEATURED
+    if len(value) != end + length + label_bytes or source >= sources or not declared:
         return "must have the length and the source that it declares"
-    if template > features:
-        return f"must have at most its {features} features taken for its host's template, has {template}"
+    if template > feature_count:
+        return f"must have at most its {feature_count} features taken for its host's template, has {template}"
+    features = np.frombuffer(value, "<u8", (end - start) // 8, start)
+    if (features[1:] <= features[:-1]).any():
+        return "must have features that ascend"
     return None
 
 
-def decode_compared(keys: Sequence[bytes], values: Sequence[bytes]) -> Compared:
-    """What a scheme confirms candidates by: e rows; addresses are left alone.
+def decode_compared(keys: Sequence[bytes], values: Sequence[bytes], with_features: bool = False) -> Compared:
+    """What a scheme confirms candidates by: e rows; addresses are left alone, and features unless they are asked for.
 
     Raises CorruptRecord naming the first entry that is cut, of another version or of another sketch than the first.
     """
@@ -260,7 +299,28 @@ def decode_compared(keys: Sequence[bytes], values: Sequence[bytes]) -> Compared:
             f"must be version {ENTRY_VERSION} with a sketch of {words} words, as another entry has",
         )
     heads = np.frombuffer(b"".join([value[:size] for value in values]), layout)
-    return Compared(*(heads[name].copy() for name in ("host", "feature_count", "sketch", "template")))
+    features, spans = no_features(len(heads))
+    if with_features:
+        features, spans = _read_features(keys, values, words, heads["url_bytes"].tolist())
+    host, feature_count, sketch, template = (
+        heads[name].copy() for name in ("host", "feature_count", "sketch", "template")
+    )
+    return Compared(host, feature_count, sketch, template, features, spans)
+
+
+def _read_features(
+    keys: Sequence[bytes], values: Sequence[bytes], words: int, url_bytes: Sequence[int]
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The last two columns of Compared. Raises CorruptRecord naming the first entry that is cut."""
+    parts, bounds = list[bytes](), [0]
+    for key, value, declared in zip(keys, values, url_bytes, strict=True):
+        start, end, _ = _features_of(value, words, declared)
+        if end > len(value):
+            raise CorruptRecord("entries", key, "must have the length and the source that it declares")
+        parts.append(value[start:end])
+        bounds.append(bounds[-1] + (end - start) // 8)
+    features = np.frombuffer(b"".join(parts), "<u8").astype(np.uint64, copy=False)
+    return features, np.stack([np.array(bounds[:-1]), np.array(bounds[1:])], axis=1)
 
 
 @cache

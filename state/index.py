@@ -56,6 +56,7 @@ class Filing:
     first_number, first_number + 1, ...  template: uint32[f], their features that are taken for their host's template
     keys: uint64[c] and buckets: the WHOLE new contents of every bucket that grew
     capped: filings left out because their bucket was full (a page in no bucket at all is not filed)
+    keeps_features: whether entries hold the features of their pages
     """
 
     signatures: Signatures
@@ -65,6 +66,7 @@ class Filing:
     keys: NDArray[np.uint64]
     buckets: Buckets
     capped: int
+    keeps_features: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +86,11 @@ class Removal:
 class FiledPages(Protocol):
     """Entries of the state, read at once and decoded as far as they are asked for; e of them."""
 
-    def compared(self) -> Compared:
-        """What a scheme confirms candidates by, of all e. Raises CorruptRecord."""
+    def compared(self, with_features: bool) -> Compared:
+        """What a scheme confirms candidates by, of all e. Raises CorruptRecord.
+
+        with_features: whether the scheme compares features; else their column is left empty.
+        """
 
     def entries(self, places: NDArray[np.int64]) -> list[Entry]:
         """places: int64[a], each 0..e - 1 -> the filed pages. Raises CorruptRecord."""

@@ -2,13 +2,13 @@
 for pages that are to be forgotten.
 
     record    = version u8 (2), kind u8, writer 16 bytes, sequence u64, settings digest 16 bytes, body, checksum u64
-    body      = pages u32, sources u16, sketch words u8 (w), source*, column*, minima, sketch, addresses
+    body      = pages u32, sources u16, sketch words u8 (w), source*, column*, features, sketch, addresses
                                                                                 (kind 1: signatures)
     source    = length u16, UTF-8
     column*   = source u16[n], partition i32[n], offset i64[n], event_time_ms i64[n], digest u64[n][2],
                 text_digest u64[n][2], host u64[n], fingerprint u64[n], status u8[n], language u8[n],
-                feature_count u32[n], minima count u16[n], url length u16[n], label length u16[n]
-    minima    = u64*, page after page
+                feature_count u32[n], features u16[n], url length u16[n], label length u16[n]
+    features  = u64*, page after page
     sketch    = u64[n][w]
     addresses = all URLs, then all labels
     checksum  = xxh3-64 of everything before it
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from state.forgetting import ForgottenPage, decode_body, encode_body
 from stream.errors import CorruptRecord, StateError
-from stream.signature import MAX_MINIMA, MAX_SKETCH_WORDS, Signatures, Status, unused_columns
+from stream.signature import MAX_FEATURES, MAX_SKETCH_WORDS, Signatures, Status, unused_columns
 
 RECORD_VERSION = 2
 KIND_SIGNATURES = 1
@@ -53,7 +53,7 @@ _COLUMNS = (
     ("feature_count", "<u4"),
 )
 _PAIRS = ("digest", "text_digest")
-_LENGTHS = ("minima", "urls", "labels")
+_LENGTHS = ("features", "urls", "labels")
 _PAGE_BYTES = sum(np.dtype(kind).itemsize * (1 + (name in _PAIRS)) for name, kind in _COLUMNS) + 2 * len(_LENGTHS)
 _FIXED_BYTES = _HEAD.size + _COUNTS.size + _CHECKSUM_BYTES
 FRAME_BYTES = _HEAD.size + _CHECKSUM_BYTES
@@ -83,17 +83,17 @@ class LogRecord:
 
 def encode(signatures: Signatures, writer: bytes, sequence: int, settings_digest: bytes) -> bytes:
     """writer, settings_digest: 16 bytes each  sequence: counts the writer's records. URLs must be cut: see split."""
-    minima_counts, words = np.diff(signatures.minima_bounds), signatures.sketch.shape[1]
-    if words > MAX_SKETCH_WORDS or minima_counts.max(initial=0) > MAX_MINIMA:
-        raise ValueError(f"a page has at most {MAX_SKETCH_WORDS} sketch words and {MAX_MINIMA} minima")
+    feature_counts, words = np.diff(signatures.features_bounds), signatures.sketch.shape[1]
+    if words > MAX_SKETCH_WORDS or feature_counts.max(initial=0) > MAX_FEATURES:
+        raise ValueError(f"a page has at most {MAX_SKETCH_WORDS} sketch words and {MAX_FEATURES} features")
     sources = [text.encode() for text in signatures.sources]
     parts = [_COUNTS.pack(len(signatures), len(sources), words)]
     for source in sources:
         parts += (struct.pack("<H", len(source)), source)
     parts += (np.ascontiguousarray(getattr(signatures, name), kind).tobytes() for name, kind in _COLUMNS)
-    for lengths in (minima_counts, _lengths(signatures.urls), _lengths(signatures.labels)):
+    for lengths in (feature_counts, _lengths(signatures.urls), _lengths(signatures.labels)):
         parts.append(lengths.astype("<u2").tobytes())
-    parts += (np.ascontiguousarray(column, "<u8").tobytes() for column in (signatures.minima, signatures.sketch))
+    parts += (np.ascontiguousarray(column, "<u8").tobytes() for column in (signatures.features, signatures.sketch))
     parts += signatures.urls
     parts += signatures.labels
     return _sealed(KIND_SIGNATURES, writer, sequence, settings_digest, b"".join(parts))
@@ -136,7 +136,7 @@ def split(signatures: Signatures, max_bytes: int) -> Iterator[Signatures]:
     urls, labels = tuple(map(cut_address, signatures.urls)), tuple(map(cut_address, signatures.labels))
     sources = sum(2 + len(text.encode()) for text in signatures.sources)
     room = max_bytes - _FIXED_BYTES - sources
-    words = np.diff(signatures.minima_bounds) + signatures.sketch.shape[1]
+    words = np.diff(signatures.features_bounds) + signatures.sketch.shape[1]
     sizes = _PAGE_BYTES + 8 * words + _lengths(urls) + _lengths(labels)
     cut, start = replace(signatures, urls=urls, labels=labels), 0
     while start < len(signatures):
@@ -201,16 +201,16 @@ def _read_body(body: bytes) -> Signatures:
     at += lengths.nbytes
     bounds = np.zeros(pages + 1, np.int64)
     np.cumsum(lengths[0], out=bounds[1:])
-    minima = np.frombuffer(body, "<u8", int(bounds[-1]), at)
-    sketch = np.frombuffer(body, "<u8", pages * words, at + minima.nbytes).reshape(pages, words)
-    urls, at = _texts(body, lengths[1], at + minima.nbytes + sketch.nbytes)
+    features = np.frombuffer(body, "<u8", int(bounds[-1]), at)
+    sketch = np.frombuffer(body, "<u8", pages * words, at + features.nbytes).reshape(pages, words)
+    urls, at = _texts(body, lengths[1], at + features.nbytes + sketch.nbytes)
     labels, at = _texts(body, lengths[2], at)
     known = not pages or (int(columns["source"].max()) < source_count and int(columns["status"].max()) < len(Status))
     if at != len(body) or not known:
         raise ValueError
     for name in _PAIRS:
         columns[name] = columns[name].reshape(pages, 2)
-    columns |= {"minima": minima, "minima_bounds": bounds, "sketch": sketch}
+    columns |= {"features": features, "features_bounds": bounds, "sketch": sketch}
     return Signatures(sources=tuple(sources), urls=urls, labels=labels, **columns)
 
 

@@ -5,7 +5,7 @@
                "first_entry", "watermark_ms", "marks", "sweep", "settings", "settings_digest"}
     source  = {"source": number, "text"}
     entry   = {"entry": number, "source", "partition", "offset", "event_time_ms", "url", "label", "host",
-               "feature_count", "template", "sketch"} | {"entry": number, "forgotten": true}
+               "feature_count", "template", "sketch", "features"?} | {"entry": number, "forgotten": true}
     bucket  = {"bucket": key, "entries": [number*], "inline": [word*]}
     trailer = {"end": true, "sources", "entries", "buckets", "postings", "xxh3_128"}
 
@@ -101,7 +101,10 @@ def entry_fields(key: bytes, value: bytes) -> Fields:
     parts = formats.unpack_entry(key, value)
     texts = {name: getattr(parts, name).decode("utf-8", "surrogateescape") for name in ("url", "label")}
     words = {"host": hexed(parts.host), "sketch": [hexed(word) for word in parts.sketch]}
-    return {"entry": number, **parts._asdict(), **texts, **words}
+    if parts.features:
+        words["features"] = [hexed(word) for word in parts.features]
+    named = {name: value for name, value in parts._asdict().items() if name != "features"}
+    return {"entry": number, **named, **texts, **words}
 
 
 def entry_value(fields: Fields) -> tuple[int, bytes]:
@@ -112,7 +115,9 @@ def entry_value(fields: Fields) -> tuple[int, bytes]:
         return number, formats.FORGOTTEN
     for name in ("url", "label"):
         fields[name] = fields[name].encode("utf-8", "surrogateescape")
-    fields |= {"host": int(fields["host"], 16), "sketch": tuple(int(word, 16) for word in fields["sketch"])}
+    for name in ("sketch", "features"):
+        fields[name] = tuple(int(word, 16) for word in fields.get(name, ()))
+    fields["host"] = int(fields["host"], 16)
     return number, formats.pack_entry(formats.EntryParts(**fields))
 
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 MAX_SKETCH_WORDS = 255
 """1-bit minwise sketches of Yuan et al. 2012 have 64-1000 bits: 1-16 words."""
-MAX_MINIMA = 65_535
-"""Of one page."""
+MAX_FEATURES = 65_535
+"""Of one page in a record: half a megabyte. A page with more is judged by its digest alone (TOO_MANY_FEATURES)."""
 IN_NEED = 0x80
 """The bit of `language` that says that blocks were kept for want of better ones."""
 
@@ -22,6 +22,7 @@ class Status(enum.IntEnum):
     TOO_FEW_FEATURES = 1
     EMPTY = 2
     NOT_TEXT = 3
+    TOO_MANY_FEATURES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,9 @@ class Signatures:
     host: uint64[n] (hash of the host in lower case without "www."; 0 where the address has none)
     language: uint8[n] (the path that the text took, stream.features.languages.path_names, and IN_NEED where blocks were
     kept for want of better ones; counted, never compared)
-    minima: uint64[m], minima_bounds: int64[n + 1] (the hashes that page i is probed and filed under, ascending)
+    features: uint64[m], features_bounds: int64[n + 1] (those of page i lie between bounds i and i + 1, all different,
+    ascending, at most MAX_FEATURES: what a page is filed under, as spotsieve's smallest hashes, or all that it is
+    compared by, where the scheme compares features; these are kept in entries too)
     sketch: uint64[n, w], w the same for all pages of a scheme and at most MAX_SKETCH_WORDS
 
     A scheme that has no use for one of the last six leaves it as `unused_columns` makes it.
@@ -57,8 +60,8 @@ class Signatures:
     text_digest: NDArray[np.uint64]
     host: NDArray[np.uint64]
     language: NDArray[np.uint8]
-    minima: NDArray[np.uint64]
-    minima_bounds: NDArray[np.int64]
+    features: NDArray[np.uint64]
+    features_bounds: NDArray[np.int64]
     sketch: NDArray[np.uint64]
 
     def __len__(self) -> int:
@@ -67,7 +70,7 @@ class Signatures:
     def part(self, start: int, end: int) -> "Signatures":
         """Pages start..end - 1."""
         whole = slice(start, end)
-        bounds = self.minima_bounds[start : end + 1]
+        bounds = self.features_bounds[start : end + 1]
         return Signatures(
             self.sources,
             self.source[whole],
@@ -83,7 +86,7 @@ class Signatures:
             self.text_digest[whole],
             self.host[whole],
             self.language[whole],
-            self.minima[bounds[0] : bounds[-1]],
+            self.features[bounds[0] : bounds[-1]],
             bounds - bounds[0],
             self.sketch[whole],
         )
@@ -95,8 +98,8 @@ def unused_columns(count: int) -> dict[str, Any]:
         "text_digest": np.zeros((count, 2), np.uint64),
         "host": np.zeros(count, np.uint64),
         "language": np.zeros(count, np.uint8),
-        "minima": np.empty(0, np.uint64),
-        "minima_bounds": np.zeros(count + 1, np.int64),
+        "features": np.empty(0, np.uint64),
+        "features_bounds": np.zeros(count + 1, np.int64),
         "sketch": np.empty((count, 0), np.uint64),
     }
 
@@ -107,19 +110,41 @@ class Compared:
 
     host: uint64[c]  feature_count: uint32[c]  sketch: uint64[c, w]
     template: uint32[c], how many of the features are taken for its host's template; known of filed pages, else 0
+    features: uint64[m], spans: int64[c, 2] (row i's are features[spans[i, 0]:spans[i, 1]], as in Signatures; none where
+    the scheme does not compare features, or the page is not compared by them)
     """
 
     host: NDArray[np.uint64]
     feature_count: NDArray[np.uint32]
     sketch: NDArray[np.uint64]
     template: NDArray[np.uint32]
+    features: NDArray[np.uint64]
+    spans: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.host)
 
     def take(self, rows: NDArray[np.int64]) -> "Compared":
-        """These rows, in this order: int64[r] -> r rows."""
-        return Compared(self.host[rows], self.feature_count[rows], self.sketch[rows], self.template[rows])
+        """These rows, in this order: int64[r] -> r rows. The features are not copied: rows that repeat share them."""
+        spans = self.spans[rows] if len(self.features) else np.zeros((len(rows), 2), np.int64)
+        return Compared(
+            self.host[rows], self.feature_count[rows], self.sketch[rows], self.template[rows], self.features, spans
+        )
+
+
+def compared_pages(signatures: Signatures, with_features: bool) -> Compared:
+    """The pages of a record as what they are confirmed by. with_features: whether the scheme compares features"""
+    count, template = len(signatures), np.zeros(len(signatures), np.uint32)
+    features, spans = no_features(count)
+    if with_features:
+        bounds = signatures.features_bounds
+        features, spans = signatures.features, np.stack([bounds[:-1], bounds[1:]], axis=1)
+    return Compared(signatures.host, signatures.feature_count, signatures.sketch, template, features, spans)
+
+
+def no_features(count: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The last two columns of Compared for so many rows that are not compared by features."""
+    return np.empty(0, np.uint64), np.zeros((count, 2), np.int64)
 
 
 @dataclass(frozen=True, slots=True)

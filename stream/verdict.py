@@ -47,6 +47,8 @@ class Reason(enum.IntEnum):
     """Unchecked: not text, or larger than the limit."""
     SAME_TEXT = 7
     """Duplicate: the same kept text in other bytes."""
+    TOO_MANY_FEATURES = 8
+    """Unchecked: more features than a record can hold (stream.signature.MAX_FEATURES)."""
 
     @property
     def label(self) -> str:

@@ -87,7 +87,7 @@ def explain(crawl: list[Sent], report: dict[str, Any], settings: Settings) -> Ex
     shared = shingles & original_shingles
     match = SequenceMatcher(None, kept, original_kept, autojunk=False).find_longest_match()
     run = tuple(kept[match.a : match.a + match.size])
-    own_minima, other_minima = np.split(signatures.minima, signatures.minima_bounds[1:-1])
+    own_minima, other_minima = np.split(signatures.features, signatures.features_bounds[1:-1])
     return Explanation(
         report,
         difference(sent, first),

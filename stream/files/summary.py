@@ -83,7 +83,7 @@ class Summary:
             f"  duplicate  {self.duplicates:>10,}  {share:.1%} dropped"
             f"{_detail(self.reasons, ('near', 'same_text', 'exact'))}\n"
             f"  unchecked  {self.verdicts['unchecked']:>10,}  passed on"
-            f"{_detail(self.reasons, ('too_few_features', 'empty', 'not_text'))}"
+            f"{_detail(self.reasons, ('too_few_features', 'too_many_features', 'empty', 'not_text'))}"
         )
         if self.rejected:
             lines.append(f"  rejected   {self.rejected.total():>10,}  no pages{_detail(self.rejected, self.rejected)}")

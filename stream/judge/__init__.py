@@ -28,13 +28,13 @@ from state.index import Filing, StateView
 from stream.judge.filed import NOBODY, FiledOriginals, find_filed, slots_of
 from stream.judge.record import Walked, grown_buckets, walk_record
 from stream.schemes import Scheme
-from stream.signature import Compared, Entry, Signatures, Status
+from stream.signature import Entry, Signatures, Status, compared_pages
 from stream.verdict import FoundBy, Kind, Reason, Verdicts
 
 __all__ = ["entry_of", "judge"]
 
 _REASON_OF_STATUS = np.array(
-    [Reason.NO_MATCH, Reason.TOO_FEW_FEATURES, Reason.EMPTY, Reason.NOT_TEXT], np.uint8
+    [Reason.NO_MATCH, Reason.TOO_FEW_FEATURES, Reason.EMPTY, Reason.NOT_TEXT, Reason.TOO_MANY_FEATURES], np.uint8
 )  # indexed by Status
 
 
@@ -47,15 +47,16 @@ def judge(
     """
     keys, slots = slots_of(scheme.probe(signatures))
     buckets = view.buckets(keys)
-    unknown = np.zeros(len(signatures), np.uint32)
-    pages = Compared(signatures.host, signatures.feature_count, signatures.sketch, unknown)
+    pages = compared_pages(signatures, scheme.compares_features)
     filed = find_filed(slots, buckets, view, scheme, pages, candidate_limit)
     first_number = view.entry_count
     walked = walk_record(slots, buckets, filed.found, scheme, pages, first_number, cap, candidate_limit)
     grown, contents = grown_buckets(slots, buckets, walked)
     to_file = np.flatnonzero(walked.entry != NOBODY)
     template = walked.template[to_file].astype(np.uint32)
-    filing = Filing(signatures, to_file, first_number, template, keys[grown], contents, walked.capped)
+    filing = Filing(
+        signatures, to_file, first_number, template, keys[grown], contents, walked.capped, scheme.compares_features
+    )
     return _verdicts(signatures, scheme, filed, walked), filing
 
 

@@ -120,7 +120,7 @@ def find_filed(
     if len(numbers):
         page = np.repeat(np.arange(len(found.number)), found.compared)
         place = np.searchsorted(wanted, numbers.astype(np.uint64))
-        candidates = filed.compared().take(place)
+        candidates = filed.compared(scheme.compares_features).take(place)
         confirmed = scheme.confirm(pages.take(page), candidates)
         accepted = np.flatnonzero(candidates.template <= confirmed.most_template)
         _accept_first(accepted, page, numbers, kinds, confirmed.score, found)

@@ -7,7 +7,7 @@ is looked up under its keys. What it finds there is tested in two steps:
    differ from the key's in at most `limit` places: that covers fingerprints (limit k), equality (limit 0) and "whatever
    shares the bucket" (no inline bits). It is compiled into the judge's walk. Through a decisive key a posting that
    passes is accepted; through any other it is a candidate.
-2. Candidates are confirmed by the scheme, sketch against sketch, many in one call.
+2. Candidates are confirmed by the scheme, sketch against sketch or features against features, many in one call.
 
 Pages of one host share its template. What a novel page shares with the earlier novel pages of its host is no text of
 its own, so the judge keeps, of every filed page, the most features that it shares with any of them: its template. The
@@ -70,6 +70,10 @@ class Scheme(Protocol):
     @property
     def name(self) -> str:
         """The system's name in settings, verdicts and reports."""
+
+    @property
+    def compares_features(self) -> bool:
+        """Whether confirm() needs the features of pages: only then are they kept in entries, and read again."""
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """Pages of one micro-batch, in order -> their signatures."""

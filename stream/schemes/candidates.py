@@ -17,6 +17,8 @@ _LOW_BITS = np.uint64(2**KEY_BITS - 1)
 class CandidateSearch:
     """Probes of a decisive digest and any number of candidate keys; templates are not looked at."""
 
+    compares_features = False
+
     def template_limits(self, pages: Compared) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """These papers compare pages of one host as any others."""
         return np.zeros(len(pages), np.int64), np.zeros(len(pages), np.int64)

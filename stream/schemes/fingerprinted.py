@@ -44,6 +44,8 @@ def fold_signatures(
 class FingerprintSearch:
     """Pages whose fingerprints differ in at most k bits are copies; the tables find all of them. Holds the design."""
 
+    compares_features = False
+
     def __init__(self, design: TableDesign) -> None:
         self.design = design
 

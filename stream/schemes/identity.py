@@ -9,7 +9,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream.page import Page
-from stream.signature import Status
+from stream.signature import MAX_FEATURES, Status
 
 MAX_HOST_CHARACTERS = 253
 """Of a name in DNS. What is longer is none, and is not looked at label by label: that took a second for a megabyte."""
@@ -43,6 +43,23 @@ def status_of(pages: Sequence[Page], enough: NDArray[np.bool_]) -> NDArray[np.ui
         elif not page.judgeable:
             status[index] = Status.NOT_TEXT
     return status
+
+
+def features_compared(
+    status: NDArray[np.uint8], features: NDArray[np.uint64], bounds: NDArray[np.int64]
+) -> dict[str, Any]:
+    """The columns status, features and features_bounds of a scheme that compares features.
+
+    status: uint8[n]  features: uint64[m], bounds: int64[n + 1] (page i's are features[bounds[i]:bounds[i + 1]], all
+    different and ascending). A page with more of them than a record holds is TOO_MANY_FEATURES; it has none then, like
+    all that are not FINGERPRINTED.
+    """
+    sizes, judged = np.diff(bounds), status == Status.FINGERPRINTED
+    status = np.where(judged & (sizes > MAX_FEATURES), np.uint8(Status.TOO_MANY_FEATURES), status)
+    kept = status == Status.FINGERPRINTED
+    kept_bounds = np.zeros_like(bounds)
+    np.cumsum(np.where(kept, sizes, 0), out=kept_bounds[1:])
+    return {"status": status, "features": features[np.repeat(kept, sizes)], "features_bounds": kept_bounds}
 
 
 def digest_bodies(pages: Sequence[Page], known: NDArray[np.uint64] | None = None) -> NDArray[np.uint64]:

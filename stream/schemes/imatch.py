@@ -34,6 +34,8 @@ _LOW_BITS = np.uint64(2**KEY_BITS - 1)
 class ImatchScheme:
     """Terms in the IDF range -> SHA-1 -> equal digests; both schemes, told apart by their settings."""
 
+    compares_features = False
+
     def __init__(self, settings: ImatchSettings | ImatchSSettings) -> None:
         """Raises SettingError where the model is missing or another, the range is none, or a word is no token."""
         self.name: str = settings.name

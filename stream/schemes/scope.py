@@ -38,6 +38,11 @@ class HostScope:
         """The scheme's own."""
         return self._scheme.name
 
+    @property
+    def compares_features(self) -> bool:
+        """The scheme's own."""
+        return self._scheme.compares_features
+
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """The scheme's signatures, with the host of every page, also where the scheme has no use for it."""
         return dataclasses.replace(self._scheme.sign(pages), host=hash_hosts(pages))

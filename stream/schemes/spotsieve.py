@@ -52,6 +52,7 @@ class SpotsieveScheme:
     """Kept text -> tables and smallest hashes -> sketch against sketch."""
 
     name = "spotsieve"
+    compares_features = False
 
     def __init__(self, settings: SpotsieveSettings) -> None:
         """Raises SettingError where no table design has the wished number of tables for k."""
@@ -71,8 +72,8 @@ class SpotsieveScheme:
             text_digest=sieved.text_digest,
             host=hash_hosts(pages),
             language=np.where(sieved.weak, sieved.language | np.uint8(IN_NEED), sieved.language),
-            minima=sieved.minima,
-            minima_bounds=sieved.minima_bounds,
+            features=sieved.minima,
+            features_bounds=sieved.minima_bounds,
             sketch=sieved.sketch,
         )
 
@@ -81,7 +82,7 @@ class SpotsieveScheme:
         without; none of an empty one.
         """
         status = signatures.status
-        sizes = DIGESTS + len(self.design) + np.diff(signatures.minima_bounds) + (signatures.host != 0)
+        sizes = DIGESTS + len(self.design) + np.diff(signatures.features_bounds) + (signatures.host != 0)
         sizes[status != Status.FINGERPRINTED] = 1
         sizes[status == Status.EMPTY] = 0
         bounds = np.zeros(len(status) + 1, np.int64)
@@ -95,8 +96,8 @@ class SpotsieveScheme:
             signatures.fingerprint,
             signatures.digest,
             signatures.text_digest,
-            signatures.minima,
-            signatures.minima_bounds,
+            signatures.features,
+            signatures.features_bounds,
             signatures.host,
             np.uint8(self.design.max_distance_bits),
             self.settings.minima_cap,

@@ -227,7 +227,8 @@ class Metrics:
         """Count the paths that the text of committed pages took: rows are indices into signatures."""
         status, paths = signatures.status[rows], signatures.language[rows]
         in_need = paths & IN_NEED != 0
-        usable, little = status == Status.FINGERPRINTED, status == Status.TOO_FEW_FEATURES
+        little = status == Status.TOO_FEW_FEATURES
+        usable = (status == Status.FINGERPRINTED) | (status == Status.TOO_MANY_FEATURES)
         for text, chosen in zip(TEXTS, (usable & ~in_need, usable & in_need, little, ~usable & ~little), strict=True):
             self.texts.labels(text).inc(int(np.count_nonzero(chosen)))
         counts = np.bincount(paths[usable | little] & ~np.uint8(IN_NEED), minlength=1)
@@ -248,5 +249,6 @@ VERDICT_REASONS = (
     (Kind.UNCHECKED, Reason.TOO_FEW_FEATURES),
     (Kind.UNCHECKED, Reason.EMPTY),
     (Kind.UNCHECKED, Reason.NOT_TEXT),
+    (Kind.UNCHECKED, Reason.TOO_MANY_FEATURES),
 )
 """Every pair that the judge can give: the label sets of spotsieve_pages_total."""

@@ -65,8 +65,8 @@ class Flood:
             "text_digest": self._digest[part, 2:],
             "host": self._host[part],
             "language": np.zeros(count, np.uint8),
-            "minima": self._minima[part].reshape(-1),
-            "minima_bounds": np.arange(count + 1) * MINIMA,
+            "features": self._minima[part].reshape(-1),
+            "features_bounds": np.arange(count + 1) * MINIMA,
             "sketch": self._sketch[part],
         }
         return signatures_of(self._letters, first, self._digest[part, :2], self._fingerprint[part], columns)

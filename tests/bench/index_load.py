@@ -77,8 +77,8 @@ class CandidateLoad:
             "text_digest": self.text_digest[part],
             "host": self.host[part],
             "language": np.zeros(count, np.uint8),
-            "minima": self.minima[part].reshape(-1),
-            "minima_bounds": np.arange(count + 1) * MINIMA,
+            "features": self.minima[part].reshape(-1),
+            "features_bounds": np.arange(count + 1) * MINIMA,
             "sketch": self.sketch[part],
         }
         return signatures_of(self._letters, first, self.digest[part], self.fingerprints[part], columns)

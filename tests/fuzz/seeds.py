@@ -95,6 +95,7 @@ def state_values() -> list[bytes]:
     buckets = Buckets(np.array([0, 2]), np.array([3, 9], np.uint64), np.array([1, 2], np.uint64))
     filing = Filing(signatures, np.array([0, 1]), 0, np.array([1, 0], np.uint32), np.empty(0, np.uint64), buckets, 0)
     entry = formats.encode_entries(filing, np.array([0, 1], np.uint32))[0]
+    featured = formats.pack_entry(formats.unpack_entry(b"", entry)._replace(features=(1, 2, 3)))
     return [
         *(bytes([0]) + formats.encode_buckets(np.array([tag << 56], np.uint64), buckets)[0] for tag in (1, 0xFE)),
         bytes([1]) + entry,
@@ -102,6 +103,7 @@ def state_values() -> list[bytes]:
         bytes([3]) + formats.encode_identity("{}", "log")[:-8],
         bytes([4]) + formats.encode_source("pages"),
         bytes([5]) + formats.encode_marks([Mark(1, 2), Mark(3, 4)])[:-8],
+        *(bytes([kind]) + featured for kind in (1, 6)),
         bytes([6]) + entry,
     ]
 

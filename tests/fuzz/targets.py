@@ -221,10 +221,10 @@ def check_signatures(signatures: Signatures, size: int) -> None:
     """Columns of one length, which lie in the record: no more memory than it has bytes, beside the objects."""
     count = len(signatures)
     assert len(signatures.urls) == len(signatures.labels) == len(signatures.status) == count
-    assert len(signatures.minima_bounds) == count + 1
+    assert len(signatures.features_bounds) == count + 1
     assert signatures.sketch.shape[0] == count
     assert all(status in set(Status) for status in signatures.status.tolist())
-    columns = (signatures.digest, signatures.text_digest, signatures.host, signatures.minima, signatures.sketch)
+    columns = (signatures.digest, signatures.text_digest, signatures.host, signatures.features, signatures.sketch)
     texts = sum(map(len, (*signatures.urls, *signatures.labels)))
     assert sum(column.nbytes for column in columns) + texts <= size
     for scheme in SCHEMES:
@@ -289,7 +289,8 @@ def read_state_value(data: bytes) -> None:
                 assert buckets.numbers.nbytes <= 8 * 5 * len(stored)
             elif kind == 1:
                 entries = ReadEntries([b"k", b"l"], [stored, stored], ["a", "b"])
-                assert entries.compared().sketch.nbytes <= 2 * len(stored)
+                compared = entries.compared(with_features=True)
+                assert compared.sketch.nbytes + compared.features.nbytes <= 2 * len(stored)
                 entries.entries(np.array([0, 1]))
             elif kind == 2:
                 formats.decode_clock(formats.decode_progress(stored), None)

@@ -130,6 +130,17 @@ def test_an_entry_is_46_bytes_its_sketch_and_its_address() -> None:
     assert (entry.url, entry.label, entry.id) == ("https://example.org/a", "a", "a")
 
 
+def test_an_entry_of_a_scheme_that_compares_features_has_them_before_its_address() -> None:
+    filing = Filing(one_page(), np.array([0]), 0, np.array([210], np.uint32), KEYS[:0], NO_BUCKETS, 0, True)
+    (value,) = formats.encode_entries(filing, np.array([0], np.uint32))
+    features = "02000000" "0500000000000000" "5857565554535251"  # fmt: skip
+    expected = ENTRY.replace("1500" "0100", "1580" "0100").replace("68747470", features + "68747470")  # fmt: skip
+    assert value.hex() == expected
+    assert formats.decode_entry(b"\0", value, ["pages"]).url == "https://example.org/a"
+    found = formats.decode_compared([b"\0"], [value], with_features=True)
+    assert (found.features.tolist(), found.spans.tolist()) == ([5, 0x5152535455565758], [[0, 2]])
+
+
 def test_what_is_compared_is_read_from_the_heads_of_entries() -> None:
     compared = formats.decode_compared([b"\0", b"\1"], [bytes.fromhex(ENTRY)] * 2)
     assert (compared.host.tolist(), compared.feature_count.tolist()) == ([0xAABBCCDD] * 2, [300] * 2)

@@ -24,7 +24,7 @@ from stream.judge import judge
 from stream.page import Page
 from stream.schemes import Scheme
 from stream.schemes.registry import SCHEMES, scheme_of
-from stream.signature import Compared, Signatures, Status
+from stream.signature import Signatures, Status, compared_pages
 from stream.verdict import Kind, Reason, Verdicts
 from stream.verdict_settings import settings_digest, verdict_settings_text
 from tests.reference.acceptance import CLAIMS, WITHOUT_CLAIM, originals_of
@@ -149,9 +149,9 @@ def test_a_signature_is_the_same_alone_and_in_any_company(name: str) -> None:
 def columns_of(signatures: Signatures, row: int) -> dict[str, object]:
     """What a page is compared and looked up by."""
     names = ("digest", "fingerprint", "status", "feature_count", "text_digest", "host", "language", "sketch")
-    first, last = signatures.minima_bounds[row : row + 2]
+    first, last = signatures.features_bounds[row : row + 2]
     return {name: getattr(signatures, name)[row].tolist() for name in names} | {
-        "minima": signatures.minima[first:last].tolist()
+        "features": signatures.features[first:last].tolist()
     }
 
 
@@ -237,7 +237,7 @@ def test_digests_that_differ_in_one_bit_are_of_different_pages(name: str, bit: i
 def test_a_page_is_a_copy_of_itself_by_the_scheme_s_own_comparison(name: str) -> None:
     scheme = scheme_named(name)
     signed = scheme.sign(CRAWL)
-    rows = Compared(signed.host, signed.feature_count, signed.sketch, np.zeros(len(signed), np.uint32))
+    rows = compared_pages(signed, scheme.compares_features)
     probes = scheme.probe(signed)
     if probes.decisive.all():
         return

@@ -72,8 +72,8 @@ class World:
         if signatures.text_digest[index].any():
             keys.append(digest_key(signatures, index, "text_digest", FoundBy.TEXT))
         if status == Status.FINGERPRINTED:
-            first, last = signatures.minima_bounds[index : index + 2]
-            minima = [int(hash_) % 2**56 for hash_ in signatures.minima[first:last]]
+            first, last = signatures.features_bounds[index : index + 2]
+            minima = [int(hash_) % 2**56 for hash_ in signatures.features[first:last]]
             keys += tables + [Key(("minima", hash_), 0, 0, False, FoundBy.MINIMA, MINIMA_CAP) for hash_ in minima]
             if signatures.host[index]:
                 keys.append(Key(("host", int(signatures.host[index])), 0, 0, False, FoundBy.HOST, 1))

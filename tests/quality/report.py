@@ -70,7 +70,7 @@ def _sets(run: Run, figures: Figures) -> str:
         if judged is None:
             continue
         pages = judged.scores.pages
-        unchecked = sum(judged.reasons[name] for name in ("too_few_features", "empty", "not_text"))
+        unchecked = sum(judged.reasons[name] for name in ("too_few_features", "too_many_features", "empty", "not_text"))
         rows.append([
             labelled.name, f"{len(labelled.pages):,}", *_retrieval(judged.scores),
             f"{pages.lost_count} of {pages.novel:,}", f"{unchecked:,}", _target(labelled.name, judged.scores),

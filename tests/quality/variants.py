@@ -86,6 +86,7 @@ class _Wrapped:
     def __init__(self, inner: Scheme) -> None:
         self.inner = inner
         self.name = inner.name
+        self.compares_features = inner.compares_features
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
         return self.inner.sign(pages)
@@ -178,5 +179,5 @@ def jaccard(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> float:
 def signs_otherwise(settings: Settings, base: Settings, pages: Sequence[Page]) -> bool:
     """Whether the kernel does something else than under the base: its columns differ."""
     one, other = (ours.scheme_under(chosen).sign(pages) for chosen in (settings, base))
-    columns = ("fingerprint", "feature_count", "minima", "sketch")
+    columns = ("fingerprint", "feature_count", "features", "sketch")
     return not all(np.array_equal(getattr(one, name), getattr(other, name)) for name in columns)

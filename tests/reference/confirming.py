@@ -35,6 +35,7 @@ class ConfirmingScheme:
     """
 
     name = "confirming"
+    compares_features = False
 
     def __init__(self, design: TableDesign, most_bits: int) -> None:
         self.design = design
@@ -54,7 +55,7 @@ class ConfirmingScheme:
         some, whole = status != Status.EMPTY, status == Status.FINGERPRINTED
         texts = some & signatures.text_digest.any(axis=1)
         tables = self.design.keys(signatures.fingerprint)
-        owner = np.repeat(np.arange(len(status)), np.diff(signatures.minima_bounds))
+        owner = np.repeat(np.arange(len(status)), np.diff(signatures.features_bounds))
         used = whole[owner]
         hosted, nothing = whole & (signatures.host != 0), np.zeros(len(owner) + len(status), np.uint64)
         parts = [
@@ -64,7 +65,7 @@ class ConfirmingScheme:
                 (np.flatnonzero(whole), tables[whole, table], signatures.fingerprint[whole])
                 for table in range(len(self.design))
             ),
-            (owner[used], _tagged(signatures.minima[used], MINIMA_TAG), nothing[: used.sum()]),
+            (owner[used], _tagged(signatures.features[used], MINIMA_TAG), nothing[: used.sum()]),
             (np.flatnonzero(hosted), _tagged(signatures.host[hosted], HOST_TAG), nothing[: hosted.sum()]),
         ]
         page, keys, inline = (np.concatenate(columns) for columns in zip(*parts, strict=True))

@@ -31,8 +31,8 @@ def different_pages(number: int) -> Signatures:
     return dataclasses.replace(
         make_signatures(PAGES, seed=number, first=number * PAGES),
         digest=random.integers(0, 2**64, (PAGES, 2), np.uint64),
-        minima=np.sort(random.integers(0, 2**64, (PAGES, 6), np.uint64), axis=1).ravel(),
-        minima_bounds=np.arange(PAGES + 1) * 6,
+        features=np.sort(random.integers(0, 2**64, (PAGES, 6), np.uint64), axis=1).ravel(),
+        features_bounds=np.arange(PAGES + 1) * 6,
     )
 
 

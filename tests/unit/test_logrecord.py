@@ -9,6 +9,7 @@ import pytest
 from state.forgetting import ForgottenPage, split_pages
 from state.logrecord import FRAME_BYTES, MAX_ADDRESS_BYTES, decode, encode, encode_forget, split
 from stream.errors import CorruptRecord, StateError
+from stream.signature import Status
 from tests.reference.signatures import assert_same, make_signatures, one_page
 
 WRITER, DIGEST = bytes(range(16)), bytes(range(16, 32))
@@ -111,13 +112,13 @@ def test_a_record_of_an_earlier_version_says_to_begin_a_new_log() -> None:
         decode(b"\x01" + record[1:])
 
 
-@pytest.mark.parametrize("column", ["minima", "sketch"])
-def test_more_minima_or_sketch_words_than_a_record_can_hold_are_a_programming_error(column: str) -> None:
+@pytest.mark.parametrize("column", ["features", "sketch"])
+def test_more_features_or_sketch_words_than_a_record_can_hold_are_a_programming_error(column: str) -> None:
     columns: dict[str, Any] = {
-        "minima": {"minima": np.zeros(65_536, np.uint64), "minima_bounds": np.array([0, 65_536])},
+        "features": {"features": np.zeros(65_536, np.uint64), "features_bounds": np.array([0, 65_536])},
         "sketch": {"sketch": np.zeros((1, 256), np.uint64)},
     }[column]
-    with pytest.raises(ValueError, match="a page has at most 255 sketch words and 65535 minima"):
+    with pytest.raises(ValueError, match="a page has at most 255 sketch words and 65535 features"):
         encode(dataclasses.replace(one_page(), **columns), WRITER, 1, DIGEST)
 
 
@@ -138,7 +139,7 @@ def test_columns_that_contradict_the_record_are_corrupt_even_with_a_sound_checks
     if damage == "a byte too many":
         body += b"x"
     elif damage == "no status":
-        body = encode(dataclasses.replace(one_page(), status=np.array([4], np.uint8)), WRITER, 1, DIGEST)[:-8]
+        body = encode(dataclasses.replace(one_page(), status=np.array([len(Status)], np.uint8)), WRITER, 1, DIGEST)[:-8]
     else:
         assert body[56:58] == bytes(2), "the source column follows the one source's name"
         body = body[:56] + b"\x01\x00" + body[58:]
@@ -154,9 +155,9 @@ def test_parts_stay_below_the_limit_and_together_are_the_whole(limit: int) -> No
         assert len(part) == 1 or len(encode(part, WRITER, 0, DIGEST)) <= limit
     assert b"".join(url for part in parts for url in part.urls) == b"".join(signatures.urls)
     assert [offset for part in parts for offset in part.offset] == signatures.offset.tolist()
-    assert np.concatenate([part.minima for part in parts]).tolist() == signatures.minima.tolist()
-    assert [size for part in parts for size in np.diff(part.minima_bounds)] == np.diff(
-        signatures.minima_bounds
+    assert np.concatenate([part.features for part in parts]).tolist() == signatures.features.tolist()
+    assert [size for part in parts for size in np.diff(part.features_bounds)] == np.diff(
+        signatures.features_bounds
     ).tolist()
     assert [row for part in parts for row in part.sketch.tolist()] == signatures.sketch.tolist()
     if limit == 10**6:

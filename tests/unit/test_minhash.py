@@ -10,7 +10,7 @@ from stream.fingerprints.minhash import P, linear_hashes, minimum_hashes
 from stream.fingerprints.tables import KEY_BITS, MINIMA_TAG
 from stream.schemes import REFUSED, UNCAPPED
 from stream.schemes.minhash import MinhashScheme, pack_minima, unpack_minima
-from stream.signature import Compared, Signatures, Status
+from stream.signature import Compared, Signatures, Status, no_features
 from tests.reference.minhash import functions, minima_of
 from tests.reference.shingles import shingles_of, words_of
 from tests.unit.spotsieve_pages import PATHS, STORIES, newspaper, page
@@ -25,7 +25,7 @@ def signed(settings: MinhashSettings, *bodies: str) -> Signatures:
 
 def compared(sketch: np.ndarray[tuple[int, int], np.dtype[np.uint64]]) -> Compared:
     nothing = np.zeros(len(sketch), np.uint32)
-    return Compared(nothing.astype(np.uint64), nothing, sketch, nothing)
+    return Compared(nothing.astype(np.uint64), nothing, sketch, nothing, *no_features(len(nothing)))
 
 
 def test_the_functions_are_those_of_the_twin_with_a_and_b_in_1_to_p() -> None:

@@ -8,7 +8,7 @@ from stream.config_schemes import OnebitSettings
 from stream.judge import judge
 from stream.schemes import REFUSED, UNCAPPED
 from stream.schemes.onebit import OnebitScheme, pack_bits, unpack_bits
-from stream.signature import Compared, Signatures, Status
+from stream.signature import Compared, Signatures, Status, no_features
 from tests.reference.acceptance import changed_bits, originals_of, sketches, within_sketch
 from tests.reference.minhash import minima_of
 from tests.reference.shingles import shingles_of, words_of
@@ -23,7 +23,7 @@ def signed(settings: OnebitSettings, *bodies: str) -> Signatures:
 
 def compared(bits: np.ndarray[tuple[int, int], np.dtype[np.uint32]]) -> Compared:
     nothing = np.zeros(len(bits), np.uint32)
-    return Compared(nothing.astype(np.uint64), nothing, pack_bits(bits), nothing)
+    return Compared(nothing.astype(np.uint64), nothing, pack_bits(bits), nothing, *no_features(len(nothing)))
 
 
 @pytest.mark.parametrize("k", [64, 100])

@@ -18,7 +18,7 @@ from stream.features import scorecard
 from stream.features.sieve import blocks_of
 from stream.page import Page
 from stream.schemes import REFUSED
-from stream.signature import Compared
+from stream.signature import compared_pages
 from stream.verdict import FoundBy
 from tests.quality import ablations, figures, ours, peers, report_targets, robustness, variants
 from tests.quality.__main__ import _shown, main
@@ -140,8 +140,7 @@ def test_a_jaccard_of_whole_multisets_is_what_the_sketch_estimates(small: Labell
     for one, other in ((0, COUNT), (0, 1), (2, COUNT + 2)):
         scores = []
         for chosen, columns in ((exact, signed), (scheme, plain)):
-            template = np.zeros(len(columns), np.uint32)
-            pages = Compared(columns.host, columns.feature_count, columns.sketch, template)
+            pages = compared_pages(columns, chosen.compares_features)
             found = chosen.confirm(pages.take(np.array([one])), pages.take(np.array([other])))
             assert bool(found.most_template[0] != REFUSED) is (other >= COUNT)
             scores.append(float(found.score[0]))

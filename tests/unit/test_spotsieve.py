@@ -7,7 +7,7 @@ from stream.config_schemes import SpotsieveSettings
 from stream.schemes import OTHER_HOST, REFUSED, UNCAPPED
 from stream.schemes.identity import hash_hosts, host_of
 from stream.schemes.spotsieve import MOST_PRESUMED, SpotsieveScheme
-from stream.signature import Compared
+from stream.signature import Compared, no_features
 from stream.verdict import Kind, Reason
 from tests.unit.spotsieve_pages import PATHS, SCHEME, STORIES, judged, language_of, newspaper, page, portal
 
@@ -135,7 +135,7 @@ def test_a_candidate_is_accepted_at_its_bars_and_not_one_bit_below(
     other = np.packbits(np.arange(512) < distance, bitorder="little").view(np.uint64).reshape(1, 8)
     hosts = np.array([host], np.uint64)
     one, two = (
-        Compared(hosts, np.array([size], np.uint32), bits, np.zeros(1, np.uint32))
+        Compared(hosts, np.array([size], np.uint32), bits, np.zeros(1, np.uint32), *no_features(1))
         for size, bits in zip(sizes, (sketch, other), strict=True)
     )
     found = SpotsieveScheme(BARS).confirm(one, two)
@@ -145,7 +145,7 @@ def test_a_candidate_is_accepted_at_its_bars_and_not_one_bit_below(
 
 def test_of_a_host_s_first_page_a_share_is_taken_for_template_and_of_no_page_all_of_it() -> None:
     hosts, nothing = np.array([5, 5, 5], np.uint64), np.zeros(3, np.uint32)
-    rows = Compared(hosts, np.array([5, 100, 1000], np.uint32), np.zeros((3, 8), np.uint64), nothing)
+    rows = Compared(hosts, np.array([5, 100, 1000], np.uint32), np.zeros((3, 8), np.uint64), nothing, *no_features(3))
     presumed, most = SpotsieveScheme(BARS).template_limits(rows)
     assert (presumed.tolist(), most.tolist()) == ([3, 60, MOST_PRESUMED], [4, 90, 900])
 

@@ -99,8 +99,8 @@ def test_an_odd_page_changes_nothing_of_the_pages_beside_it_in_the_batch(body: s
     beside = SCHEME.sign([NEIGHBOURS[0], page(0, "", body), NEIGHBOURS[1]])
     for name in ("text_digest", "fingerprint", "status", "language", "feature_count", "sketch"):
         assert getattr(beside, name)[[0, 2]].tolist() == getattr(alone, name).tolist()
-    minima = np.split(beside.minima, beside.minima_bounds[1:-1])
-    assert np.concatenate([minima[0], minima[2]]).tolist() == alone.minima.tolist()
+    minima = np.split(beside.features, beside.features_bounds[1:-1])
+    assert np.concatenate([minima[0], minima[2]]).tolist() == alone.features.tolist()
 
 
 def decoded(number: int, body: bytes, content_type: str) -> Page:

@@ -18,7 +18,7 @@ from stream.schemes.idf import IdfModel, digest_of, encode_model
 from stream.schemes.minhash import pack_minima, unpack_minima
 from stream.schemes.spotsigs_lsh import SpotsigsLshScheme, number_equal
 from stream.schemes.terms import terms_of
-from stream.signature import Compared, Signatures, Status
+from stream.signature import Compared, Signatures, Status, no_features
 from tests.reference.imatch import idf_of
 from tests.reference.minhash import MASK, minima_of
 from tests.reference.spots import chains_of, spot_hash
@@ -60,7 +60,7 @@ def obvious_numbers(spots: list[int]) -> list[int]:
 
 def compared(minima: np.ndarray[tuple[int, int], np.dtype[np.uint32]]) -> Compared:
     nothing = np.zeros(len(minima), np.uint32)
-    return Compared(nothing.astype(np.uint64), nothing, pack_minima(minima), nothing)
+    return Compared(nothing.astype(np.uint64), nothing, pack_minima(minima), nothing, *no_features(len(nothing)))
 
 
 def signed(scheme: SpotsigsLshScheme, *bodies: str) -> Signatures:

@@ -57,8 +57,8 @@ def forged(victim: Signatures, count: int, first: int, **columns: NDArray[np.uin
         victim,
         **copies | {"digest": words(count, 2), "text_digest": words(count, 2), "host": words(count, 1)[:, 0]} | columns,
         offset=np.arange(first, first + count),
-        minima=np.tile(victim.minima, count),
-        minima_bounds=np.arange(count + 1) * len(victim.minima),
+        features=np.tile(victim.features, count),
+        features_bounds=np.arange(count + 1) * len(victim.features),
         urls=victim.urls * count,
         labels=victim.labels * count,
     )

@@ -1,0 +1,29 @@
+"""Owns how many features two pages share, where whole sets are compared: one merge of two ascending runs."""
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.signature import Compared
+
+
+def count_shared(pages: Compared, others: Compared) -> NDArray[np.int64]:
+    """Row by row, features that both have: int64[c]. Features ascend within a row and are all different."""
+    return np.asarray(_count_shared(pages.features, pages.spans, others.features, others.spans))
+
+
+@numba.njit(nogil=True, cache=True)
+def _count_shared(features, spans, other_features, other_spans):  # type: ignore[no-untyped-def]
+    # features, other_features: uint64[...]  spans, other_spans: int64[c, 2]  ->  int64[c]
+    shared = np.empty(len(spans), np.int64)
+    for row in range(len(spans)):
+        at, end = spans[row]
+        other, other_end = other_spans[row]
+        both = 0
+        while at < end and other < other_end:
+            one, two = features[at], other_features[other]
+            both += one == two
+            at += one <= two
+            other += two <= one
+        shared[row] = both
+    return shared
