@@ -105,20 +105,19 @@ def topics(kafka: Broker) -> Iterator[Topics]:
     """
     from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+    from stream.service.cluster import administrator
+    from tests.broker.harness import make_topics
+
     made: list[str] = []
 
     async def with_admin(act: Callable[[AIOKafkaAdminClient], Coroutine[Any, Any, Any]]) -> None:
-        admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
-        await admin.start()
-        try:
+        async with administrator(bootstrap_servers=kafka.bootstrap_servers) as admin:
             await act(admin)
-        finally:
-            await admin.close()
 
     def make(name: str = "pages", partitions: int = 1, config: dict[str, str] | None = None) -> str:
         unique = f"{name}-{uuid.uuid4().hex[:8]}"
         topic = NewTopic(unique, partitions, 1, topic_configs=config or {})
-        _run_beside(with_admin(lambda admin: admin.create_topics([topic])))
+        _run_beside(with_admin(lambda admin: make_topics(admin, [topic])))
         made.append(unique)
         return unique
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 from aiokafka.structs import ConsumerRecord
 
@@ -14,6 +13,7 @@ from stream.config import Settings
 from stream.demo.crawl import Sent
 from stream.errors import BrokerError
 from stream.service.clients import client_options, explained
+from stream.service.cluster import administrator
 from stream.service.topics import check_topics
 
 READ_TIMEOUT_S = 15.0
@@ -59,27 +59,21 @@ async def receive_outputs(settings: Settings) -> Received:
 
 async def count_brokers(settings: Settings) -> int:
     """Brokers in the cluster. Raises BrokerError."""
-    admin = AIOKafkaAdminClient(**client_options(settings.kafka))
     try:
-        await admin.start()
-        cluster = await admin.describe_cluster()
-        return len(cluster["brokers"])
+        async with administrator(**client_options(settings.kafka)) as admin:
+            cluster = await admin.describe_cluster()
+            return len(cluster["brokers"])
     except KafkaError as error:
         raise explained(error, settings, "connecting") from None
-    finally:
-        await admin.close()
 
 
 async def delete_topics(settings: Settings, names: Sequence[str]) -> None:
     """Remove the demo's topics from a broker of the user's. Raises BrokerError."""
-    admin = AIOKafkaAdminClient(**client_options(settings.kafka))
     try:
-        await admin.start()
-        await admin.delete_topics(list(names))
+        async with administrator(**client_options(settings.kafka)) as admin:
+            await admin.delete_topics(list(names))
     except KafkaError as error:
         raise explained(error, settings, "deleting the demo's topics") from None
-    finally:
-        await admin.close()
 
 
 async def _read_all(settings: Settings, topic: str, number: int) -> list[ConsumerRecord]:

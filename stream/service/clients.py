@@ -29,6 +29,7 @@ from aiokafka.helpers import create_ssl_context
 
 from stream.config import KafkaSettings, Settings
 from stream.errors import BrokerError, SettingError, SpotsieveError
+from stream.service.cluster import retry_without_brokers
 from stream.service.header_names import read_any_header_names
 from stream.service.logs import logger
 
@@ -55,6 +56,7 @@ def client_options(kafka: KafkaSettings) -> dict[str, Any]:
     """
     _check_addresses(kafka.bootstrap_servers)
     read_any_header_names()
+    retry_without_brokers()
     options: dict[str, Any] = {
         "bootstrap_servers": kafka.bootstrap_servers,
         "client_id": kafka.client_id,

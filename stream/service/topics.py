@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from aiokafka.errors import (
 from stream.config import Settings, TopicSettings
 from stream.errors import BrokerError, SettingError
 from stream.service.clients import client_options, explained, warn_of_open_files
+from stream.service.cluster import administrator, create
 from stream.service.logs import logger
 from stream.service.reach import why_unreached
 
@@ -74,30 +76,14 @@ async def create_topics(settings: Settings, partitions: int, replication: int) -
     names = topic_names(settings.topics)
     check_topic_names(settings.topics)
     made: dict[str, bool] = {}
-    admin = await _admin(settings)
     try:
-        for role, name in names.items():
-            is_log = role == "log"
-            # The log must never lose a record: the state is a function of it.
-            configs = (
-                {"retention.ms": FOREVER, "retention.bytes": FOREVER, "cleanup.policy": "delete"} if is_log else {}
-            )
-            topic = NewTopic(name, 1 if is_log else partitions, replication, topic_configs=configs)
-            response = await admin.create_topics([topic])
-            error = for_code(response.topic_errors[0][1])
-            made[name] = error.errno == 0
-            if error.errno and error is not TopicAlreadyExistsError:
-                why = (response.topic_errors[0][2] or error.__name__).rstrip(".")
-                raise BrokerError(
-                    f"topics.{role}", f"cannot be created: {why}", name,
-                    "change the setting, --partitions or --replication, or the broker's rights",
-                )  # fmt: skip
-        if any(made.values()):
-            await _until_told(admin, list(names.values()))
+        async with _admin(settings) as admin:
+            for role, name in names.items():
+                made[name] = await _create(admin, role, name, partitions, replication)
+            if any(made.values()):
+                await until_told(admin, list(names.values()))
     except KafkaError as error:
         raise explained(error, settings, "creating topics") from None
-    finally:
-        await admin.close()
     return made
 
 
@@ -131,13 +117,11 @@ async def check_topics(settings: Settings) -> dict[str, TopicFacts]:
 
 async def topic_facts(settings: Settings, names: list[str]) -> dict[str, TopicFacts]:
     """What the broker says of those of the topics that exist, by name. Raises BrokerError."""
-    admin = await _admin(settings)
     try:
-        return await _facts(admin, names)
+        async with _admin(settings) as admin:
+            return await _facts(admin, names)
     except KafkaError as error:
         raise explained(error, settings, "looking at the topics") from None
-    finally:
-        await admin.close()
 
 
 def check_log(name: str, facts: TopicFacts) -> None:
@@ -183,20 +167,37 @@ def warn_of_free_times(name: str, facts: TopicFacts, horizon_hours: float) -> No
         )  # fmt: skip
 
 
-async def _admin(settings: Settings) -> AIOKafkaAdminClient:
-    admin = AIOKafkaAdminClient(**client_options(settings.kafka))
-    try:
-        await admin.start()
-    except KafkaConnectionError:
-        await admin.close()
-        raise await why_unreached(settings, "connecting") from None
-    except KafkaError as error:
-        await admin.close()
-        raise explained(error, settings, "connecting") from None
-    return admin
+@asynccontextmanager
+async def _admin(settings: Settings) -> AsyncIterator[AIOKafkaAdminClient]:
+    """Raises BrokerError where there is nobody to ask; what goes wrong in the block is the block's."""
+    async with AsyncExitStack() as closing:
+        try:
+            admin = await closing.enter_async_context(administrator(**client_options(settings.kafka)))
+        except KafkaConnectionError:
+            raise await why_unreached(settings, "connecting") from None
+        except KafkaError as error:
+            raise explained(error, settings, "connecting") from None
+        yield admin
 
 
-async def _until_told(admin: AIOKafkaAdminClient, names: list[str]) -> None:
+async def _create(admin: AIOKafkaAdminClient, role: str, name: str, partitions: int, replication: int) -> bool:
+    """Create a topic; False where it was there. Raises BrokerError where the broker refuses."""
+    is_log = role == "log"
+    # The log must never lose a record: the state is a function of it.
+    configs = {"retention.ms": FOREVER, "retention.bytes": FOREVER, "cleanup.policy": "delete"} if is_log else {}
+    topic = NewTopic(name, 1 if is_log else partitions, replication, topic_configs=configs)
+    code, said = await create(admin, topic)
+    error = for_code(code)
+    if error.errno and error is not TopicAlreadyExistsError:
+        why = (said or error.__name__).rstrip(".")
+        raise BrokerError(
+            f"topics.{role}", f"cannot be created: {why}", name,
+            "change the setting, --partitions or --replication, or the broker's rights",
+        )  # fmt: skip
+    return code == 0
+
+
+async def until_told(admin: AIOKafkaAdminClient, names: list[str]) -> None:
     """Wait until the broker that is asked tells of the topics: it answers a creation before it knows of it itself.
 
     Not for ever: what is still missing then is told by whoever looks next.

@@ -19,6 +19,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from deploy.localkafka import LocalKafka
 from stream.demo.filter_process import FilterProcess
+from stream.service.cluster import administrator
 from tests.bench.pages import json_messages
 
 PARTITIONS = 4
@@ -87,12 +88,8 @@ async def _fill(servers: str, pages: int) -> None:
 
 async def make_topics(servers: str, topics: dict[str, int]) -> None:
     """Create topics: name -> partitions."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=servers)
-    await admin.start()
-    try:
+    async with administrator(bootstrap_servers=servers) as admin:
         await admin.create_topics([NewTopic(name, partitions, 1) for name, partitions in topics.items()])
-    finally:
-        await admin.close()
 
 
 async def send(servers: str, topic: str, pages: int, page_bytes: int = 20_000) -> None:
@@ -140,9 +137,7 @@ async def _watch(servers: str, group: str, pages: int, client: int, broker: int,
     """Look at the group's committed offsets until they reach the end: the same ruler for both systems."""
     partitions = [TopicPartition("pages", number) for number in range(PARTITIONS)]
     client_process, broker_process = psutil.Process(client), psutil.Process(broker)
-    admin = AIOKafkaAdminClient(bootstrap_servers=servers)
-    await admin.start()
-    try:
+    async with administrator(bootstrap_servers=servers) as admin:
         first: tuple[float, int, float, float] | None = None
         deadline = time.monotonic() + TIMEOUT_S
         while True:
@@ -157,8 +152,6 @@ async def _watch(servers: str, group: str, pages: int, client: int, broker: int,
                 slow = f"had committed {done} of {pages} pages after {TIMEOUT_S:.0f} s"
                 raise running.failure(slow) if running else TimeoutError(f"{group} {slow}")
             await asyncio.sleep(POLL_S)
-    finally:
-        await admin.close()
     assert first is not None
     counted = done - first[1]
     dropped = 0.0
@@ -184,9 +177,5 @@ def _cpu(process: psutil.Process) -> float:
 
 
 async def _delete(servers: str, names: list[str]) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=servers)
-    await admin.start()
-    try:
+    async with administrator(bootstrap_servers=servers) as admin:
         await admin.delete_topics(names)
-    finally:
-        await admin.close()

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from aiokafka.admin import AIOKafkaAdminClient
-
 from deploy.localkafka import LocalKafka, prepare
 from deploy.localkafka.properties import NODE_ID
+from stream.service.cluster import administrator
 from tests.broker.listeners import Listener, free_ports, listener_settings
 
 SECOND_ID = NODE_ID + 1
@@ -69,13 +68,9 @@ class Coordinators:
 
 
 async def _describe(servers: str) -> list[dict[str, Any]]:
-    admin = AIOKafkaAdminClient(bootstrap_servers=servers)
-    await admin.start()
-    try:
+    async with administrator(bootstrap_servers=servers) as admin:
         described: list[dict[str, Any]] = await admin.describe_topics([GROUPS, TRANSACTIONS])
         return described
-    finally:
-        await admin.close()
 
 
 def _java_hash(text: str) -> int:

@@ -11,20 +11,25 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
+from aiokafka.errors import for_code
 from aiokafka.structs import ConsumerRecord
 
+from stream.service.cluster import administrator, create, retry_without_brokers
+from stream.service.topics import until_told
 from tests.broker.crawls import PageMessage
 from tests.conftest import REPOSITORY
 
 ROLES = ("input", "novel", "duplicates", "rejected", "log")
 START_SECONDS = 90.0
+ABANDON_SECONDS = 5.0
+"""For removing topics after a failure."""
 T = TypeVar("T")
 
 
@@ -63,6 +68,7 @@ class TopicSet:
         self._client = client
         self.names = {role: f"{role}-{self.suffix}" for role in ROLES}
         self.made = [role for role in ROLES if role not in leave_out]
+        retry_without_brokers()  # Clients of the harness are made at such moments too.
 
     def __enter__(self) -> Self:
         new = [
@@ -74,19 +80,19 @@ class TopicSet:
             )
             for role in self.made
         ]
-        asyncio.run(self._admin(lambda admin: admin.create_topics(new)))
+        asyncio.run(self._admin(lambda admin: make_topics(admin, new)))
         return self
 
-    def __exit__(self, *_: object) -> None:
-        asyncio.run(self._admin(lambda admin: admin.delete_topics([self.names[role] for role in self.made])))
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # What went wrong in the block is told, and not that its broker no longer answers.
+        with contextlib.suppress(*[Exception] * (kind is not None)):
+            seconds = None if kind is None else ABANDON_SECONDS
+            names = [self.names[role] for role in self.made]
+            asyncio.run(asyncio.wait_for(self._admin(lambda admin: admin.delete_topics(names)), seconds))
 
     async def _admin(self, act: Callable[[AIOKafkaAdminClient], Coroutine[Any, Any, Any]]) -> None:
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.servers, **self._client)
-        await admin.start()
-        try:
+        async with administrator(bootstrap_servers=self.servers, **self._client) as admin:
             await act(admin)
-        finally:
-            await admin.close()
 
     def delete(self, role: str) -> None:
         """Delete a topic, if it is there."""
@@ -98,12 +104,13 @@ class TopicSet:
         self.delete(role)
         new = NewTopic(name, 1 if role == "log" else self._partitions, 1, topic_configs=self._config)
 
-        async def create(admin: AIOKafkaAdminClient) -> None:
+        async def make(admin: AIOKafkaAdminClient) -> None:
             # Deleting takes the broker a moment.
-            while (await admin.create_topics([new])).topic_errors[0][1]:  # noqa: ASYNC110 - there is no event to wait for
+            while (await create(admin, new))[0]:  # noqa: ASYNC110 - there is no event to wait for
                 await asyncio.sleep(0.1)
+            await until_told(admin, [name])
 
-        asyncio.run(asyncio.wait_for(self._admin(create), 20))
+        asyncio.run(asyncio.wait_for(self._admin(make), START_SECONDS))
 
     def delete_before(self, role: str, offset: int) -> None:
         """Remove the first messages, as retention does."""
@@ -190,6 +197,14 @@ class TopicSet:
     def until_all_committed(self, seconds: float = 60.0) -> None:
         """Wait until the group has committed the whole input topic."""
         wait_for(lambda: self.uncommitted() == 0, seconds, "the whole input to be committed", every=0.3)
+
+
+async def make_topics(admin: AIOKafkaAdminClient, new: Sequence[NewTopic]) -> None:
+    """Create topics, and wait until the broker that is asked tells of them."""
+    for topic in new:
+        code, said = await create(admin, topic)
+        assert code == 0, f"{topic.name}: {for_code(code).__name__}: {said}"
+    await until_told(admin, [topic.name for topic in new])
 
 
 async def send(servers: str, topic: str, messages: Iterable[PageMessage], **client: Any) -> None:

@@ -10,8 +10,8 @@ import time
 import orjson
 import psutil
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
 
+from stream.service.cluster import administrator
 from tests.conftest import REPOSITORY, Broker
 
 DEMO = [sys.executable, "-m", "stream", "demo"]
@@ -62,12 +62,8 @@ async def test_on_a_broker_of_ones_own_the_demo_removes_its_topics(kafka: Broker
     assert told["good"] is True
     assert sum(told["messages_out"].values()) == told["messages_in"]
     assert sum(kind["found"] for kind in told["copies"].values()) > 160
-    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
-    await admin.start()
-    try:
+    async with administrator(bootstrap_servers=kafka.bootstrap_servers) as admin:
         assert [name for name in await admin.list_topics() if name.startswith("spotsieve-demo-")] == []
-    finally:
-        await admin.close()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

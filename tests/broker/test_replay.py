@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.structs import ConsumerRecord
 
 from state.logrecord import decode
@@ -21,6 +20,7 @@ from stream.cli import main
 from stream.files.trial import Trial
 from stream.intake import Decoder, Message
 from stream.replay.report import as_text
+from stream.service.cluster import administrator
 from stream.service.replay import Replay, Wanted
 from stream.signature import page_id_text
 from stream.verdict import Kind
@@ -62,19 +62,13 @@ class Recorded:
         names = self.topics.names
         at = [TopicPartition(names[role], n) for role in names for n in range(1 if role == "log" else PARTITIONS)]
         consumer = AIOKafkaConsumer(bootstrap_servers=self.topics.servers)
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.topics.servers)
-        await consumer.start()
-        await admin.start()
-        try:
+        async with administrator(bootstrap_servers=self.topics.servers) as admin, consumer:
             offsets = await admin.list_consumer_group_offsets(self.topics.group)
             return {
                 "ends": await consumer.end_offsets(at),
                 "groups": sorted(await admin.list_consumer_groups()),
                 "committed": {partition: found.offset for partition, found in offsets.items()},
             }
-        finally:
-            await consumer.stop()
-            await admin.close()
 
 
 def files(directory: Path) -> list[Path]:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.protocol.admin import CreateAclsRequest
 
 from deploy.localkafka import LocalKafka, prepare
 from stream.errors import EXIT_BROKER
+from stream.service.cluster import administrator
 from tests.broker.crawls import crawl
 from tests.broker.harness import Spotsieve, TopicSet
 from tests.broker.listeners import Listener, free_ports, listener_settings
@@ -68,15 +68,11 @@ def rights(topics: TopicSet) -> dict[str, tuple[int, str, int, int]]:
 
 def grant(guarded: Guarded, given: list[tuple[int, str, int, int]]) -> None:
     async def act() -> None:
-        admin = AIOKafkaAdminClient(bootstrap_servers=guarded.open_servers)
-        await admin.start()
-        try:
+        async with administrator(bootstrap_servers=guarded.open_servers) as admin:
             for kind, name, pattern, operation in given:
                 request = CreateAclsRequest(kind, name, pattern, "User:crawl", "*", operation, ALLOW)
                 answer = await admin._send_to_controller(request)
                 assert answer.creation_responses[0][0] == 0, answer
-        finally:
-            await admin.close()
 
     asyncio.run(act())
 

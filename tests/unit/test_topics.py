@@ -1,5 +1,7 @@
 """Owns which log topics are refused, which are warned of, and when topics count as created."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -81,12 +83,11 @@ class SlowBroker:
         told = 0 if self.looked > self.looks else UnknownTopicOrPartitionError.errno
         return [{"topic": name, "error_code": told, "partitions": []} for name in names]
 
-    async def close(self) -> None: ...
-
 
 async def created(broker: SlowBroker, monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
-    async def admin(_: Settings) -> SlowBroker:
-        return broker
+    @asynccontextmanager
+    async def admin(_: Settings) -> AsyncIterator[SlowBroker]:
+        yield broker
 
     monkeypatch.setattr(topics, "_admin", admin)
     monkeypatch.setattr(topics, "TELLING_PAUSE_SECONDS", 0)
