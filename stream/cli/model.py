@@ -3,14 +3,13 @@
 import argparse
 import contextlib
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stream.cli.settings import add_settings_arguments, settings_of
 from stream.config_schemes import SCHEME_SETTINGS
-from stream.errors import EXIT_OK, InputError, SettingError
+from stream.errors import EXIT_OK, SettingError
 from stream.text_safety import show
 
 if TYPE_CHECKING:
@@ -60,6 +59,7 @@ def _build(options: argparse.Namespace) -> str:
     from stream.files import check_inputs
     from stream.files.modelling import count_terms
     from stream.files.progress import ProgressLine
+    from stream.files.writer import write_whole
     from stream.schemes.idf import encode_model
     from stream.schemes.registry import TERMS
 
@@ -76,21 +76,8 @@ def _build(options: argparse.Namespace) -> str:
     line = ProgressLine(sys.stderr, None if None in sizes else sum(filter(None, sizes)))
     with contextlib.closing(line):
         model = count_terms(inputs, settings, terms, lambda pages, read: line.update(pages, 0, read))
-    _write_whole(options.out, encode_model(model))
+    write_whole(options.out, encode_model(model))
     return str(options.scheme)
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Under its name only when it is whole and on disk."""
-    partial = path.with_name(f"{path.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        raise InputError(str(path), f"cannot be written: {error.strerror}", None, "name another place") from None
 
 
 def _counts(model: "IdfModel") -> str:

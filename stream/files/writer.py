@@ -7,6 +7,7 @@ written directly.
 
 import gzip
 import lzma
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import BinaryIO, Protocol, Self
 
 import zstandard
 
-from stream.errors import SettingError, StateError
+from stream.errors import InputError, SettingError, StateError
 from stream.files.records import Layout, Record
 
 PARTIAL = ".partial"
@@ -116,6 +117,19 @@ class OutputFile:
                 self.name, f"cannot be written: {error.strerror}", None,
                 "free disk space, or keep a pipe's reader running, and run again: a --state repeats its verdicts",
             ) from None  # fmt: skip
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """A file under its name only when it is whole and on disk. Raises InputError where it cannot be written."""
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(str(path), f"cannot be written: {error.strerror}", None, "name another place") from None
 
 
 class Outputs:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from stream.cli import main
+from stream.config_schemes import SCHEME_SETTINGS
 from stream.schemes.registry import SCHEMES, TERMS
 from tests.unit.filter_crawl import filter_json, lines, page, read_json
 from tests.unit.test_scoring import write_labels
@@ -130,10 +131,72 @@ def test_all_schemes_can_be_compared_at_once_and_those_without_their_model_are_l
     assert main(["score", str(labelled), "--scheme", "all", "--json"]) == 0
     shown = capsys.readouterr()
     assert list(json.loads(shown.out)) == [name for name in SCHEMES if name not in TERMS]
-    assert "imatch-s is left out: --idf-model names no model of its terms" in shown.err
+    assert [line.split(" is left out: ")[0] for line in shown.err.splitlines()] == [f"spotsieve: {n}" for n in TERMS]
+    assert "--build-models counts the pages that are scored; or build one with `spotsieve model build --s" in shown.err
     assert (
         "build one: spotsieve model build --scheme imatch FILES" in refusal(capsys, labelled, "--scheme", "imatch")[1]
     )
+
+
+def test_models_of_the_set_itself_are_built_when_asked_for_and_are_those_of_model_build(
+    labelled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = labelled / "tokens.idf"
+    assert main(["model", "build", str(labelled / "pages.jsonl.xz"), "--scheme", "imatch", "-o", str(path)]) == 0
+    capsys.readouterr()
+    built = score_json(capsys, labelled, "--scheme", "all", "--build-models")
+    assert list(built) == list(SCHEMES)
+    found = built["imatch"]
+    given = score_json(capsys, labelled, "--scheme", "imatch", "chain", "--idf-model", path)["imatch"]
+    assert {**found, "cost": None} == {**given, "cost": None}
+    assert sorted(file.name for file in labelled.iterdir()) == [
+        "pages.jsonl.xz", "pairs.tsv.gz", "tokens.idf", "truth.tsv.gz",
+    ]  # fmt: skip
+
+
+def test_each_set_has_the_models_of_its_own_pages(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = labelled.with_name("other")
+    other.mkdir()
+    pages = [page(1), page(2), page(3), page(1, "copy", "another template")]
+    (other / "pages.jsonl.xz").write_bytes(lzma.compress(lines(pages)))
+    write_labels(other, "id\tkind\np1\ts\np2\ts\np3\ts\ncopy\tcluster\n", PAIRS)
+    asked = ("--scheme", "imatch", "--build-models", "--set", "scheme.name=imatch", "--set", "scheme.idf_max=1")
+    both = score_json(capsys, labelled, other, *asked)
+    for folder in (labelled, other):
+        alone = score_json(capsys, folder, *asked)["imatch"]
+        assert {**both[str(folder)]["imatch"], "cost": None} == {**alone, "cost": None}
+    costs = [both[str(folder)]["imatch"]["cost"]["log_bytes"] for folder in (labelled, other)]
+    assert costs[0] != costs[1]
+
+
+def test_a_sweep_without_a_value_is_of_every_scheme_s_threshold_and_each_row_is_a_run_of_its_own(
+    labelled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schemes = [name for name in SCHEMES if name not in TERMS]
+    swept = score_json(capsys, labelled, "--scheme", "all", "--sweep")
+    expected = [
+        (f"{name} {threshold.setting}={value:g}", name, {threshold.setting: value, **beside})
+        for name in schemes
+        for threshold in [SCHEME_SETTINGS[name].threshold]
+        for value, beside in threshold.swept.items()
+    ]
+    assert list(swept) == [row for row, *_ in expected]
+    for row, name, settings in expected[::5]:
+        given = [argument for key, value in settings.items() for argument in ("--set", f"scheme.{key}={value}")]
+        alone = score_json(capsys, labelled, "--set", f"scheme.name={name}", *given)
+        assert {**swept[row], "cost": None} == {**alone, "cost": None}
+
+
+def test_the_threshold_that_the_settings_have_is_among_those_swept(
+    labelled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("--set", "scheme.name=chain", "--set", "scheme.tables=16")
+    swept = score_json(capsys, labelled, *given, "--sweep", "threshold")
+    assert list(swept) == [f"chain max_distance_bits={k}" for k in range(8)]
+    found = {bits: swept[f"chain max_distance_bits={bits}"]["cost"]["state_bytes"] for bits in (2, 3)}
+    assert found[3] > found[2] + 6 * 8, "of 3 bits these 16 tables, of 2 the 10 that the scheme takes"
+    tau = ("--set", "scheme.name=minhash", "--set", "scheme.resemblance=.53")
+    assert "minhash resemblance=0.53" in score_json(capsys, labelled, *tau, "--sweep", "threshold")
 
 
 def test_a_scheme_that_there_is_none_of_is_refused_with_all_names_and_the_nearest(
@@ -166,13 +229,14 @@ def test_a_sweep_is_one_table_with_the_figures_that_each_choice_has_alone(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--sweep", "scheme.k"], "--sweep must be NAME=VALUE,VALUE or NAME=FIRST..LAST, got 'scheme.k'"),
+        (["--sweep", "scheme.k"], "--sweep must be NAME=VALUE,VALUE or NAME=FIRST..LAST, or threshold, got 'scheme.k'"),
         (["--sweep", "scheme.k=1,"], "--sweep must be NAME=VALUE,VALUE or NAME=FIRST..LAST"),
         (["--sweep", "scheme.k=0..999999999"], "--sweep must give at most 200 choices in all"),
         (["--sweep", "scheme.k=0..3"], "scheme.k is not a setting of the scheme spotsieve, but of "),
         (["--scheme", "subhash", "--sweep", "scheme.k=9..11"], "scheme.k should be less than or equal to 10, got '11'"),
-        (["--scheme", "subhash", "chain", "--sweep", "scheme.k=1,2"], "--sweep must be of one scheme"),
-        (["--scheme", "all", "--sweep", "scheme.k=1,2"], "--sweep must be of one scheme"),
+        (["--scheme", "subhash", "chain", "--sweep", "scheme.k=1,2"], "--sweep with a setting must be of one scheme"),
+        (["--scheme", "all", "--sweep", "scheme.k=1,2"], "--sweep with a setting must be of one scheme"),
+        (["--sweep", "threshold", "--sweep", "scheme.k=1,2"], "--sweep must be threshold alone, or NAME=VALUES"),
         (["--verdicts", "v.jsonl", "--sweep", "scheme.minima=1,2"], "without --verdicts, got '--verdicts'"),
     ],
 )

@@ -1,0 +1,171 @@
+"""Owns what is scored: the schemes that are named, under their own thresholds or under values that are given."""
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stream.config import Settings
+from stream.config_load import unknown_scheme
+from stream.config_schemes import SCHEME_SETTINGS, SchemeSettings
+from stream.errors import SettingError
+from stream.evaluation import ALL, THRESHOLD
+from stream.schemes.registry import TERMS
+from stream.verdict_settings import settings_digest, verdict_settings_text
+
+MOST_SWEPT = 200
+_SECTION = "scheme."
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One row: settings, and where they stand on a curve.
+
+    name: of the row  curve: rows of one curve differ in one setting alone  setting: that one, "" for a single point
+    value: it has here  own: whether these are the scheme's settings as they were given, and not swept from there
+    """
+
+    name: str
+    settings: Settings
+    curve: str
+    setting: str = ""
+    value: Any = None
+    own: bool = True
+
+    @property
+    def digest(self) -> str:
+        """Of all settings that change verdicts, 32 hex digits: what a state of them is bound to."""
+        return settings_digest(verdict_settings_text(self.settings)).hex()
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model of term statistics that was given. about: what it counts  path, digest: for the settings"""
+
+    about: str
+    path: str
+    digest: str
+
+
+def read_models(paths: Sequence[str]) -> list[Model]:
+    """Those that `--idf-model` names. Raises SettingError where a file is none."""
+    from stream.schemes.idf import read_model
+
+    return [Model(model.about, path, digest) for path, (model, digest) in ((path, read_model(path)) for path in paths)]
+
+
+def named_schemes(names: Sequence[str], settings: Settings) -> list[SchemeSettings]:
+    """The settings of each scheme that is named, each once; without a name those that the settings hold.
+
+    A scheme that the settings name has these settings, any other its defaults. Raises SettingError for an unknown name.
+    """
+    wanted = list(SCHEME_SETTINGS) if ALL in names else list(dict.fromkeys(names)) or [settings.scheme.name]
+    for name in wanted:
+        if name not in SCHEME_SETTINGS:
+            raise unknown_scheme("--scheme", name)
+    return [settings.scheme if name == settings.scheme.name else SCHEME_SETTINGS[name]() for name in wanted]
+
+
+def lacks_model(scheme: SchemeSettings) -> bool:
+    """Whether the scheme needs a model, and its settings name none."""
+    return scheme.name in TERMS and not getattr(scheme, "idf_model", "")
+
+
+def with_model(scheme: SchemeSettings, models: Sequence[Model]) -> SchemeSettings:
+    """The scheme with the model that counts its terms, where there is one and it needs one."""
+    if lacks_model(scheme):
+        about = TERMS[scheme.name](scheme).about
+        for model in models:
+            if model.about == about:
+                return scheme.model_copy(update={"idf_model": model.path, "idf_digest": model.digest})
+    return scheme
+
+
+def how_to_get_a_model(name: str) -> str:
+    """What is said of a scheme that is left out."""
+    return (
+        f"it needs a model of term statistics: --build-models counts the pages that are scored; or build one with "
+        f"`spotsieve model build --scheme {name} FILES -o MODEL` and add --idf-model MODEL"
+    )
+
+
+def single(settings: Settings, scheme: SchemeSettings) -> Choice:
+    """A scheme as it is."""
+    return Choice(scheme.name, settings.model_copy(update={"scheme": scheme}), scheme.name)
+
+
+def over_its_threshold(settings: Settings, scheme: SchemeSettings) -> list[Choice]:
+    """A scheme under every value of its threshold that it names, and the one that it has, ascending."""
+    threshold = scheme.threshold
+    has: float = getattr(scheme, threshold.setting)
+    return [
+        Choice(
+            f"{scheme.name} {threshold.setting}={value:g}",
+            settings.model_copy(update={"scheme": scheme if value == has else threshold.at(scheme, value)}),
+            scheme.name,
+            _SECTION + threshold.setting,
+            value,
+            own=value == has,
+        )
+        for value in sorted({*threshold.swept, has})
+    ]
+
+
+def over_given_values(
+    sweeps: Sequence[str], load: Callable[[Mapping[str, object]], Settings], models: Sequence[Model]
+) -> list[Choice]:
+    """A scheme under every choice of one value of each sweep: the values of the last make a curve.
+
+    sweeps: NAME=VALUES  load: settings as they are with these put over them. Raises SettingError.
+    """
+    axes = [_axis(sweep) for sweep in sweeps]
+    count = math.prod(len(values) for _, values in axes)
+    if count > MOST_SWEPT:
+        raise SettingError("--sweep", f"must give at most {MOST_SWEPT} choices in all", count, "take wider steps")
+    chosen, before = list[Choice](), verdict_settings_text(load({}))
+    for values in itertools.product(*(values for _, values in axes)):
+        given = dict(zip((name for name, _ in axes), values, strict=True))
+        settings = load(given)
+        own = verdict_settings_text(settings) == before
+        scheme, last = with_model(settings.scheme, models), axes[-1][0]
+        shown = [f"{name.removeprefix(_SECTION)}={value}" for name, value in given.items()]
+        chosen.append(
+            Choice(
+                " ".join([scheme.name, *shown]), settings.model_copy(update={"scheme": scheme}),
+                " ".join([scheme.name, *shown[:-1]]), last, _value_of(settings, last), own,
+            )
+        )  # fmt: skip
+    return chosen
+
+
+def signing_text(settings: Settings) -> str:
+    """Equal for settings under which pages have the same signatures, as far as their schemes say so."""
+    threshold = settings.scheme.threshold
+    if threshold.signs:
+        return verdict_settings_text(settings)
+    judging = {threshold.setting, *(name for beside in threshold.swept.values() for name in beside)}
+    model = type(settings.scheme)()
+    blank = settings.scheme.model_copy(update={name: getattr(model, name) for name in judging})
+    return verdict_settings_text(settings.model_copy(update={"scheme": blank}))
+
+
+def _axis(sweep: str) -> tuple[str, list[str]]:
+    """NAME=1,2,5 or NAME=1..5 -> the setting's name, and its values."""
+    name, _, values = sweep.partition("=")
+    span = re.fullmatch(r"(\d{1,9})\.\.(\d{1,9})", values)
+    if span:
+        first, last = int(span[1]), int(span[2])
+        return name, [str(value) for value in range(first, min(last, first + MOST_SWEPT) + 1)]
+    if not name or not all(values.split(",")):
+        rule = f"must be NAME=VALUE,VALUE or NAME=FIRST..LAST, or {THRESHOLD}"
+        raise SettingError("--sweep", rule, sweep, "such as scheme.k=0..10; name the sets before it")
+    return name, values.split(",")
+
+
+def _value_of(settings: Settings, name: str) -> Any:
+    value: Any = settings
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value

@@ -1,0 +1,129 @@
+"""Owns running choices of settings over one labelled set: pages are signed once for all that sign them alike."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stream.config import Settings
+from stream.evaluation.choices import Choice, signing_text
+from stream.files.progress import ProgressLine
+from stream.files.report import verdict_line
+from stream.files.trial import Trial, pages_of, read_batches
+from stream.files.writer import OutputFile
+from stream.page import Page
+from stream.scoring import Truth, check_verdicts, score
+from stream.scoring.comparison import Cost, Scored
+from stream.signature import Entry
+from stream.verdict import concatenate
+from stream.verdict_settings import settings_digest, verdict_settings_text
+
+
+@dataclass(frozen=True, slots=True)
+class SetOutcome:
+    """A labelled set and what was scored on it.
+
+    choices, scored: the rows, and their figures by the rows' names  left_out: schemes that were not scored, and why
+    """
+
+    folder: Path
+    truth: Truth
+    choices: Sequence[Choice]
+    scored: Mapping[str, Scored]
+    left_out: Mapping[str, str]
+
+    @property
+    def first(self) -> Scored:
+        """Of the first row."""
+        return self.scored[self.choices[0].name]
+
+
+class SignedPages:
+    """The log records of a set, batch by batch, each batch with its pages' names; signed when they are first asked for.
+
+    digest: of the settings they are signed under  cpu_seconds, log_bytes: what signing took, what records hold, so far
+    """
+
+    def __init__(self, folder: Path, settings: Settings, *, keep: bool) -> None:
+        """keep: the records, for whoever asks next. Memory: a record's bytes and some 400 bytes a page."""
+        self.digest = settings_digest(verdict_settings_text(settings))
+        self.cpu_seconds = 0.0
+        self.log_bytes = 0
+        self._batches = self._signed(folder, settings)
+        self._kept: list[SignedBatch] | None = [] if keep else None
+
+    def __iter__(self) -> Iterator["SignedBatch"]:
+        yield from self._kept or ()
+        for batch in self._batches:
+            if self._kept is not None:
+                self._kept.append(batch)
+            yield batch
+
+    def _signed(self, folder: Path, settings: Settings) -> Iterator["SignedBatch"]:
+        trial = Trial(settings)
+        for pages in read_batches(pages_of(folder), settings):
+            began = time.process_time()
+            records = list(trial.sign(pages))
+            self.cpu_seconds += time.process_time() - began
+            self.log_bytes = trial.log_bytes
+            yield records, [_entry(page) for page in pages]
+
+
+SignedBatch = tuple[list[bytes], list[Entry]]
+"""The records of a micro-batch, and its pages."""
+
+
+def score_set(
+    folder: Path, truth: Truth, choices: Sequence[Choice], line: ProgressLine, verdicts: OutputFile | None = None
+) -> dict[str, Scored]:
+    """Each choice by its name, in their order.
+
+    line: told how far it is  verdicts: where a line is written for each page
+    Raises InputError, PageError, SettingError.
+    """
+    alike: dict[str, list[Choice]] = {}
+    for choice in choices:
+        alike.setdefault(signing_text(choice.settings), []).append(choice)
+    found: dict[str, Scored] = {}
+    several = len(choices) > 1
+    for group in alike.values():
+        signed = SignedPages(folder, group[0].settings, keep=len(group) > 1)
+        for choice in group:
+            if several:
+                line.say(f"{folder.name}: {len(found) + 1} of {len(choices)}, {choice.name}")
+            found[choice.name] = _judge(folder, truth, choice, signed, None if several else line, verdicts)
+    return {choice.name: found[choice.name] for choice in choices}
+
+
+def _judge(
+    folder: Path, truth: Truth, choice: Choice, signed: SignedPages, line: ProgressLine | None, out: OutputFile | None
+) -> Scored:
+    trial = Trial(choice.settings, signed.digest)
+    originals: list[tuple[str, str | None]] = []
+    dropped, candidates, cpu_seconds = 0, 0, 0.0
+    for records, pages in signed:
+        began = time.process_time()
+        verdicts = concatenate([trial.apply(record) for record in records])
+        cpu_seconds += time.process_time() - began
+        for row, (page, original) in enumerate(zip(pages, verdicts.originals, strict=True)):
+            originals.append((page.id, original.id if original else None))
+            dropped += original is not None
+            if out is not None:
+                out.write_line(verdict_line(page, verdicts, row, choice.settings.scheme.name))
+        candidates += int(verdicts.candidates.sum())
+        if line is not None:
+            line.update(len(originals), dropped, 0)
+    scores = score(truth, check_verdicts(truth, originals, str(folder)))
+    pages_judged = max(len(originals), 1)
+    filed, state_bytes = trial.state_bytes()
+    cost = Cost(
+        candidates / pages_judged,
+        (signed.cpu_seconds + cpu_seconds) * 1e6 / pages_judged,
+        signed.log_bytes / pages_judged,
+        state_bytes / max(filed, 1),
+    )
+    return Scored(scores, cost)
+
+
+def _entry(page: Page) -> Entry:
+    return Entry(page.source, page.partition, page.offset, page.event_time_ms, page.url, page.label)
