@@ -206,6 +206,46 @@ class OnebitSettings(Section):
     )
 
 
+class AdaptiveShinglesSettings(Section):
+    """Text digest -> shingles sampled at a ratio by the page's size -> resemblance (Ye, Wen, Ma)."""
+
+    threshold: ClassVar = Threshold("resemblance", alone(0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1), signs=False)
+    name: Literal["adaptive-shingles"] = setting(
+        "adaptive-shingles", "which published system judges pages", verdicts=True
+    )
+    w: int = setting(5, "words of a shingle", unit="words", verdicts=True, ge=1, le=16)
+    resemblance: float = setting(
+        0.6, "t: pages whose sampled shingles have at least this resemblance are copies", verdicts=True, gt=0, le=1
+    )
+    sizes: tuple[int, ...] = setting(
+        (500,),
+        "where the next class of pages begins, ascending; `spotsieve calibrate` prints sizes and ratios",
+        unit="words",
+        verdicts=True,
+    )
+    ratios: tuple[int, ...] = setting(
+        (8, 16),
+        "of each class, smaller pages first, one shingle in how many is sampled: powers of two, one more than sizes",
+        verdicts=True,
+    )
+    min_shingles: int = setting(
+        4,
+        "pages with fewer sampled shingles are unchecked: only their digest is compared",
+        unit="shingles",
+        verdicts=True,
+        ge=1,
+        le=10_000,
+    )
+    most_shingles: int = setting(
+        1024,
+        "of a page with more sampled shingles the ratio is halved until it has no more",
+        unit="shingles",
+        verdicts=True,
+        ge=16,
+        le=65_535,
+    )
+
+
 class ImatchSettings(Section):
     """Tokens in an IDF range -> one SHA-1 (I-Match, as Theobald et al. 2008 ran it)."""
 
@@ -286,6 +326,7 @@ SchemeSettings = (
     | SubhashSettings
     | MinhashSettings
     | OnebitSettings
+    | AdaptiveShinglesSettings
     | ImatchSettings
     | ImatchSSettings
     | SpotsigsLshSettings

@@ -20,6 +20,7 @@ COMMANDS = {
     "demo": "see it work: a real Kafka, a small crawl, what is dropped and why",
     "topics": "create or check the topics that the service needs",
     "model": "count the terms of a sample of pages: the frozen statistics that some schemes need",
+    "calibrate": "find a table of sampling ratios by a sample of pages: for the scheme adaptive-shingles",
     "config": "print every setting, or check a configuration",
     "state": "look at a state directory, verify it, take and restore snapshots, forget pages, export and import",
 }

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from stream.config import Settings
 from stream.config_schemes import (
+    AdaptiveShinglesSettings,
     ChainSettings,
     ImatchSettings,
     ImatchSSettings,
@@ -21,6 +22,7 @@ from stream.config_schemes import (
     SubhashSettings,
 )
 from stream.schemes import Scheme
+from stream.schemes.adaptive_shingles import AdaptiveShinglesScheme
 from stream.schemes.chain import ChainScheme
 from stream.schemes.idf import Terms
 from stream.schemes.imatch import ImatchScheme
@@ -48,6 +50,7 @@ SCHEMES: Mapping[str, Registered] = {
     "subhash": Registered(SubhashSettings, SubhashScheme),
     "minhash": Registered(MinhashSettings, MinhashScheme),
     "onebit": Registered(OnebitSettings, OnebitScheme),
+    "adaptive-shingles": Registered(AdaptiveShinglesSettings, AdaptiveShinglesScheme),
     "imatch": Registered(ImatchSettings, ImatchScheme),
     "imatch-s": Registered(ImatchSSettings, ImatchScheme),
     "spotsigs-lsh": Registered(SpotsigsLshSettings, SpotsigsLshScheme),

@@ -180,12 +180,54 @@ def sketches(
     return make
 
 
+def resembling_samples(threshold: float) -> Accepts:
+    """Equal texts, or samples that resemble each other at the coarser of their ratios, with the bits in reverse."""
+
+    def near(signatures: Signatures, row: int, others: NDArray[np.int64]) -> NDArray[np.bool_]:
+        features, bounds, ratios = signatures.features, signatures.features_bounds, signatures.sketch[:, 0]
+        page = np.repeat(np.arange(len(signatures)), np.diff(bounds))
+        first, last = bounds[row : row + 2]
+        inside = features <= (np.uint64(2**64 - 1) // np.maximum(ratios, ratios[row]))[page]
+        shared = np.bincount(page[np.isin(features, features[first:last]) & inside], minlength=len(signatures))
+        sizes = np.bincount(page[inside], minlength=len(signatures))
+        own = np.searchsorted(features[first:last], np.uint64(2**64 - 1) // np.maximum(ratios, ratios[row]), "right")
+        similar: NDArray[np.bool_] = (shared / np.maximum(own + sizes - shared, 1) >= threshold)[others]
+        return similar | equal_terms(signatures, row, others)
+
+    return exact_or(near)
+
+
+def samples(count: int, seed: int) -> Signatures:
+    """Six pages in ten have the shingles of an earlier one, some taken out and some put in, at a ratio of their own."""
+    random, signed = np.random.default_rng(seed), text_digests(count, seed)
+    common = random.integers(0, 2**64, 20, np.uint64)
+    whole: list[NDArray[np.uint64]] = []
+    for row in range(count):
+        size = int(random.integers(20, 70))
+        shingles = random.integers(0, 2**64, size, np.uint64)
+        if row and random.random() < 0.6:
+            earlier = whole[random.integers(0, row)]
+            kept = earlier[random.random(len(earlier)) < random.choice([1, 0.95, 0.85, 0.7])]
+            shingles = np.concatenate([kept, shingles[: random.integers(0, len(earlier) // 3)]])
+        whole.append(np.unique(np.concatenate([shingles, common[random.random(20) < 0.1]])))
+    ratios = random.choice(np.array([1, 2, 4, 8], np.uint64), count)
+    sampled = [row[row <= np.uint64(2**64 - 1) // n] for row, n in zip(whole, ratios, strict=True)]
+    judged = signed.status == Status.FINGERPRINTED
+    sampled = [row if one else row[:0] for row, one in zip(sampled, judged.tolist(), strict=True)]
+    bounds = np.cumsum([0, *map(len, sampled)])
+    return replace(
+        signed, features=np.concatenate(sampled), features_bounds=bounds, sketch=ratios[:, None],
+        text_digest=random.integers(0, 2**64, (count, 2), np.uint64),
+    )  # fmt: skip
+
+
 CLAIMS: Mapping[str, Claim] = {
     "chain": Claim(within(3), fingerprints(5), 20_000),
     "manku": Claim(within(3), fingerprints(5), 20_000),
     "subhash": Claim(within(3), fingerprints(5), 20_000),
     "minhash": Claim(resembling(42, 84), sketches(changed_minima, 42, 60), 5_000),
     "onebit": Claim(within_sketch(20), sketches(changed_bits, 7, 30), 5_000),
+    "adaptive-shingles": Claim(resembling_samples(0.6), samples, 2_000),
     "imatch": Claim(exact_or(equal_terms), text_digests, 10_000),
     "imatch-s": Claim(exact_or(equal_terms), text_digests, 10_000),
     "spotsigs-lsh": Claim(banded(6, 32, 0.44), sketches(changed_minima, 96, 150), 3_000),
