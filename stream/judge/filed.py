@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from state.index import Buckets, FiledPages, StateView
+from stream.fingerprints.distance import count_bits
 from stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG
 from stream.schemes import OTHER_HOST, Probes, Scheme
 from stream.signature import Compared, Entry
@@ -154,16 +155,6 @@ def _kinds_of_tags() -> NDArray[np.uint8]:
 
 
 _KIND_OF_TAG = _kinds_of_tags()
-
-
-@numba.njit(nogil=True, cache=True)
-def count_bits(word):  # type: ignore[no-untyped-def]
-    """Set bits of a uint64; LLVM turns this into one popcnt."""
-    # word: uint64  ->  uint64
-    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
 
 
 @numba.njit(nogil=True, cache=True)

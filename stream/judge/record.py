@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from state.index import Buckets
-from stream.judge.filed import NEVER, NOBODY, Found, Slots, count_bits, nothing_found
+from stream.fingerprints.distance import count_bits
+from stream.judge.filed import NEVER, NOBODY, Found, Slots, nothing_found
 from stream.schemes import OTHER_HOST, Confirmed, Scheme
 from stream.signature import Compared
 

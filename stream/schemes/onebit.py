@@ -7,7 +7,8 @@ Search is alg.H (sec. 4): the fingerprint is cut into m = r_h + 1 groups, all of
 pages that share one are compared. r_h changed bits leave one of r_h + 1 groups untouched, so every page within r_h is
 met. The paper takes m = r_h + c and counts shared groups, at least c, before it compares; with more groups than r_h + 1
 each is shorter and shared by more pages, which pays where lists are merged in memory and not where each posting is
-read: c is 1 here, and the set found is the same.
+read: c is 1 here, and the set found is the same. Batches are searched in memory with the paper's c
+(stream/fingerprints/grouping.py).
 
 A group has k / m bits: 19 with k = 400 and r = .9, so that few pages share one by chance; 6 with the r = .7 of section
 5.3, where every bucket is full after some thousand pages (index.bucket_cap) and most copies are then missed. The paper
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from stream.config_schemes import OnebitSettings
 from stream.features.page_shingles import shingle_pages
+from stream.fingerprints.grouping import cut_groups, group_values
 from stream.fingerprints.minhash import linear_hashes, minimum_hashes
 from stream.page import Page, lay_out
 from stream.schemes import Confirmed, Probes
@@ -28,9 +30,6 @@ from stream.schemes.candidates import CandidateSearch, candidate_probes, confirm
 from stream.schemes.identity import identity_columns, status_of
 from stream.signature import Compared, Signatures, unused_columns
 from stream.text.tokens import extract_tokens
-
-MOST_GROUP_BITS = 48
-"""Of a group that a key holds: of longer ones the rest is left out, which costs candidates and no copy."""
 
 
 class OnebitScheme(CandidateSearch):
@@ -43,7 +42,7 @@ class OnebitScheme(CandidateSearch):
         self.functions = linear_hashes(settings.k)
         # the half of a thousandth keeps 400 * (1 - .9) / 2 from being 19
         self.r_h = int(settings.k * (1 - settings.r) / 2 + 0.0005)
-        self.groups = np.linspace(0, settings.k, self.r_h + 2).astype(np.int64)
+        self.groups = cut_groups(settings.k, self.r_h + 1)
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """Digest every body; keep one bit of each minimum over the shingles of pages that have enough of them."""
@@ -62,12 +61,8 @@ class OnebitScheme(CandidateSearch):
 
     def probe(self, signatures: Signatures) -> Probes:
         """The body's digest and the groups."""
-        bits = unpack_bits(signatures.sketch)
-        values = np.empty((len(bits), self.r_h + 1), np.uint64)
-        for group, (first, last) in enumerate(zip(self.groups[:-1], self.groups[1:], strict=True)):
-            width = min(last - first, MOST_GROUP_BITS)
-            weights = np.uint64(1) << np.arange(width, dtype=np.uint64)
-            values[:, group] = bits[:, first : first + width].astype(np.uint64) @ weights
+        groups = [group_values(signatures.sketch, self.groups, group) for group in range(self.r_h + 1)]
+        values = np.stack(groups, axis=1)
         return candidate_probes(signatures, values)
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
@@ -81,9 +76,3 @@ def pack_bits(bits: NDArray[np.uint32]) -> NDArray[np.uint64]:
     padded = np.zeros((len(bits), -(-bits.shape[1] // 64) * 64), np.uint8)
     padded[:, : bits.shape[1]] = bits
     return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64)
-
-
-def unpack_bits(sketch: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """uint64[n, s] -> uint8[n, 64 * s], 0 or 1."""
-    words = np.ascontiguousarray(sketch).astype("<u8").view(np.uint8)
-    return np.unpackbits(words, axis=1, bitorder="little")

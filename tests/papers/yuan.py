@@ -1,4 +1,4 @@
-"""Yuan et al. 2012, figure 6: of all pairs of a set, those that 1-bit fingerprints call similar and those that are."""
+"""Yuan et al. 2012. Figure 6: of all pairs of a set, those that 1-bit fingerprints call similar and those that are."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -17,6 +17,7 @@ from stream.schemes.onebit import OnebitScheme
 from stream.signature import Status
 from stream.text.tokens import extract_tokens
 from tests.papers.page import decimals, paragraphs, table
+from tests.papers.yuan_search import figure_5, times
 
 BITS = (64, 400)
 RESEMBLANCES = (0.7, 0.8, 0.9)
@@ -106,4 +107,5 @@ def section(data: Path) -> list[str]:
     titles = ["k", "r", "paper P", "R"]
     for name in found:
         titles += [f"{name} P", "R", "pairs with R >= r"]
-    return paragraphs(FIGURE_6.splitlines(), table(titles, rows), FIGURE_6_SAYS.splitlines())
+    figure_6 = (FIGURE_6.splitlines(), table(titles, rows), FIGURE_6_SAYS.splitlines())
+    return paragraphs(*figure_5(data), *figure_6, *times())

@@ -7,9 +7,10 @@ from state.memory import MemoryState
 from stream.config_schemes import OnebitSettings
 from stream.judge import judge
 from stream.schemes import REFUSED, UNCAPPED
-from stream.schemes.onebit import OnebitScheme, pack_bits, unpack_bits
+from stream.schemes.onebit import OnebitScheme, pack_bits
 from stream.signature import Compared, Signatures, Status, no_features
 from tests.reference.acceptance import changed_bits, originals_of, sketches, within_sketch
+from tests.reference.grouping import unpack_bits
 from tests.reference.minhash import minima_of
 from tests.reference.shingles import shingles_of, words_of
 from tests.unit.spotsieve_pages import PATHS, STORIES, newspaper, page
