@@ -1,5 +1,6 @@
 """Owns the settings: one frozen model a stage, each field with its unit, and whether it changes verdicts."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -87,6 +88,29 @@ class IndexSettings(Section):
     write_buffer_mb: int = setting(32, "RocksDB write buffer", unit="MiB", ge=1)
 
 
+class PolicySettings(Section):
+    """What becomes of copies."""
+
+    keep: Literal["first", "longest"] = setting(
+        "first",
+        "first: a copy is dropped; longest: one that is longer than all that it is a copy of is let through, and says "
+        "which page it replaces",
+        verdicts=True,
+    )
+    longer_by: float = setting(
+        1.2,
+        "keep = longest: how many times the features of a page a copy must exceed to replace it",
+        verdicts=True,
+        ge=1,
+        le=100,
+    )
+
+    @property
+    def replaces_beyond(self) -> float:
+        """`longer_by` as the judge takes it: infinite where the first page is kept."""
+        return self.longer_by if self.keep == "longest" else math.inf
+
+
 class KafkaSettings(Section):
     """How to reach the broker. Secrets come from the environment or a file, and are never logged."""
 
@@ -147,13 +171,7 @@ class ServiceSettings(Section):
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = setting(
         "none", "compression of produced messages; CPU for 20 KB of pages: snappy 65, zstd 85, lz4 390, gzip 880 us"
     )
-    shutdown_timeout_ms: int = setting(
-        8_000,
-        "SIGTERM: time to finish what was fetched; 1.5 s later the process ends hard",
-        unit="ms",
-        ge=0,
-        le=600_000,
-    )
+    shutdown_timeout_ms: int = setting(8_000, "SIGTERM: time to finish what was fetched", unit="ms", ge=0, le=9_000)
 
 
 class MetricsSettings(Section):
@@ -178,6 +196,7 @@ class Settings(Section):
     input: InputSettings = Field(default=InputSettings())
     scheme: Annotated[SchemeSettings, Field(discriminator="name")] = Field(default=SpotsieveSettings())
     index: IndexSettings = Field(default=IndexSettings())
+    policy: PolicySettings = Field(default=PolicySettings())
     kafka: KafkaSettings = Field(default=KafkaSettings())
     topics: TopicSettings = Field(default=TopicSettings())
     service: ServiceSettings = Field(default=ServiceSettings())

@@ -13,7 +13,7 @@ from state.index import Filing, State
 from state.logrecord import LogRecord, decode
 from state.rocks import RocksState
 from stream.config import IndexSettings, Settings
-from stream.judge import judge
+from stream.judge import KEEP_FIRST, judge
 from stream.schemes import Scheme
 from stream.schemes.registry import scheme_in_scope
 from stream.signature import Signatures
@@ -46,20 +46,27 @@ def open_engine(settings: Settings, log_name: str) -> "Engine":
     text = verdict_settings_text(settings)
     scheme = scheme_in_scope(settings)
     state = RocksState.open(settings.index.directory, text, log_name, settings.index)
-    return Engine(scheme, state, settings.index, settings_digest(text), log_name)
+    return Engine(scheme, state, settings.index, settings_digest(text), log_name, settings.policy.replaces_beyond)
 
 
 class Engine:
     """The one that judges: a scheme over a state that follows one log. Call it from one thread."""
 
     def __init__(
-        self, scheme: Scheme, state: State, limits: IndexSettings, settings_digest: bytes, log_name: str
+        self,
+        scheme: Scheme,
+        state: State,
+        limits: IndexSettings,
+        settings_digest: bytes,
+        log_name: str,
+        longer_by: float = KEEP_FIRST,
     ) -> None:
         self.scheme = scheme
         self.state = state
         self.limits = limits
         self.settings_digest = settings_digest
         self.log_name = log_name
+        self._longer_by = longer_by
         self._step_ms = step_of(limits.horizon_hours)
 
     def apply(self, record: bytes | LogRecord, offset: int) -> Applied:
@@ -125,7 +132,8 @@ class Engine:
         """Pages start..end - 1, by what lives at this time of the clock."""
         part = signatures if end - start == len(signatures) else signatures.part(start, end)
         view = Living(self.state, clock.floor) if clock.floor else self.state
-        return judge(part, self.scheme, view, self.limits.bucket_cap, self.limits.candidate_limit)
+        limits = self.limits
+        return judge(part, self.scheme, view, limits.bucket_cap, limits.candidate_limit, self._longer_by)
 
 
 def forget(state: State, record: LogRecord, offset: int) -> Applied:

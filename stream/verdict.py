@@ -49,6 +49,8 @@ class Reason(enum.IntEnum):
     """Duplicate: the same kept text in other bytes."""
     TOO_MANY_FEATURES = 8
     """Unchecked: more features than a record can hold (stream.signature.MAX_FEATURES)."""
+    LONGER = 9
+    """Novel: a copy, but so much longer than what it is a copy of that it replaces it (policy.keep = longest)."""
 
     @property
     def label(self) -> str:
@@ -64,6 +66,7 @@ class Verdicts:
     original, else nan)  originals: n entries, None where the page is no duplicate  candidates: int64[n] (postings in
     the probed buckets)  found_by: uint8[n] (FoundBy; 0 where the page is no duplicate)
     cut: bool[n] (more candidates than index.candidate_limit lay before the original, or before the end)
+    replaces: n entries, of a novel page the longest filed one that it is a longer copy of, else None
     """
 
     kind: NDArray[np.uint8]
@@ -73,6 +76,7 @@ class Verdicts:
     candidates: NDArray[np.int64]
     found_by: NDArray[np.uint8]
     cut: NDArray[np.bool_]
+    replaces: tuple[Entry | None, ...]
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -81,7 +85,7 @@ class Verdicts:
 def no_verdicts() -> Verdicts:
     """Those of a record without pages."""
     none = np.zeros(0, np.uint8)
-    return Verdicts(none, none, np.zeros(0), (), np.zeros(0, np.int64), none, np.zeros(0, np.bool_))
+    return Verdicts(none, none, np.zeros(0), (), np.zeros(0, np.int64), none, np.zeros(0, np.bool_), ())
 
 
 def concatenate(parts: Sequence[Verdicts]) -> Verdicts:
@@ -94,4 +98,5 @@ def concatenate(parts: Sequence[Verdicts]) -> Verdicts:
         np.concatenate([part.candidates for part in parts]),
         np.concatenate([part.found_by for part in parts]),
         np.concatenate([part.cut for part in parts]),
+        tuple(replaced for part in parts for replaced in part.replaces),
     )

@@ -73,7 +73,9 @@ class LocalEngine:
             raise
         try:
             check_log(self._log, self._state.position, self._state.last_record, self._state.pages_applied)
-            self.engine = Engine(scheme, self._state, settings.index, self._digest, LocalLog.name)
+            self.engine = Engine(
+                scheme, self._state, settings.index, self._digest, LocalLog.name, settings.policy.replaces_beyond
+            )
             self._requests = Requests(directory, self._state)
             self._catch_up(told)
         except BaseException:

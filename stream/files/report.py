@@ -1,7 +1,8 @@
 """Owns the lines of the outputs: a verdict, a rejected record.
 
     verdict  = {"id", "verdict": novel | duplicate | unchecked, "duplicate_of": id or null, "score": number or null,
-                "scheme", "reason", "url", "original_url": text or null}
+                "scheme", "reason", "url", "original_url": text or null,
+                and of a page that replaces another: "replaces": id, "replaced_url": text}
     rejected = {"id", "reason", "error", "record": text} or {..., "record_base64": base64}
 
 A duplicate's line is its verdict. id is the page's own name, or source/partition/offset. score is null where nothing
@@ -28,18 +29,20 @@ def verdict_line(page: Page | Entry, verdicts: Verdicts, row: int, scheme: str) 
     """One JSON object: what became of a page."""
     original = verdicts.originals[row]
     score = float(verdicts.score[row])
-    return orjson.dumps(
-        {
-            "id": page.label or page_id_text(page.source, page.partition, page.offset),
-            "verdict": _VERDICT_TEXT[Kind(verdicts.kind[row])],
-            "duplicate_of": original.id if original else None,
-            "score": None if math.isnan(score) else round(score, 6),
-            "scheme": scheme,
-            "reason": _REASON_TEXT[Reason(verdicts.reason[row])],
-            "url": page.url,
-            "original_url": original.url if original else None,
-        }
-    )
+    line = {
+        "id": page.label or page_id_text(page.source, page.partition, page.offset),
+        "verdict": _VERDICT_TEXT[Kind(verdicts.kind[row])],
+        "duplicate_of": original.id if original else None,
+        "score": None if math.isnan(score) else round(score, 6),
+        "scheme": scheme,
+        "reason": _REASON_TEXT[Reason(verdicts.reason[row])],
+        "url": page.url,
+        "original_url": original.url if original else None,
+    }
+    replaced = verdicts.replaces[row]
+    if replaced is not None:
+        line |= {"replaces": replaced.id, "replaced_url": replaced.url}
+    return orjson.dumps(line)
 
 
 def rejected_line(source: str, record: Record, error: PageError) -> bytes:

@@ -79,7 +79,7 @@ class Summary:
         pace = f"{speed:,.0f} pages/s, {self.bytes_read / 1e6:,.1f} MB read"
         lines = [f"{self.pages:,} pages of {files} in {duration(self.seconds)} ({pace})"]
         lines.append(
-            f"  novel      {self.verdicts['novel']:>10,}\n"
+            f"  novel      {self.verdicts['novel']:>10,}{_detail(self.reasons, ('longer',))}\n"
             f"  duplicate  {self.duplicates:>10,}  {share:.1%} dropped"
             f"{_detail(self.reasons, ('near', 'same_text', 'exact'))}\n"
             f"  unchecked  {self.verdicts['unchecked']:>10,}  passed on"

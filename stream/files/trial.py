@@ -36,7 +36,9 @@ class Trial:
         self._digest = digest or settings_digest(verdict_settings_text(settings))
         self._sequence = 0
         self.log_bytes = 0
-        self._engine = Engine(self.scheme, MemoryState(), settings.index, self._digest, _LOG_NAME)
+        self._engine = Engine(
+            self.scheme, MemoryState(), settings.index, self._digest, _LOG_NAME, settings.policy.replaces_beyond
+        )
 
     def sign(self, pages: Sequence[Page]) -> Iterator[bytes]:
         """The log records of a micro-batch."""

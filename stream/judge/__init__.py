@@ -4,13 +4,16 @@ The rules, so that a verdict depends on the log's order and on nothing else:
 - A page meets the postings of its buckets in the order of filing, that is by entry number, whatever bucket they lie in.
   A posting that passes (stream/schemes) is accepted at once where its key is decisive. Else it is a candidate, and
   accepted if the scheme confirms it.
-- The original of a page is the EARLIEST accepted filed page.
+- The original of a page is the EARLIEST accepted filed page that it does not outgrow. With KEEP_FIRST no page outgrows
+  any. Else one does that has more than `longer_by` times the other's features, unless both have the same bytes.
+- A page that outgrows all that are accepted is let through. If it is novel, and not unchecked, it replaces the LONGEST
+  of them, of equal ones the earliest.
 - Of the candidates only the earliest `candidate_limit` different pages are confirmed; a page that met more is counted.
   Decisive keys have no such limit.
 - Only novel pages and unchecked ones are filed. An earlier page of the same record counts exactly as if it had been
   filed in a record before: only through a bucket that it was really filed in.
 - A filed page has a template: the most features that it shares with any of the candidates of its host that it was
-  compared with, or what the scheme presumes where it met none (stream/schemes). It never changes.
+  compared with and is no copy of, or what the scheme presumes where it met none (stream/schemes). It never changes.
 - A bucket takes `cap` postings, or fewer where the scheme says so, and then no more; it is still probed. A page that
   fits no bucket is not filed and has no entry number. Full buckets stay full, so submitting such a page again changes
   nothing either.
@@ -25,13 +28,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from state.index import Filing, StateView
-from stream.judge.filed import NOBODY, FiledOriginals, find_filed, slots_of
+from stream.judge.filed import KEEP_FIRST, NOBODY, FiledOriginals, find_filed, slots_of
 from stream.judge.record import Walked, grown_buckets, walk_record
 from stream.schemes import Scheme
 from stream.signature import Entry, Signatures, Status, compared_pages
 from stream.verdict import FoundBy, Kind, Reason, Verdicts
 
-__all__ = ["entry_of", "judge"]
+__all__ = ["KEEP_FIRST", "entry_of", "judge"]
 
 _REASON_OF_STATUS = np.array(
     [Reason.NO_MATCH, Reason.TOO_FEW_FEATURES, Reason.EMPTY, Reason.NOT_TEXT, Reason.TOO_MANY_FEATURES], np.uint8
@@ -39,18 +42,24 @@ _REASON_OF_STATUS = np.array(
 
 
 def judge(
-    signatures: Signatures, scheme: Scheme, view: StateView, cap: int, candidate_limit: int
+    signatures: Signatures,
+    scheme: Scheme,
+    view: StateView,
+    cap: int,
+    candidate_limit: int,
+    longer_by: float = KEEP_FIRST,
 ) -> tuple[Verdicts, Filing]:
     """Verdicts of a record's pages, and what filing them adds to the state.
 
     cap: most postings of a bucket  candidate_limit: most candidates of a page that are confirmed
+    longer_by: a copy with more than so many times the features of what it is a copy of replaces it
     """
     keys, slots = slots_of(scheme.probe(signatures))
     buckets = view.buckets(keys)
     pages = compared_pages(signatures, scheme.compares_features)
-    filed = find_filed(slots, buckets, view, scheme, pages, candidate_limit)
+    filed = find_filed(slots, buckets, view, scheme, pages, candidate_limit, longer_by)
     first_number = view.entry_count
-    walked = walk_record(slots, buckets, filed.found, scheme, pages, first_number, cap, candidate_limit)
+    walked = walk_record(slots, buckets, filed.found, scheme, pages, first_number, cap, candidate_limit, longer_by)
     grown, contents = grown_buckets(slots, buckets, walked)
     to_file = np.flatnonzero(walked.entry != NOBODY)
     template = walked.template[to_file].astype(np.uint32)
@@ -84,7 +93,24 @@ def _verdicts(signatures: Signatures, scheme: Scheme, filed: FiledOriginals, wal
     reason[copies[(proof & FoundBy.BODY) != 0]] = Reason.EXACT
     reason[again[fingerprinted[again]]] = Reason.FIRST_ATTEMPT
     score[copies] = np.where(proof, scheme.score(distance), confirmed)
-    return Verdicts(kind, reason, score, tuple(originals), walked.postings, found_by, walked.found.cut)
+    replaces = _replaced(signatures, filed, walked, kind == Kind.NOVEL)
+    longer = [page for page, replaced in enumerate(replaces) if replaced and reason[page] == Reason.NO_MATCH]
+    reason[longer] = Reason.LONGER
+    return Verdicts(kind, reason, score, tuple(originals), walked.postings, found_by, walked.found.cut, replaces)
+
+
+def _replaced(
+    signatures: Signatures, filed: FiledOriginals, walked: Walked, novel: NDArray[np.bool_]
+) -> tuple[Entry | None, ...]:
+    """What each page replaces; novel: bool[n]."""
+    replaces: list[Entry | None] = [None] * len(signatures)
+    within = walked.found.replaced
+    for page in np.flatnonzero(novel & (within != NOBODY)).tolist():
+        replaces[page] = entry_of(signatures, within[page])
+    pages = np.flatnonzero(novel & (within == NOBODY) & (filed.found.replaced != NOBODY))
+    for page, entry in zip(pages.tolist(), filed.entries(filed.found.replaced[pages]), strict=True):
+        replaces[page] = entry
+    return tuple(replaces)
 
 
 def _accepted(signatures: Signatures, filed: FiledOriginals, walked: Walked) -> tuple[NDArray[np.int64], list[Entry]]:

@@ -1,5 +1,6 @@
 """Owns what a record's pages meet among the filed ones: postings that decide, and candidates to be confirmed."""
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,12 +11,17 @@ from numpy.typing import NDArray
 from state.index import Buckets, FiledPages, StateView
 from stream.fingerprints.distance import count_bits
 from stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG
-from stream.schemes import OTHER_HOST, Probes, Scheme
+from stream.schemes import OTHER_HOST, Confirmed, Probes, Scheme
 from stream.signature import Compared, Entry
 from stream.verdict import FoundBy
 
 NOBODY = -1
 NEVER = np.iinfo(np.int64).max
+KEEP_FIRST = math.inf
+"""The `longer_by` with which no page replaces another: the first is kept."""
+NO_PAIRS = Confirmed(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+_NO_TEMPLATES = np.empty(0, np.uint32)
+_BODY = np.uint8(FoundBy.BODY)
 
 
 class Slots(NamedTuple):
@@ -46,15 +52,17 @@ def kinds_of(keys: NDArray[np.uint64]) -> NDArray[np.uint8]:
     return _KIND_OF_TAG[(keys >> np.uint64(KEY_BITS)).astype(np.uint8)]
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """Who is whose original, as far as it was looked for; n pages.
 
     number: int64[n], entry number of the original, or NOBODY  distance: uint8[n], inline bits that differ, where a
     decisive key found it  score: float64[n], where it was confirmed  proof: uint8[n], the kinds of the decisive keys
     that found it (FoundBy), 0 where it was confirmed  found_by: uint8[n], the kinds of all keys that found it
     compared: int64[n], candidates met  cut: bool[n], there were more than the limit
-    shared: int64[n], the most features that the page shares with a candidate of its host; OTHER_HOST: it met none
+    shared: int64[n], the most features that the page shares with a candidate of its host that it is no copy of;
+    OTHER_HOST: it met none
+    replaced: int64[n], entry number of the longest accepted page that the page outgrows, or NOBODY
+    replaced_length: int64[n], features of that page, or -1
     """
 
     number: NDArray[np.int64]
@@ -65,6 +73,8 @@ class Found:
     compared: NDArray[np.int64]
     cut: NDArray[np.bool_]
     shared: NDArray[np.int64]
+    replaced: NDArray[np.int64]
+    replaced_length: NDArray[np.int64]
 
 
 def nothing_found(pages: int) -> Found:
@@ -78,7 +88,25 @@ def nothing_found(pages: int) -> Found:
         np.zeros(pages, np.int64),
         np.zeros(pages, np.bool_),
         np.full(pages, OTHER_HOST, np.int64),
+        np.full(pages, NOBODY, np.int64),
+        np.full(pages, -1, np.int64),
     )
+
+
+class _Met(NamedTuple):
+    """What n pages meet among the filed ones, in the order of filing: m pairs of a page and a filed page.
+
+    bounds: int64[n + 1]  number: int64[m], entry numbers  kinds: uint8[m], of the keys that found it (FoundBy)
+    proof: uint8[m], of the decisive ones among them; 0: it is a candidate  distance: uint8[m], fewest inline bits that
+    differ over the decisive ones  cut_at: int64[n], the first pair that lies beyond the candidate limit, or NEVER
+    """
+
+    bounds: NDArray[np.int64]
+    number: NDArray[np.int64]
+    kinds: NDArray[np.uint8]
+    proof: NDArray[np.uint8]
+    distance: NDArray[np.uint8]
+    cut_at: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,51 +128,43 @@ class FiledOriginals:
 
 
 def find_filed(
-    slots: Slots, buckets: Buckets, view: StateView, scheme: Scheme, pages: Compared, candidate_limit: int
+    slots: Slots,
+    buckets: Buckets,
+    view: StateView,
+    scheme: Scheme,
+    pages: Compared,
+    candidate_limit: int,
+    longer_by: float,
 ) -> FiledOriginals:
-    """The earliest accepted filed page of each page. All entries of a record are read and confirmed at once."""
-    found = nothing_found(len(slots.bounds) - 1)
-    sizes = np.diff(buckets.bounds)
-    most = min(int(sizes[slots.bucket].sum()), len(found.number) * candidate_limit)
-    bounds = np.zeros(len(found.number) + 1, np.int64)
-    numbers, kinds = np.empty(most, np.int64), np.empty(most, np.uint8)
-    _meet_filed(
-        slots, buckets.bounds, buckets.numbers, buckets.inlines, candidate_limit,
-        bounds, numbers, kinds, found.number, found.distance, found.proof, found.found_by, found.cut,
+    """The original of each page among the filed ones. All entries of a record are read and confirmed at once."""
+    keeps_first = longer_by == KEEP_FIRST
+    met = _meet_filed(
+        slots, buckets.bounds, buckets.numbers, buckets.inlines, candidate_limit, keeps_first,
+        _most_met(slots, buckets, candidate_limit, keeps_first),
     )  # fmt: skip
-    numbers, kinds = numbers[: bounds[-1]], kinds[: bounds[-1]]
-    found.compared[:] = np.diff(bounds)
-    wanted = np.unique(np.concatenate([numbers, found.number[found.number != NOBODY]])).astype(np.uint64)
+    found = nothing_found(len(slots.bounds) - 1)
+    wanted = np.unique(met.number).astype(np.uint64)
     if not len(wanted):
         return FiledOriginals(found, wanted, None)
     filed = view.filed(wanted)
-    if len(numbers):
-        page = np.repeat(np.arange(len(found.number)), found.compared)
-        place = np.searchsorted(wanted, numbers.astype(np.uint64))
-        candidates = filed.compared(scheme.compares_features).take(place)
-        confirmed = scheme.confirm(pages.take(page), candidates)
-        accepted = np.flatnonzero(candidates.template <= confirmed.most_template)
-        _accept_first(accepted, page, numbers, kinds, confirmed.score, found)
-        np.maximum.at(found.shared, page, confirmed.shared)
+    pair = np.flatnonzero(met.proof == 0)
+    lengths, template, confirmed = np.zeros(len(met.number), np.uint32), _NO_TEMPLATES, NO_PAIRS
+    if len(pair) or not keeps_first:
+        entries = filed.compared(scheme.compares_features and len(pair) > 0)
+        place = np.searchsorted(wanted, met.number.astype(np.uint64))
+        lengths = entries.feature_count[place]
+    if len(pair):
+        page = np.repeat(np.arange(len(found.number)), np.diff(met.bounds))
+        candidates = entries.take(place[pair])
+        template, confirmed = candidates.template, scheme.confirm(pages.take(page[pair]), candidates)
+    _choose(met, confirmed, template, pages.feature_count, lengths, longer_by, found)
     return FiledOriginals(found, wanted, filed)
 
 
-def _accept_first(
-    accepted: NDArray[np.int64],
-    page: NDArray[np.int64],
-    numbers: NDArray[np.int64],
-    kinds: NDArray[np.uint8],
-    score: NDArray[np.float64],
-    found: Found,
-) -> None:
-    """Of each page's accepted candidates, which ascend, the first: it was filed before what a decisive key found."""
-    pages, first = np.unique(page[accepted], return_index=True)
-    chosen = accepted[first]
-    found.number[pages] = numbers[chosen]
-    found.score[pages] = score[chosen]
-    found.proof[pages] = 0
-    found.found_by[pages] = kinds[chosen]
-    found.cut[pages] = False
+def _most_met(slots: Slots, buckets: Buckets, candidate_limit: int, keeps_first: bool) -> int:
+    """Pairs that there can be: one a posting, and where the first decisive key ends the search, no more than that."""
+    postings = int(np.diff(buckets.bounds)[slots.bucket].sum())
+    return min(postings, (len(slots.bounds) - 1) * (candidate_limit + 1)) if keeps_first else postings
 
 
 def _kinds_of_tags() -> NDArray[np.uint8]:
@@ -166,16 +186,29 @@ def _next_passing(at, end, bucket_inlines, inline, limit):  # type: ignore[no-un
 
 
 @numba.njit(nogil=True, cache=True)
+def outgrows(length, other, proven, longer_by):  # type: ignore[no-untyped-def]
+    """Whether a page of that many features replaces a copy of `other` features, which it was found a copy of.
+
+    The same bytes are the same page, however they were read. With longer_by = KEEP_FIRST no page outgrows any.
+    """
+    # length, other: integers  proven: uint8, kinds of the decisive keys  longer_by: float64  ->  bool
+    return proven & _BODY == 0 and length > longer_by * other
+
+
+@numba.njit(nogil=True, cache=True)
 def _meet_filed(  # type: ignore[no-untyped-def]
-    slots, bucket_bounds, bucket_numbers, bucket_inlines, candidate_limit,
-    bounds, candidates, kinds, number, distance, proof, found_by, cut,
-):  # fmt: skip
-    # slots: Slots  buckets: as in state.index.Buckets  ->  candidates, kinds: [bounds[n]], ascending within a page
-    # number, distance, proof, found_by, cut: [n]
-    # The postings of a page's buckets are merged in the order of entry numbers until a decisive key accepts one.
+    slots, bucket_bounds, bucket_numbers, bucket_inlines, candidate_limit, keeps_first, most
+):
+    # slots: Slots  buckets: as in state.index.Buckets  most: pairs that there is room for  ->  _Met
+    # The postings of a page's buckets are merged in the order of entry numbers until a decisive key accepts one that
+    # the page cannot outgrow.
+    pages = len(slots.bounds) - 1
+    bounds, cut_at = np.zeros(pages + 1, np.int64), np.full(pages, NEVER)
+    numbers, kinds = np.empty(most, np.int64), np.empty(most, np.uint8)
+    proof, distance = np.empty(most, np.uint8), np.empty(most, np.uint8)
     cursor = np.empty(len(slots.bucket), np.int64)
     taken = 0
-    for page in range(len(number)):
+    for page in range(pages):
         bounds[page] = taken
         first, last = slots.bounds[page], slots.bounds[page + 1]
         for slot in range(first, last):
@@ -183,11 +216,11 @@ def _meet_filed(  # type: ignore[no-untyped-def]
             cursor[slot] = _next_passing(
                 bucket_bounds[bucket], bucket_bounds[bucket + 1], bucket_inlines, slots.inline[slot], slots.limit[slot]
             )
+        compared, cut = 0, False
         while True:
-            full = taken - bounds[page] == candidate_limit
             least = NEVER
             for slot in range(first, last):
-                if cursor[slot] < bucket_bounds[slots.bucket[slot] + 1] and (slots.decisive[slot] or not cut[page]):
+                if cursor[slot] < bucket_bounds[slots.bucket[slot] + 1] and (slots.decisive[slot] or not cut):
                     least = min(least, int(bucket_numbers[cursor[slot]]))
             if least == NEVER:
                 break
@@ -196,7 +229,7 @@ def _meet_filed(  # type: ignore[no-untyped-def]
                 end = bucket_bounds[slots.bucket[slot] + 1]
                 if cursor[slot] == end or int(bucket_numbers[cursor[slot]]) != least:
                     continue
-                if cut[page] and not slots.decisive[slot]:
+                if cut and not slots.decisive[slot]:
                     continue
                 kind |= slots.kind[slot]
                 if slots.decisive[slot]:
@@ -205,12 +238,45 @@ def _meet_filed(  # type: ignore[no-untyped-def]
                 cursor[slot] = _next_passing(
                     cursor[slot] + 1, end, bucket_inlines, slots.inline[slot], slots.limit[slot]
                 )
-            if proven:
-                number[page], distance[page], proof[page], found_by[page] = least, np.uint8(near), proven, kind
+            if not proven and compared == candidate_limit:
+                cut, cut_at[page] = True, taken
+                continue
+            compared += not proven
+            numbers[taken], kinds[taken], proof[taken], distance[taken] = least, kind, proven, np.uint8(near)
+            taken += 1
+            if proven and (keeps_first or proven & _BODY):
                 break
-            if full:
-                cut[page] = True
-            else:
-                candidates[taken], kinds[taken] = least, kind
-                taken += 1
-    bounds[len(number)] = taken
+    bounds[pages] = taken
+    return _Met(bounds, numbers[:taken], kinds[:taken], proof[:taken], distance[:taken], cut_at)
+
+
+@numba.njit(nogil=True, cache=True)
+def _choose(met, confirmed, template, lengths, met_lengths, longer_by, found):  # type: ignore[no-untyped-def]
+    # met: _Met  confirmed: Confirmed, of the candidates among the pairs  template: uint32, theirs
+    # lengths: uint32[n]  met_lengths: uint32[m]  ->  found: Found
+    # Of each page's accepted pairs, which ascend, the first that the page does not outgrow.
+    candidate = 0
+    for page in range(len(lengths)):
+        found.cut[page] = met.cut_at[page] != NEVER
+        for pair in range(met.bounds[page], met.bounds[page + 1]):
+            proven, score = met.proof[pair], np.nan
+            if not proven:
+                score = confirmed.score[candidate]
+                accepted = template[candidate] <= confirmed.most_template[candidate]
+                if not accepted:
+                    found.shared[page] = max(found.shared[page], confirmed.shared[candidate])
+                candidate += 1
+                found.compared[page] += 1
+                if not accepted:
+                    continue
+            if found.number[page] != NOBODY:
+                continue
+            length = int(met_lengths[pair])
+            if outgrows(lengths[page], length, proven, longer_by):
+                if length > found.replaced_length[page]:
+                    found.replaced[page], found.replaced_length[page] = met.number[pair], length
+                continue
+            found.number[page], found.score[page], found.proof[page] = met.number[pair], score, proven
+            found.distance[page] = met.distance[pair] if proven else 0
+            found.found_by[page] = met.kinds[pair]
+            found.cut[page] = pair >= met.cut_at[page]

@@ -8,15 +8,13 @@ from numpy.typing import NDArray
 
 from state.index import Buckets
 from stream.fingerprints.distance import count_bits
-from stream.judge.filed import NEVER, NOBODY, Found, Slots, nothing_found
-from stream.schemes import OTHER_HOST, Confirmed, Scheme
+from stream.judge.filed import NEVER, NO_PAIRS, NOBODY, Found, Slots, nothing_found, outgrows
+from stream.schemes import OTHER_HOST, Scheme
 from stream.signature import Compared
 
 CHUNK_PAGES = 64
 """Pages whose pairs are confirmed in one call. Which of them will be filed is not known before, so a chunk has up to
 64 * 63 / 2 pairs, however alike its pages are; pages of earlier chunks count only where they were filed."""
-
-NO_PAIRS = Confirmed(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
 
 class Chains(NamedTuple):
@@ -57,6 +55,7 @@ def walk_record(
     first_number: int,
     cap: int,
     candidate_limit: int,
+    longer_by: float,
 ) -> Walked:
     """Look for originals within the record and file, in order, every page that has none.
 
@@ -65,7 +64,7 @@ def walk_record(
     count, slot_count, sizes = len(pages), len(slots.bucket), np.diff(buckets.bounds)
     room = candidate_limit - filed.compared
     found = nothing_found(count)
-    found.cut[:], found.shared[:] = filed.cut, filed.shared
+    found.cut[:], found.shared[:], found.replaced_length[:] = filed.cut, filed.shared, filed.replaced_length
     postings, entry = np.zeros(count, np.int64), np.full(count, NOBODY, np.int64)
     head, tail = np.full(len(sizes), NOBODY, np.int64), np.full(len(sizes), NOBODY, np.int64)
     following, slot_page, before = (np.full(slot_count, NOBODY, np.int64) for _ in range(3))
@@ -80,14 +79,26 @@ def walk_record(
         end = min(start + chunk, count)
         others, confirmed = np.empty(0, np.int64), NO_PAIRS
         if confirming:
-            others = _candidate_pairs(slots, chains, sizes, cap, filed.number, room, start, end, bounds, cursor)
+            others = _candidate_pairs(
+                slots,
+                chains,
+                sizes,
+                cap,
+                filed.number,
+                room,
+                start,
+                end,
+                pages.feature_count,
+                longer_by,
+                bounds,
+                cursor,
+            )
         if len(others):
             page = np.repeat(np.arange(start, end), np.diff(bounds[start : end + 1]))
             confirmed = scheme.confirm(pages.take(page), pages.take(others))
         number, left_out = _settle(
             slots, chains, filed.number, room, start, end, bounds, others, confirmed, presumed, most, sizes, cap,
-            number, cursor, found.number, found.distance, found.score, found.proof, found.found_by, found.compared,
-            found.cut, found.shared, postings, entry, template,
+            number, pages.feature_count, longer_by, cursor, found, postings, entry, template,
         )  # fmt: skip
         capped += left_out
     return Walked(found, postings, entry, template, chains, capped)
@@ -95,11 +106,11 @@ def walk_record(
 
 @numba.njit(nogil=True, cache=True)
 def _candidate_pairs(  # type: ignore[no-untyped-def]
-    slots, chains, sizes, cap, filed_number, room, start, end, bounds, cursor
+    slots, chains, sizes, cap, filed_number, room, start, end, lengths, longer_by, bounds, cursor
 ):
-    # slots: Slots  chains: Chains  sizes: int64[u]  filed_number, room: int64[n]  ->  others: int64[c], ascending
-    # within a page; page i's are others[bounds[i]:bounds[i + 1]]. Every page of the chunk is taken to be filed in all
-    # its buckets that have room before the chunk, and all is taken back at the end.
+    # slots: Slots  chains: Chains  sizes: int64[u]  filed_number, room: int64[n]  lengths: uint32[n]
+    # ->  others: int64[c], ascending within a page; page i's are others[bounds[i]:bounds[i + 1]]. Every page of the
+    # chunk is taken to be filed in all its buckets that have room before the chunk, and all is taken back at the end.
     others = np.empty(64, np.int64)
     before = sizes + chains.added
     taken = 0
@@ -110,9 +121,14 @@ def _candidate_pairs(  # type: ignore[no-untyped-def]
             from_before = 0
             while True:
                 least, proven = _advance(slots, chains, page, cursor, False)[:2]
-                if least == NEVER or (least < start and proven) or from_before >= room[page]:
+                if least == NEVER or from_before >= room[page]:
                     break
-                from_before += least < start
+                if least < start:
+                    if proven and outgrows(lengths[page], lengths[least], proven, longer_by):
+                        continue
+                    if proven:
+                        break
+                    from_before += 1
                 if taken == len(others):
                     others = np.append(others, np.empty(len(others), np.int64))
                 others[taken] = least
@@ -130,11 +146,10 @@ def _candidate_pairs(  # type: ignore[no-untyped-def]
 @numba.njit(nogil=True, cache=True)
 def _settle(  # type: ignore[no-untyped-def]
     slots, chains, filed_number, room, start, end, bounds, others, confirmed, presumed, most, sizes, cap, entry_number,
-    cursor, number, distance, scores, proof, found_by, compared, cut, shared, postings, entry, template,
+    lengths, longer_by, cursor, found, postings, entry, template,
 ):  # fmt: skip
-    # confirmed: Confirmed, of the pairs  presumed, most: int64[n], limits of templates
-    # sizes: int64[u], postings filed before the record
-    # ->  number, distance, scores, proof, found_by, compared, cut, shared, postings, entry, template: [n]
+    # confirmed: Confirmed, of the pairs  presumed, most: int64[n], limits of templates  lengths: uint32[n]
+    # sizes: int64[u], postings filed before the record  ->  found: Found  postings, entry, template: int64[n]
     # returns the next entry number, and how many filings found their bucket full
     capped = 0
     for page in range(start, end):
@@ -146,36 +161,44 @@ def _settle(  # type: ignore[no-untyped-def]
         _begin(slots, chains, page, cursor)
         pair = bounds[page]
         while True:
-            least, proven, kind, near = _advance(slots, chains, page, cursor, cut[page])
+            least, proven, kind, near = _advance(slots, chains, page, cursor, found.cut[page])
             if least == NEVER:
                 break
-            if proven:
-                number[page], distance[page], proof[page], found_by[page] = least, np.uint8(near), proven, kind
-                break
-            if compared[page] == room[page]:
-                cut[page] = True
+            score = np.nan
+            if not proven:
+                if found.compared[page] == room[page]:
+                    found.cut[page] = True
+                    continue
+                found.compared[page] += 1
+                while others[pair] != least:
+                    pair += 1
+                if template[least] > confirmed.most_template[pair]:
+                    found.shared[page] = max(found.shared[page], confirmed.shared[pair])
+                    continue
+                score = confirmed.score[pair]
+            length = int(lengths[least])
+            if outgrows(lengths[page], length, proven, longer_by):
+                if length > found.replaced_length[page]:
+                    found.replaced[page], found.replaced_length[page] = least, length
                 continue
-            compared[page] += 1
-            while others[pair] != least:
-                pair += 1
-            if template[least] <= confirmed.most_template[pair]:
-                number[page], scores[page], found_by[page] = least, confirmed.score[pair], kind
-                break
-            shared[page] = max(shared[page], confirmed.shared[pair])
-        if number[page] != NOBODY:
+            found.number[page], found.score[page], found.proof[page] = least, score, proven
+            found.distance[page] = np.uint8(near) if proven else 0
+            found.found_by[page] = kind
+            break
+        if found.number[page] != NOBODY:
             continue
         fits = False
         for slot in range(first, last):
             size = sizes[slots.bucket[slot]] + chains.added[slots.bucket[slot]]
             if size >= min(cap, slots.cap[slot]):
-                capped += size >= cap and slots.cap[slot] > 0
+                capped += size >= cap
                 continue
             _append(slots, chains, page, slot)
             fits = True
         if fits:
             entry[page] = entry_number
             entry_number += 1
-            template[page] = presumed[page] if shared[page] == OTHER_HOST else min(shared[page], most[page])
+            template[page] = presumed[page] if found.shared[page] == OTHER_HOST else min(found.shared[page], most[page])
     return entry_number, capped
 
 

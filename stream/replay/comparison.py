@@ -15,7 +15,7 @@ COMPARED = (Outcome.NOVEL, Outcome.DUPLICATE, Outcome.UNCHECKED, Outcome.REJECTE
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What the replay says of one page. original, score: of a duplicate."""
+    """What the replay says of one page. original, score: of a duplicate; original: also what a novel page replaces."""
 
     outcome: Outcome
     reason: str
@@ -39,15 +39,17 @@ class Difference:
 class Comparison:
     """Grows page by page.
 
-    Verdicts differ where the kinds do, or where both say duplicate, of another original. A page that was recorded as
-    the duplicate of one that is not in the range cannot be judged as it was: where it differs it is counted apart.
+    Verdicts differ where the kinds do, or where both say duplicate, of another original, or both say novel and only one
+    replaces a page, or another one. A page that was recorded as the duplicate of one that is not in the range, or as
+    replacing it, cannot be judged as it was: where it differs it is counted apart.
 
     A page that was submitted again may have been judged anew, after its original was forgotten, and only one of its
     attempts was committed: it is equal where one of them is.
 
     examples: most kept of each pair of kinds  done: bool[p], the places that were met
     differing: uint8[p], the replayed Outcome where the verdict differs, else 0
-    pages: counter of (recorded, replayed)  other_original: counter of the pages where only the original differs
+    pages: counter of (recorded, replayed)  other_original: of the pages where only the original differs, or only what
+    is replaced, by the verdict that both say
     """
 
     recorded: Recorded
@@ -55,7 +57,7 @@ class Comparison:
     pages: Counter[tuple[Outcome, Outcome]] = field(default_factory=Counter)
     replayed: Counter[Outcome] = field(default_factory=Counter)
     differ: int = 0
-    other_original: int = 0
+    other_original: Counter[Outcome] = field(default_factory=Counter)
     original_outside: int = 0
     tombstones: int = 0
     differences: dict[tuple[Outcome, Outcome], list[Difference]] = field(default_factory=dict)
@@ -79,12 +81,13 @@ class Comparison:
             return
         if self._equal(place, recorded, replayed):
             return
-        if recorded == Outcome.DUPLICATE and self._is_outside(self.recorded.original(place)):
+        if self._is_outside(self.recorded.original(place)):
             self.original_outside += 1
             return
         self.differ += 1
         self.differing[place] = replayed.outcome
-        self.other_original += recorded == replayed.outcome
+        if recorded == replayed.outcome:
+            self.other_original[recorded] += 1
         kept = self.differences.setdefault((recorded, replayed.outcome), [])
         if len(kept) < self.examples:
             kept.append(self._difference(place, url, recorded, replayed))
@@ -119,7 +122,8 @@ class Comparison:
             return
         self.differing[place] = 0
         self.differ -= 1
-        self.other_original -= recorded == first
+        if recorded == first:
+            self.other_original[recorded] -= 1
         self.pages[recorded, first] -= 1
         self.pages[recorded, replayed.outcome] += 1
         self.replayed[first] -= 1
@@ -130,17 +134,16 @@ class Comparison:
     def _equal(self, place: int, recorded: Outcome, replayed: Replayed) -> bool:
         if recorded != replayed.outcome:
             return False
-        return recorded != Outcome.DUPLICATE or self._same(self.recorded.original(place), replayed.original)
+        original = self.recorded.original(place)
+        if recorded != Outcome.DUPLICATE and original == UNKNOWN_ORIGINAL:
+            return replayed.original is None
+        return recorded not in (Outcome.DUPLICATE, Outcome.NOVEL) or self._same(original, replayed.original)
 
     def _same(self, recorded: tuple[int, int], replayed: Entry | None) -> bool:
-        """An original that the outputs do not tell is taken for the same."""
-        assert replayed is not None
-        topic = self.recorded.places.topic
-        return recorded == UNKNOWN_ORIGINAL or (topic, *recorded) == (
-            replayed.source,
-            replayed.partition,
-            replayed.offset,
-        )
+        """A duplicate's original that the outputs do not tell is taken for the same."""
+        if recorded == UNKNOWN_ORIGINAL or replayed is None:
+            return replayed is not None
+        return (self.recorded.places.topic, *recorded) == (replayed.source, replayed.partition, replayed.offset)
 
     def _is_outside(self, original: tuple[int, int]) -> bool:
         places = self.recorded.places
@@ -148,7 +151,7 @@ class Comparison:
 
     def _difference(self, place: int, url: str, recorded: Outcome, replayed: Replayed) -> Difference:
         original = self.recorded.original(place)
-        known = recorded == Outcome.DUPLICATE and original not in (UNKNOWN_ORIGINAL, OTHER_TOPIC)
+        known = original not in (UNKNOWN_ORIGINAL, OTHER_TOPIC)
         return Difference(
             self.page_id(place),
             url,

@@ -45,7 +45,8 @@ class Recorded:
     Nothing tells the order of messages in two topics: reports of duplicates are noted first.
 
     outcome: uint8[p] (Outcome)  reason: uint8[p] (an index into `reasons`)  original_partition: int32[p],
-    original_offset: int64[p] (of a duplicate)  again: further messages that say the same of a page (at_least_once)
+    original_offset: int64[p] (of a duplicate, or what a novel page replaces)
+    again: further messages that say the same of a page (at_least_once)
     differing: places of which a further message said something else  foreign: messages that name no page
     elsewhere: messages of pages outside the range
     """
@@ -88,7 +89,10 @@ class Recorded:
             self.differing.append(place)
 
     def original(self, place: int) -> tuple[int, int]:
-        """Partition and offset of the recorded original, or UNKNOWN_ORIGINAL, or OTHER_TOPIC."""
+        """Partition and offset of the recorded original, or of the page that a novel one replaces.
+
+        Else OTHER_TOPIC, or UNKNOWN_ORIGINAL: a duplicate's is not told, or a novel page replaces none.
+        """
         return int(self.original_partition[place]), int(self.original_offset[place])
 
     def count(self) -> int:

@@ -7,7 +7,6 @@ from typing import Any
 from stream.replay.comparison import COMPARED, Comparison, Difference, Replayed
 from stream.replay.order import LogOrder
 from stream.replay.recorded import Outcome
-from stream.signature import page_id_text
 from stream.text_safety import escape_control_characters
 
 ROWS = (*COMPARED, Outcome.UNDELIVERED, Outcome.NOT_RECORDED)
@@ -68,7 +67,7 @@ def as_json(report: Report) -> dict[str, Any]:
         },
         "compared": comparison.compared,
         "differ": comparison.differ,
-        "differ_in_original_only": comparison.other_original,
+        "differ_in_original_only": comparison.other_original.total(),
         "original_outside_range": comparison.original_outside,
         "recorded_but_not_replayed": comparison.not_replayed(),
         "gone_meanwhile": report.gone,
@@ -92,6 +91,7 @@ def as_text(report: Report) -> str:
     spans = ", ".join(f"{partition}: {first:,} to {end - 1:,}" for partition, first, end in held[:4])
     more = f" and {len(held) - 4:,} more partitions" if len(held) > 4 else ""
     dropped = comparison.replayed[Outcome.DUPLICATE] / max(comparison.replayed.total(), 1)
+    others = comparison.other_original.total()
     lines = [
         f"replayed   {comparison.met:,} messages of topic {places.topic} at {rate:,.0f}/s, {dropped:.1%} dropped",
         f"range      offsets {spans}{more}",
@@ -101,14 +101,13 @@ def as_text(report: Report) -> str:
         *_matrix(comparison),
         "",
         f"compared   {comparison.compared:,} pages: {comparison.compared - comparison.differ:,} equal, "
-        f"{comparison.differ:,} differ"
-        + (f" ({comparison.other_original:,} in the original alone)" if comparison.other_original else ""),
+        f"{comparison.differ:,} differ" + (f" ({others:,} in the original alone)" if others else ""),
     ]
     counts = (
         (comparison.tombstones, "messages without value: passed on, not judged"),
         (report.forgotten, "pages were forgotten where the log forgets them"),
         (report.again, "pages were judged again where the log names them again"),
-        (comparison.original_outside, "recorded duplicates of a page outside the range differ: not compared"),
+        (comparison.original_outside, "recorded copies of a page outside the range differ: not compared"),
         (comparison.not_replayed(), "pages have a recorded verdict and were not replayed"),
         (report.gone, "offsets were removed by retention while they were replayed"),
         (recorded.again, "further messages of the outputs repeat a verdict"),
@@ -163,12 +162,14 @@ def _kept(comparison: Comparison) -> list[list[Difference]]:
 def _heading(comparison: Comparison, first: Difference) -> str:
     pair = (first.recorded, first.replayed.outcome)
     if first.recorded == first.replayed.outcome:
-        return f"recorded and replayed as {first.recorded.label}, of another original: {comparison.other_original:,}"
+        what = "of another original" if first.recorded == Outcome.DUPLICATE else "in place of another page or of none"
+        return f"recorded and replayed as {pair[0].label}, {what}: {comparison.other_original[pair[0]]:,}"
     return f"recorded as {pair[0].label}, replayed as {pair[1].label}: {comparison.pages[pair]:,}, such as"
 
 
 def _difference_lines(difference: Difference) -> Iterator[str]:
-    of = f" of {difference.recorded_original}" if difference.recorded_original else ""
+    of = _of(difference.recorded)
+    of = f"{of}{difference.recorded_original}" if difference.recorded_original else ""
     yield f"  page      {difference.page}  {difference.url}"
     yield f"  recorded  {difference.recorded.label} ({difference.recorded_reason}){of}"
     yield f"  replayed  {_replayed_text(difference.replayed)}"
@@ -178,27 +179,39 @@ def _replayed_text(replayed: Replayed) -> str:
     text = f"{replayed.outcome.label} ({replayed.reason})"
     original = replayed.original
     if original is not None:
-        text += f" of {page_id_text(original.source, original.partition, original.offset)}  {original.url}"
+        text += f"{_of(replayed.outcome)}{original.page_id}  {original.url}"
     if replayed.score is not None:
         text += f"  score {replayed.score:.4f}"
     return text
 
 
+def _of(outcome: Outcome) -> str:
+    return " of " if outcome == Outcome.DUPLICATE else " in place of "
+
+
 def _difference_json(difference: Difference) -> dict[str, Any]:
-    original = difference.replayed.original
+    recorded, replayed = difference.recorded, difference.replayed
+    original = replayed.original
     return {
         "page": difference.page,
         "url": difference.url,
         "recorded": {
             "verdict": difference.recorded.name.lower(),
             "reason": difference.recorded_reason,
-            "duplicate_of": difference.recorded_original,
+            **_originals(recorded, difference.recorded_original),
         },
         "replayed": {
             "verdict": difference.replayed.outcome.name.lower(),
             "reason": difference.replayed.reason,
-            "duplicate_of": page_id_text(original.source, original.partition, original.offset) if original else None,
+            **_originals(replayed.outcome, original.page_id if original else None),
             "original_url": original.url if original else None,
             "score": difference.replayed.score,
         },
     }
+
+
+def _originals(outcome: Outcome, page: str | None) -> dict[str, str | None]:
+    """What a page is a duplicate of; and what it replaces, where it does."""
+    if outcome == Outcome.DUPLICATE or page is None:
+        return {"duplicate_of": page}
+    return {"duplicate_of": None, "replaces": page}

@@ -243,6 +243,7 @@ scheme.min_features; none: no text at all, or none that can be read."""
 VERDICT_REASONS = (
     (Kind.NOVEL, Reason.NO_MATCH),
     (Kind.NOVEL, Reason.FIRST_ATTEMPT),
+    (Kind.NOVEL, Reason.LONGER),
     (Kind.DUPLICATE, Reason.NEAR),
     (Kind.DUPLICATE, Reason.SAME_TEXT),
     (Kind.DUPLICATE, Reason.EXACT),

@@ -116,6 +116,13 @@ class OutputBuilder:
                 ("spotsieve-duplicate-of", header_text(original.id if original else "")),
                 ("spotsieve-score", f"{verdicts.score[row]:.4f}".encode()),
             )
+        replaced = verdicts.replaces[row]
+        if replaced is not None:
+            headers = (
+                *headers,
+                ("spotsieve-replaces", header_text(replaced.id)),
+                ("spotsieve-replaces-page", header_text(replaced.page_id)),
+            )
         if writers["novel"].add(message, message.value, (*message.headers, *headers)):
             return None
         return PageError(

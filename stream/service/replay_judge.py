@@ -80,4 +80,4 @@ def _replayed(verdicts: Verdicts, row: int) -> Replayed:
     kind, reason = Kind(verdicts.kind[row]), Reason(verdicts.reason[row]).label
     original = verdicts.originals[row]
     score = float(verdicts.score[row]) if original is not None else None
-    return Replayed(OUTCOME_OF_KIND[kind], reason, original, score)
+    return Replayed(OUTCOME_OF_KIND[kind], reason, original or verdicts.replaces[row], score)

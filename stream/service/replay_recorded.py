@@ -100,7 +100,7 @@ def _note(role: str, message: ConsumerRecord, order: LogOrder, recorded: Recorde
     if outcome is None:
         recorded.foreign += 1
     else:
-        recorded.note(place, outcome, reason)
+        recorded.note(place, outcome, reason, _original(_text(headers.get("spotsieve-replaces-page")), recorded))
 
 
 def _note_report(value: bytes, recorded: Recorded) -> None:
@@ -114,11 +114,15 @@ def _note_report(value: bytes, recorded: Recorded) -> None:
     if place is None:
         recorded.foreign += 1
         return
-    found = page_of_id(original) if isinstance(original, str) else None
-    known = UNKNOWN_ORIGINAL
-    if found is not None:
-        known = found[1:] if found[0] == recorded.places.topic else OTHER_TOPIC
-    recorded.note(place, Outcome.DUPLICATE, str(reason), known)
+    recorded.note(place, Outcome.DUPLICATE, str(reason), _original(original, recorded))
+
+
+def _original(page: object, recorded: Recorded) -> tuple[int, int]:
+    """Partition and offset of the page that a duplicate copies or a novel page replaces, as a message names it."""
+    found = page_of_id(page) if isinstance(page, str) else None
+    if found is None:
+        return UNKNOWN_ORIGINAL
+    return found[1:] if found[0] == recorded.places.topic else OTHER_TOPIC
 
 
 def _place(recorded: Recorded, page: object) -> int | None:

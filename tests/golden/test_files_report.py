@@ -13,15 +13,17 @@ PAGES = [
     Page("/crawl/a.jsonl", 0, 7, "http://a/ä\n", b"", True, 0, "n7"),
     Page("/crawl/a.jsonl", 0, 8, "http://a/8", b"", True, 0),
     Page("/crawl/a.jsonl", 0, 9, "", b"", True, 0),
+    Page("/crawl/a.jsonl", 0, 10, "http://a/10", b"", True, 0),
 ]
 VERDICTS = Verdicts(
-    np.array([Kind.NOVEL, Kind.DUPLICATE, Kind.UNCHECKED], np.uint8),
-    np.array([Reason.NO_MATCH, Reason.NEAR, Reason.TOO_FEW_FEATURES], np.uint8),
-    np.array([np.nan, 0.953125, np.nan]),
-    (None, Entry("/crawl/b.jsonl", 0, 3, 0, "http://b/3", ""), None),
-    np.zeros(3, np.int64),
-    np.zeros(3, np.uint8),
-    np.zeros(3, np.bool_),
+    np.array([Kind.NOVEL, Kind.DUPLICATE, Kind.UNCHECKED, Kind.NOVEL], np.uint8),
+    np.array([Reason.NO_MATCH, Reason.NEAR, Reason.TOO_FEW_FEATURES, Reason.LONGER], np.uint8),
+    np.array([np.nan, 0.953125, np.nan, np.nan]),
+    (None, Entry("/crawl/b.jsonl", 0, 3, 0, "http://b/3", ""), None, None),
+    np.zeros(4, np.int64),
+    np.zeros(4, np.uint8),
+    np.zeros(4, np.bool_),
+    (None, None, None, Entry("/crawl/b.jsonl", 0, 3, 0, "http://b/3", "n3")),
 )
 
 
@@ -38,6 +40,10 @@ def test_verdict_lines_keep_their_bytes() -> None:
         (
             '{"id":"/crawl/a.jsonl/0/9","verdict":"unchecked","duplicate_of":null,"score":null,"scheme":"chain",'
             '"reason":"too_few_features","url":"","original_url":null}'
+        ),
+        (
+            '{"id":"/crawl/a.jsonl/0/10","verdict":"novel","duplicate_of":null,"score":null,"scheme":"chain",'
+            '"reason":"longer","url":"http://a/10","original_url":null,"replaces":"n3","replaced_url":"http://b/3"}'
         ),
     ]
 

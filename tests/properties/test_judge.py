@@ -18,7 +18,7 @@ from state.index import State, first_difference
 from state.memory import MemoryState
 from state.rocks import RocksState
 from stream.config import IndexSettings
-from stream.judge import judge
+from stream.judge import KEEP_FIRST, judge
 from stream.signature import Status
 from stream.verdict import FoundBy, Kind, Reason
 from tests.properties.worlds import (
@@ -40,18 +40,28 @@ PROFILE = settings(max_examples=150, deadline=None, suppress_health_check=[Healt
 worlds = pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 caps = st.integers(1, 4)
 limits = st.integers(1, 4)
+margins = st.sampled_from([None, 1.0, 1.1, 2.5])
+"""None: the first page is kept."""
 cuts = st.lists(st.sampled_from([1, 2, 3, 5, 9, 80]), max_size=40)
 
 
 def run(
-    world: World, state: State, pages: Sequence[Submitted], sizes: Sequence[int], cap: int, candidate_limit: int = 64
+    world: World,
+    state: State,
+    pages: Sequence[Submitted],
+    sizes: Sequence[int],
+    cap: int,
+    candidate_limit: int = 64,
+    longer_by: float | None = None,
 ) -> tuple[list[Outcome], int]:
     """Judge pages in records of these sizes (then one by one); -> outcomes, capped filings."""
     outcomes: list[Outcome] = []
     capped, at, remaining = 0, 0, list(sizes)
     while at < len(pages):
         size = remaining.pop(0) if remaining else 1
-        verdicts, filing = judge(signatures_of(pages[at : at + size]), world.scheme, state, cap, candidate_limit)
+        verdicts, filing = judge(
+            signatures_of(pages[at : at + size]), world.scheme, state, cap, candidate_limit, longer_by or KEEP_FIRST
+        )
         state.file(filing, state.position + 1, 0)
         capped += filing.capped
         outcomes += outcomes_of(verdicts)
@@ -66,14 +76,14 @@ def without_reason(outcomes: Sequence[Outcome]) -> list[tuple[str, str, float | 
 
 @worlds
 @PROFILE
-@given(st.data(), caps, limits, cuts)
+@given(st.data(), caps, limits, margins, cuts)
 def test_verdicts_are_those_of_the_obvious_judge(
-    world: World, data: st.DataObject, cap: int, limit: int, sizes: list[int]
+    world: World, data: st.DataObject, cap: int, limit: int, margin: float | None, sizes: list[int]
 ) -> None:
     pages = some(world, data)
-    twin = world.twin(cap, limit)
+    twin = world.twin(cap, limit, margin)
     expected = twin.judge(signatures_of(pages))
-    outcomes, capped = run(world, MemoryState(), pages, sizes, cap, limit)
+    outcomes, capped = run(world, MemoryState(), pages, sizes, cap, limit, margin)
     assert outcomes == expected
     assert capped == twin.capped
 
@@ -81,12 +91,20 @@ def test_verdicts_are_those_of_the_obvious_judge(
 @pytest.mark.promise("batch sizes, timing and rebalances change no verdict", fault="the same pages in other batches")
 @worlds
 @PROFILE
-@given(st.data(), caps, limits, cuts, cuts)
+@given(st.data(), caps, limits, margins, cuts, cuts)
 def test_batch_boundaries_change_neither_verdicts_nor_the_state(
-    world: World, data: st.DataObject, cap: int, limit: int, sizes: list[int], other_sizes: list[int]
+    world: World,
+    data: st.DataObject,
+    cap: int,
+    limit: int,
+    margin: float | None,
+    sizes: list[int],
+    other_sizes: list[int],
 ) -> None:
     pages, one, other = some(world, data), MemoryState(), MemoryState()
-    assert run(world, one, pages, sizes, cap, limit) == run(world, other, pages, other_sizes, cap, limit)
+    assert run(world, one, pages, sizes, cap, limit, margin) == run(
+        world, other, pages, other_sizes, cap, limit, margin
+    )
     for state in (one, other):
         state.file(None, 1000, 0)
     assert first_difference(one, other) is None
@@ -97,12 +115,12 @@ def test_batch_boundaries_change_neither_verdicts_nor_the_state(
 )
 @worlds
 @PROFILE
-@given(st.data(), caps, limits, cuts)
+@given(st.data(), caps, limits, margins, cuts)
 def test_pages_submitted_again_at_any_later_point_get_the_verdicts_they_had(
-    world: World, data: st.DataObject, cap: int, limit: int, sizes: list[int]
+    world: World, data: st.DataObject, cap: int, limit: int, margin: float | None, sizes: list[int]
 ) -> None:
     pages = some(world, data, 25)
-    first, _ = run(world, MemoryState(), pages, sizes, cap, limit)
+    first, _ = run(world, MemoryState(), pages, sizes, cap, limit, margin)
     expected = dict(zip((page_id for _, page_id in pages), without_reason(first), strict=True))
     # every page once in order, with repeats of pages already seen thrown in anywhere, in the same record or a later one
     mixed: list[Submitted] = []
@@ -110,10 +128,10 @@ def test_pages_submitted_again_at_any_later_point_get_the_verdicts_they_had(
         mixed.append(page)
         mixed += data.draw(st.lists(st.sampled_from(pages[: index + 1]), max_size=3))
     state, plain = MemoryState(), MemoryState()
-    outcomes, _ = run(world, state, mixed, data.draw(cuts), cap, limit)
+    outcomes, _ = run(world, state, mixed, data.draw(cuts), cap, limit, margin)
     for page, outcome in zip(mixed, without_reason(outcomes), strict=True):
         assert outcome == expected[page[1]]
-    run(world, plain, pages, [], cap, limit)
+    run(world, plain, pages, [], cap, limit, margin)
     for one in (state, plain):
         one.file(None, 1000, 0)
     assert first_difference(state, plain) is None
@@ -121,20 +139,20 @@ def test_pages_submitted_again_at_any_later_point_get_the_verdicts_they_had(
 
 @worlds
 @settings(PROFILE, max_examples=25)
-@given(st.data(), caps, limits, cuts)
+@given(st.data(), caps, limits, margins, cuts)
 def test_the_state_on_disk_and_in_memory_agree_and_reopening_changes_nothing(
-    world: World, data: st.DataObject, cap: int, limit: int, sizes: list[int]
+    world: World, data: st.DataObject, cap: int, limit: int, margin: float | None, sizes: list[int]
 ) -> None:
     pages, memory = some(world, data), MemoryState()
     middle = len(pages) // 2
     with tempfile.TemporaryDirectory() as scratch:
         with RocksState.open(Path(scratch), "{}", "log", IndexSettings()) as rocks:
-            found = run(world, rocks, pages[:middle], sizes, cap, limit)
-            assert found == run(world, memory, pages[:middle], sizes, cap, limit)
+            found = run(world, rocks, pages[:middle], sizes, cap, limit, margin)
+            assert found == run(world, memory, pages[:middle], sizes, cap, limit, margin)
         with RocksState.open(Path(scratch), "{}", "log", IndexSettings()) as rocks:
             assert first_difference(rocks, memory) is None
-            found = run(world, rocks, pages[middle:], sizes, cap, limit)
-            assert found == run(world, memory, pages[middle:], sizes, cap, limit)
+            found = run(world, rocks, pages[middle:], sizes, cap, limit, margin)
+            assert found == run(world, memory, pages[middle:], sizes, cap, limit, margin)
             assert first_difference(rocks, memory) is None
             assert (rocks.position, rocks.entry_count) == (memory.position, memory.entry_count)
 

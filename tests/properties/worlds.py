@@ -22,7 +22,7 @@ FINGERPRINTED = int(Status.FINGERPRINTED)
 
 class Look(NamedTuple):
     """What a page shows: fingerprint (its digest follows from it and from all but the host), status, sketch, minima,
-    kept text (0: none), host.
+    kept text (0: none), host, length (which the digest does not follow from).
     """
 
     word: int
@@ -31,6 +31,7 @@ class Look(NamedTuple):
     minima: tuple[int, ...] = ()
     text: int = 0
     host: int = 0
+    length: int = 10
 
 
 Submitted = tuple[Look, int]
@@ -39,6 +40,7 @@ Submitted = tuple[Look, int]
 NEAR = [0, 1, 3, 7, 15, 31, 1 << 20, (1 << 20) | 1, 1 << 40, (1 << 40) | 3, (1 << 60) | (1 << 40), 2**64 - 1]
 """Fingerprints that share buckets and lie 1..6 bits apart: chains of near pages and full buckets are common."""
 SKETCHES = [0, 1, 3, 7, 15, 0xFF, 0xFF00, 0xFFFF]
+LENGTHS = st.sampled_from([0, 8, 9, 10, 10, 10, 11, 12, 14, 30])
 STATUS = st.sampled_from([Status.FINGERPRINTED] * 6 + [Status.TOO_FEW_FEATURES, Status.EMPTY, Status.NOT_TEXT]).map(int)
 
 
@@ -51,9 +53,9 @@ class World:
     masks: tuple[int, ...]
     decisive_tables: bool
 
-    def twin(self, cap: int, candidate_limit: int) -> ObviousJudge:
+    def twin(self, cap: int, candidate_limit: int, longer_by: float | None = None) -> ObviousJudge:
         """The obvious judge of this scheme."""
-        return ObviousJudge(self.keys_of, confirm, PRESUMED, MOST_TEMPLATE, cap, candidate_limit)
+        return ObviousJudge(self.keys_of, confirm, PRESUMED, MOST_TEMPLATE, cap, candidate_limit, longer_by)
 
     def keys_of(self, signatures: Signatures, index: int) -> list[Key]:
         """The keys of a page, one by one."""
@@ -95,6 +97,7 @@ def confirm(page: Row, other: Row) -> Pair:
 
 CHAIN = ChainScheme(ChainSettings(max_distance_bits=3, tables=4))
 DESIGN = design_tables(3, 4)
+DECIDED = st.tuples(st.sampled_from(NEAR), STATUS, LENGTHS).map(lambda drawn: Look(*drawn[:2], length=drawn[2]))
 CONFIRMED = looks_of(
     st.sampled_from([0, 1, 1 << 20, 2**64 - 1]),
     STATUS,
@@ -102,9 +105,10 @@ CONFIRMED = looks_of(
     st.sets(st.integers(0, 5), max_size=3).map(lambda hashes: tuple(sorted(hashes))),
     st.sampled_from([0, 0, 1, 2]),
     st.integers(0, 2),
+    LENGTHS,
 )
 WORLDS = {
-    "chain": World(CHAIN, looks_of(st.sampled_from(NEAR), STATUS), CHAIN.design.masks, True),
+    "chain": World(CHAIN, DECIDED, CHAIN.design.masks, True),
     "confirming": World(ConfirmingScheme(DESIGN, 4), CONFIRMED, DESIGN.masks, False),
 }
 
@@ -135,7 +139,7 @@ def signatures_of(pages: Sequence[Submitted]) -> Signatures:
         np.array([words_of(look[:5]) for look in looks], np.uint64).reshape(-1, 2),
         np.array([look.word for look in looks], np.uint64),
         np.array([look.status for look in looks], np.uint8),
-        np.ones(count, np.uint32),
+        np.array([look.length for look in looks], np.uint32),
         tuple(b"http://x/%d" % i for i in ids),
         (b"",) * count,
         np.array([words_of(look.text) if look.text else (0, 0) for look in looks], np.uint64).reshape(-1, 2),
@@ -161,7 +165,7 @@ def outcomes_of(verdicts: Verdicts) -> list[Outcome]:
         outcomes.append(
             (
                 Kind(verdicts.kind[index]).name.lower(),
-                original_id(verdicts.originals[index]),
+                original_id(verdicts.originals[index] or verdicts.replaces[index]),
                 None if np.isnan(score) else score,
                 Reason(verdicts.reason[index]).label,
                 int(verdicts.found_by[index]),

@@ -73,7 +73,14 @@ def judge(
     records: Sequence[bytes], truth: Truth, settings: Settings, name: str = "", scheme: Scheme | None = None
 ) -> Judged:
     """Judge signed pages in an empty state. records: of the pages of the truth, in its order; scheme: as of `sign`."""
-    engine = Engine(scheme or scheme_under(settings), MemoryState(), settings.index, ANY_SETTINGS, "memory")
+    engine = Engine(
+        scheme or scheme_under(settings),
+        MemoryState(),
+        settings.index,
+        ANY_SETTINGS,
+        "memory",
+        settings.policy.replaces_beyond,
+    )
     links: list[str | None] = []
     reasons: Counter[str] = Counter()
     found_by: list[int] = []

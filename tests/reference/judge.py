@@ -8,7 +8,8 @@ from stream.signature import Entry, Signatures, Status, page_id_text
 from stream.verdict import FoundBy
 
 Outcome = tuple[str, str, float | None, str, int, bool]
-"""Of a page: verdict, id of the original, score, reason, kinds of keys that found it, whether candidates were cut."""
+"""Of a page: verdict, id of the original or of the page that a novel one replaces, score, reason, kinds of keys that
+found it, whether candidates were cut."""
 
 
 class Key(NamedTuple):
@@ -41,12 +42,14 @@ class Row(NamedTuple):
     offset: int
     host: int
     sketch: tuple[int, ...]
+    length: int
 
 
 @dataclass
 class ObviousJudge:
     """keys_of: the keys of a page  confirm: a page and a candidate  presumed: the template of a page that met no page
-    of its host  cap: most postings of a bucket  candidate_limit: most candidates of a page that are confirmed.
+    of its host  cap: most postings of a bucket  candidate_limit: most candidates of a page that are confirmed
+    longer_by: a copy of more than so many times the length replaces a page; None: the first page is kept.
     """
 
     keys_of: Callable[[Signatures, int], list[Key]]
@@ -55,6 +58,7 @@ class ObviousJudge:
     most_template: int
     cap: int
     candidate_limit: int
+    longer_by: float | None = None
     entries: list[tuple[Row, int]] = field(default_factory=list)
     buckets: dict[object, list[tuple[int, int]]] = field(default_factory=dict)
     capped: int = 0
@@ -65,13 +69,17 @@ class ObviousJudge:
 
     def _judge_page(self, signatures: Signatures, index: int) -> Outcome:
         status = Status(int(signatures.status[index]))
-        novel = ("novel", "no_match") if status is Status.FINGERPRINTED else ("unchecked", status.name.lower())
+        judged = status is Status.FINGERPRINTED
+        novel = ("novel", "no_match") if judged else ("unchecked", status.name.lower())
         page, keys = row_of(signatures, index), self.keys_of(signatures, index)
-        number, score, reason, found_by, cut, template = self._original(page, keys)
+        number, score, reason, found_by, cut, template, outgrown = self._original(page, keys)
+        longest = max(outgrown, key=lambda row: row.length) if outgrown and judged else None
+        replaced = page_id_text(*longest[:3]) if longest else ""
         if number is not None:
             original, _ = self.entries[number]
             if original[:3] == page[:3]:
-                return novel[0], "", None, "first_attempt" if status is Status.FINGERPRINTED else novel[1], 0, cut
+                again = "first_attempt" if judged else novel[1]
+                return novel[0], replaced, None, again, 0, cut
             return "duplicate", page_id_text(*original[:3]), score, reason, int(found_by), cut
         open_keys = [key for key in keys if len(self.buckets.get(key.bucket, [])) < self.cap]
         self.capped += len(keys) - len(open_keys)
@@ -80,35 +88,42 @@ class ObviousJudge:
             for key in open_keys:
                 self.buckets.setdefault(key.bucket, []).append((len(self.entries), key.inline))
             self.entries.append((page, template))
-        return novel[0], "", None, novel[1], 0, cut
+        return novel[0], replaced, None, "longer" if longest else novel[1], 0, cut
 
-    def _original(self, page: Row, keys: list[Key]) -> tuple[int | None, float, str, FoundBy, bool, int]:
+    def _original(self, page: Row, keys: list[Key]) -> tuple[int | None, float, str, FoundBy, bool, int, list[Row]]:
         met: dict[int, list[tuple[Key, int]]] = {}
         for key in keys:
             for number, inline in self.buckets.get(key.bucket, []):
                 distance = (key.inline ^ inline).bit_count()
                 if distance <= key.limit:
                     met.setdefault(number, []).append((key, distance))
-        compared, cut, shared = 0, False, list[int]()
+        compared, cut, shared, outgrown = 0, False, list[int](), list[Row]()
         for number in sorted(met):
             through = [(key, distance) for key, distance in met[number] if key.decisive or not cut]
             found_by = FoundBy(0)
             for key, _ in through:
                 found_by |= key.kind
+            candidate, template = self.entries[number]
+            longer = self.longer_by is not None and page.length > self.longer_by * candidate.length
             decisive = {key.kind: distance for key, distance in through if key.decisive}
             if decisive:
                 reason = "exact" if FoundBy.BODY in decisive else "same_text" if FoundBy.TEXT in decisive else "near"
-                return number, 1 - min(decisive.values()) / 64, reason, found_by, cut, 0
-            if compared < self.candidate_limit:
+                if not longer or reason == "exact":
+                    return number, 1 - min(decisive.values()) / 64, reason, found_by, cut, 0, outgrown
+                outgrown.append(candidate)
+            elif compared < self.candidate_limit:
                 compared += 1
-                candidate, template = self.entries[number]
                 pair = self.confirm(page, candidate)
-                if template <= pair.most_template:
-                    return number, pair.score, "near", found_by, False, 0
-                shared += [] if pair.shared is None else [pair.shared]
+                if template > pair.most_template:
+                    shared += [] if pair.shared is None else [pair.shared]
+                elif not longer:
+                    return number, pair.score, "near", found_by, False, 0, outgrown
+                else:
+                    outgrown.append(candidate)
             else:
                 cut = True
-        return None, 0.0, "", FoundBy(0), cut, min(max(shared), self.most_template) if shared else self.presumed
+        of_host = min(max(shared), self.most_template) if shared else self.presumed
+        return None, 0.0, "", FoundBy(0), cut, of_host, outgrown
 
 
 def row_of(signatures: Signatures, index: int) -> Row:
@@ -119,6 +134,7 @@ def row_of(signatures: Signatures, index: int) -> Row:
         int(signatures.offset[index]),
         int(signatures.host[index]),
         tuple(signatures.sketch[index].tolist()),
+        int(signatures.feature_count[index]),
     )
 
 

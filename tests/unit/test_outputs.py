@@ -11,12 +11,13 @@ from aiokafka.structs import ConsumerRecord, TopicPartition
 from state.memory import MemoryState
 from stream.config import Settings
 from stream.intake import Decoder
-from stream.judge import judge
+from stream.judge import KEEP_FIRST, judge
 from stream.schemes.registry import scheme_of
 from stream.service.microbatch import MicroBatch, micro_batches, sign
 from stream.service.outputs import OutputBuilder, Outputs, header_text
 from stream.service.partitions import OwnedPartition
 from stream.service.topics import TopicFacts
+from tests.unit.spotsieve_pages import STORIES, newspaper
 
 LIMIT = 4_000
 PARTITION = TopicPartition("pages", 0)
@@ -80,7 +81,9 @@ async def test_batches_stay_below_their_topics_limit(size: int) -> None:
 Made = tuple[int, bytes | None, bytes | None, dict[str, bytes]]
 
 
-def made_of(mode: str, partition: int, *slices: list[bytes | None]) -> dict[str, list[Made]]:
+def made_of(
+    mode: str, partition: int, *slices: list[bytes | None], longer_by: float = KEEP_FIRST
+) -> dict[str, list[Made]]:
     """Topic -> (partition, key, value, headers) of what is produced for consecutive slices of an input partition."""
     settings = Settings.model_validate({"input": {"format": "html"}, "service": {"mode": mode}})
     place = TopicPartition("pages", partition)
@@ -94,7 +97,7 @@ def made_of(mode: str, partition: int, *slices: list[bytes | None]) -> dict[str,
         (batch,) = micro_batches({place: records}, {place: OwnedPartition(place)}, 100, 10**9)
         sign(batch, Decoder(settings.input), scheme)
         if batch.signatures is not None:
-            batch.verdicts, filing = judge(batch.signatures, scheme, state, 16, 64)
+            batch.verdicts, filing = judge(batch.signatures, scheme, state, 16, 64, longer_by)
             state.file(filing, state.position + 1, 0)
         work.append((batch, batch.slices[0]))
     facts = {role: TopicFacts(2, {}) for role in ("novel", "duplicates", "rejected")}
@@ -146,3 +149,17 @@ async def test_annotated_duplicates_pass_too_and_name_their_original() -> None:
 def test_a_header_is_one_line_without_control_characters_and_cut_at_a_whole_character() -> None:
     assert header_text("a\r\nb\x1b[2J") == rb"a\x0d\x0ab\x1b[2J"
     assert header_text("a" + "é" * 1000) == b"a" + "é".encode() * 511
+
+
+@pytest.mark.parametrize("mode", ["filter", "annotate"])
+async def test_a_longer_copy_says_in_its_headers_which_page_it_replaces(mode: str) -> None:
+    story = [STORIES["English", 1], STORIES["English", 1] + STORIES["English", 2][:1]]
+    short, longer = (newspaper(paragraphs).encode() for paragraphs in story)
+    made = made_of(mode, 1, [short, longer], [longer], longer_by=1.1)["pages.novel"]
+    assert [value for _, _, value, _ in made] == [short, longer, longer][: 2 if mode == "filter" else 3]
+    headers = [{name: text for name, text in found.items() if "replaces" in name} for *_, found in made]
+    assert headers[:2] == [{}, {"spotsieve-replaces": b"pages/1/0", "spotsieve-replaces-page": b"pages/1/0"}]
+    assert made[1][3]["spotsieve-reason"] == b"longer"
+    if mode == "annotate":
+        assert made[2][3]["spotsieve-duplicate-of"] == b"pages/1/1"
+        assert not headers[2]

@@ -13,7 +13,7 @@ from stream.replay.bounds import Bound, parse_bound, span
 from stream.replay.comparison import Comparison, Replayed
 from stream.replay.order import LogOrder, Run
 from stream.replay.places import OUTSIDE, Places
-from stream.replay.recorded import OTHER_TOPIC, Outcome, Recorded
+from stream.replay.recorded import OTHER_TOPIC, UNKNOWN_ORIGINAL, Outcome, Recorded
 from stream.replay.report import Report, as_json, as_text
 from stream.schemes.registry import scheme_of
 from stream.signature import Entry, Signatures, page_of_id
@@ -109,7 +109,7 @@ def test_verdicts_differ_by_kind_or_by_original_and_each_pair_of_kinds_has_its_e
     changed = [(place, NOVEL) for place in (1, 2, 3)]
     comparison = compare(recorded, [(0, duplicate(0, 10)), *changed, (4, duplicate(2, 5)), (6, NOVEL), (7, NOVEL)], 2)
     assert comparison.differ == 5
-    assert comparison.other_original == 1
+    assert comparison.other_original == {Outcome.DUPLICATE: 1}
     assert comparison.compared == 7
     assert comparison.not_replayed() == 1
     assert comparison.pages[Outcome.DUPLICATE, Outcome.NOVEL] == 3
@@ -154,13 +154,32 @@ def test_a_page_that_was_judged_anew_is_equal_where_one_of_its_attempts_is() -> 
     first = [(0, duplicate(2, 5)), (1, duplicate(2, 5)), (2, duplicate(2, 5)), (3, duplicate(0, 10))]
     assert compare(recorded, first).differ == 3
     comparison = compare(recorded, [*first, (0, NOVEL), (1, duplicate(0, 10)), (2, duplicate(2, 6)), (3, NOVEL)])
-    assert (comparison.differ, comparison.other_original, comparison.compared, comparison.met) == (1, 0, 4, 4)
+    assert (comparison.differ, comparison.other_original.total(), comparison.compared, comparison.met) == (1, 0, 4, 4)
     assert comparison.pages[Outcome.NOVEL, Outcome.DUPLICATE] == 1
     assert (comparison.pages[Outcome.NOVEL, Outcome.NOVEL], comparison.replayed[Outcome.NOVEL]) == (1, 1)
     assert [[difference.page for difference in kept] for kept in comparison.differences.values()] == [
         ["pages/0/12"],
         [],
     ]
+
+
+def test_what_a_novel_page_replaces_is_part_of_its_verdict() -> None:
+    recorded = Recorded(PLACES)
+    for place, replaced in enumerate([(0, 10), (0, 10), (0, 10), UNKNOWN_ORIGINAL, (0, 9)]):
+        recorded.note(place, Outcome.NOVEL, "longer", replaced)
+    longer = Replayed(Outcome.NOVEL, "longer", duplicate(0, 10).original)
+    other = Replayed(Outcome.NOVEL, "longer", duplicate(2, 5).original)
+    comparison = compare(recorded, [(0, longer), (1, other), (2, NOVEL), (3, longer), (4, NOVEL)])
+    assert (comparison.differ, comparison.other_original, comparison.compared) == (3, {Outcome.NOVEL: 3}, 4)
+    assert comparison.original_outside == 1, "what the fifth replaced lies before the range"
+    text = as_text(report_of(comparison))
+    assert "recorded and replayed as novel, in place of another page or of none: 3" in text
+    assert "recorded  novel (longer) in place of pages/0/10\n  replayed  novel (longer) in place of pages/2/5" in text
+    assert "recorded  novel (longer) in place of pages/0/10\n  replayed  novel (no_match)\n" in text
+    examples = as_json(report_of(comparison))["examples"]
+    assert [(one["recorded"].get("replaces"), one["replayed"].get("replaces")) for one in examples] == [
+        ("pages/0/10", "pages/2/5"), ("pages/0/10", None), (None, "pages/0/10"),
+    ]  # fmt: skip
 
 
 def report_of(comparison: Comparison) -> Report:
