@@ -171,7 +171,13 @@ class ServiceSettings(Section):
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = setting(
         "none", "compression of produced messages; CPU for 20 KB of pages: snappy 65, zstd 85, lz4 390, gzip 880 us"
     )
-    shutdown_timeout_ms: int = setting(8_000, "SIGTERM: time to finish what was fetched", unit="ms", ge=0, le=9_000)
+    shutdown_timeout_ms: int = setting(
+        8_000,
+        "SIGTERM: time to finish what was fetched; 1.5 s later the process ends hard",
+        unit="ms",
+        ge=0,
+        le=600_000,
+    )
 
 
 class MetricsSettings(Section):

@@ -291,6 +291,30 @@ class ImatchSSettings(Section):
     stop_words: tuple[str, ...] = _SPOT_STOP_WORDS
 
 
+class SpotsigsSettings(Section):
+    """Spots in an IDF range -> length partitions, inverted index -> exact Jaccard (SpotSigs, Theobald et al. 2008)."""
+
+    threshold: ClassVar = Threshold("tau", alone(0.2, 0.3, 0.44, 0.5, 0.6, 0.7, 0.8, 0.9, 1), signs=False)
+    name: Literal["spotsigs"] = setting("spotsigs", "which published system judges pages", verdicts=True)
+    idf_model: str = setting("", "file of spot statistics that `spotsieve model build` wrote for this scheme")
+    idf_digest: str = setting("", "digest of that file, as model build prints it", verdicts=True)
+    idf_min: float = setting(0.2, "spots with a lower IDF, the common ones, are left out", verdicts=True, ge=0, le=1)
+    idf_max: float = setting(0.85, "spots with a higher IDF, the rare ones, are left out", verdicts=True, ge=0, le=1)
+    tau: float = setting(0.44, "pages of at least this Jaccard similarity are copies", verdicts=True, ge=0.01, le=1)
+    min_spots: int = setting(
+        5,
+        "pages with fewer spots in the range are unchecked: only their digest is compared",
+        unit="spots",
+        verdicts=True,
+        ge=1,
+        le=10_000,
+    )
+    distance: int = _SPOT_DISTANCE
+    chain_length: int = _CHAIN_LENGTH
+    antecedents: tuple[str, ...] = _ANTECEDENTS
+    stop_words: tuple[str, ...] = _SPOT_STOP_WORDS
+
+
 class SpotsigsLshSettings(Section):
     """Spots in an IDF range -> bands of minwise hashes -> Jaccard (LSH-S, Theobald et al. 2008)."""
 
@@ -317,7 +341,7 @@ class SpotsigsLshSettings(Section):
     stop_words: tuple[str, ...] = _SPOT_STOP_WORDS
 
 
-ModelledSettings = ImatchSettings | ImatchSSettings | SpotsigsLshSettings
+ModelledSettings = ImatchSettings | ImatchSSettings | SpotsigsSettings | SpotsigsLshSettings
 """Of the schemes that need a model of term statistics."""
 SchemeSettings = (
     SpotsieveSettings
@@ -329,6 +353,7 @@ SchemeSettings = (
     | AdaptiveShinglesSettings
     | ImatchSettings
     | ImatchSSettings
+    | SpotsigsSettings
     | SpotsigsLshSettings
 )
 """What [scheme] may hold, told apart by `name`. A scheme is added here and in stream/schemes/registry.py."""

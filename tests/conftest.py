@@ -83,7 +83,8 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Broker]:
     from deploy.localkafka import LocalKafka, prepare
 
     prepare()
-    with LocalKafka() as broker:
+    # Nobody kills or stops it: on a busy machine it must not be put out of its own cluster for a late heartbeat.
+    with LocalKafka(settings={"broker.session.timeout.ms": "120000"}) as broker:
         yield broker
 
 

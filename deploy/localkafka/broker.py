@@ -20,7 +20,7 @@ from stream.errors import BrokerError
 
 HOST = "127.0.0.1"
 CLUSTER_ID = "c3BvdHNpZXZlLWxvY2FsMQ"
-START_TIMEOUT_S = 90.0
+START_TIMEOUT_S = 240.0
 STOP_TIMEOUT_S = 15.0
 POLL_S = 0.05
 FORMAT_HEAP_MB = 128
@@ -83,7 +83,7 @@ class LocalKafka:
     def start(self) -> None:
         """Start the broker and block until it serves clients.
 
-        Raises BrokerError with the end of the broker's log where it does not come up within 90 s.
+        Raises BrokerError with the end of the broker's log where it does not come up within 240 s.
         """
         if self._process is not None:
             raise BrokerError("the local broker", "is running already", self.bootstrap_servers, "stop it first")

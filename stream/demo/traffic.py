@@ -16,7 +16,7 @@ from stream.service.clients import client_options, explained
 from stream.service.cluster import administrator
 from stream.service.topics import check_topics
 
-READ_TIMEOUT_S = 15.0
+READ_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,7 +191,7 @@ def _settle(  # type: ignore[no-untyped-def]
         for slot in range(first, last):
             size = sizes[slots.bucket[slot]] + chains.added[slots.bucket[slot]]
             if size >= min(cap, slots.cap[slot]):
-                capped += size >= cap
+                capped += size >= cap and slots.cap[slot] > 0
                 continue
             _append(slots, chains, page, slot)
             fits = True

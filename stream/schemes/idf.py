@@ -138,12 +138,24 @@ def lexicon_of(settings: ModelledSettings, about: str) -> NDArray[np.uint64]:
 
     about: what the scheme's terms are. Raises SettingError where the range is none, or as load_model does.
     """
+    return _model_of(settings, about).between(settings.idf_min, settings.idf_max)
+
+
+def _model_of(settings: ModelledSettings, about: str) -> IdfModel:
     if settings.idf_min > settings.idf_max:
         rule, paper = f"must be at most idf_max, {settings.idf_max:g}", type(settings)()
         then = f"the paper's range is {paper.idf_min:g} to {paper.idf_max:g}"
         raise SettingError("scheme.idf_min", rule, settings.idf_min, then)
-    model = load_model(settings.idf_model, settings.idf_digest, about, settings.name)
-    return model.between(settings.idf_min, settings.idf_max)
+    return load_model(settings.idf_model, settings.idf_digest, about, settings.name)
+
+
+def ranked_lexicon(settings: ModelledSettings, about: str) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """As lexicon_of, and the rank of each of its terms in the model: 0 for the rarest, equally rare ones by hash."""
+    model = _model_of(settings, about)
+    lexicon = model.between(settings.idf_min, settings.idf_max)
+    rank = np.empty(len(model.terms), np.uint64)
+    rank[np.argsort(model.frequencies, kind="stable")] = np.arange(len(rank), dtype=np.uint64)
+    return lexicon, rank[np.searchsorted(model.terms, lexicon)]
 
 
 def _other(theirs: str, ours: str) -> str:
@@ -158,9 +170,19 @@ def only(
     hashes: NDArray[np.uint64], bounds: NDArray[np.int64], lexicon: NDArray[np.uint64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """The terms of pages that are in the lexicon: hashes, bounds as of Terms.of; lexicon: uint64[], ascending."""
+    return ranks_of(hashes, bounds, lexicon, lexicon)
+
+
+def ranks_of(
+    hashes: NDArray[np.uint64], bounds: NDArray[np.int64], lexicon: NDArray[np.uint64], ranks: NDArray[np.uint64]
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The ranks of those terms of pages that are in the lexicon, in their order on the page, and bounds as of Terms.of.
+
+    ranks: uint64[], of each term of the lexicon
+    """
     if not len(lexicon):
         return hashes[:0], np.zeros_like(bounds)
     place = np.minimum(np.searchsorted(lexicon, hashes), len(lexicon) - 1)
     kept = lexicon[place] == hashes
     before = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
-    return hashes[kept], before[bounds]
+    return ranks[place[kept]], before[bounds]

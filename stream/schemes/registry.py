@@ -19,6 +19,7 @@ from stream.config_schemes import (
     SchemeSettings,
     SpotsieveSettings,
     SpotsigsLshSettings,
+    SpotsigsSettings,
     SubhashSettings,
 )
 from stream.schemes import Scheme
@@ -31,6 +32,7 @@ from stream.schemes.minhash import MinhashScheme
 from stream.schemes.onebit import OnebitScheme
 from stream.schemes.scope import HostScope
 from stream.schemes.spotsieve import SpotsieveScheme
+from stream.schemes.spotsigs import SpotsigsScheme
 from stream.schemes.spotsigs_lsh import SpotsigsLshScheme
 from stream.schemes.subhash import SubhashScheme
 from stream.schemes.terms import terms_of
@@ -53,9 +55,12 @@ SCHEMES: Mapping[str, Registered] = {
     "adaptive-shingles": Registered(AdaptiveShinglesSettings, AdaptiveShinglesScheme),
     "imatch": Registered(ImatchSettings, ImatchScheme),
     "imatch-s": Registered(ImatchSSettings, ImatchScheme),
+    "spotsigs": Registered(SpotsigsSettings, SpotsigsScheme),
     "spotsigs-lsh": Registered(SpotsigsLshSettings, SpotsigsLshScheme),
 }
-TERMS: Mapping[str, Callable[[Any], Terms]] = {"imatch": terms_of, "imatch-s": terms_of, "spotsigs-lsh": terms_of}
+TERMS: Mapping[str, Callable[[Any], Terms]] = dict.fromkeys(
+    ("imatch", "imatch-s", "spotsigs", "spotsigs-lsh"), terms_of
+)
 """Schemes that need a model: what it counts, by their settings."""
 
 

@@ -29,7 +29,7 @@ from stream.schemes.candidates import CandidateSearch, candidate_probes, confirm
 from stream.schemes.identity import identity_columns, status_of
 from stream.schemes.idf import lexicon_of, only
 from stream.schemes.minhash import pack_minima, unpack_minima
-from stream.schemes.terms import terms_of
+from stream.schemes.terms import order_repeats, terms_of
 from stream.signature import MAX_SKETCH_WORDS, Compared, Signatures, unused_columns
 
 MOST_MINIMA = 2 * MAX_SKETCH_WORDS
@@ -87,13 +87,8 @@ def number_equal(spots: NDArray[np.uint64], bounds: NDArray[np.int64]) -> NDArra
 
     Page by page, ascending by the spot: their order within a page is lost.
     """
-    page = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    ordered = spots[np.lexsort((spots, page))]
-    new = np.ones(len(ordered), np.bool_)
-    new[1:] = (ordered[1:] != ordered[:-1]) | (page[1:] != page[:-1])
-    place = np.arange(len(ordered))
-    before = place - np.maximum.accumulate(np.where(new, place, 0))
-    return _mixed(ordered + before.astype(np.uint64) * _GOLDEN)
+    ordered, before = order_repeats(spots, bounds)
+    return _mixed(ordered + before * _GOLDEN)
 
 
 def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:

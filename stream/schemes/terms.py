@@ -52,6 +52,21 @@ class SpotTerms:
         return found.spots, found.spot_bounds
 
 
+def order_repeats(
+    terms: NDArray[np.uint64], bounds: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """The terms of pages, ascending within each, and how many equal ones of the page are before each: both uint64[m].
+
+    bounds: int64[n + 1], page i's are terms[bounds[i]:bounds[i + 1]]
+    """
+    page = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    ordered = terms[np.lexsort((terms, page))]
+    new = np.ones(len(ordered), np.bool_)
+    new[1:] = (ordered[1:] != ordered[:-1]) | (page[1:] != page[:-1])
+    place = np.arange(len(ordered))
+    return ordered, (place - np.maximum.accumulate(np.where(new, place, 0))).astype(np.uint64)
+
+
 def terms_of(settings: ModelledSettings) -> Terms:
     """What the scheme counts. Raises SettingError where a word of a list is no token."""
     stop_words = settings.stop_words or DEFAULT_STOP_WORDS

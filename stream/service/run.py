@@ -29,8 +29,9 @@ STATE_SECONDS = 10.0
 """Between two looks at the state's size: it asks RocksDB for properties."""
 LASTING_SECONDS = 60.0
 """A worker that lasted so long before its clients were spoiled is followed by the next one after a short wait again."""
-EXIT_HARD_SECONDS = 9.5
-"""After SIGTERM the process is gone within 10 s, whatever the broker does."""
+EXIT_HARD_SECONDS = 1.5
+"""For closing, after service.shutdown_timeout_ms: with its default the process is gone within 10 s, whatever the broker
+does."""
 
 
 class Service:
@@ -114,7 +115,7 @@ class Service:
             if not working.done():
                 self._stopping = True
                 logger().info("stopping: finishing what was fetched")
-                _exit_hard_after(EXIT_HARD_SECONDS)
+                _exit_hard_after(self._settings.service.shutdown_timeout_ms / 1000 + EXIT_HARD_SECONDS)
                 worker.stop()
             try:
                 await working

@@ -25,7 +25,7 @@ FAILED_LOOKS = 2
 REFUSED_SECONDS = 20.0
 """A login or certificate that is refused for so long was changed; a broker that has just started may not yet know its
 users. Whoever starts the service again has the password and the CA read anew."""
-GONE_SECONDS = 4.0
+GONE_SECONDS = 8.0
 """A topic that is missing for so long was deleted; a broker that has just started may not know of it yet."""
 
 NEXT_STEP = {

@@ -27,7 +27,16 @@ from tests.broker.crawls import PageMessage
 from tests.conftest import REPOSITORY
 
 ROLES = ("input", "novel", "duplicates", "rejected", "log")
-START_SECONDS = 90.0
+START_SECONDS = 240.0
+SECONDS = 240.0
+"""Deadlines are for a machine ten times as slow, which stands still for 20 s now and then: they cost time only where
+something is wrong."""
+STOP_SECONDS = 120
+"""A worker may finish what it fetched for so long; where a test is about the 10 s, it says so."""
+SESSION_MS = 60_000
+"""Nobody is taken for dead because the machine is busy; tests that kill a worker say a shorter one."""
+KILLED_SESSION_MS = 3_000
+"""A killed member holds its partitions until its session ends."""
 ABANDON_SECONDS = 5.0
 """For removing topics after a failure."""
 T = TypeVar("T")
@@ -95,8 +104,14 @@ class TopicSet:
             await act(admin)
 
     def delete(self, role: str) -> None:
-        """Delete a topic, if it is there."""
-        asyncio.run(self._admin(lambda admin: admin.delete_topics([self.names[role]])))
+        """Delete a topic, if it is there, and wait until the broker that is asked no longer tells of it."""
+
+        async def delete(admin: AIOKafkaAdminClient) -> None:
+            await admin.delete_topics([self.names[role]])
+            while self.names[role] in await admin.list_topics():  # noqa: ASYNC110 - there is no event to wait for
+                await asyncio.sleep(0.1)
+
+        asyncio.run(asyncio.wait_for(self._admin(delete), SECONDS))
 
     def make_anew(self, role: str) -> None:
         """Delete a topic and make it again, empty."""
@@ -117,16 +132,16 @@ class TopicSet:
         records = {TopicPartition(self.names[role], 0): RecordsToDelete(before_offset=offset)}
         asyncio.run(self._admin(lambda admin: admin.delete_records(records)))
 
-    def toml(self) -> str:
-        """The settings of this service's topics and group, with times short enough for tests."""
+    def toml(self, session_ms: int = SESSION_MS) -> str:
+        """The settings of this service's topics and group."""
         lines = [f'topics.{role} = "{name}"' for role, name in self.names.items()]
         return "\n".join(
             [
                 *lines,
                 f'kafka.bootstrap_servers = "{self.servers}"',
                 f'kafka.group_id = "{self.group}"',
-                "kafka.session_timeout_ms = 6000",
-                "kafka.rebalance_timeout_ms = 20000",
+                f"kafka.session_timeout_ms = {session_ms}",
+                f"service.shutdown_timeout_ms = {STOP_SECONDS * 1000}",
                 'metrics.host = "127.0.0.1"',
                 "metrics.port = 0",
                 "",
@@ -141,7 +156,7 @@ class TopicSet:
         self,
         role: str,
         count: int | None = None,
-        quiet_seconds: float = 20.0,
+        quiet_seconds: float = SECONDS,
         keep: Callable[[ConsumerRecord], Any] = lambda record: record,
     ) -> list[Any]:
         """Committed messages of a topic from its beginning: all that are there, or until there are so many.
@@ -194,7 +209,7 @@ class TopicSet:
                 await consumer.stop()
         return ends[0] - ends[1]
 
-    def until_all_committed(self, seconds: float = 60.0) -> None:
+    def until_all_committed(self, seconds: float = SECONDS) -> None:
         """Wait until the group has committed the whole input topic."""
         wait_for(lambda: self.uncommitted() == 0, seconds, "the whole input to be committed", every=0.3)
 
@@ -238,7 +253,7 @@ async def receive(
     await consumer.start()
     try:
         consumer.assign(partitions)
-        ends = await consumer.end_offsets(partitions)
+        ends = await written_ends(servers, partitions)
         found: list[Any] = []
         heard = time.monotonic()
         while True:
@@ -255,6 +270,17 @@ async def receive(
                 raise AssertionError(f"{partitions[0].topic}: {len(found)} messages, waited for {count}")
     finally:
         await consumer.stop()
+
+
+async def written_ends(servers: str, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Where the partitions end, with what is not readable yet.
+
+    A commit is answered before its markers are written: for a moment a read_committed consumer is told an end that lies
+    before messages that are committed.
+    """
+    async with AIOKafkaConsumer(bootstrap_servers=servers, enable_auto_commit=False) as consumer:
+        ends: dict[TopicPartition, int] = await consumer.end_offsets(partitions)
+        return ends
 
 
 def header(record: ConsumerRecord, name: str) -> bytes | None:
@@ -321,7 +347,7 @@ class Spotsieve:
             )
         return self
 
-    def run_to_end(self, seconds: float = 60.0) -> int:
+    def run_to_end(self, seconds: float = SECONDS) -> int:
         """Start, and wait for an end of its own; returns the exit code."""
         return self.start().wait(seconds)
 
@@ -361,7 +387,7 @@ class Spotsieve:
     def get(self, path: str) -> tuple[int, str]:
         """Status and text of an HTTP answer."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port()}{path}", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port()}{path}", timeout=60) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -379,6 +405,13 @@ class Spotsieve:
         wait_for(ready, START_SECONDS, f"{self.name} to be ready")
         return self
 
+    def begin(self, topics: TopicSet, pages: Sequence[PageMessage], committed: int = 100) -> Self:
+        """Start, send pages, and wait until the first of them are committed: from here on it is in mid-run."""
+        self.start().until_ready()
+        topics.send(pages)
+        self.until_committed(committed)
+        return self
+
     def until_waiting(self) -> None:
         """Wait until /readyz says that the broker is waited for: the worker is alive, and its metrics agree."""
 
@@ -386,7 +419,7 @@ class Spotsieve:
             status, text = self.get("/readyz")
             return status == 503 and "waiting for the broker: " in text
 
-        wait_for(told, 60, f"/readyz of {self.name} to say what is waited for")
+        wait_for(told, SECONDS, f"/readyz of {self.name} to say what is waited for")
         assert self.get("/healthz")[0] == 200
         assert self.metric("spotsieve_broker_retries_total") > 0
         assert self.metric("spotsieve_ready") == 0
@@ -402,7 +435,7 @@ class Spotsieve:
                     total += sample.value
         return total
 
-    def until_metric(self, name: str, least: float, seconds: float = 60.0, **labels: str) -> None:
+    def until_metric(self, name: str, least: float, seconds: float = SECONDS, **labels: str) -> None:
         """Wait until a metric has at least this value."""
         wait_for(lambda: self.metric(name, **labels) >= least, seconds, f"{name} >= {least}")
 
@@ -411,7 +444,7 @@ class Spotsieve:
         names = ("spotsieve_pages_total", "spotsieve_tombstones_total", "spotsieve_dead_letters_total")
         return int(sum(self.metric(name) for name in names))
 
-    def until_committed(self, count: int, seconds: float = 60.0) -> None:
+    def until_committed(self, count: int, seconds: float = SECONDS) -> None:
         """Wait until the process has committed so many messages."""
         wait_for(lambda: self.committed() >= count, seconds, f"{self.name} to commit {count} messages")
 
@@ -430,7 +463,8 @@ class Spotsieve:
             if topics.in_transaction():
                 return
             self.thaw()
-            time.sleep(0.01)
+            # Looking may have taken longer than its session: only once it commits again can it be in a transaction.
+            self.until_committed(self.committed() + 1)
         raise AssertionError(f"{self.name} was never found in a transaction; {topics.uncommitted()} pages are left")
 
     def kill(self) -> None:
@@ -438,12 +472,12 @@ class Spotsieve:
         self.alive.kill()
         self.alive.wait()
 
-    def terminate(self, seconds: float = 15.0) -> int:
+    def terminate(self, seconds: float = STOP_SECONDS + 30.0) -> int:
         """SIGTERM, and wait for the end; returns the exit code."""
         self.alive.send_signal(signal.SIGTERM)
         return self.wait(seconds)
 
-    def wait(self, seconds: float) -> int:
+    def wait(self, seconds: float = SECONDS) -> int:
         """Wait for the end; returns the exit code."""
         try:
             return self.alive.wait(seconds)

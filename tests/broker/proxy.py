@@ -57,7 +57,7 @@ class Proxy:
             while True:
                 client, _ = self._listening.accept()
                 try:
-                    broker = socket.create_connection((HOST, self._broker_port), 5) if self._passing else None
+                    broker = socket.create_connection((HOST, self._broker_port), 60) if self._passing else None
                 except OSError:
                     broker = None
                 if broker is None:

@@ -12,10 +12,11 @@ import psutil
 import pytest
 
 from stream.service.cluster import administrator
+from tests.broker.harness import SECONDS
 from tests.conftest import REPOSITORY, Broker
 
 DEMO = [sys.executable, "-m", "stream", "demo"]
-pytestmark = [pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(900)]
 
 
 def descendants(pid: int) -> list[psutil.Process]:
@@ -74,8 +75,8 @@ def test_a_demo_that_is_kept_or_killed_leaves_no_process_behind(number: signal.S
         processes = descendants(demo.pid)
         assert any("kafka.Kafka" in process.cmdline() for process in processes)
         os.kill(demo.pid, number)
-        assert demo.wait(60) == (-9 if number == signal.SIGKILL else 0)
-        assert await_gone(processes, 20) == []
+        assert demo.wait(SECONDS) == (-9 if number == signal.SIGKILL else 0)
+        assert await_gone(processes, SECONDS) == []
     finally:
         demo.kill()
         demo.communicate()
@@ -88,8 +89,8 @@ def test_ctrl_c_while_the_broker_starts_leaves_no_process_behind() -> None:
         time.sleep(0.8)
         processes = descendants(demo.pid)
         demo.send_signal(signal.SIGINT)
-        assert demo.wait(60) == 130
-        assert await_gone(processes, 20) == []
+        assert demo.wait(SECONDS) == 130
+        assert await_gone(processes, SECONDS) == []
     finally:
         demo.kill()
         demo.communicate()

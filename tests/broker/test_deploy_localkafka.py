@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -15,6 +14,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from deploy.localkafka import LocalKafka
 from deploy.localkafka.readiness import serves_clients
 from stream.errors import BrokerError
+from tests.broker.harness import SECONDS, wait_for
 from tests.conftest import REPOSITORY, Broker, Topics
 
 OWNER = """
@@ -37,7 +37,7 @@ async def receive(servers: str, topic: str, count: int) -> list[bytes]:
     consumer = AIOKafkaConsumer(topic, bootstrap_servers=servers, auto_offset_reset="earliest")
     await consumer.start()
     try:
-        return [(await asyncio.wait_for(consumer.getone(), 20)).value or b"" for _ in range(count)]
+        return [(await asyncio.wait_for(consumer.getone(), SECONDS)).value or b"" for _ in range(count)]
     finally:
         await consumer.stop()
 
@@ -77,7 +77,7 @@ def test_a_paused_broker_answers_nothing_until_resumed(own_kafka: LocalKafka) ->
     own_kafka.pause()
     assert not serves_clients("127.0.0.1", own_kafka.port, timeout_s=0.5)
     own_kafka.resume()
-    assert serves_clients("127.0.0.1", own_kafka.port, timeout_s=5.0)
+    wait_for(lambda: serves_clients("127.0.0.1", own_kafka.port), SECONDS, "a resumed broker to answer")
 
 
 def test_stopping_removes_the_brokers_own_directory() -> None:
@@ -101,11 +101,8 @@ def test_no_broker_outlives_an_owner_killed_outright() -> None:
         pid, directory = owner.stdout.readline().split()
         broker = psutil.Process(int(pid))
         os.kill(owner.pid, signal.SIGKILL)
-    broker.wait(timeout=10)
-    deadline = time.monotonic() + 10
-    while Path(directory).exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not Path(directory).exists()
+    broker.wait(timeout=SECONDS)
+    wait_for(lambda: not Path(directory).exists(), SECONDS, "its directory to go")
 
 
 def test_a_broker_that_cannot_start_says_why_with_the_end_of_its_log(tmp_path: Path) -> None:
@@ -121,5 +118,5 @@ def test_the_foreground_broker_ends_with_a_signal() -> None:
         assert running.stdout is not None
         line = running.stdout.readline()
         running.send_signal(signal.SIGINT)
-        assert running.wait(timeout=20) == 0
+        assert running.wait(timeout=SECONDS) == 0
     assert "Ctrl-C stops it" in line

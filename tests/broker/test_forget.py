@@ -45,7 +45,7 @@ def forget(service: Spotsieve, *arguments: str, code: int = 0) -> dict[str, Any]
 @pytest.mark.promise(
     "what is forgotten is forgotten by every reader of the log", fault="the state directory is deleted"
 )
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_a_page_is_forgotten_under_a_running_service_and_in_a_state_rebuilt_from_the_log(
     kafka: Broker, tmp_path: Path
 ) -> None:
@@ -95,7 +95,7 @@ def test_a_page_is_forgotten_under_a_running_service_and_in_a_state_rebuilt_from
             assert first_difference(rebuilt, in_memory) is None
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 def test_forgetting_is_refused_where_the_topic_is_not_the_log_of_the_state(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
         topics.send([copy_of(article, article) for article in range(1, 4)])

@@ -10,7 +10,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.broker.crawls import PageMessage, crawl, edited, html_of, json_page
-from tests.broker.harness import Spotsieve, TopicSet
+from tests.broker.harness import SECONDS, Spotsieve, TopicSet
 from tests.conftest import Broker
 
 
@@ -46,7 +46,7 @@ def live(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Li
             ]
             topics.send([*pages, *odd])
             service.until_committed(len(pages) + len(odd))
-            service.until_metric("spotsieve_state_entries", 100, seconds=30)
+            service.until_metric("spotsieve_state_entries", 100)
             yield Live(service, before)
             assert service.terminate() == 0
 
@@ -163,7 +163,7 @@ def test_another_path_is_404_and_says_what_there_is(live: Live) -> None:
 
 
 def exchange(port: int, request: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+    with socket.create_connection(("127.0.0.1", port), SECONDS) as connection:
         connection.sendall(request)
         parts = []
         while part := connection.recv(65536):
@@ -191,12 +191,15 @@ def test_a_scrape_is_no_log_line_even_with_control_characters_in_its_path(live: 
 def test_ready_is_503_until_the_log_is_caught_up_and_partitions_may_come(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    # A member of the group that is silent: until its session is over the service waits for its partition.
     with (
         TopicSet(kafka.bootstrap_servers) as topics,
+        Spotsieve(tmp_path_factory.mktemp("silent"), topics.toml(session_ms=10_000)) as silent,
         Spotsieve(tmp_path_factory.mktemp("unready"), topics.toml()) as service,
     ):
-        service.start()
-        port = service.port()
+        silent.start().until_ready()
+        silent.freeze()
+        port = service.start().port()
         first = exchange(port, b"GET /readyz HTTP/1.0\r\n\r\n")
         assert first.startswith(b"HTTP/1.0 503 ")
         assert first.splitlines()[-1], "it says what it waits for"

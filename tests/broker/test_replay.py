@@ -25,7 +25,7 @@ from stream.service.replay import Replay, Wanted
 from stream.signature import page_id_text
 from stream.verdict import Kind
 from tests.broker.crawls import PageMessage, crawl, edited, html_of, json_page
-from tests.broker.harness import Spotsieve, TopicSet, receive, wait_for
+from tests.broker.harness import KILLED_SESSION_MS, SECONDS, Spotsieve, TopicSet, receive, wait_for
 from tests.broker.oracle import Verdict, ids_by_key, settings_from, verdicts_sent
 from tests.conftest import Broker, Topics
 
@@ -89,7 +89,7 @@ def messages() -> list[PageMessage]:
 def recorded(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
     directory = tmp_path_factory.mktemp("recorded")
     with TopicSet(kafka.bootstrap_servers, partitions=PARTITIONS) as topics:
-        toml = topics.toml().replace("session_timeout_ms = 6000", "session_timeout_ms = 3000")
+        toml = topics.toml(KILLED_SESSION_MS)
         toml += "service.batch_pages = 48\n"
         with Spotsieve(directory, toml, "first") as first, Spotsieve(directory, toml, "second") as second:
             first.start().until_ready()
@@ -134,7 +134,7 @@ def by_other_settings(topics: TopicSet, toml: str) -> dict[str, Verdict]:
 
 
 @pytest.mark.promise("a replay gives equal verdicts", fault="two workers, kill -9 of one of them in mid-run")
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_a_replay_of_the_whole_topic_gives_the_recorded_verdicts(
     recorded: Recorded, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -152,7 +152,7 @@ def test_a_replay_of_the_whole_topic_gives_the_recorded_verdicts(
     assert report["settings_differ"] == ""
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_other_settings_give_exactly_the_differences_that_judging_page_by_page_finds(
     recorded: Recorded, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -172,7 +172,7 @@ def test_other_settings_give_exactly_the_differences_that_judging_page_by_page_f
 
 
 @pytest.mark.promise("a replay touches nothing of the service", fault="none: ends, groups, offsets and files compared")
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_a_replay_into_a_file_writes_every_verdict_and_touches_nothing_of_the_service(
     recorded: Recorded, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -193,7 +193,7 @@ def test_a_replay_into_a_file_writes_every_verdict_and_touches_nothing_of_the_se
     assert "must be a new or an empty directory" in capsys.readouterr().err
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_a_replay_into_a_topic_sends_the_pages_let_through_as_the_service_did(
     recorded: Recorded, topics: Topics, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -219,7 +219,7 @@ def test_the_service_s_own_topics_are_refused_as_a_target(
     assert "--into must be no topic of a service" in capsys.readouterr().err
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_a_range_is_judged_alone_and_what_lies_before_it_is_counted_apart(
     recorded: Recorded, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -240,7 +240,7 @@ def test_a_range_is_judged_alone_and_what_lies_before_it_is_counted_apart(
     assert report["differ"] == 0
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_times_choose_the_range_and_differences_can_fail_the_command(
     recorded: Recorded, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -262,7 +262,7 @@ def test_times_choose_the_range_and_differences_can_fail_the_command(
     assert "must hold messages in the range" in capsys.readouterr().err
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_without_the_log_pages_are_judged_by_timestamp_and_the_report_says_so(
     recorded: Recorded, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -280,7 +280,7 @@ def test_without_the_log_pages_are_judged_by_timestamp_and_the_report_says_so(
     assert f"the log {gone} does not exist" in text
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(900)
 def test_an_interrupted_replay_tells_what_it_compared(recorded: Recorded, tmp_path: Path) -> None:
     command = ("replay", "--into", str(tmp_path / "verdicts.jsonl"))
     # Every page a micro-batch of its own, so that there is time to interrupt it.
@@ -291,11 +291,11 @@ def test_an_interrupted_replay_tells_what_it_compared(recorded: Recorded, tmp_pa
         process, partial = replay.process, tmp_path / "verdicts.jsonl.partial"
         wait_for(
             lambda: process.poll() is not None or (partial.exists() and partial.stat().st_size > 0),
-            90, "the first verdicts",
+            SECONDS, "the first verdicts",
         )  # fmt: skip
         assert process.poll() is None, replay.text()
         process.send_signal(signal.SIGINT)
-        assert replay.wait(30) == 130, replay.text()
+        assert replay.wait() == 130, replay.text()
         text = replay.text()
         assert "interrupted: this is what was compared so far" in text
         assert " 0 differ" in text

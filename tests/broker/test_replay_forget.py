@@ -35,7 +35,7 @@ async def commit_ends(topics: TopicSet) -> None:
 
 
 @pytest.mark.promise("a replay gives equal verdicts", fault="pages were forgotten on the way, mode = annotate")
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_pages_are_forgotten_where_the_log_forgets_them_also_under_other_settings(
     kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -77,7 +77,7 @@ def test_pages_are_forgotten_where_the_log_forgets_them_also_under_other_setting
 
 
 @pytest.mark.promise("a replay gives equal verdicts", fault="most originals have left the horizon")
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_with_a_horizon_a_replay_gives_the_recorded_verdicts(
     kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -121,7 +121,7 @@ def test_with_a_horizon_a_replay_gives_the_recorded_verdicts(
 
 
 @pytest.mark.promise("a replay gives equal verdicts", fault="a group began in mid-stream, another read all of it again")
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_pages_that_were_judged_against_the_order_of_offsets_and_twice_give_the_recorded_verdicts(
     kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.broker.crawls import Crawl, PageMessage
-from tests.broker.harness import Spotsieve, TopicSet, wait_for
+from tests.broker.harness import KILLED_SESSION_MS, SECONDS, Spotsieve, TopicSet, wait_for
 from tests.broker.oracle import Verdict, ids_by_key, judge_again, verdicts_sent
 from tests.faults.killed_at import POINTS, SAID, Point, armed_by
 
@@ -18,9 +18,6 @@ when all before it is committed, until the kill has come; after it the rest."""
 CALLS = 2
 """A worker is killed when it has done its step for the second time in a wave."""
 SETTINGS = "service.batch_pages = 25\nservice.linger_ms = 20\n"
-# A killed member holds its partitions until its session ends.
-SHORT_SESSIONS = ("kafka.session_timeout_ms = 6000", "kafka.session_timeout_ms = 3000")
-SECONDS = 240.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -68,7 +65,7 @@ def run_column(servers: str, directory: Path, column: Column, points: Sequence[P
     not go on.
     """
     with TopicSet(servers, partitions=column.workers) as topics:
-        toml = topics.toml().replace(*SHORT_SESSIONS) + SETTINGS + f'service.guarantee = "{column.guarantee}"\n'
+        toml = topics.toml(KILLED_SESSION_MS) + SETTINGS + f'service.guarantee = "{column.guarantee}"\n'
         waves = list(_waves(pages.messages, column.workers))
         with ExitStack() as running:
             others = [

@@ -10,7 +10,7 @@ from deploy.localkafka.properties import NODE_ID
 from state.verify import verify
 from tests.broker.cluster import SECOND_ID, Coordinators, two_brokers
 from tests.broker.crawls import crawl
-from tests.broker.harness import Spotsieve, TopicSet, wait_for
+from tests.broker.harness import SECONDS, Spotsieve, TopicSet, wait_for
 from tests.broker.oracle import check_verdicts_sent
 from tests.faults.small_disk import SmallDisk
 
@@ -27,7 +27,7 @@ def transactions(topics: TopicSet) -> str:
     "exactly_once: every page has exactly one verdict", fault="the coordinator of group and transactions is lost"
 )
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_coordinators_that_move_to_another_broker_cost_no_page_and_double_none(tmp_path: Path) -> None:
     pages = crawl(4_000, seed=13)
     with two_brokers() as (first, second):
@@ -46,16 +46,14 @@ def test_coordinators_that_move_to_another_broker_cost_no_page_and_double_none(t
                         return True
                 return False
 
-            wait_for(is_placed, 60, "a group whose coordinators are on the second broker", every=1.0)
+            wait_for(is_placed, SECONDS, "a group whose coordinators are on the second broker", every=1.0)
             toml = topics.toml() + SLOWED
             with Spotsieve(tmp_path, toml) as service:
-                service.start().until_ready()
-                topics.send(pages.messages)
-                service.until_committed(100)
+                service.begin(topics, pages.messages)
                 service.freeze_in_transaction(topics)
                 second.kill()
                 service.thaw()
-                topics.until_all_committed(120)
+                topics.until_all_committed()
                 service.until_ready()
                 after = Coordinators(first.bootstrap_servers)
                 assert after.of_group(topics.group) == after.of_transactions(transactions(topics)) == NODE_ID
@@ -65,7 +63,7 @@ def test_coordinators_that_move_to_another_broker_cost_no_page_and_double_none(t
 
 @pytest.mark.promise("exactly_once: every page has exactly one verdict", fault="the disk of the broker is full")
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_a_broker_whose_disk_is_full_is_waited_for_and_gone_on_with_once_there_is_room(tmp_path: Path) -> None:
     prepare()
     pages = crawl(6_000, seed=14)
@@ -76,18 +74,16 @@ def test_a_broker_whose_disk_is_full_is_waited_for_and_gone_on_with_once_there_i
     ):
         toml = topics.toml() + SLOWED
         with Spotsieve(tmp_path, toml) as service:
-            service.start().until_ready()
-            topics.send(pages.messages)
-            service.until_committed(100)
+            service.begin(topics, pages.messages)
             service.freeze()
             ballast = disk.fill(room_kib=256)
             service.thaw()
-            broker.wait_for_end(60)
+            broker.wait_for_end(SECONDS)
             assert "No space left on device" in (broker.directory / "broker.log").read_text("utf-8")
             service.until_waiting()
             ballast.unlink()
             broker.start()
-            topics.until_all_committed(120)
+            topics.until_all_committed()
             service.until_ready()
             assert service.terminate() == 0, service.text()
             assert verify(service.state).damaged == 0
@@ -96,7 +92,7 @@ def test_a_broker_whose_disk_is_full_is_waited_for_and_gone_on_with_once_there_i
 
 @pytest.mark.promise("exactly_once: every page has exactly one verdict", fault="one of the broker's two disks is full")
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_a_broker_that_lost_one_of_its_disks_is_waited_for_by_partition(tmp_path: Path) -> None:
     prepare()
     pages = crawl(4_000, seed=16)
@@ -109,13 +105,13 @@ def test_a_broker_that_lost_one_of_its_disks_is_waited_for_by_partition(tmp_path
         ):
             toml = topics.toml() + SLOWED
             with Spotsieve(tmp_path, toml) as service:
-                service.start().until_ready()
-                topics.send(pages.messages)
-                service.until_committed(100)
+                service.begin(topics, pages.messages)
                 service.freeze()
                 ballast = disk.fill(room_kib=100)
                 service.thaw()
-                wait_for(lambda: "leader of partition" in service.get("/readyz")[1], 40, "/readyz to name a partition")
+                wait_for(
+                    lambda: "leader of partition" in service.get("/readyz")[1], SECONDS, "/readyz to name a partition"
+                )
                 service.until_waiting()
                 lost = {f"{path.name.rpartition('-')[0]}/{path.name.rpartition('-')[2]}" for path in second.iterdir()}
                 named = [line for line in service.get("/readyz")[1].splitlines() if "leader of partition" in line]
@@ -124,7 +120,7 @@ def test_a_broker_that_lost_one_of_its_disks_is_waited_for_by_partition(tmp_path
                 ballast.unlink()
                 broker.kill()
                 broker.start()
-                topics.until_all_committed(120)
+                topics.until_all_committed()
                 service.until_ready()
                 assert service.terminate() == 0, service.text()
                 assert verify(service.state).damaged == 0

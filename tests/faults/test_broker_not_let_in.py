@@ -48,7 +48,7 @@ def coming() -> Iterator[Coming]:
 
 
 @pytest.mark.promise("commands wait for a broker that starts", fault="its controller has not let it in yet")
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_topics_are_created_checked_and_deleted_on_a_broker_that_is_not_let_in_yet(coming: Coming) -> None:
     settings = coming.settings(TopicSet(coming.servers))
     names = topic_names(settings.topics).values()
@@ -61,7 +61,7 @@ def test_topics_are_created_checked_and_deleted_on_a_broker_that_is_not_let_in_y
     asyncio.run(delete_topics(settings, list(names)))
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_producers_and_consumers_that_are_made_while_no_broker_is_let_in_come_to_work(coming: Coming) -> None:
     with TopicSet(coming.servers) as topics:
         settings = coming.settings(topics)

@@ -38,7 +38,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     "a full disk stops it cleanly; with room again it goes on where it was",
     fault="the disk fills below `spotsieve filter`",
 )
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_a_filter_stops_cleanly_on_a_full_disk_and_goes_on_with_the_same_verdicts(
     disk: SmallDisk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -68,7 +68,7 @@ def test_a_filter_stops_cleanly_on_a_full_disk_and_goes_on_with_the_same_verdict
     "a full disk stops it cleanly; with room again it goes on where it was",
     fault="the disk fills below `spotsieve run`",
 )
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_a_service_stops_cleanly_on_a_full_disk_and_goes_on_where_it_stopped(
     kafka: Broker, disk: SmallDisk, tmp_path: Path
 ) -> None:
@@ -80,7 +80,7 @@ def test_a_service_stops_cleanly_on_a_full_disk_and_goes_on_where_it_stopped(
             service.start().until_ready()
             disk.resize(400)
             topics.send(pages.messages)
-            assert service.wait(90) == EXIT_STATE, service.text()
+            assert service.wait() == EXIT_STATE, service.text()
             line = service.error()
             assert "index.directory must have room to grow" in line
             assert "free disk space and start again: the state is intact" in line

@@ -10,7 +10,7 @@ from state.index import first_difference
 from state.rocks import RocksState
 from stream.verdict_settings import verdict_settings_text
 from tests.broker.crawls import PageMessage, html_of, json_page, url_of
-from tests.broker.harness import Spotsieve, TopicSet
+from tests.broker.harness import KILLED_SESSION_MS, Spotsieve, TopicSet
 from tests.broker.oracle import check_verdicts_sent, judge_again, settings_from
 from tests.conftest import Broker
 
@@ -31,7 +31,7 @@ def keys(numbers: Sequence[int]) -> set[bytes]:
 
 
 @pytest.mark.promise("what counts as an original is decided by event times alone", fault="kill -9 of the service")
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 def test_a_copy_beyond_the_horizon_is_let_through_and_one_within_dropped_across_kill_9(
     kafka: Broker, tmp_path: Path
 ) -> None:
@@ -46,7 +46,8 @@ def test_a_copy_beyond_the_horizon_is_let_through_and_one_within_dropped_across_
     ]
     with TopicSet(kafka.bootstrap_servers, config={"retention.ms": "-1"}) as topics:
         topics.send(first)
-        with Spotsieve(tmp_path, topics.toml() + "index.horizon_hours = 720\nservice.batch_pages = 20\n") as service:
+        toml = topics.toml(KILLED_SESSION_MS) + "index.horizon_hours = 720\nservice.batch_pages = 20\n"
+        with Spotsieve(tmp_path, toml) as service:
             service.start().until_ready()
             service.until_metric("spotsieve_log_position", 5)
             service.kill()

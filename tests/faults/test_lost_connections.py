@@ -7,7 +7,7 @@ import pytest
 
 from deploy.localkafka import LocalKafka
 from tests.broker.crawls import crawl
-from tests.broker.harness import Spotsieve, TopicSet
+from tests.broker.harness import SECONDS, Spotsieve, TopicSet
 from tests.broker.oracle import check_verdicts_sent
 from tests.broker.proxy import (
     ADD_OFFSETS_TO_TXN,
@@ -42,7 +42,7 @@ def way() -> Iterator[tuple[LocalKafka, Proxy, str]]:
     fault="all connections end at each request of a commit, before it or before its answer",
 )
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("guarantee", STEPS)
 def test_connections_that_end_at_any_request_or_answer_lose_no_page(
     way: tuple[LocalKafka, Proxy, str], tmp_path: Path, guarantee: str
@@ -59,7 +59,7 @@ def test_connections_that_end_at_any_request_or_answer_lose_no_page(
             for number, (key, lost) in enumerate(rounds):
                 proxy.cut_at(key, lost)
                 topics.send(pages.messages[number * share : (number + 1) * share])
-                assert proxy.was_cut.wait(60), (key, lost)
+                assert proxy.was_cut.wait(SECONDS), (key, lost)
                 proxy.mend()
                 topics.until_all_committed()
             topics.send(pages.messages[len(rounds) * share :])

@@ -123,7 +123,7 @@ def test_a_missing_right_is_named_with_what_to_grant(guarded: Guarded, tmp_path:
         grant(guarded, list(needed.values()))
         topics.send(crawl(20).messages)
         with Spotsieve(tmp_path, toml_for(guarded, topics), environment=LOGIN) as service:
-            assert service.run_to_end(80) == EXIT_BROKER, service.text()
+            assert service.run_to_end() == EXIT_BROKER, service.text()
             line = service.error()
             assert "permission" in line
             assert "grant" in line

@@ -20,7 +20,7 @@ def open_state(service: Spotsieve, topics: TopicSet, directory: Path) -> RocksSt
 
 
 @pytest.mark.promise("a lost state is rebuilt from the log, equal to the byte", fault="the state directory is deleted")
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 def test_a_deleted_state_directory_is_rebuilt_equal_from_the_log(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers, partitions=2) as topics:
         topics.send(crawl(3_000, seed=5).messages)

@@ -13,29 +13,31 @@ from stream.cli import main
 from stream.errors import EXIT_STATE
 from stream.verdict_settings import verdict_settings_text
 from tests.broker.crawls import crawl
-from tests.broker.harness import Spotsieve, TopicSet
+from tests.broker.harness import KILLED_SESSION_MS, Spotsieve, TopicSet
 from tests.broker.oracle import judge_again, settings_from
 from tests.conftest import Broker
+
+SNAPSHOT_SECONDS = 240
 
 
 @pytest.mark.promise(
     "a snapshot catches up with the log, equal to the byte", fault="kill -9 of the service, its disk is lost"
 )
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_a_snapshot_of_the_running_service_is_restored_after_kill_9_and_catches_up_equal(
     kafka: Broker, tmp_path: Path
 ) -> None:
     pages = crawl(6_000, seed=12).messages
     with (
         TopicSet(kafka.bootstrap_servers) as topics,
-        Spotsieve(tmp_path, topics.toml() + "service.batch_pages = 64\n") as service,
+        Spotsieve(tmp_path, topics.toml(KILLED_SESSION_MS) + "service.batch_pages = 64\n") as service,
     ):
         service.start().until_ready()
         topics.send(pages[:3_000])
         service.until_metric("spotsieve_log_position", 5)
-        first = take_snapshot(service.state, tmp_path / "first", 60)
+        first = take_snapshot(service.state, tmp_path / "first", SNAPSHOT_SECONDS)
         topics.send(pages[3_000:])
-        second = take_snapshot(service.state, tmp_path / "second", 60)
+        second = take_snapshot(service.state, tmp_path / "second", SNAPSHOT_SECONDS)
         assert 0 < first.log_position <= second.log_position
         assert sum("made a checkpoint" in str(line.get("event")) for line in service.lines()) == 2
         service.until_committed(4_000)
@@ -59,7 +61,7 @@ def test_a_snapshot_of_the_running_service_is_restored_after_kill_9_and_catches_
     "a log with a part missing is refused, with the range and the choice",
     fault="retention removed what the state needs",
 )
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 def test_a_log_whose_needed_part_retention_removed_is_refused_with_the_range_and_the_choice(
     kafka: Broker, tmp_path: Path
 ) -> None:
@@ -90,7 +92,7 @@ def test_a_log_whose_needed_part_retention_removed_is_refused_with_the_range_and
 
 
 @pytest.mark.promise("a damaged state is named and gives no verdict", fault="bytes flipped below a service")
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 def test_a_service_on_a_damaged_state_stops_and_judges_nothing_by_it(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
         pages = crawl(400, seed=14).messages

@@ -8,14 +8,14 @@ from tests.conftest import Broker
 from tests.soak.report import MOST_RSS_MIB
 from tests.soak.run import Plan, soak
 
-SHORT = Plan(pages=8_000, wave=4_000, kill_every=(2.0, 4.0), least_kills=2, most_seconds=200.0)
+SHORT = Plan(pages=8_000, wave=4_000, kill_every=(2.0, 4.0), least_kills=2, most_seconds=600.0)
 
 
 @pytest.mark.promise(
     "exactly_once: every page has exactly one verdict", fault="kill -9 of a random worker, again and again"
 )
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_random_workers_killed_under_load_lose_and_double_no_page_and_the_lag_goes_back_to_0(
     kafka: Broker, tmp_path: Path
 ) -> None:

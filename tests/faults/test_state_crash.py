@@ -45,7 +45,7 @@ with LocalLog(directory) as log:
 """
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_after_kill_9_while_writing_the_state_is_that_of_the_log_up_to_its_position(tmp_path: Path) -> None:
     _make_log(tmp_path)
     chance, scheme, reached = random.Random(5), SpotsieveScheme(SpotsieveSettings(sketch_bits=128)), 0

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker.crawls import crawl
-from tests.broker.harness import Spotsieve, TopicSet, wait_for
+from tests.broker.harness import SECONDS, Spotsieve, TopicSet, wait_for
 from tests.broker.oracle import check_verdicts_sent
 from tests.broker.proxy import END_TXN, Lost, broker_behind_proxy
 from tests.conftest import Broker
@@ -19,23 +19,21 @@ WENT_BACK = "commit failed; going back to the committed offset"
     fault="a worker freezes in mid-transaction, another takes over, the first wakes up",
 )
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_a_zombie_that_wakes_up_in_mid_transaction_gets_nothing_through_and_joins_again(
     kafka: Broker, tmp_path: Path
 ) -> None:
     pages = crawl(8_000, seed=10)
     with TopicSet(kafka.bootstrap_servers, partitions=2) as topics:
-        toml = topics.toml().replace("kafka.session_timeout_ms = 6000", "kafka.session_timeout_ms = 2000") + SLOWED
+        toml = topics.toml(session_ms=2_000) + SLOWED
         with Spotsieve(tmp_path, toml, "zombie") as zombie, Spotsieve(tmp_path, toml, "successor") as successor:
-            zombie.start().until_ready()
-            topics.send(pages.messages)
-            zombie.until_committed(300)
+            zombie.begin(topics, pages.messages, committed=300)
             zombie.freeze_in_transaction(topics)
             successor.start().until_ready()
             successor.until_committed(300)
             zombie.thaw()
-            topics.until_all_committed(120)
-            wait_for(lambda: zombie.metric("spotsieve_assigned_partitions") == 1, 60, "the zombie to join again")
+            topics.until_all_committed()
+            wait_for(lambda: zombie.metric("spotsieve_assigned_partitions") == 1, SECONDS, "the zombie to join again")
             assert zombie.terminate() == 0, zombie.text()
             assert successor.terminate() == 0, successor.text()
         check_verdicts_sent(topics, toml, pages.articles)
@@ -46,24 +44,22 @@ def test_a_zombie_that_wakes_up_in_mid_transaction_gets_nothing_through_and_join
     fault="a worker freezes past the transaction time-out, and the broker aborts",
 )
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_a_transaction_that_the_broker_aborted_after_its_timeout_is_dropped_and_made_anew(
     kafka: Broker, tmp_path: Path
 ) -> None:
     pages = crawl(6_000, seed=11)
     with TopicSet(kafka.bootstrap_servers, partitions=2) as topics:
         # The session outlasts the freeze: it is the same owner that goes on.
-        toml = topics.toml().replace("kafka.session_timeout_ms = 6000", "kafka.session_timeout_ms = 60000")
+        toml = topics.toml()
         toml += SLOWED + "kafka.transaction_timeout_ms = 3000\n"
         with Spotsieve(tmp_path, toml) as service:
-            service.start().until_ready()
-            topics.send(pages.messages)
-            service.until_committed(100)
+            service.begin(topics, pages.messages)
             service.freeze_in_transaction(topics)
-            wait_for(lambda: not topics.in_transaction(), 60, "the broker to abort the transaction", every=0.3)
+            wait_for(lambda: not topics.in_transaction(), SECONDS, "the broker to abort the transaction", every=0.3)
             service.thaw()
             service.until_metric("spotsieve_commit_failures_total", 1)
-            topics.until_all_committed(120)
+            topics.until_all_committed()
             assert service.terminate() == 0, service.text()
             assert WENT_BACK in service.text()
         check_verdicts_sent(topics, toml, pages.articles)
@@ -74,7 +70,7 @@ def test_a_transaction_that_the_broker_aborted_after_its_timeout_is_dropped_and_
     fault="kill -9 of the broker between the end of a transaction and its answer",
 )
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("lost", ["request", "answer"])
 def test_a_commit_whose_outcome_is_unknown_is_dropped_and_the_committed_offset_decides(
     tmp_path: Path, lost: Lost
@@ -87,11 +83,9 @@ def test_a_commit_whose_outcome_is_unknown_is_dropped_and_the_committed_offset_d
         toml = topics.toml().replace(broker.bootstrap_servers, address)
         toml += SLOWED + "kafka.transaction_timeout_ms = 3000\n"
         with Spotsieve(tmp_path, toml) as service:
-            service.start().until_ready()
-            topics.send(pages.messages)
-            service.until_committed(100)
+            service.begin(topics, pages.messages)
             proxy.cut_at(END_TXN, lost)
-            assert proxy.was_cut.wait(60)
+            assert proxy.was_cut.wait(SECONDS)
             broker.kill()
             # The worker gives the commit up before anybody could tell it what became of it.
             service.until_metric("spotsieve_commit_failures_total", 1, error="KafkaTimeoutError")
@@ -99,11 +93,11 @@ def test_a_commit_whose_outcome_is_unknown_is_dropped_and_the_committed_offset_d
             broker.start()
             left = len(pages.messages) - service.committed()
             if lost == "answer":
-                wait_for(lambda: topics.uncommitted() < left, 30, "the broker to complete what it had answered", 0.3)
+                wait_for(lambda: topics.uncommitted() < left, SECONDS, "the broker to complete it", 0.3)
             else:
                 assert topics.uncommitted() == left
             proxy.mend()
-            topics.until_all_committed(120)
+            topics.until_all_committed()
             service.until_ready()
             assert service.terminate() == 0, service.text()
         check_verdicts_sent(topics, toml, pages.articles)

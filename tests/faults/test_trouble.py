@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.localkafka.ports import free_port
 from stream.errors import EXIT_BROKER, EXIT_SETTING, EXIT_STATE
 from tests.broker.crawls import PageMessage, crawl, html_of, json_page
 from tests.broker.harness import Spotsieve, TopicSet, header
@@ -41,12 +42,6 @@ def test_a_log_with_several_partitions_is_refused(kafka: Broker, tmp_path: Path)
             assert "must have one partition" in service.error()
 
 
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
-
-
 @pytest.mark.parametrize("command", [("run",), ("topics", "check"), ("topics", "create")])
 def test_a_broker_that_is_not_there_is_named(tmp_path: Path, command: tuple[str, ...]) -> None:
     address = f"127.0.0.1:{free_port()}"
@@ -79,11 +74,11 @@ def test_a_port_that_speaks_no_kafka_is_no_broker(tmp_path: Path) -> None:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         toml = f'kafka.bootstrap_servers = "{address}"\nkafka.request_timeout_ms = 1500\nmetrics.port = 0\n'
         with Spotsieve(tmp_path, toml, command=("topics", "check")) as service:
-            assert service.run_to_end(30) == EXIT_BROKER
+            assert service.run_to_end() == EXIT_BROKER
             assert address in service.error()
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 def test_a_message_of_50_mb_passes_unchanged_and_unchecked(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers, config={"max.message.bytes": str(64 * 2**20)}) as topics:
         huge = json_page(1, html_of(1) + "<p>" + "word and the page " * (50 * 2**20 // 18))
@@ -92,7 +87,7 @@ def test_a_message_of_50_mb_passes_unchanged_and_unchecked(kafka: Broker, tmp_pa
         topics.send([json_page(0, html_of(0)), huge, json_page(2, html_of(2)), huge])
         with Spotsieve(tmp_path, topics.toml()) as service:
             service.start().until_ready()
-            service.until_committed(4, 120)
+            service.until_committed(4)
             assert service.metric("spotsieve_pages_total", reason="not_text") == 1
             assert service.metric("spotsieve_pages_total", reason="exact") == 1
             assert service.terminate() == 0, service.text()
@@ -250,7 +245,7 @@ def test_a_full_disk_stops_the_service_and_loses_no_page(kafka: Broker, tmp_path
         # No file of the process may grow beyond this: to RocksDB the same as a full disk (EFBIG for ENOSPC).
         resource.prlimit(service.alive.pid, resource.RLIMIT_FSIZE, (128 * 2**10, 128 * 2**10))
         topics.send(pages.messages)
-        assert service.wait(60) == EXIT_STATE, service.text()
+        assert service.wait() == EXIT_STATE, service.text()
         line = service.error()
         assert "index.directory" in line
         assert "free disk space" in line
@@ -287,7 +282,7 @@ def test_metrics_on_a_port_in_use_are_refused(kafka: Broker, tmp_path: Path) -> 
             assert str(port) in line
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 def test_pages_that_retention_removed_are_reported_and_the_rest_is_read(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
         pages = crawl(40, copies_percent=0).messages

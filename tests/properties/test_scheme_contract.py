@@ -249,7 +249,8 @@ def test_signatures_pass_through_the_log_unchanged(name: str) -> None:
 @schemes
 def test_the_log_and_the_entries_hold_a_page_in_little_more_than_its_signature(name: str) -> None:
     signed = scheme_named(name).sign([page(1000, THERE, HUGE)])
-    assert len(encode(signed, bytes(16), 7, DIGEST)) < 3_000, "a signature is not the page"
+    features = 8 * len(signed.features) if scheme_named(name).compares_features else 0
+    assert len(encode(signed, bytes(16), 7, DIGEST)) < 3_000 + features, "a signature is not the page"
 
 
 @schemes

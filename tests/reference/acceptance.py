@@ -117,6 +117,23 @@ def banded(k: int, l: int, tau: float) -> Accepts:  # noqa: E741 - the paper's n
     return exact_or(near)
 
 
+def multiset_jaccard(tau: float) -> Accepts:
+    """Shared over all features of two pages, at least tau: those of a multiset are numbered, so all are different."""
+
+    def near(signatures: Signatures, row: int, others: NDArray[np.int64]) -> NDArray[np.bool_]:
+        features, bounds = signatures.features, signatures.features_bounds
+        own = features[bounds[row] : bounds[row + 1]]
+        if not len(own):
+            return np.zeros(len(others), np.bool_)
+        place = np.minimum(np.searchsorted(own, features), len(own) - 1)
+        counted = np.concatenate([[0], np.cumsum(own[place] == features)])
+        shared = (counted[bounds[1:]] - counted[bounds[:-1]])[others]
+        similar: NDArray[np.bool_] = shared / (len(own) + np.diff(bounds)[others] - shared) >= tau
+        return similar
+
+    return exact_or(near)
+
+
 def within_sketch(r_h: int) -> Accepts:
     """Sketches that differ in at most r_h bits."""
 
@@ -221,6 +238,25 @@ def samples(count: int, seed: int) -> Signatures:
     )  # fmt: skip
 
 
+def feature_sets(count: int, seed: int) -> Signatures:
+    """Six pages in ten have the features of an earlier one, some of them left out and others put in."""
+    random, signed = np.random.default_rng(seed), make_signatures(count, seed)
+    sets = [np.unique(random.zipf(1.3, random.integers(5, 60)) % 3_000) for _ in range(count)]
+    for row in np.flatnonzero(random.random(count) < 0.6)[1:]:
+        earlier = sets[random.integers(0, row)]
+        kept = earlier[random.random(len(earlier)) < random.choice([0.5, 0.7, 0.9, 1])]
+        sets[row] = np.union1d(kept, random.integers(0, 3_000, random.integers(0, 1 + len(earlier) // 2)))
+    sets = [one if fits else one[:0] for one, fits in zip(sets, signed.status == Status.FINGERPRINTED, strict=True)]
+    digest = random.integers(0, 2**64, (count, 2), np.uint64)
+    return replace(
+        signed,
+        digest=digest,
+        # The rarest first: a spot's rank, and the first of its kind on the page
+        features=np.concatenate([np.sort(3_000 - one) for one in sets]).astype(np.uint64) << np.uint64(16),
+        features_bounds=np.cumsum([0, *map(len, sets)]),
+    )
+
+
 CLAIMS: Mapping[str, Claim] = {
     "chain": Claim(within(3), fingerprints(5), 20_000),
     "manku": Claim(within(3), fingerprints(5), 20_000),
@@ -230,6 +266,7 @@ CLAIMS: Mapping[str, Claim] = {
     "adaptive-shingles": Claim(resembling_samples(0.6), samples, 2_000),
     "imatch": Claim(exact_or(equal_terms), text_digests, 10_000),
     "imatch-s": Claim(exact_or(equal_terms), text_digests, 10_000),
+    "spotsigs": Claim(multiset_jaccard(0.44), feature_sets, 3_000),
     "spotsigs-lsh": Claim(banded(6, 32, 0.44), sketches(changed_minima, 96, 150), 3_000),
 }
 """Under the schemes' defaults. Of spotsigs-lsh it is the pages that share a band which are all found."""

@@ -11,7 +11,7 @@ import psutil
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from tests.broker.crawls import PageMessage
-from tests.broker.harness import Spotsieve, TopicSet
+from tests.broker.harness import KILLED_SESSION_MS, Spotsieve, TopicSet
 from tests.soak.check import Checked, check
 from tests.soak.pages import soak_pages
 
@@ -21,8 +21,6 @@ MIB = 2**20
 LOOK_SECONDS = 0.5
 """Between two looks at lag and memory."""
 STOP_SECONDS = 30.0
-# A killed member holds its partitions until its session ends.
-SHORT_SESSIONS = ("kafka.session_timeout_ms = 6000", "kafka.session_timeout_ms = 3000")
 # Memory that grows by design, RocksDB's cache, is full early, so that any other growth shows.
 SETTINGS = 'index.cache_mb = 8\nindex.write_buffer_mb = 8\nlog.format = "json"\n'
 
@@ -93,7 +91,7 @@ def soak(servers: str, directory: Path, plan: Plan, progress: Callable[[str], No
     """
     config = {"segment.bytes": str(64 * MIB)}
     with TopicSet(servers, PARTITIONS, config) as topics:
-        toml = topics.toml().replace(*SHORT_SESSIONS) + SETTINGS
+        toml = topics.toml(KILLED_SESSION_MS) + SETTINGS
         workers = [Spotsieve(directory, toml, f"worker-{number + 1}") for number in range(WORKERS)]
         try:
             for worker in workers:

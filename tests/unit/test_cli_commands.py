@@ -17,7 +17,7 @@ def spotsieve(*arguments: str, environment: dict[str, str] | None = None) -> sub
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=400,
         env=environment,
     )
 
@@ -121,7 +121,7 @@ def test_control_characters_of_a_value_do_not_reach_the_terminal(capsys: pytest.
 def test_a_closed_pipe_is_no_traceback() -> None:
     done = subprocess.run(
         f"{sys.executable} -m stream config example | head -n 1", cwd=REPOSITORY, shell=True, capture_output=True,
-        text=True, check=False, timeout=60,
+        text=True, check=False, timeout=400,
     )  # fmt: skip
     assert done.stdout.startswith("# Spotsieve settings")
     assert "Traceback" not in done.stderr

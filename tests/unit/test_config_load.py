@@ -207,7 +207,7 @@ def test_without_a_name_the_settings_are_those_of_the_default_scheme(tmp_path: P
 def test_a_setting_of_another_scheme_is_refused_with_the_name_of_the_scheme_that_has_it(tmp_path: Path) -> None:
     said = refusal(written(tmp_path, "[scheme]\nchain_length = 4\n"))
     assert said.startswith(
-        "scheme.chain_length is not a setting of the scheme spotsieve, but of chain, imatch-s, spotsigs-lsh; "
+        "scheme.chain_length is not a setting of the scheme spotsieve, but of chain, imatch-s, spotsigs, spotsigs-lsh; "
     )
     assert 'write name = "chain" in [scheme]' in said
     said = refusal(environ={"SPOTSIEVE_SCHEME__MINIMA": "4"}, flags={"scheme.name": "chain"})

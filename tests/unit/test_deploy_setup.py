@@ -34,7 +34,7 @@ def pins(name: str) -> Pins:
 def run_install(directory: Path, path: Path, venv: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     clean = {"PATH": f"{path}:/usr/bin:/bin", "HOME": str(directory), **environment}
     return subprocess.run(
-        ["/bin/sh", INSTALL, venv], cwd=directory, env=clean, capture_output=True, text=True, check=False, timeout=60
+        ["/bin/sh", INSTALL, venv], cwd=directory, env=clean, capture_output=True, text=True, check=False, timeout=400
     )
 
 

@@ -88,7 +88,7 @@ def test_standard_input_is_judged_as_it_comes_and_a_signal_ends_the_run_in_order
         process.stdin.flush()
         assert process.stdout.readline() == given, "the page passes though the batch is not full"
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait(240) == 130
         assert process.stderr
         error = process.stderr.read().decode()
     assert "interrupted" in error
@@ -107,7 +107,7 @@ def test_a_state_in_use_is_refused_and_named(crawl: Path, tmp_path: Path, capsys
         process.stdout.readline()
         code, error = refused(capsys, crawl, "--state", state)
         process.stdin.close()
-        assert process.wait(30) == 0
+        assert process.wait(240) == 0
     assert code == 4
     assert str(state) in error
 
@@ -124,7 +124,7 @@ def test_a_run_that_was_killed_is_continued_with_the_same_verdicts(
         process.stdin.write(lines(pages[:123]))
         process.stdin.flush()
         log = state / "log"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while time.monotonic() < deadline and not (log.exists() and log.stat().st_size > 1000):
             time.sleep(0.02)
         process.kill()

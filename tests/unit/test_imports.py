@@ -45,7 +45,7 @@ def has_code(name: str) -> bool:
 
 def lint_imports(directory: Path) -> subprocess.CompletedProcess[str]:
     command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=400)
 
 
 def make_module(root: Path, name: str, text: str = "") -> None:

@@ -206,7 +206,7 @@ except StateError as error:
     print(offset, state.position, error)
 state.close()
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stderr
     failed_at, position, message = done.stdout.split(" ", 2)
     assert int(failed_at) == int(position) > 0

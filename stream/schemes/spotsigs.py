@@ -1,0 +1,195 @@
+"""Owns the scheme `spotsigs`: spots, length partitions, inverted index, exact Jaccard (Theobald et al. 2008, sec. 4).
+
+    spots in the IDF range, as a multiset, rarest first -> (partition, spot) keys -> multiset Jaccard >= tau
+
+The paper's collection is known as a whole; here a page meets those that came before it, so its parts become these:
+
+- Partitions (sec. 4.2): p_0 = 1, p_k+1 is the smallest integer with p_k+1 - p_k > (1 - tau) p_k+1. A page is filed in
+  the partition of its length, and looks into the others that its bound admits: |d| tau to |d| / tau, which are the two
+  neighbours at most (condition A). The paper sees each pair once and looks to the right alone.
+- The inverted index (sec. 4.3): a key is a partition and a spot, a bucket the pages of that partition with that spot,
+  in the order of filing. The paper sorts lists by length, which a stream cannot.
+- delta_1 (Algorithm 1, lines 24 to 28): spots are gone through from the rarest on until those that are left cannot
+  reach tau. With |d| spots, tau and pages of at least l spots two copies share a = tau / (1 + tau) (|d| + l) of them,
+  so at least one of the first |d| - a + 1. Both sides need no more than that, so a page is also filed under no more.
+- delta_2 (lines 12 to 18): pairs whose lengths or remaining spots cannot reach tau are left without comparing further.
+
+The order is that of the whole sample, not of a partition, as it must be the same for all pages. A spot is its rank in
+the model, the rarest first, and how many equal ones the page has before it: so a multiset is a set of different
+features, and its Jaccard (Eq. 4) that of the sets.
+
+Every page within tau is found while no bucket is full and no page meets more candidates than the limit; both are
+counted (spotsieve_capped_filings, spotsieve_cut_pages). docs/schemes.md has the figures.
+"""
+
+from collections.abc import Sequence
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.config_schemes import SpotsigsSettings
+from stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG
+from stream.page import Page
+from stream.schemes import UNCAPPED, Confirmed, Probes
+from stream.schemes.candidates import CandidateSearch, confirmed_by
+from stream.schemes.identity import features_compared, identity_columns, status_of
+from stream.schemes.idf import ranked_lexicon, ranks_of
+from stream.schemes.terms import order_repeats, terms_of
+from stream.signature import MAX_FEATURES, Compared, Signatures, Status, unused_columns
+
+NOT_FILED = 0
+"""The cap of keys that a page looks under and is not filed under: those of neighbour partitions."""
+REPEAT_BITS = 16
+"""Of a feature: which of the page's equal spots it is. The rest is the spot's rank."""
+SLACK = 1e-9
+"""Bounds on lengths are drawn this much wider, so that rounding loses no page; the Jaccard itself decides."""
+
+
+class SpotsigsScheme(CandidateSearch):
+    """Spots -> partitions and inverted index -> multiset Jaccard >= tau, exactly."""
+
+    name = "spotsigs"
+    compares_features = True
+
+    def __init__(self, settings: SpotsigsSettings) -> None:
+        """Raises SettingError where the model is missing or another, the range is none, or a word is no token."""
+        self.settings = settings
+        self.terms = terms_of(settings)
+        self.lexicon, self.rank = ranked_lexicon(settings, self.terms.about)
+        self.boundaries = partition_boundaries(settings.tau, MAX_FEATURES)
+
+    def sign(self, pages: Sequence[Page]) -> Signatures:
+        """Digest every body; number the spots in the range of pages that have enough of them, the rarest first."""
+        ranks, bounds = ranks_of(*self.terms.of(pages), self.lexicon, self.rank)
+        counts = np.diff(bounds)
+        ordered, before = order_repeats(ranks, bounds)
+        features = ordered << np.uint64(REPEAT_BITS) | before
+        columns = unused_columns(len(pages))
+        columns |= features_compared(status_of(pages, counts >= self.settings.min_spots), features, bounds)
+        return Signatures(
+            **identity_columns(pages),
+            fingerprint=np.zeros(len(pages), np.uint64),
+            feature_count=counts.astype(np.uint32),
+            **columns,
+        )
+
+    def probe(self, signatures: Signatures) -> Probes:
+        """The body's digest; the rarest spots in the page's own partition, under which it is filed, and in others."""
+        status, bounds = signatures.status, np.zeros(len(signatures) + 1, np.int64)
+        tau, lengths = self.settings.tau, np.diff(signatures.features_bounds)
+        lengths[status != Status.FINGERPRINTED] = 0
+        _count_keys(lengths, self.boundaries, tau, bounds)
+        bounds[1:] += status != Status.EMPTY
+        np.cumsum(bounds, out=bounds)
+        keys, inline = np.empty(bounds[-1], np.uint64), np.zeros(bounds[-1], np.uint64)
+        decisive, cap = np.zeros(len(keys), np.bool_), np.full(len(keys), UNCAPPED, np.int64)
+        _fill_keys(
+            signatures.features, signatures.features_bounds, lengths, signatures.digest, self.boundaries, tau,
+            bounds, keys, inline, decisive, cap,
+        )  # fmt: skip
+        return Probes(keys, bounds, inline, np.zeros(len(keys), np.uint8), decisive, cap)
+
+    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
+        """The multisets' Jaccard."""
+        tau = self.settings.tau
+        jaccard = np.asarray(_jaccard(pages.features, pages.spans, others.features, others.spans, tau))
+        return confirmed_by(jaccard >= tau, jaccard)
+
+
+def partition_boundaries(tau: float, longest: int) -> NDArray[np.int64]:
+    """p_0 = 1, p_1, ... up to the first above `longest`: partition k has the lengths p_k to p_k+1 - 1 (sec. 4.2)."""
+    found = [1]
+    while found[-1] <= longest:
+        found.append(int(found[-1] / tau + SLACK) + 1)
+    return np.array(found, np.int64)
+
+
+@numba.njit(nogil=True, cache=True)
+def _lengths_admitted(length, tau):  # type: ignore[no-untyped-def]
+    # The shortest and the longest page that can be within tau of one of this length (Eq. 6).
+    return np.int64(np.ceil(length * tau - SLACK)), min(np.int64(length / tau + SLACK), np.int64(MAX_FEATURES))
+
+
+@numba.njit(nogil=True, cache=True)
+def _prefix(length, shortest, tau):  # type: ignore[no-untyped-def]
+    # Of a page's spots, how many of the rarest hold one of any page within tau of at least `shortest` spots (delta_1).
+    return length - np.int64(np.ceil(tau / (1 + tau) * (length + shortest) - SLACK)) + 1
+
+
+@numba.njit(nogil=True, cache=True)
+def _partition(length, boundaries):  # type: ignore[no-untyped-def]
+    return np.searchsorted(boundaries, length, side="right") - 1
+
+
+@numba.njit(nogil=True, cache=True)
+def _count_keys(lengths, boundaries, tau, bounds):  # type: ignore[no-untyped-def]
+    # lengths: int64[n], 0 of pages that are not compared  boundaries: int64[p]  ->  bounds: int64[n + 1], keys of spots
+    for page in range(len(lengths)):
+        length = lengths[page]
+        if length == 0:
+            continue
+        shortest, longest = _lengths_admitted(length, tau)
+        own = _partition(length, boundaries)
+        for partition in range(_partition(shortest, boundaries), _partition(longest, boundaries) + 1):
+            least = shortest if partition == own else max(shortest, boundaries[partition])
+            bounds[page + 1] += max(_prefix(length, least, tau), 0)
+
+
+@numba.njit(nogil=True, cache=True)
+def _fill_keys(  # type: ignore[no-untyped-def]
+    features, features_bounds, lengths, digest, boundaries, tau, bounds, keys, inline, decisive, cap
+):
+    # features: uint64[m], features_bounds: int64[n + 1]  lengths, boundaries: as above  digest: uint64[n, 2]
+    # bounds: int64[n + 1], of keys  ->  keys: uint64[k]  inline, decisive: [k], zero before  cap: int64[k], UNCAPPED
+    low_bits = (np.uint64(1) << np.uint64(KEY_BITS)) - np.uint64(1)
+    digest_tag, spot_tag = np.uint64(DIGEST_TAG) << np.uint64(KEY_BITS), np.uint64(MINIMA_TAG) << np.uint64(KEY_BITS)
+    for page in range(len(lengths)):
+        slot, last = bounds[page], bounds[page + 1]
+        if slot == last:
+            continue
+        keys[slot] = digest_tag | (digest[page, 0] & low_bits)
+        inline[slot], decisive[slot] = digest[page, 1], True
+        slot += 1
+        length, first = lengths[page], features_bounds[page]
+        if length == 0:
+            continue
+        shortest, longest = _lengths_admitted(length, tau)
+        own = _partition(length, boundaries)
+        for partition in range(_partition(shortest, boundaries), _partition(longest, boundaries) + 1):
+            # In its own partition a page of any admitted length must find it later: the bound is the shortest's there.
+            least = shortest if partition == own else max(shortest, boundaries[partition])
+            for place in range(first, first + max(_prefix(length, least, tau), 0)):
+                keys[slot] = spot_tag | (_mixed(features[place], np.uint64(partition)) & low_bits)
+                if partition != own:
+                    cap[slot] = NOT_FILED
+                slot += 1
+
+
+@numba.njit(nogil=True, cache=True)
+def _mixed(feature, partition):  # type: ignore[no-untyped-def]
+    # The finalizer of splitmix64 (Steele et al. 2014) over both.
+    word = feature * np.uint64(0x9E3779B97F4A7C15) + (partition + np.uint64(1)) * np.uint64(0xD1B54A32D192ED03)
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@numba.njit(nogil=True, cache=True)
+def _jaccard(features, spans, other_features, other_spans, tau):  # type: ignore[no-untyped-def]
+    # features, other_features: uint64[...]  spans, other_spans: int64[c, 2]  ->  float64[c], 0 where it is below tau
+    jaccard = np.zeros(len(spans))
+    for row in range(len(spans)):
+        at, end = spans[row]
+        other, other_end = other_spans[row]
+        one, two, shared = end - at, other_end - other, 0
+        # As many as must be shared; more than there are where the lengths alone are too different (delta_2).
+        least = tau / (1 + tau) * (one + two) - SLACK
+        while at < end and other < other_end and shared + min(end - at, other_end - other) >= least:
+            left, right = features[at], other_features[other]
+            shared += left == right
+            at += left <= right
+            other += right <= left
+        if shared >= least and shared > 0:
+            jaccard[row] = shared / (one + two - shared)
+    return jaccard
