@@ -64,12 +64,12 @@ class IndexSettings(Section):
         256, "a bucket takes no more entries than this", unit="entries", verdicts=True, ge=1, le=65_536
     )
     candidate_limit: int = setting(
-        256,
-        "a page is compared with no more pages that share a key; the earliest count",
+        0,
+        "a page is compared with no more pages that share a key; the earliest count; 0: 256, spotsigs 4096",
         unit="entries",
         verdicts=True,
-        ge=1,
-        le=4096,
+        ge=0,
+        le=65_536,
     )
     horizon_hours: float = setting(
         0.0,

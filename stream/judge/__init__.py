@@ -51,9 +51,10 @@ def judge(
 ) -> tuple[Verdicts, Filing]:
     """Verdicts of a record's pages, and what filing them adds to the state.
 
-    cap: most postings of a bucket  candidate_limit: most candidates of a page that are confirmed
+    cap: most postings of a bucket  candidate_limit: most candidates of a page that are confirmed; 0: the scheme's own
     longer_by: a copy with more than so many times the features of what it is a copy of replaces it
     """
+    candidate_limit = candidate_limit or scheme.candidate_limit
     keys, slots = slots_of(scheme.probe(signatures))
     buckets = view.buckets(keys)
     pages = compared_pages(signatures, scheme.compares_features)

@@ -26,6 +26,8 @@ from stream.page import Page
 from stream.signature import Compared, Signatures
 
 UNCAPPED = np.iinfo(np.int64).max
+CANDIDATE_LIMIT = 256
+"""What most schemes take where index.candidate_limit is 0."""
 REFUSED = -1
 OTHER_HOST = -1
 
@@ -74,6 +76,10 @@ class Scheme(Protocol):
     @property
     def compares_features(self) -> bool:
         """Whether confirm() needs the features of pages: only then are they kept in entries, and read again."""
+
+    @property
+    def candidate_limit(self) -> int:
+        """With how many candidates a page is compared at most, where index.candidate_limit leaves it to the scheme."""
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """Pages of one micro-batch, in order -> their signatures."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG
-from stream.schemes import OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
+from stream.schemes import CANDIDATE_LIMIT, OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
 from stream.signature import Compared, Signatures, Status
 
 _LOW_BITS = np.uint64(2**KEY_BITS - 1)
@@ -18,6 +18,7 @@ class CandidateSearch:
     """Probes of a decisive digest and any number of candidate keys; templates are not looked at."""
 
     compares_features = False
+    candidate_limit = CANDIDATE_LIMIT
 
     def template_limits(self, pages: Compared) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """These papers compare pages of one host as any others."""

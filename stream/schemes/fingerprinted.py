@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from stream.fingerprints.simhash import simhash64
 from stream.fingerprints.tables import DIGEST_TAG, FINGERPRINT_BITS, KEY_BITS, TableDesign
 from stream.page import Page
-from stream.schemes import OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
+from stream.schemes import CANDIDATE_LIMIT, OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
 from stream.schemes.identity import identity_columns, status_of
 from stream.signature import Compared, Signatures, Status, unused_columns
 
@@ -45,6 +45,7 @@ class FingerprintSearch:
     """Pages whose fingerprints differ in at most k bits are copies; the tables find all of them. Holds the design."""
 
     compares_features = False
+    candidate_limit = CANDIDATE_LIMIT
 
     def __init__(self, design: TableDesign) -> None:
         self.design = design

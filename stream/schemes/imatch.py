@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from stream.config_schemes import ImatchSettings, ImatchSSettings
 from stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, TEXT_TAG
 from stream.page import Page
-from stream.schemes import OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
+from stream.schemes import CANDIDATE_LIMIT, OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
 from stream.schemes.identity import identity_columns, status_of
 from stream.schemes.idf import lexicon_of, only
 from stream.schemes.terms import terms_of
@@ -35,6 +35,7 @@ class ImatchScheme:
     """Terms in the IDF range -> SHA-1 -> equal digests; both schemes, told apart by their settings."""
 
     compares_features = False
+    candidate_limit = CANDIDATE_LIMIT
 
     def __init__(self, settings: ImatchSettings | ImatchSSettings) -> None:
         """Raises SettingError where the model is missing or another, the range is none, or a word is no token."""

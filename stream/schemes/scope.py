@@ -43,6 +43,11 @@ class HostScope:
         """The scheme's own."""
         return self._scheme.compares_features
 
+    @property
+    def candidate_limit(self) -> int:
+        """The scheme's own."""
+        return self._scheme.candidate_limit
+
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """The scheme's signatures, with the host of every page, also where the scheme has no use for it."""
         return dataclasses.replace(self._scheme.sign(pages), host=hash_hosts(pages))

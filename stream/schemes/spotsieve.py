@@ -32,7 +32,7 @@ from stream.config_schemes import SpotsieveSettings
 from stream.features.sieve import SieveSettings, sieve_pages
 from stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG, design_tables
 from stream.page import Page, lay_out
-from stream.schemes import OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
+from stream.schemes import CANDIDATE_LIMIT, OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
 from stream.schemes.identity import hash_hosts, identity_columns, status_of
 from stream.signature import IN_NEED, Compared, Signatures, Status
 
@@ -53,6 +53,7 @@ class SpotsieveScheme:
 
     name = "spotsieve"
     compares_features = False
+    candidate_limit = CANDIDATE_LIMIT
 
     def __init__(self, settings: SpotsieveSettings) -> None:
         """Raises SettingError where no table design has the wished number of tables for k."""

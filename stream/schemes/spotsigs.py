@@ -18,8 +18,8 @@ The order is that of the whole sample, not of a partition, as it must be the sam
 the model, the rarest first, and how many equal ones the page has before it: so a multiset is a set of different
 features, and its Jaccard (Eq. 4) that of the sets.
 
-Every page within tau is found while no bucket is full and no page meets more candidates than the limit; both are
-counted (spotsieve_capped_filings, spotsieve_cut_pages). docs/schemes.md has the figures.
+Every page within tau is found while no bucket is full and no page meets more candidates than the limit, which is higher
+here than for other schemes; both are counted (spotsieve_capped_filings, spotsieve_cut_pages).
 """
 
 from collections.abc import Sequence
@@ -51,6 +51,9 @@ class SpotsigsScheme(CandidateSearch):
 
     name = "spotsigs"
     compares_features = True
+    candidate_limit = 4_096
+    """At tau = .44 a page shares a rare spot with one in 80 others: of 30,000 made-up pages, with spots by Zipf's law,
+    256 lost 16 % of the copies and 4,096 none. At tau = .8 it meets 13 in all."""
 
     def __init__(self, settings: SpotsigsSettings) -> None:
         """Raises SettingError where the model is missing or another, the range is none, or a word is no token."""

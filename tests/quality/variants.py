@@ -87,6 +87,7 @@ class _Wrapped:
         self.inner = inner
         self.name = inner.name
         self.compares_features = inner.compares_features
+        self.candidate_limit = inner.candidate_limit
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
         return self.inner.sign(pages)

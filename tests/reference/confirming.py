@@ -36,6 +36,7 @@ class ConfirmingScheme:
 
     name = "confirming"
     compares_features = False
+    candidate_limit = 256
 
     def __init__(self, design: TableDesign, most_bits: int) -> None:
         self.design = design

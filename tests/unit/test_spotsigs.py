@@ -237,6 +237,14 @@ def test_whatever_the_pages_and_batches_the_earliest_within_tau_is_found(
     assert originals(scheme, signed, batch) == brute_force(scheme, signed)
 
 
+def test_a_page_is_compared_with_more_candidates_than_under_other_schemes(folder: Path) -> None:
+    # 400 pages with one of two rare spots each, and a copy of the last one with both
+    strangers = [{turn % 2: 1, **{10 + 10 * turn + n: 1 for n in range(9)}} for turn in range(400)]
+    scheme, signed = scheme_of(folder), with_spots(*strangers, {0: 1, **strangers[-1]})
+    assert originals(scheme, signed, 100) == [-1] * 400 + [399]
+    assert originals(scheme, signed, 100, IndexSettings(candidate_limit=256)) == [-1] * 401
+
+
 @pytest.mark.promise(
     "a published scheme finds exactly the pages that its paper calls copies",
     fault="none: spotsigs on the labelled sets with the index's defaults, comparing a tenth of what brute force does",
