@@ -61,7 +61,10 @@ def test_the_locks_hold_every_declared_dependency() -> None:
     run = {re.split(r"[><=~!;\[ ]", line)[0] for line in project["project"]["dependencies"]}
     everything = run | {
         re.split(r"[><=~!;\[ ]", line)[0]
-        for line in [*project["project"]["optional-dependencies"]["localkafka"], *project["dependency-groups"]["dev"]]
+        for line in [
+            *(line for extra in project["project"]["optional-dependencies"].values() for line in extra),
+            *project["dependency-groups"]["dev"],
+        ]
         if isinstance(line, str)
     }
     assert run <= {package for package, _ in pins("requirements-run.lock")}
