@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     settings = settings_of(options)
     inputs = check_inputs(options.files, options.stdin_name)
     names = {flag: getattr(options, flag) for flag in ("out", "duplicates", "verdicts", "rejected")}
-    _check_names(names, options.files, options.json)
+    check_names(names, options.files, options.json)
     scheme = scheme_in_scope(settings)
     sizes = [file.size for file in inputs]
     summary = Summary(files=len(inputs))
@@ -108,7 +108,7 @@ def _state_directory(directory: Path | None) -> contextlib.AbstractContextManage
     return temporary()
 
 
-def _check_names(names: dict[str, str | None], files: Sequence[str], json_wanted: bool) -> None:
+def check_names(names: dict[str, str | None], files: Sequence[str], json_wanted: bool) -> None:
     """No output may be an input or another output, and standard output takes one thing."""
     taken = {_identity(file): file for file in files if file != "-"}
     taken.update({"-": "--json"} if json_wanted else {})

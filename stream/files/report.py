@@ -4,6 +4,7 @@
                 "scheme", "reason", "url", "original_url": text or null,
                 and of a page that replaces another: "replaces": id, "replaced_url": text}
     rejected = {"id", "reason", "error", "record": text} or {..., "record_base64": base64}
+    match    = {"id", "score", "reason", "url"}, in the list "matches" of a verdict of `spotsieve query --all`
 
 A duplicate's line is its verdict. id is the page's own name, or source/partition/offset. score is null where nothing
 was accepted. record is what stood in the file; of a record that was too long, its beginning.
@@ -43,6 +44,11 @@ def verdict_line(page: Page | Entry, verdicts: Verdicts, row: int, scheme: str) 
     if replaced is not None:
         line |= {"replaces": replaced.id, "replaced_url": replaced.url}
     return orjson.dumps(line)
+
+
+def match_fields(original: Entry, score: float, reason: Reason) -> dict[str, object]:
+    """One of all the filed pages that a page is a copy of, for the field "matches"."""
+    return {"id": original.id, "score": round(score, 6), "reason": _REASON_TEXT[reason], "url": original.url}
 
 
 def rejected_line(source: str, record: Record, error: PageError) -> bytes:

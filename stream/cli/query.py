@@ -1,0 +1,133 @@
+"""Owns `spotsieve query`: pages of files against all that a state remembers, in a batch, and nothing is filed."""
+
+import argparse
+import contextlib
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stream.cli.filter import check_names
+from stream.cli.settings import add_settings_arguments, settings_of
+from stream.errors import EXIT_INPUT, EXIT_OK
+from stream.text_safety import show
+
+if TYPE_CHECKING:
+    from state.reading import StillState
+    from stream.config import Settings
+    from stream.files.summary import Summary
+
+ABOUT = """Each page gets the verdict that it would get if it came next, by itself: pages of the files do not meet each
+other. A page that the state let through itself is novel (first_attempt). DIR is the state of a service or of
+`spotsieve filter`, which may be at work on it and is asked for a checkpoint, or a snapshot; nothing is changed. The
+settings are those that the state was made with; with -c they must be the same. Files as of `spotsieve filter`. Exit
+codes: 0 asked, whatever the verdicts; 2 wrong setting or usage; 3 a damaged file (the rest was asked); 4 the state
+cannot be used; 130 interrupted."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `spotsieve query`."""
+    parser.epilog = ABOUT
+    parser.add_argument("files", nargs="+", metavar="FILE", help="files of pages; - is standard input")
+    parser.add_argument("--state", type=Path, required=True, metavar="DIR", help="a state directory, or a snapshot")
+    parser.add_argument(
+        "--verdicts", metavar="FILE",
+        help="JSONL: a verdict for each page, in the order of the pages (default: standard output)",
+    )  # fmt: skip
+    parser.add_argument("--rejected", metavar="FILE", help="JSONL: what could not become a page, and why")
+    parser.add_argument(
+        "--all", action="store_true", dest="matches",
+        help='add "matches" to each verdict: every page of the state that it is a copy of, and not only the earliest',
+    )  # fmt: skip
+    parser.add_argument(
+        "--stdin-name",
+        default="-",
+        metavar="NAME",
+        help="what stands for a path in the ids of pages from standard input",
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=300.0, metavar="SECONDS",
+        help="how long to wait for the process that works on the state (300)",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON, verdicts only to --verdicts")
+    add_settings_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Ask about the files; the exit code."""
+    from state.reading import still_state
+    from stream.files import check_inputs
+    from stream.files.progress import ProgressLine
+    from stream.files.querying import StateQuery, query_files
+    from stream.files.summary import Summary
+    from stream.files.writer import Outputs
+    from stream.schemes.registry import scheme_of
+    from stream.warm import compile_kernels
+
+    inputs = check_inputs(options.files, options.stdin_name)
+    verdicts = options.verdicts or (None if options.json else "-")
+    check_names({"verdicts": verdicts, "rejected": options.rejected}, options.files, options.json)
+    sizes = [file.size for file in inputs]
+    line = ProgressLine(sys.stderr, None if None in sizes else sum(filter(None, sizes)))
+    summary = Summary(files=len(inputs))
+    with contextlib.closing(line), contextlib.ExitStack() as closing:
+
+        def told(what: str, done: int, of: int) -> None:
+            line.say(f"{what}: {done:,} of {of:,}")
+
+        state = closing.enter_context(still_state(options.state, options.timeout, told))
+        settings = _settings_of(state, options)
+        query = StateQuery(state, settings)
+        line.say("compiling the kernels; after the first time they are read from a cache")
+        compile_kernels(scheme_of(settings.scheme))
+        outputs = closing.enter_context(Outputs.open(None, None, verdicts, options.rejected))
+        began = time.monotonic()
+        query_files(
+            inputs, query, outputs, summary, matches=options.matches,
+            on_batch=lambda: line.update(summary.pages, summary.duplicates, summary.bytes_read),
+        )  # fmt: skip
+        summary.seconds = time.monotonic() - began
+        outputs.complete()
+    if options.json:
+        show(json.dumps(_as_json(summary, query.passes)))
+    else:
+        show(*_as_text(summary).split("\n"), to=sys.stderr)
+    return EXIT_INPUT if summary.faults else EXIT_OK
+
+
+def _settings_of(state: "StillState", options: argparse.Namespace) -> "Settings":
+    """The settings of a configuration that is named, which must be the state's; else the state's, and what is --set.
+
+    Raises SettingError, StateError (another format), SettingsMismatch.
+    """
+    from state.identity import check_identity
+    from stream.verdict_settings import verdict_settings_text
+
+    _, text, log_name = state.identity
+    stored = json.loads(text)
+    given = {assignment.partition("=")[0] for assignment in options.given}
+    ours = {name: value for name, value in stored.items() if name != "revision" and name not in given}
+    settings = settings_of(options, None if options.config else ours)
+    check_identity(str(state.directory), state.identity, verdict_settings_text(settings), log_name)
+    return settings
+
+
+def _as_json(summary: "Summary", passes: int) -> dict[str, Any]:
+    return {**summary.as_json(), "passes_over_all_buckets": passes}
+
+
+def _as_text(summary: "Summary") -> str:
+    """A few lines for a person."""
+    from stream.files.progress import duration
+    from stream.text_safety import escape_control_characters
+
+    counts = ", ".join(f"{count:,} {verdict}" for verdict, count in summary.verdicts.items())
+    lines = [
+        f"{summary.pages:,} pages asked about in {duration(summary.seconds)}: {counts or 'none'}",
+        f"  the state knows {summary.entries:,} pages; nothing was filed",
+    ]
+    if summary.rejected:
+        lines.append(f"  {summary.rejected.total():,} records are no pages")
+    lines += [f"  {escape_control_characters(str(fault))}" for fault in summary.faults]
+    return "\n".join(lines)

@@ -1,0 +1,107 @@
+"""Asking a state about pages gives the answers of the stream, for every scheme; all matches are all there are."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from state.index import Buckets, FiledPages, Filing, StateView
+from state.memory import MemoryState
+from stream.judge import judge
+from stream.judge.alone import find_matches, judge_alone
+from stream.page import Page
+from stream.schemes.registry import SCHEMES, scheme_of
+from stream.verdict import Kind, Reason
+from tests.properties.test_scheme_contract import CRAWL, filed, outcomes_of
+from tests.reference.scheme_settings import settings_named
+
+CAP, LIMIT = 256, 4096
+schemes = pytest.mark.parametrize("name", SCHEMES)
+
+
+class Without:
+    """A view of a state without some of its entries."""
+
+    def __init__(self, view: StateView, hidden: set[int]) -> None:
+        self._view = view
+        self._hidden = np.array(sorted(hidden), np.uint64)
+
+    @property
+    def entry_count(self) -> int:
+        return self._view.entry_count
+
+    def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
+        whole = self._view.buckets(keys)
+        keep = ~np.isin(whole.numbers, self._hidden)
+        kept = np.concatenate([[0], np.cumsum(keep)])
+        return Buckets(kept[whole.bounds], whole.numbers[keep], whole.inlines[keep])
+
+    def filed(self, numbers: NDArray[np.uint64]) -> FiledPages:
+        return self._view.filed(numbers)
+
+
+def on_top(state: MemoryState, filing: Filing) -> Filing:
+    """A filing that was made without what the state has in its buckets, with it."""
+    there, new = state.buckets(filing.keys), filing.buckets
+    order = np.argsort(np.repeat(np.tile(np.arange(len(new)), 2), [*np.diff(there.bounds), *np.diff(new.bounds)]),
+                       kind="stable")  # fmt: skip
+    numbers, inlines = (
+        np.concatenate(both)[order] for both in ((there.numbers, new.numbers), (there.inlines, new.inlines))
+    )
+    return replace(filing, buckets=Buckets(there.bounds + new.bounds, numbers, inlines))
+
+
+def asked() -> list[Page]:
+    """The crawl twice: as it is, and as copies with other ids, which meet originals and each other."""
+    return [*CRAWL, *(replace(one, offset=one.offset + len(CRAWL)) for one in CRAWL)]
+
+
+@pytest.mark.promise(
+    "a state that is asked gives the verdicts of the stream, and changes nothing",
+    fault="none: every scheme, in a batch",
+)
+@schemes
+def test_pages_asked_about_in_a_batch_get_the_verdict_that_each_would_get_next(name: str) -> None:
+    scheme, state = scheme_of(settings_named(name)), MemoryState()
+    filed(scheme, state, scheme.sign(CRAWL[: len(CRAWL) // 2]))
+    before = list(state.items())
+    pages = asked()
+    found = list(outcomes_of(judge_alone(scheme.sign(pages), scheme, state, LIMIT)))
+    online = [judge(scheme.sign([one]), scheme, state, CAP, LIMIT)[0] for one in pages]
+    assert found == [outcome for verdicts in online for outcome in outcomes_of(verdicts)]
+    assert {kind for kind, *_ in found} == set(Kind)
+    assert Reason.FIRST_ATTEMPT in {reason for _, reason, *_ in found}
+    assert list(state.items()) == before
+
+
+@schemes
+def test_all_matches_are_what_the_judge_finds_one_after_the_other_when_those_before_are_hidden(name: str) -> None:
+    scheme, state = scheme_of(settings_named(name)), MemoryState()
+    number_of: dict[int, int] = {}
+    for one in CRAWL:  # as if there were nothing before it: so copies are filed too, and there is more than one match
+        _, filing = judge(scheme.sign([one]), scheme, Without(state, set(range(len(CRAWL)))), CAP, LIMIT)
+        if len(filing.pages):
+            number_of[one.offset] = state.entry_count
+            state.file(on_top(state, filing), state.position + 1, 0)
+    pages = asked()[len(CRAWL) :]
+    found = find_matches(scheme.sign(pages), scheme, state)
+    several = 0
+    for page, matches in zip(pages, found, strict=True):
+        hidden, expected = set[int](), []
+        while True:
+            (verdict,) = outcomes_of(judge_alone(scheme.sign([page]), scheme, Without(state, hidden), LIMIT))
+            if verdict[2] is None:
+                break
+            expected.append((verdict[2], verdict[1], verdict[3]))
+            hidden.add(number_of[verdict[2]])
+        assert [(match.entry.offset, match.reason, match.score) for match in matches] == expected
+        several += len(expected) > 1
+    assert several
+
+
+def test_no_pages_have_no_verdicts_and_no_matches() -> None:
+    scheme = scheme_of(settings_named("spotsieve"))
+    signed = scheme.sign([])
+    assert len(judge_alone(signed, scheme, MemoryState(), LIMIT)) == 0
+    assert find_matches(signed, scheme, MemoryState()) == []
