@@ -341,6 +341,62 @@ class SpotsigsLshSettings(Section):
     stop_words: tuple[str, ...] = _SPOT_STOP_WORDS
 
 
+class ConceptSettings(Section):
+    """TF-IDF weighted shingles -> simhash 64, rotated -> LSI vectors (Roul, Mittal, Joshi)."""
+
+    threshold: ClassVar = Threshold("th2", alone(*range(40, 63, 2)), signs=False)
+    name: Literal["concept"] = setting("concept", "which published system judges pages", verdicts=True)
+    idf_model: str = setting(
+        "", "file of shingle weights and concepts that `spotsieve model build` wrote for this scheme"
+    )
+    idf_digest: str = setting("", "digest of that file, as model build prints it", verdicts=True)
+    shingle_size: int = setting(3, "words of a shingle", unit="words", verdicts=True, ge=1, le=16)
+    dimensions: int = setting(
+        200, "concepts of an LSI vector, a byte each in a page's entry", verdicts=True, ge=1, le=1024
+    )
+    th1: int = setting(
+        40,
+        "pages that agree in more bits than this may be conceptual duplicates",
+        unit="bits",
+        verdicts=True,
+        ge=0,
+        le=63,
+    )
+    th2: int = setting(
+        46, "pages that agree in more bits than this are textual duplicates", unit="bits", verdicts=True, ge=0, le=63
+    )
+    th3: int = setting(
+        63,
+        "pages that agree in more bits than this are exact duplicates: score 1",
+        unit="bits",
+        verdicts=True,
+        ge=0,
+        le=63,
+    )
+    th4: float = setting(
+        0.98, "pages whose vectors have a greater cosine than this are conceptual duplicates", verdicts=True, ge=0, le=1
+    )
+    leading_bits: int = setting(
+        12,
+        "pages that agree on so many bits in a row, in some rotation, are compared",
+        unit="bits",
+        verdicts=True,
+        ge=8,
+        le=56,
+    )
+    min_shingles: int = setting(
+        8,
+        "pages with fewer shingles that weigh anything are unchecked: only their digest is compared",
+        unit="shingles",
+        verdicts=True,
+        ge=1,
+        le=10_000,
+    )
+    stop_words: tuple[str, ...] = setting(
+        (), "words that are no terms; empty: the built-in English list", verdicts=True
+    )
+
+
 ModelledSettings = ImatchSettings | ImatchSSettings | SpotsigsSettings | SpotsigsLshSettings
 """Of the schemes that need a model of term statistics."""
 SchemeSettings = (
@@ -355,6 +411,7 @@ SchemeSettings = (
     | ImatchSSettings
     | SpotsigsSettings
     | SpotsigsLshSettings
+    | ConceptSettings
 )
 """What [scheme] may hold, told apart by `name`. A scheme is added here and in stream/schemes/registry.py."""
 SCHEME_SETTINGS: dict[str, type[SchemeSettings]] = {

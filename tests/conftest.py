@@ -21,7 +21,7 @@ from stream.schemes.registry import SCHEMES, TERMS
 from stream.warm import compile_kernels
 
 for name, registered in SCHEMES.items():
-    if name not in TERMS:  # those need a model, and no kernel that no other scheme has
+    if name not in TERMS:  # those need a model, and but for concept's few no kernel that no other scheme has
         compile_kernels(registered.scheme(registered.settings()))
 """
 

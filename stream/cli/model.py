@@ -13,6 +13,7 @@ from stream.errors import EXIT_OK, SettingError
 from stream.text_safety import show
 
 if TYPE_CHECKING:
+    from stream.schemes.concept_model import ConceptModel
     from stream.schemes.idf import IdfModel
 
 BUILD_ABOUT = """Count on how many pages each term of the scheme is, and write a model that the scheme's settings name
@@ -57,10 +58,9 @@ def run(options: argparse.Namespace) -> int:
 def _build(options: argparse.Namespace) -> str:
     """Count and write; -> the scheme's name."""
     from stream.files import check_inputs
-    from stream.files.modelling import count_terms
+    from stream.files.modelling import build_model
     from stream.files.progress import ProgressLine
     from stream.files.writer import write_whole
-    from stream.schemes.idf import encode_model
     from stream.schemes.registry import TERMS
 
     if options.scheme not in TERMS:
@@ -75,10 +75,10 @@ def _build(options: argparse.Namespace) -> str:
     sizes = [file.size for file in inputs]
     line = ProgressLine(sys.stderr, None if None in sizes else sum(filter(None, sizes)))
     with contextlib.closing(line):
-        model = count_terms(inputs, settings, terms, lambda pages, read: line.update(pages, 0, read))
-    write_whole(options.out, encode_model(model))
+        content = build_model(inputs, settings, terms, lambda pages, read: line.update(pages, 0, read))
+    write_whole(options.out, content)
     return str(options.scheme)
 
 
-def _counts(model: "IdfModel") -> str:
+def _counts(model: "IdfModel | ConceptModel") -> str:
     return f"{len(model.terms):,} terms on {model.pages:,} pages"

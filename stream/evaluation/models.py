@@ -11,10 +11,10 @@ from pathlib import Path
 from stream.config import Settings
 from stream.config_schemes import SchemeSettings
 from stream.evaluation.choices import Model, lacks_model
-from stream.files.modelling import count_terms
+from stream.files.modelling import build_model
 from stream.files.trial import pages_of
 from stream.files.writer import write_whole
-from stream.schemes.idf import digest_of, encode_model
+from stream.schemes.idf import digest_of
 from stream.schemes.registry import TERMS
 
 
@@ -37,7 +37,7 @@ def build_models(
         terms = TERMS[scheme.name](scheme)
         if terms.about in built:
             continue
-        content = encode_model(count_terms([pages_of(folder)], settings, terms, partial(told, scheme.name)))
+        content = build_model([pages_of(folder)], settings, terms, partial(told, scheme.name))
         digest = digest_of(content)
         path = directory / f"{digest}.idf"
         write_whole(path, content)

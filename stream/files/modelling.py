@@ -1,6 +1,6 @@
-"""Owns counting on how many pages of some files each term is: what `spotsieve model build` freezes."""
+"""Owns counting on how many pages of some files each term is, and what `spotsieve model build` freezes of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,9 @@ from stream.config import Settings
 from stream.errors import InputError
 from stream.files.reader import FileReader, Input
 from stream.page import Page
-from stream.schemes.idf import IdfModel, Terms
+from stream.schemes.concept_model import encode_concepts
+from stream.schemes.idf import IdfModel, Terms, encode_model
+from stream.schemes.terms import ConceptTerms
 
 LEAST_PAGES = 2
 """An IDF is divided by log(N), which is 0 for one page."""
@@ -49,14 +51,9 @@ class TermCounter:
         self._waiting, self._waiting_terms = [], 0
 
 
-def count_terms(
-    inputs: Sequence[Input], settings: Settings, terms: Terms, told: Callable[[int, int], None]
-) -> IdfModel:
-    """The model of all pages of the files that are text. told: called now and then with pages and bytes read.
-
-    Records that are no pages are passed over. Raises InputError for a file that cannot be read, or too few pages.
-    """
-    counter, read_before = TermCounter(), 0
+def batches_of(inputs: Sequence[Input], settings: Settings) -> Iterator[tuple[list[Page], int]]:
+    """The pages of files that are text, in batches, with the bytes read so far. Raises as count_terms."""
+    read_before = 0
     for file in inputs:
         with FileReader(file, settings.input) as reader:
             batch: list[Page] = []
@@ -64,15 +61,39 @@ def count_terms(
                 if isinstance(outcome.result, Page) and outcome.result.judgeable and outcome.result.body:
                     batch.append(outcome.result)
                 if len(batch) >= settings.service.batch_pages:
-                    counter.add(*terms.of(batch))
+                    yield batch, read_before + reader.bytes_read
                     batch = []
-                    told(counter.pages, read_before + reader.bytes_read)
             if batch:
-                counter.add(*terms.of(batch))
+                yield batch, read_before + reader.bytes_read
             read_before += reader.bytes_read
+
+
+def count_terms(
+    inputs: Sequence[Input], settings: Settings, terms: Terms, told: Callable[[int, int], None]
+) -> IdfModel:
+    """The model of all pages of the files that are text. told: called now and then with pages and bytes read.
+
+    Records that are no pages are passed over. Raises InputError for a file that cannot be read, or too few pages.
+    """
+    counter = TermCounter()
+    for batch, bytes_read in batches_of(inputs, settings):
+        counter.add(*terms.of(batch))
+        told(counter.pages, bytes_read)
     if counter.pages < LEAST_PAGES:
         raise InputError(
             "FILES", f"must hold at least {LEAST_PAGES} pages of text", counter.pages, "give a sample of the crawl"
         )
     found, frequencies = counter.counted()
     return IdfModel(terms.about, counter.pages, found, frequencies)
+
+
+def build_model(inputs: Sequence[Input], settings: Settings, terms: Terms, told: Callable[[int, int], None]) -> bytes:
+    """The file of the model for a scheme that counts these terms, of either kind. Otherwise as count_terms, and
+
+    raises SettingError where what decomposes terms is not installed.
+    """
+    if isinstance(terms, ConceptTerms):
+        from stream.files.concepts import count_concepts
+
+        return encode_concepts(count_concepts(inputs, settings, terms, told))
+    return encode_model(count_terms(inputs, settings, terms, told))

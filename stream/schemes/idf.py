@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 from stream.config_schemes import ModelledSettings
 from stream.errors import SettingError
 from stream.page import Page
+from stream.schemes.concept_model import VERSION as CONCEPTS_VERSION
+from stream.schemes.concept_model import ConceptModel, decode_concepts
 
 VERSION = 1
 DECIMALS = 9
@@ -97,18 +99,19 @@ def digest_of(content: bytes) -> str:
     return xxhash.xxh3_128_hexdigest(content)
 
 
-def read_model(path: str) -> tuple[IdfModel, str]:
-    """The model in a file, and its digest. Raises SettingError where there is none."""
+def read_model(path: str) -> tuple[IdfModel | ConceptModel, str]:
+    """The model in a file, of either kind, and its digest. Raises SettingError where there is none."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
         raise SettingError(
             "scheme.idf_model", f"must name a readable file: {error.strerror}", path, "check the path"
         ) from None
-    return decode_model(content, path), digest_of(content)
+    decode = decode_concepts if content[:1] == bytes([CONCEPTS_VERSION]) else decode_model
+    return decode(content, path), digest_of(content)
 
 
-def load_model(path: str, digest: str, about: str, scheme: str) -> IdfModel:
+def load_model(path: str, digest: str, about: str, scheme: str) -> IdfModel | ConceptModel:
     """The model that the settings name, if it is the one they mean.
 
     about: what the scheme's terms are. Raises SettingError where it is missing, of other terms, or another one.
@@ -146,7 +149,9 @@ def _model_of(settings: ModelledSettings, about: str) -> IdfModel:
         rule, paper = f"must be at most idf_max, {settings.idf_max:g}", type(settings)()
         then = f"the paper's range is {paper.idf_min:g} to {paper.idf_max:g}"
         raise SettingError("scheme.idf_min", rule, settings.idf_min, then)
-    return load_model(settings.idf_model, settings.idf_digest, about, settings.name)
+    model = load_model(settings.idf_model, settings.idf_digest, about, settings.name)
+    assert isinstance(model, IdfModel), "its terms are those of this scheme"
+    return model
 
 
 def ranked_lexicon(settings: ModelledSettings, about: str) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:

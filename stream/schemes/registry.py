@@ -11,6 +11,7 @@ from stream.config import Settings
 from stream.config_schemes import (
     AdaptiveShinglesSettings,
     ChainSettings,
+    ConceptSettings,
     ImatchSettings,
     ImatchSSettings,
     MankuSettings,
@@ -25,6 +26,7 @@ from stream.config_schemes import (
 from stream.schemes import Scheme
 from stream.schemes.adaptive_shingles import AdaptiveShinglesScheme
 from stream.schemes.chain import ChainScheme
+from stream.schemes.concept import ConceptScheme
 from stream.schemes.idf import Terms
 from stream.schemes.imatch import ImatchScheme
 from stream.schemes.manku import MankuScheme
@@ -35,7 +37,7 @@ from stream.schemes.spotsieve import SpotsieveScheme
 from stream.schemes.spotsigs import SpotsigsScheme
 from stream.schemes.spotsigs_lsh import SpotsigsLshScheme
 from stream.schemes.subhash import SubhashScheme
-from stream.schemes.terms import terms_of
+from stream.schemes.terms import ConceptTerms, terms_of
 
 
 class Registered(NamedTuple):
@@ -57,10 +59,15 @@ SCHEMES: Mapping[str, Registered] = {
     "imatch-s": Registered(ImatchSSettings, ImatchScheme),
     "spotsigs": Registered(SpotsigsSettings, SpotsigsScheme),
     "spotsigs-lsh": Registered(SpotsigsLshSettings, SpotsigsLshScheme),
+    "concept": Registered(ConceptSettings, ConceptScheme),
 }
-TERMS: Mapping[str, Callable[[Any], Terms]] = dict.fromkeys(
-    ("imatch", "imatch-s", "spotsigs", "spotsigs-lsh"), terms_of
-)
+TERMS: Mapping[str, Callable[[Any], Terms]] = {
+    "imatch": terms_of,
+    "imatch-s": terms_of,
+    "spotsigs": terms_of,
+    "spotsigs-lsh": terms_of,
+    "concept": ConceptTerms,
+}
 """Schemes that need a model: what it counts, by their settings."""
 
 

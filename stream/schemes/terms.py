@@ -1,4 +1,4 @@
-"""Owns what schemes with term statistics count on pages: tokens without stop-words, or spots."""
+"""Owns what schemes with term statistics count on pages: tokens without stop-words, their shingles, or spots."""
 
 import json
 from collections.abc import Sequence
@@ -6,13 +6,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.config_schemes import ImatchSettings, ModelledSettings
+from stream.config_schemes import ConceptSettings, ImatchSettings, ModelledSettings
 from stream.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS, SpotModel, SpotSettings, check_words
+from stream.fingerprints.sha1 import sha1_shingles
 from stream.page import Page, lay_out
 from stream.schemes.idf import Terms
 from stream.text.extract import extract_spots
 from stream.text.hashing import hash_token
-from stream.text.tokens import extract_tokens
+from stream.text.tokens import PageTokens, extract_tokens
 
 
 class TokenTerms:
@@ -29,6 +30,31 @@ class TokenTerms:
         batch = lay_out(pages)
         tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_)).without(self._left_out)
         return tokens.hashes, tokens.bounds
+
+
+class ConceptTerms:
+    """What `concept` counts on pages: tokens that are no stop-words, and shingles of them."""
+
+    def __init__(self, settings: ConceptSettings) -> None:
+        """Raises SettingError where a stop-word is no token."""
+        self.stop_words = settings.stop_words or DEFAULT_STOP_WORDS
+        self.shingle_size, self.dimensions = settings.shingle_size, settings.dimensions
+        self._tokens = TokenTerms(self.stop_words)
+        described = {
+            "term": "concept",
+            "stop_words": sorted(set(self.stop_words)),
+            "shingle_size": self.shingle_size,
+            "dimensions": self.dimensions,
+        }
+        self.about = json.dumps(described, sort_keys=True)
+
+    def of(self, pages: Sequence[Page]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """As of stream.schemes.idf.Terms: the tokens."""
+        return self._tokens.of(pages)
+
+    def shingles(self, tokens: PageTokens) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Hashes: uint64[m], bounds: int64[n + 1], repeats kept."""
+        return sha1_shingles(tokens, self.shingle_size)
 
 
 class SpotTerms:

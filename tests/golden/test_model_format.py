@@ -1,7 +1,10 @@
-"""The bytes of a model of term statistics: a change here is a new version, told in CHANGELOG and FORMATS.md."""
+"""The bytes of models of terms and of concepts: a change here is a new version, told in CHANGELOG and FORMATS.md."""
 
 import numpy as np
+import pytest
 
+from stream.errors import SettingError
+from stream.schemes.concept_model import ConceptModel, decode_concepts, encode_concepts
 from stream.schemes.idf import IdfModel, decode_model, encode_model
 
 
@@ -16,3 +19,38 @@ def test_a_model_comes_out_of_its_bytes_as_it_went_in_and_its_bytes_are_these() 
     assert (found.about, found.pages, found.terms.tolist(), found.frequencies.tolist()) == (
         model.about, 3, model.terms.tolist(), [1, 3],
     )  # fmt: skip
+
+
+CONCEPTS = ConceptModel(
+    '{"term": "y"}',
+    5,
+    3296,
+    np.array([7, 2**64 - 1], np.uint64),
+    np.array([1877, 0], np.uint16),
+    np.array([9, 2**63, 2**63 + 4], np.uint64),
+    np.array([[1, -2], [32767, 0], [-32767, 256]], np.int16),
+)
+
+
+def test_a_model_of_concepts_comes_out_of_its_bytes_as_it_went_in_and_its_bytes_are_these() -> None:
+    content = encode_concepts(CONCEPTS)
+    assert content.hex() == (
+        "02" "0500000000000000" "0200000000000000" "0300000000000000" "02000000" "e00c" "0d000000"
+        "7b227465726d223a202279227d" "0700000000000000" "ffffffffffffffff" "5507" "0000"
+        "0900000000000000" "0000000000000080" "0400000000000080" "0100feff" "ff7f0000" "01800001" "1b7f4d71d811f02d"
+    )  # fmt: skip
+    found = decode_concepts(content, "m.idf")
+    for name in ("about", "pages", "unseen"):
+        assert getattr(found, name) == getattr(CONCEPTS, name)
+    for name in ("shingles", "weights", "terms", "rows"):
+        assert getattr(found, name).tolist() == getattr(CONCEPTS, name).tolist()
+        assert getattr(found, name).dtype == getattr(CONCEPTS, name).dtype
+
+
+def test_a_model_of_concepts_that_was_cut_or_changed_anywhere_is_refused() -> None:
+    content = encode_concepts(CONCEPTS)
+    damaged = [content[:length] for length in range(len(content))]
+    damaged += [content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :] for at in range(len(content))]
+    for one in damaged:
+        with pytest.raises(SettingError, match=r"m\.idf must be a model that `spotsieve model build` wrote"):
+            decode_concepts(one, "m.idf")

@@ -145,6 +145,57 @@ def within_sketch(r_h: int) -> Accepts:
     return exact_or(near)
 
 
+def conceptual(th1: int, th2: int, th4: float, leading_bits: int) -> Accepts:
+    """Fingerprints that agree in more than th2 bits, or in more than th1 with a cosine above th4, and in a run."""
+
+    def near(signatures: Signatures, row: int, others: NDArray[np.int64]) -> NDArray[np.bool_]:
+        sketch = signatures.sketch
+        differing = sketch[others, 0] ^ sketch[row, 0]
+        agreed = 64 - np.bitwise_count(differing).astype(np.int64)
+        between = np.flatnonzero((agreed > th1) & (agreed <= th2))
+        vectors = sketch[np.append(others[between], row), 1:].view(np.int8).astype(np.float64)
+        sizes = np.linalg.norm(vectors, axis=1)
+        cosine = vectors[:-1] @ vectors[-1] / np.maximum(sizes[:-1] * sizes[-1], 1)
+        alike = agreed > th2
+        alike[between] = cosine > th4
+        met: NDArray[np.bool_] = alike & (longest_run(differing) >= leading_bits)
+        return met
+
+    return exact_or(near)
+
+
+def longest_run(differing: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The longest run of zeros around the circle of 64 bits: uint64[m] -> int64[m]."""
+    bits = np.unpackbits(np.ascontiguousarray(differing).view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
+    longest, run = np.zeros(len(bits), np.int64), np.zeros(len(bits), np.int64)
+    for bit in np.concatenate([bits, bits], axis=1).T:
+        run = np.where(bit == 0, run + 1, 0)
+        longest = np.maximum(longest, run)
+    return np.minimum(longest, 64)
+
+
+def concepts(count: int, seed: int) -> Signatures:
+    """Six pages in ten have fingerprint and vector of an earlier one, 0..28 bits and up to ten coordinates changed.
+
+    Vectors have 200 coordinates of a few great ones, as those of pages have.
+    """
+    random, signed = np.random.default_rng(seed), make_signatures(count, seed)
+    fingerprint = random.integers(0, 2**64, count, np.uint64)
+    vectors = (random.laplace(0, 8, (count, 200)).clip(-127, 127)).astype(np.int8)
+    for row in np.flatnonzero(random.random(count) < 0.6)[1:]:
+        earlier = random.integers(0, row)
+        changed = random.choice(64, random.integers(0, 29), replace=False).astype(np.uint64)
+        fingerprint[row] = fingerprint[earlier] ^ np.bitwise_or.reduce(np.uint64(1) << changed, initial=np.uint64(0))
+        vectors[row] = vectors[earlier]
+        vectors[row, random.choice(200, random.integers(0, 11), replace=False)] += np.int8(30)
+    digest = random.integers(0, 2**64, (count, 2), np.uint64)
+    again = random.random(count) < 0.05
+    digest[again] = digest[random.integers(0, count, int(again.sum()))]
+    return replace(
+        signed, sketch=np.concatenate([fingerprint[:, None], vectors.view(np.uint64)], axis=1), digest=digest
+    )
+
+
 def equal_terms(signatures: Signatures, row: int, others: NDArray[np.int64]) -> NDArray[np.bool_]:
     """By the 120 bits of the text digest that key and posting hold."""
     return equal_digest(replace(signatures, digest=signatures.text_digest), row, others)
@@ -268,7 +319,9 @@ CLAIMS: Mapping[str, Claim] = {
     "imatch-s": Claim(exact_or(equal_terms), text_digests, 10_000),
     "spotsigs": Claim(multiset_jaccard(0.44), feature_sets, 3_000),
     "spotsigs-lsh": Claim(banded(6, 32, 0.44), sketches(changed_minima, 96, 150), 3_000),
+    "concept": Claim(conceptual(40, 46, 0.98, 12), concepts, 3_000),
 }
-"""Under the schemes' defaults. Of spotsigs-lsh it is the pages that share a band which are all found."""
+"""Under the schemes' defaults. Of spotsigs-lsh it is the pages that share a band which are all found, of concept those
+that share a run of bits."""
 WITHOUT_CLAIM = {"spotsieve"}
 """Its smallest hashes find most copies and promise none."""

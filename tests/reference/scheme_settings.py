@@ -1,13 +1,18 @@
 """The settings of each scheme for tests: its defaults, and a model of the small crawl where it needs one."""
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from stream.config_schemes import SCHEME_SETTINGS, SchemeSettings
+from stream.files.concepts import ConceptCounter
 from stream.files.modelling import TermCounter
-from stream.schemes.idf import IdfModel, digest_of, encode_model
+from stream.page import Page
+from stream.schemes.concept_model import encode_concepts
+from stream.schemes.idf import IdfModel, Terms, digest_of, encode_model
 from stream.schemes.registry import TERMS
+from stream.schemes.terms import ConceptTerms
 from tests.reference.crawl import crawl_of_two_hosts
 
 _FOLDER = TemporaryDirectory(prefix="spotsieve-models-")
@@ -19,12 +24,21 @@ def settings_named(name: str) -> SchemeSettings:
     settings = SCHEME_SETTINGS[name]()
     if name not in TERMS:
         return settings
-    terms, counter, pages = TERMS[name](settings), TermCounter(), [one for one in crawl_of_two_hosts() if one.body]
-    for _ in range(2):
-        counter.add(*terms.of(pages))
-    path, content = (
-        Path(_FOLDER.name) / f"{name}.idf",
-        encode_model(IdfModel(terms.about, counter.pages, *counter.counted())),
-    )
+    pages = [one for one in crawl_of_two_hosts() if one.body]
+    content = model_bytes(TERMS[name](settings), [pages, pages])
+    path = Path(_FOLDER.name) / f"{name}.idf"
     path.write_bytes(content)
     return settings.model_copy(update={"idf_model": str(path), "idf_digest": digest_of(content)})
+
+
+def model_bytes(terms: Terms, batches: Sequence[Sequence[Page]]) -> bytes:
+    """The file that `spotsieve model build` writes of these pages."""
+    if isinstance(terms, ConceptTerms):
+        concepts = ConceptCounter(terms)
+        for batch in batches:
+            concepts.add(batch)
+        return encode_concepts(concepts.model())
+    counter = TermCounter()
+    for batch in batches:
+        counter.add(*terms.of(batch))
+    return encode_model(IdfModel(terms.about, counter.pages, *counter.counted()))

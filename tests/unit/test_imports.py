@@ -20,9 +20,9 @@ PURE = (
 )  # fmt: skip
 IMPURE = ("asyncio.events", "aiokafka", "rocksdict", "prometheus_client", "structlog")
 # Import name -> distribution, where they differ.
-DISTRIBUTIONS = {"cchardet": "faust-cchardet"}
-# Of a declared dependency's own making: pydantic pins pydantic_core, Jinja2 escapes by markupsafe. They come with it.
-BROUGHT_ALONG = {"pydantic_core", "markupsafe"}
+DISTRIBUTIONS = {"cchardet": "faust-cchardet", "sklearn": "scikit-learn"}
+# Of a declared dependency's own making: pydantic pins pydantic_core; these names come and go with it.
+BROUGHT_ALONG = {"pydantic_core"}
 
 
 def project() -> dict[str, Any]:
@@ -131,7 +131,8 @@ def canonical(name: str) -> str:
 
 def declared_dependencies() -> set[str]:
     settings = project()["project"]
-    lines = settings["dependencies"] + [line for extra in settings["optional-dependencies"].values() for line in extra]
+    optional = settings["optional-dependencies"].values()
+    lines = settings["dependencies"] + [line for extra in optional for line in extra]
     return {canonical(re.split(r"[><=~!;\[ ]", line)[0]) for line in lines}
 
 

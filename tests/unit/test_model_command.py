@@ -1,6 +1,7 @@
 """`spotsieve model`: a sample is counted, what is printed is a configuration, and a model is never written over."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def build(crawl: Path, name: str, *more: object) -> int:
     return main(["model", "build", str(crawl), "--scheme", name, "-o", str(model), *map(str, more)])
 
 
-@pytest.mark.parametrize("name", TERMS)
+@pytest.mark.parametrize("name", [name for name in TERMS if name != "concept"])
 def test_what_is_printed_is_a_configuration_that_filters(
     crawl: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -46,6 +47,30 @@ def test_what_is_printed_is_a_configuration_that_filters(
     summary: dict[str, Any] = json.loads(capsys.readouterr().out)
     # two stories, one in every second page: their terms have an IDF of .19, the copies' numbers of 1
     assert summary["duplicate"] == 38
+
+
+def test_what_is_printed_of_concepts_is_a_configuration_that_filters(
+    crawl: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert build(crawl, "concept", "--set", "scheme.name=concept", "--set", "scheme.dimensions=20") == EXIT_OK
+    config = crawl.with_name("s.toml")
+    config.write_text(capsys.readouterr().out + "dimensions = 20\n", "utf-8")
+    # stop-words alone tell the third and fourth page from the first and second
+    bodies = [newspaper(STORIES["English", 1 + number % 2] + ["It is."] * (number // 2)) for number in range(4)]
+    crawl.write_bytes(lines([page(number, f"p{number}") | {"body": body} for number, body in enumerate(bodies)]))
+    main(["filter", str(crawl), "--json", "-c", str(config)])
+    assert json.loads(capsys.readouterr().out)["duplicate"] == 2
+    assert main(["filter", str(crawl), "--json", "-c", str(config), "--set", "scheme.dimensions=21"]) == EXIT_SETTING
+    assert "dimensions is 20 and not 21; build it with these settings" in capsys.readouterr().err
+
+
+def test_without_scikit_learn_a_model_of_concepts_is_refused_and_none_is_left(
+    crawl: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.decomposition", None)
+    said = refusal(capsys, build(crawl, "concept"), EXIT_SETTING)
+    assert "scheme.name needs scikit-learn to build its model, got 'concept'; pip install 'spotsieve[lsi]'" in said
+    assert not crawl.with_name("concept.idf").exists()
 
 
 def test_a_model_says_what_it_holds(crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,9 +12,10 @@ from stream.schemes.spotsieve import SpotsieveScheme
 from stream.signature import Compared
 from stream.warm import compile_kernels
 from tests.conftest import REPOSITORY
+from tests.reference.scheme_settings import settings_named
 
 FILTER_AFTER_WARM_UP = """
-import gc, sys
+import gc, json, sys
 from pathlib import Path
 from numba.core.dispatcher import Dispatcher
 from stream.config import Settings
@@ -26,7 +27,7 @@ from state.logrecord import encode
 from stream.engine import open_engine
 from tests.broker.crawls import crawl, edited, html_of
 
-settings = Settings.model_validate({"scheme": {"name": sys.argv[1]}, "index": {"directory": sys.argv[2]}})
+settings = Settings.model_validate({"scheme": json.loads(sys.argv[1]), "index": {"directory": sys.argv[2]}})
 scheme = scheme_of(settings.scheme)
 
 def compiled():
@@ -60,10 +61,10 @@ print(*(name for name in after if after[name] != before.get(name)), sep="\\n", e
 """
 
 
-@pytest.mark.parametrize("scheme", [name for name in SCHEMES if name not in TERMS])
+@pytest.mark.parametrize("scheme", [name for name in SCHEMES if name not in TERMS or name == "concept"])
 def test_the_first_pages_compile_nothing(scheme: str, tmp_path: object) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", FILTER_AFTER_WARM_UP, scheme, f"{tmp_path}/state"],
+        [sys.executable, "-c", FILTER_AFTER_WARM_UP, settings_named(scheme).model_dump_json(), f"{tmp_path}/state"],
         cwd=REPOSITORY, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

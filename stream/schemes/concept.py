@@ -1,0 +1,135 @@
+"""Owns the scheme `concept`: shingles with TF-IDF weights, rotated fingerprints, and LSI (Roul, Mittal, Joshi).
+
+    tokens without stop-words -> 3-shingles -> SHA-1 -> TF-IDF weighted simhash 64 ("textual fingerprint")
+                              -> TF-IDF -> LSI vector of a frozen decomposition ("conceptual fingerprint")
+
+Two fingerprints that meet in one of 64 rotations are compared (fig. 1, step 5), by their textual similarity, the bits
+that agree:
+
+    textual > th3                     exact duplicates
+    textual > th2                     textual duplicates
+    textual > th1 and cosine > th4    conceptual duplicates
+
+Each of the paper's steps as it is run here:
+
+- What a shingle weighs. Fig. 1 adds "Tfidf[i][j]", j being the bit; the text says the weight "of the token under
+  consideration". It is the shingle that is hashed, and so its TF-IDF: a page's sum over its different shingles of
+  frequency times IDF, which is the sum over all their places of the IDF. Division by the page's length changes no sign.
+  A shingle that the model's sample has once or never has the IDF of one page, log N.
+- Neighbours in a sorted list need all pages at hand. In the stream a page meets the earlier ones that agree with it on
+  leading_bits bits of some rotation, 64 keys in all; stream/fingerprints/rotations.py says how the two compare.
+- A textual similarity of exactly th2 is neither case of fig. 1 and falls to its "exact"; here it must be exceeded, as
+  the text says.
+- Of a set of duplicates the paper keeps the longest; that is the setting of which page is kept, for all schemes.
+
+The paper's th2 = 46 lets 17 of 64 bits differ, as 1.1 in 10,000 pairs of strangers do: what keeps strangers apart is
+that they must meet in a rotation. docs/papers.md has what it costs; more bits of th2 and leading_bits cost recall.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.config_schemes import ConceptSettings
+from stream.errors import SettingError
+from stream.fingerprints.directory import directory_of
+from stream.fingerprints.lsi import cosines, project_pages
+from stream.fingerprints.rotations import BITS, rotation_keys
+from stream.fingerprints.tables import DIGEST_TAG, KEY_BITS
+from stream.fingerprints.weighted_simhash import weighted_simhash64
+from stream.page import Page
+from stream.schemes import UNCAPPED, Confirmed, Probes
+from stream.schemes.candidates import CandidateSearch, confirmed_by
+from stream.schemes.concept_model import ConceptModel
+from stream.schemes.identity import identity_columns, status_of
+from stream.schemes.idf import load_model
+from stream.schemes.terms import ConceptTerms
+from stream.signature import Compared, Signatures, Status, unused_columns
+from stream.text.tokens import PageTokens
+
+_LOW_BITS = np.uint64(2**KEY_BITS - 1)
+_OURS = ConceptSettings()
+
+
+class ConceptScheme(CandidateSearch):
+    """Weighted shingles -> fingerprint, LSI vector -> rotations -> Hamming distance, cosine."""
+
+    name = "concept"
+
+    def __init__(self, settings: ConceptSettings) -> None:
+        """Raises SettingError where the thresholds do not ascend, or the model is missing or another."""
+        for lower, upper in (("th1", "th2"), ("th2", "th3")):
+            most = getattr(settings, upper)
+            if getattr(settings, lower) > most:
+                raise SettingError(
+                    f"scheme.{lower}", f"must be at most {upper}, {most}", getattr(settings, lower),
+                    f"the paper's th2 is 46; ours are th1 = {_OURS.th1}, th2 = {_OURS.th2}, th3 = {_OURS.th3}",
+                )  # fmt: skip
+        self.settings = settings
+        self.terms = ConceptTerms(settings)
+        model = load_model(settings.idf_model, settings.idf_digest, self.terms.about, self.name)
+        assert isinstance(model, ConceptModel), "its terms are those of this scheme"
+        self.weights, self.directory, self.rows = model.shingle_weights(), directory_of(model.terms), model.rows
+
+    def sign(self, pages: Sequence[Page]) -> Signatures:
+        """Digest every body; fold the shingles and project the tokens of pages that have enough shingles."""
+        tokens = PageTokens(*self.terms.of(pages))
+        fingerprints, counts = weighted_simhash64(*self.terms.shingles(tokens), self.weights)
+        vectors = project_pages(tokens, self.directory, self.rows)
+        return Signatures(
+            **identity_columns(pages),
+            fingerprint=np.zeros(len(pages), np.uint64),
+            status=status_of(pages, counts >= self.settings.min_shingles),
+            feature_count=counts.astype(np.uint32),
+            **unused_columns(len(pages)) | {"sketch": pack_sketch(fingerprints, vectors)},
+        )
+
+    def probe(self, signatures: Signatures) -> Probes:
+        """The body's digest, and 64 rotations, in which only fingerprints more alike than th1 are candidates."""
+        status = signatures.status
+        compared = np.flatnonzero(status == Status.FINGERPRINTED)
+        sizes = np.ones(len(status), np.int64)
+        sizes[compared] += BITS
+        sizes[status == Status.EMPTY] = 0
+        bounds = np.zeros(len(status) + 1, np.int64)
+        np.cumsum(sizes, out=bounds[1:])
+        keys, inline = np.empty(bounds[-1], np.uint64), np.empty(bounds[-1], np.uint64)
+        limit, decisive = np.full(len(keys), BITS - 1 - self.settings.th1, np.uint8), np.zeros(len(keys), np.bool_)
+        digested = np.flatnonzero(sizes)
+        first = bounds[digested]
+        keys[first] = np.uint64(DIGEST_TAG << KEY_BITS) | signatures.digest[digested, 0] & _LOW_BITS
+        inline[first], limit[first], decisive[first] = signatures.digest[digested, 1], 0, True
+        fingerprints, rotation = signatures.sketch[compared, 0], np.arange(BITS)
+        slots = bounds[compared][:, None] + 1 + rotation
+        tags = rotation.astype(np.uint64) << np.uint64(KEY_BITS)
+        keys[slots] = tags | rotation_keys(fingerprints, self.settings.leading_bits)
+        inline[slots] = fingerprints[:, None]
+        return Probes(keys, bounds, inline, limit, decisive, np.full(len(keys), UNCAPPED))
+
+    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
+        """By bits and cosine; score: 1 for exact duplicates, the share of bits for textual ones, else the cosine."""
+        settings = self.settings
+        textual, conceptual = similarities(pages.sketch, others.sketch)
+        score = np.where(textual > settings.th3, 1.0, textual / BITS)
+        by_text = textual > settings.th2
+        by_concept = (textual > settings.th1) & (conceptual > settings.th4)
+        return confirmed_by(by_text | by_concept, np.where(by_text, score, np.maximum(conceptual, 0.0)))
+
+
+def similarities(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Sketches, row by row: uint64[c, w] twice -> bits that agree: int64[c], and cosine of the vectors: float64[c]."""
+    textual = BITS - np.bitwise_count(one[:, 0] ^ other[:, 0]).astype(np.int64)
+    return textual, cosines(_vectors(one), _vectors(other))
+
+
+def pack_sketch(fingerprints: NDArray[np.uint64], vectors: NDArray[np.int8]) -> NDArray[np.uint64]:
+    """uint64[n], int8[n, d] -> fingerprint, then eight coordinates in a word, the first low: uint64[n, 1 + d / 8]."""
+    padded = np.zeros((len(vectors), -(-vectors.shape[1] // 8) * 8), np.int8)
+    padded[:, : vectors.shape[1]] = vectors
+    return np.concatenate([fingerprints[:, None], padded.view("<u8").astype(np.uint64)], axis=1)
+
+
+def _vectors(sketch: NDArray[np.uint64]) -> NDArray[np.int8]:
+    """uint64[n, w] -> int8[n, 8 * (w - 1)]."""
+    return np.ascontiguousarray(sketch[:, 1:]).astype("<u8").view(np.int8)
