@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 CALIBRATED = "adaptive-shingles"
 SIZES = "500,1000,2000,3000,5000"
 LARGEST_SMALLEST = 64
-ABOUT = """FILES as of `spotsieve filter`; a sample of some thousand pages of the crawl is enough. Of pages with equal
-texts one is taken. For each class of pages, by their words, all pairs are compared by all shingles and by samples of
-1/2, 1/4, ... of them. The precision of a ratio is the share of the pairs found with sampling that are found without,
-on average over the samples of all remainders. The smallest ratio that reaches --precision is taken, 1/1 if none does;
-a class in which no pair is found takes the ratio of the class below it. w, resemblance and min_shingles are those of
-the settings. What is printed goes into the configuration. Exit codes: 0 printed; 2 wrong setting or usage; 3 a file
-that cannot be read, or fewer than two texts."""
+ABOUT = """FILES as of `spotsieve filter`; a sample of some thousand pages of the crawl is enough, and of more than
+10,000 different texts the first are taken. For each class of pages, by their words, all pairs are compared by all
+shingles and by samples of 1/2, 1/4, ... of them. The precision of a ratio is the share of the pairs found with
+sampling that are found without, on average over the samples of all remainders. The smallest ratio that reaches
+--precision is taken, 1/1 if none does; a class in which no pair is found takes the ratio of the class below it. w,
+resemblance and min_shingles are those of the settings. What is printed goes into the configuration. Exit codes: 0
+printed; 2 wrong setting or usage; 3 a file that cannot be read, or fewer than two texts."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -17,6 +17,8 @@ from stream.text.tokens import extract_tokens
 
 LEAST_PAGES = 2
 """Fewer have no pair."""
+MOST_TEXTS = 10_000
+"""Of a sample: all pairs of a class are compared, which takes seconds for some thousand pages."""
 
 
 class SampledPages:
@@ -31,18 +33,20 @@ class SampledPages:
         self.pages = 0
 
     def add(self, pages: Sequence[Page]) -> None:
-        """Take in the pages whose text is new, as the paper does (sec. 4.2), if they have a shingle."""
+        """Take in the pages whose text is new (sec. 4.2) and has a shingle, as long as there is room."""
         batch = lay_out(pages)
         tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_))
         shingles, bounds = shingle_pages(tokens, self._w, self._w)
         rows = zip(pairwise(tokens.bounds.tolist()), pairwise(bounds.tolist()), strict=True)
         for (token, token_end), (first, last) in rows:
+            if len(self) >= MOST_TEXTS:
+                break
+            self.pages += 1
             text = hashlib.md5(tokens.hashes[token:token_end].tobytes(), usedforsecurity=False).digest()
             if first < last and text not in self._texts:
                 self._texts.add(text)
                 self._shingles.append(np.unique(shingles[first:last]))
                 self._words.append(token_end - token)
-        self.pages += len(pages)
 
     def __len__(self) -> int:
         return len(self._words)
@@ -61,8 +65,9 @@ class SampledPages:
 
 
 def read_sample(inputs: Sequence[Input], settings: Settings, w: int, told: Callable[[int, int], None]) -> SampledPages:
-    """All pages of the files that are text. told: called now and then with pages and bytes read.
+    """The pages of the files that are text, up to MOST_TEXTS different ones.
 
+    told: called now and then with pages and bytes read
     Records that are no pages are passed over. Raises InputError for a file that cannot be read, or too few texts.
     """
     sample, read_before = SampledPages(w), 0
@@ -76,6 +81,8 @@ def read_sample(inputs: Sequence[Input], settings: Settings, w: int, told: Calla
                     sample.add(batch)
                     batch = []
                     told(sample.pages, read_before + reader.bytes_read)
+                if len(sample) >= MOST_TEXTS:
+                    return sample
             if batch:
                 sample.add(batch)
             read_before += reader.bytes_read

@@ -1,6 +1,7 @@
 """The scheme `adaptive-shingles`: samples by size, resemblance at the coarser ratio, and prefixes that lose nothing."""
 
 import hashlib
+import math
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from tests.unit.spotsieve_pages import PATHS, STORIES, newspaper, page
 
 BODIES = [newspaper(STORIES[name, 1]) for name in PATHS]
 FINE = AdaptiveShinglesSettings(sizes=(100, 200), ratios=(1, 2, 4), min_shingles=1)
+ABOVE = [math.nextafter(share, 1) for share in (1 / 3, 3 / 7, 29 / 41)]
 rows = st.sets(st.integers(0, 2**64 - 1).map(lambda word: word & ~7 | word % 11 % 8), max_size=30)
 ratios = st.sampled_from([1, 2, 4, 8])
 
@@ -140,7 +142,8 @@ def candidate_keys(scheme: AdaptiveShinglesScheme, features: list[int]) -> list[
     return [int(key) for key in probes.keys[2:]]
 
 
-@pytest.mark.parametrize("threshold", [0.01, 0.29, 0.3, 0.5, 0.57, 0.6, 0.7, 0.85, 0.9, 0.999, 1.0])
+# The last three are the next numbers above 1/3, 3/7 and 29/41: a product rounded down would ask for too few
+@pytest.mark.parametrize("threshold", [0.01, 0.29, 0.3, 0.5, 0.57, 0.6, 0.7, 0.85, 0.9, 0.999, 1.0, *ABOVE])
 def test_a_prefix_is_all_but_one_less_than_the_fewest_shared_shingles(threshold: float) -> None:
     sizes = np.arange(400)
     expected = [0, *(size - min(c for c in range(1, size + 1) if c / size >= threshold) + 1 for size in range(1, 400))]

@@ -126,6 +126,16 @@ def test_a_wrong_flag_is_one_line(
     assert (shown.out, shown.err.count("\n")) == ("", 1)
 
 
+def test_no_more_texts_are_taken_than_can_be_compared(
+    crawl: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stream.files.calibrating.MOST_TEXTS", 120)
+    for size in (1, 50, 512):
+        found = calibrated(crawl, capsys, "--set", f"service.batch_pages={size}")
+        assert (found["pages"], found["texts"]) == (120, 120)
+        assert [one["pages"] for one in found["classes"]][:2] == [100, 20]
+
+
 def test_a_sample_without_pairs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = tmp_path / "one.jsonl"
     one.write_bytes(lines([PAGES[0], PAGES[0], page(1, "short") | {"body": "four words are few"}]))

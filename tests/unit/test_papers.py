@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from stream.page import Page
+from stream.scoring.sampling import SizeClass, Trials
 from stream.scoring.truth import Pair, Truth
 from tests.papers import __main__ as papers
+from tests.papers import ye
 from tests.papers.page import HEAD, decimals, find_papers, table, with_section
 from tests.papers.williams_giles import kinds_of
 from tests.papers.yuan import distances, resemblances, shingle_sets
@@ -79,3 +81,16 @@ def test_duplicates_are_exact_preprints_or_versions_and_other_pairs_are_none() -
     )  # fmt: skip
     truth = Truth(tuple("abcd"), ("page",) * 4, pairs)
     assert kinds_of(truth) == {(0, 1): "exact", (0, 2): "preprint", (1, 2): "content or version"}
+
+
+def test_ye_s_tables_are_cut_to_a_ratio_and_told_by_the_words_where_it_changes() -> None:
+    found = np.array([[4, 0, 0, 0], [3, 2, 0, 0], [1, 1, 2, 1]])
+    one = Trials(4, found, found // 2, np.array([80, 40, 20.0]))
+    classes = [SizeClass(words, 10, one) for words in (0, 500, 1000, 2000)]
+    assert ye.ratios_text(classes, [2, 4, 4, 1]) == "1/2, 1/4 from 500, 1/1 from 2000"
+    assert ye.ratios_text(classes, [8, 8, 8, 8]) == "1/8"
+    both = ye.together(classes[:2])
+    assert (both.similar, both.found[2].tolist(), both.sampled.tolist()) == (8, [2, 2, 4, 2], [160, 80, 40])
+    assert both.precision(1) == one.precision(1) == (1 / 3 + 1 / 2) / 2
+    assert [len(column) for column in ye.up_to(classes, 2)[3].trials[1:]] == [2, 2, 2]
+    assert ye.by_group({0.6: classes}, "recall", 2)[-1] == "| all | 40 | 100 | 0.25 |"

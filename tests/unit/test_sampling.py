@@ -86,7 +86,7 @@ def test_an_impossible_table_is_refused_with_the_rule_and_a_valid_value(
     assert said in str(error.value)
 
 
-small = st.lists(st.sets(st.integers(0, 40), max_size=16), max_size=7)
+small = st.lists(st.sets(st.integers(0, 11), max_size=8), max_size=7)
 
 
 @settings(max_examples=100, deadline=None)
