@@ -2,9 +2,11 @@
 
 import argparse
 import contextlib
+import importlib.util
 import json
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -57,6 +59,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verdicts", metavar="FILE", help="JSONL: a verdict for each page, as `spotsieve filter` has it"
     )
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE",
+        help="also draw precision and recall, what F1 costs and F1 over the threshold (--sweep): FILE in .svg or .png",
+    )  # fmt: skip
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE",
+        help="also write a report of one file: the tables, the plots, the settings and digests that were used",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON; for several sets an object by their names")
     parser.add_argument(
         "--positive", type=float, default=POSITIVE, help="least similarity of a duplicate (%(default)s)"
@@ -71,6 +81,7 @@ def run(options: argparse.Namespace) -> int:
     from stream.files.writer import Outputs
 
     _check(options)
+    _check_drawing(options)
     settings = settings_of(options)
     given = read_models(options.models)
     outcomes = list["SetOutcome"]()
@@ -82,6 +93,7 @@ def run(options: argparse.Namespace) -> int:
             outcomes.append(_score_set(folder, settings, given, Path(built), options, outputs))
         outputs.complete()
     _show(outcomes, options)
+    _draw(outcomes, options)
     return EXIT_OK
 
 
@@ -101,7 +113,7 @@ def _score_set(
 
     truth = load_truth(folder, options.positive, options.negative)
     with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
-        choices, left_out = _choices(folder, settings, given, built, options, line)
+        choices, left_out, modelled = _choices(folder, settings, given, built, options, line)
         for scheme in {choice.settings.scheme.name: choice.settings.scheme for choice in choices}.values():
             line.say(f"compiling the kernels of {scheme.name}; after the first time they are read from a cache")
             compile_kernels(scheme_of(scheme))
@@ -109,7 +121,7 @@ def _score_set(
         for name, why in left_out.items():
             show(f"spotsieve: {name} is left out: {why}", to=sys.stderr)
         scored = score_set(folder, truth, choices, line, outputs.verdicts)
-    return SetOutcome(folder, truth, choices, scored, left_out)
+    return SetOutcome(folder, truth, choices, scored, left_out, modelled)
 
 
 def _choices(
@@ -119,8 +131,10 @@ def _choices(
     built: Path,
     options: argparse.Namespace,
     line: Any,
-) -> tuple[list["Choice"], dict[str, str]]:
-    """What is scored, and what is left out and why: of all schemes those without their model."""
+) -> tuple[list["Choice"], dict[str, str], list[str]]:
+    """What is scored, what is left out and why (of all schemes those without their model), and what has its model from
+    the set's own pages.
+    """
     from stream.evaluation.choices import (
         how_to_get_a_model,
         lacks_model,
@@ -134,7 +148,8 @@ def _choices(
 
     schemes = [with_model(scheme, given) for scheme in named_schemes(options.schemes, settings)]
     models = list(given)
-    if options.build_models:
+    modelled = [str(scheme.name) for scheme in schemes if options.build_models and lacks_model(scheme)]
+    if modelled:
         models += build_models(
             folder, settings, schemes, built,
             lambda name, pages, _: line.say(f"counting the terms of {name} on {folder}: {pages:,} pages"),
@@ -145,13 +160,13 @@ def _choices(
         left_out = {scheme.name: how_to_get_a_model(scheme.name) for scheme in schemes if lacks_model(scheme)}
         schemes = [scheme for scheme in schemes if scheme.name not in left_out]
     if THRESHOLD in options.sweeps:
-        return [choice for scheme in schemes for choice in over_its_threshold(settings, scheme)], left_out
-    if options.sweeps:
+        chosen = [choice for scheme in schemes for choice in over_its_threshold(settings, scheme)]
+    elif options.sweeps:
         named = {"scheme.name": options.schemes[0]} if options.schemes else {}
-        return over_given_values(
-            options.sweeps, lambda values: settings_of(options, {**named, **values}), models
-        ), left_out
-    return [single(settings, scheme) for scheme in schemes], left_out
+        chosen = over_given_values(options.sweeps, lambda values: settings_of(options, {**named, **values}), models)
+    else:
+        chosen = [single(settings, scheme) for scheme in schemes]
+    return chosen, left_out, modelled
 
 
 def _show(outcomes: Sequence["SetOutcome"], options: argparse.Namespace) -> None:
@@ -171,6 +186,41 @@ def _show(outcomes: Sequence["SetOutcome"], options: argparse.Namespace) -> None
         show(*([""] if number else []), *([str(one.folder)] if several else []), *lines)
     if table:
         show("", *MEANINGS.split("\n"))
+
+
+def _draw(outcomes: Sequence["SetOutcome"], options: argparse.Namespace) -> None:
+    """Write the plot and the report. The sets are called by their folders' names, if these differ."""
+    from stream.files.writer import write_whole
+
+    names = [one.folder.resolve().name for one in outcomes]
+    if len(set(names)) < len(names):
+        names = [str(one.folder) for one in outcomes]
+    if options.plot:
+        from stream.evaluation.plots import plot
+
+        write_whole(options.plot, plot(outcomes, names, options.plot.suffix[1:].lower()))
+    if options.html:
+        from stream.evaluation.page import html_page
+
+        write_whole(options.html, html_page(outcomes, names, datetime.now(UTC)).encode())
+
+
+def _check_drawing(options: argparse.Namespace) -> None:
+    """Raises SettingError before any work where a plot or report cannot be made afterwards."""
+    for flag, path, needed, endings in (
+        ("--plot", options.plot, ("matplotlib",), (".svg", ".png")),
+        ("--html", options.html, ("matplotlib", "jinja2"), (".html", ".htm")),
+    ):
+        if path is None:
+            continue
+        if path.suffix.lower() not in endings:
+            raise SettingError(flag, f"must end in {' or '.join(endings)}", str(path), "choose another name")
+        if not path.absolute().parent.is_dir() or path.is_dir():
+            raise SettingError(flag, "must be a file in a folder that exists", str(path), "make the folder first")
+        for package in needed:
+            if importlib.util.find_spec(package) is None:
+                then = "run: pip install 'spotsieve[report]'"
+                raise SettingError(flag, f"needs the Python package {package}", None, then)
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -24,6 +24,7 @@ class SetOutcome:
     """A labelled set and what was scored on it.
 
     choices, scored: the rows, and their figures by the rows' names  left_out: schemes that were not scored, and why
+    modelled: schemes whose term statistics are those of the set's own pages
     """
 
     folder: Path
@@ -31,6 +32,7 @@ class SetOutcome:
     choices: Sequence[Choice]
     scored: Mapping[str, Scored]
     left_out: Mapping[str, str]
+    modelled: Sequence[str]
 
     @property
     def first(self) -> Scored:

@@ -1,16 +1,12 @@
 """Owns how several schemes are shown side by side: one table a set, quality at page and pair level beside cost."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from stream.scoring.measures import Scores
 from stream.scoring.report import as_json, three_decimals
 
-TITLES = (
-    *("scheme", "P", "R", "F1", "lost", "pairs P", "pairs R", "pairs F1"),
-    *("candidates", "CPU us", "log B", "state B"),
-)
 MEANINGS = """P, R, F1: of pages; lost: novel pages dropped; pairs: of pages in one cluster. A page: candidates, the
 postings in its buckets; CPU us, to sign and judge it in memory; log B, in the log; state B, in the state, by filed
 page, before compression."""
@@ -38,6 +34,75 @@ class Scored:
     cost: Cost
 
 
+class Column(NamedTuple):
+    """A figure of the table. title: on a terminal  heading, about: where there is room  shown: its text in a row"""
+
+    title: str
+    heading: str
+    about: str
+    shown: Callable[[Scored], str]
+
+
+COLUMNS = (
+    Column(
+        "P", "precision",
+        "Of pages: of the dropped pages that are duplicates or novel, the share that are duplicates.",
+        lambda one: three_decimals(one.scores.pages.retrieval.precision),
+    ),
+    Column(
+        "R", "recall",
+        "Of pages: the share of the duplicates that was dropped.",
+        lambda one: three_decimals(one.scores.pages.retrieval.recall),
+    ),
+    Column(
+        "F1", "F1",
+        "Of pages: the harmonic mean of precision and recall.",
+        lambda one: three_decimals(one.scores.pages.retrieval.f1),
+    ),
+    Column(
+        "lost", "pages lost",
+        "Novel pages that were dropped.",
+        lambda one: str(one.scores.pages.lost_count),
+    ),
+    Column(
+        "pairs P", "pairs: precision",
+        "Of pairs of pages that the verdicts put into one cluster, the share that the labels put into one too.",
+        lambda one: three_decimals(one.scores.clusters.retrieval.precision),
+    ),
+    Column(
+        "pairs R", "pairs: recall",
+        "Of pairs of pages that the labels put into one cluster, the share that the verdicts put into one too.",
+        lambda one: three_decimals(one.scores.clusters.retrieval.recall),
+    ),
+    Column(
+        "pairs F1", "pairs: F1",
+        "The harmonic mean of precision and recall of pairs.",
+        lambda one: three_decimals(one.scores.clusters.retrieval.f1),
+    ),
+    Column(
+        "candidates", "candidates per page",
+        "Postings in the buckets that a page is looked up under.",
+        lambda one: f"{one.cost.candidates:.1f}",
+    ),
+    Column(
+        "CPU us", "CPU µs per page",
+        "Processor time to sign a page and judge it against an index in memory, microseconds; reading files is not "
+        "counted. It varies by a tenth or more from run to run.",
+        lambda one: f"{one.cost.cpu_us:.0f}",
+    ),
+    Column(
+        "log B", "log bytes per page",
+        "Bytes of a page's part of a log record.",
+        lambda one: f"{one.cost.log_bytes:.0f}",
+    ),
+    Column(
+        "state B", "state bytes per filed page",
+        "Bytes of keys, postings and entry of a page that was filed, before RocksDB compresses them.",
+        lambda one: f"{one.cost.state_bytes:.0f}",
+    ),
+)  # fmt: skip
+
+
 def comparison_json(found: Mapping[str, Scored]) -> dict[str, Any]:
     """Scheme -> every figure by its name."""
     return {name: as_json(scored.scores) | {"cost": asdict(scored.cost)} for name, scored in found.items()}
@@ -45,21 +110,10 @@ def comparison_json(found: Mapping[str, Scored]) -> dict[str, Any]:
 
 def comparison_text(found: Mapping[str, Scored]) -> list[str]:
     """The table of one set: its lines, a scheme each, below their titles."""
-    rows = [TITLES, *(_row(name, scored) for name, scored in found.items())]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(TITLES))]
+    titles = ("scheme", *(column.title for column in COLUMNS))
+    rows = [titles, *((name, *(column.shown(scored) for column in COLUMNS)) for name, scored in found.items())]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(titles))]
     return [
         "  ".join(cell.rjust(width) if column else cell.ljust(width) for column, (cell, width) in enumerate(cells))
         for cells in (list(zip(row, widths, strict=True)) for row in rows)
     ]
-
-
-def _row(name: str, scored: Scored) -> tuple[str, ...]:
-    pages, pairs, cost = scored.scores.pages, scored.scores.clusters.retrieval, scored.cost
-    return (
-        name,
-        *(three_decimals(value) for value in (pages.retrieval.precision, pages.retrieval.recall, pages.retrieval.f1)),
-        str(pages.lost_count),
-        *(three_decimals(value) for value in (pairs.precision, pairs.recall, pairs.f1)),
-        f"{cost.candidates:.1f}",
-        *(f"{value:.0f}" for value in (cost.cpu_us, cost.log_bytes, cost.state_bytes)),
-    )

@@ -21,8 +21,8 @@ PURE = (
 IMPURE = ("asyncio.events", "aiokafka", "rocksdict", "prometheus_client", "structlog")
 # Import name -> distribution, where they differ.
 DISTRIBUTIONS = {"cchardet": "faust-cchardet", "sklearn": "scikit-learn"}
-# Of a declared dependency's own making: pydantic pins pydantic_core; these names come and go with it.
-BROUGHT_ALONG = {"pydantic_core"}
+# Of a declared dependency's own making: pydantic pins pydantic_core, Jinja2 escapes by markupsafe. They come with it.
+BROUGHT_ALONG = {"pydantic_core", "markupsafe"}
 
 
 def project() -> dict[str, Any]:
@@ -131,8 +131,7 @@ def canonical(name: str) -> str:
 
 def declared_dependencies() -> set[str]:
     settings = project()["project"]
-    optional = settings["optional-dependencies"].values()
-    lines = settings["dependencies"] + [line for extra in optional for line in extra]
+    lines = settings["dependencies"] + [line for extra in settings["optional-dependencies"].values() for line in extra]
     return {canonical(re.split(r"[><=~!;\[ ]", line)[0]) for line in lines}
 
 

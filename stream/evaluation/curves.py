@@ -1,0 +1,90 @@
+"""Owns what is drawn of a set: for each scheme the points that its threshold goes through."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stream.config_schemes import SCHEME_SETTINGS
+from stream.evaluation.choices import Choice
+from stream.evaluation.judging import SetOutcome
+from stream.scoring.comparison import Scored
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A row of the table on its curve. value: of the setting that is swept, None where none is"""
+
+    choice: Choice
+    scored: Scored
+
+    @property
+    def value(self) -> Any:
+        """Of the setting that is swept; None where none is."""
+        return self.choice.value
+
+    @property
+    def precision(self) -> float | None:
+        """Of pages; None where no page was reported."""
+        return self.scored.scores.pages.retrieval.precision
+
+    @property
+    def recall(self) -> float | None:
+        """Of pages; None where the set has no duplicate."""
+        return self.scored.scores.pages.retrieval.recall
+
+    @property
+    def f1(self) -> float | None:
+        """Of pages."""
+        return self.scored.scores.pages.retrieval.f1
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The points of a scheme, in the order of its setting's values.
+
+    number: of its colour and marker, the same in every plot of the same schemes  setting, unit: "" where none is swept
+    """
+
+    name: str
+    number: int
+    setting: str
+    unit: str
+    points: Sequence[Point]
+
+    @property
+    def own(self) -> Point | None:
+        """The point of the settings that were given; None where the swept values pass it by."""
+        return next((point for point in self.points if point.choice.own), None)
+
+    @property
+    def best(self) -> Point | None:
+        """The point with the greatest F1, of several the one nearest to the middle of them; None where none has one."""
+        most = max((point.f1 for point in self.points if point.f1 is not None), default=None)
+        equal = [point for point in self.points if point.f1 == most]
+        return equal[len(equal) // 2] if most is not None else None
+
+
+def curves_of(outcome: SetOutcome) -> list[Curve]:
+    """The curves of a set, in the order of its table."""
+    by_curve: dict[str, list[Point]] = {}
+    for choice in outcome.choices:
+        by_curve.setdefault(choice.curve, []).append(Point(choice, outcome.scored[choice.name]))
+    registered = list(SCHEME_SETTINGS)
+    known = all(name in registered for name in by_curve)
+    return [
+        Curve(name, registered.index(name) if known else place, *_swept(points[0].choice), points)
+        for place, (name, points) in enumerate(by_curve.items())
+    ]
+
+
+def _swept(choice: Choice) -> tuple[str, str]:
+    """The setting's name without its section where that is the scheme's, and its unit."""
+    *sections, name = choice.setting.split(".")
+    model: Any = choice.settings
+    for section in sections:
+        model = getattr(model, section)
+    if not name:
+        return "", ""
+    extra = type(model).model_fields[name].json_schema_extra
+    unit = str(extra["unit"]) if isinstance(extra, dict) else ""
+    return choice.setting.removeprefix("scheme."), unit

@@ -1,0 +1,162 @@
+"""Owns the HTML report of a comparison: one file without outer resources, in which everything foreign is escaped.
+
+Jinja2 escapes whatever is put into the template. SVG documents come from stream/evaluation/plots.py, are parsed, and
+get ids of their own before they are set in, as one page has several.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from importlib import resources
+from typing import Any, NamedTuple
+from xml.etree import ElementTree as ET
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+from pydantic import BaseModel
+
+from stream.evaluation.choices import Choice
+from stream.evaluation.curves import Curve, Point, curves_of
+from stream.evaluation.judging import SetOutcome
+from stream.evaluation.plots import cost_svg, precision_recall_svg, threshold_svg
+from stream.evaluation.provenance import file_digests, measured_on
+from stream.scoring.comparison import COLUMNS
+from stream.scoring.report import three_decimals
+from stream.text_safety import escape_control_characters
+
+_SVG = "http://www.w3.org/2000/svg"
+_XLINK = "http://www.w3.org/1999/xlink"
+_MOST_SHOWN = 200
+
+
+class Plot(NamedTuple):
+    """An SVG of the page, and what stands below it."""
+
+    svg: Markup
+    caption: str
+
+
+class Row(NamedTuple):
+    """A row of a table: its cells, and which of them are the best of their columns."""
+
+    choice: Choice
+    cells: Sequence[str]
+    best: Sequence[bool]
+
+
+class ShownSetting(NamedTuple):
+    """A setting that changes verdicts. changed: whether it is not the default"""
+
+    name: str
+    value: str
+    unit: str
+    about: str
+    changed: bool
+
+
+def html_page(outcomes: Sequence[SetOutcome], names: Sequence[str], now: datetime) -> str:
+    """The report. names: of the sets  now: when it was made, with its time zone"""
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, finalize=_finalize, trim_blocks=True, lstrip_blocks=True
+    )
+    template = environment.from_string(resources.files(__package__).joinpath("report.html").read_text("utf-8"))
+    sets = [
+        _about_set(name, outcome, number) for number, (name, outcome) in enumerate(zip(names, outcomes, strict=True))
+    ]
+    first = outcomes[0].choices[0].settings
+    return template.render(
+        measured_on=measured_on(now),
+        columns=COLUMNS,
+        sets=sets,
+        truth=outcomes[0].truth,
+        common=[one for one in _settings_of(first, ()) if not one.name.startswith("scheme.")],
+    )
+
+
+def _about_set(name: str, outcome: SetOutcome, number: int) -> dict[str, Any]:
+    curves = curves_of(outcome)
+    swept = [curve for curve in curves if len(curve.points) > 1]
+    own = [curve.own if curve.own is not None else curve.points[0] for curve in curves]
+    return {
+        "name": name,
+        "folder": str(outcome.folder),
+        "scores": outcome.first.scores,
+        "digests": file_digests(outcome.folder),
+        "left_out": outcome.left_out,
+        "modelled": sorted(outcome.modelled),
+        "rows": list(_rows(own)),
+        "all_rows": list(_rows([point for curve in curves for point in curve.points])) if swept else [],
+        "plots": [
+            _inline(precision_recall_svg(curves), f"s{number}pr", "Precision and recall of pages, by scheme"),
+            _inline(cost_svg(curves), f"s{number}cost", "F1 of pages and CPU of a page, by scheme"),
+        ],
+        "thresholds": [
+            Plot(
+                _inline(threshold_svg(curve), f"s{number}t{place}", f"{curve.name}: F1 over {curve.setting}"),
+                _best(curve),
+            )
+            for place, curve in enumerate(swept)
+        ],
+        "schemes": [(point.choice, list(_settings_of(point.choice.settings.scheme, ()))) for point in own],
+    }
+
+
+def _rows(points: Sequence[Point]) -> Iterator[Row]:
+    """The best of the columns of F1 are marked, where there is more than one row."""
+    f1 = [place for place, column in enumerate(COLUMNS) if column.title.endswith("F1")]
+    table = [[column.shown(point.scored) for column in COLUMNS] for point in points]
+    most = {place: max(row[place] for row in table) for place in f1} if len(table) > 1 else {}
+    for point, cells in zip(points, table, strict=True):
+        yield Row(point.choice, cells, [most.get(place) == cell for place, cell in enumerate(cells)])
+
+
+def _best(curve: Curve) -> str:
+    own, best = curve.own, curve.best
+    parts = [f"as set: F1 {three_decimals(own.f1)} at {own.value}"] if own is not None else []
+    if best is not None and best is not own:
+        parts.append(f"best: {three_decimals(best.f1)} at {best.value}")
+    return "; ".join(parts)
+
+
+def _settings_of(model: BaseModel, path: tuple[str, ...]) -> Iterator[ShownSetting]:
+    """Every setting below the model that changes verdicts."""
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        if isinstance(value, BaseModel):
+            yield from _settings_of(value, (*path, name))
+            continue
+        extra = field.json_schema_extra
+        if isinstance(extra, dict) and extra.get("verdicts"):
+            text = json.dumps(model.model_dump(mode="json", include={name})[name], ensure_ascii=False)
+            shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} ... ({len(value)} in all)"
+            yield ShownSetting(
+                ".".join((*path, name)), shown, str(extra.get("unit", "")), field.description or "",
+                value != field.default,
+            )  # fmt: skip
+
+
+def _inline(document: str, prefix: str, label: str) -> Markup:
+    """An SVG document as an element, with ids that begin with the prefix. label: for those who do not see it"""
+    root = ET.fromstring(document)
+    for element in root.iter():
+        for name, value in list(element.attrib.items()):
+            if name == "id":
+                element.set(name, f"{prefix}-{value}")
+            elif name == f"{{{_XLINK}}}href" and value.startswith("#"):
+                element.set(name, f"#{prefix}-{value[1:]}")
+            elif value.startswith("url(#"):
+                element.set(name, value.replace("url(#", f"url(#{prefix}-"))
+    root.attrib.pop("width")
+    root.attrib.pop("height")
+    root.set("role", "img")
+    root.set("aria-label", escape_control_characters(label))
+    for metadata in root.findall(f"{{{_SVG}}}metadata"):
+        root.remove(metadata)
+    ET.register_namespace("", _SVG)
+    ET.register_namespace("xlink", _XLINK)
+    return Markup(ET.tostring(root, encoding="unicode"))
+
+
+def _finalize(value: object) -> object:
+    """What a name holds cannot run text backwards, nor hold what HTML has no character for."""
+    return value if isinstance(value, Markup) or not isinstance(value, str) else escape_control_characters(value)

@@ -1,0 +1,240 @@
+"""Owns the plots of a comparison: precision against recall, what F1 costs, and F1 over each scheme's threshold.
+
+Drawn by matplotlib, without its global state, so that the same figures give the same bytes. Schemes are told apart by
+colour and by marker, and colours are those that colour-blind people tell apart (Okabe, Ito 2008), without the yellow,
+which is too light on white.
+"""
+
+import contextlib
+import io
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from math import floor
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter
+
+from stream.evaluation.curves import Curve, Point, curves_of
+from stream.evaluation.judging import SetOutcome
+from stream.text_safety import escape_control_characters
+
+if TYPE_CHECKING:
+    from matplotlib.figure import SubFigure
+
+COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*", "d")
+"""As many as have no divisor with the number of colours: 91 schemes are told apart."""
+DPI = 150
+FORMATS = ("png", "svg")
+_FAINT = "#BBBBBB"
+_GREY = "#666666"
+_WIDTH = 10.0
+"""Inches of the whole plot."""
+_PANELS = 4
+"""Thresholds in a row of it."""
+Drawn = Callable[[Axes], None]
+
+
+def plot(outcomes: Sequence[SetOutcome], names: Sequence[str], form: str) -> bytes:
+    """All plots of every set in one picture, the sets one below the other. names: of the sets  form: png or svg"""
+    with _style():
+        curves = [curves_of(outcome) for outcome in outcomes]
+        rows = [-(-sum(len(one.points) > 1 for one in found) // _PANELS) for found in curves]
+        tops = [4.0 + 0.2 * -(-len(found) // 5) for found in curves]
+        heights = [top + 2.0 * count + 0.3 for top, count in zip(tops, rows, strict=True)]
+        figure = Figure(figsize=(_WIDTH, sum(heights)), layout="constrained")
+        parts = figure.subfigures(len(outcomes), 1, height_ratios=heights, squeeze=False)[:, 0]
+        for part, name, found, top, count in zip(parts, names, curves, tops, rows, strict=True):
+            part.suptitle(_safe(name), fontweight="bold")
+            _draw_set(part, found, top, count)
+        return _bytes_of(figure, form)
+
+
+def precision_recall_svg(curves: Sequence[Curve]) -> str:
+    """Precision against recall, with its legend: an SVG document."""
+    return _alone(lambda axes: draw_precision_recall(axes, curves), 4.6, 3.9, curves)
+
+
+def cost_svg(curves: Sequence[Curve]) -> str:
+    """F1 against CPU, with its legend: an SVG document."""
+    return _alone(lambda axes: draw_cost(axes, curves), 4.6, 3.9, curves)
+
+
+def threshold_svg(curve: Curve) -> str:
+    """F1, precision and recall over a scheme's threshold: an SVG document."""
+    return _alone(lambda axes: draw_threshold(axes, curve, legend=True), 3.0, 2.5)
+
+
+def draw_precision_recall(axes: Axes, curves: Sequence[Curve]) -> None:
+    """A line for each curve; its point of the given settings is large. Points without a reported page are left out."""
+    for level in (0.2, 0.4, 0.6, 0.8):
+        recall = [level / (2 - level) + step / 50 * (1 - level / (2 - level)) for step in range(51)]
+        axes.plot(recall, [level * r / (2 * r - level) for r in recall], color=_FAINT, linewidth=0.6, zorder=0)
+        label = {"boxstyle": "square,pad=0.1", "color": "white"}
+        place = (0.9, level * 0.9 / (1.8 - level))
+        axes.annotate(f"F1 {level}", place, color=_GREY, fontsize=7, ha="center", va="center", zorder=0, bbox=label)
+    for curve in curves:
+        _draw_points(axes, curve, lambda point: (point.recall, point.precision), joined=True)
+    lowest = min((point.precision or 0.0 for one in curves for point in one.points if _is_placed(point)), default=0.0)
+    axes.set(xlabel="recall of pages", ylabel="precision of pages", xlim=(-0.03, 1.03), ylim=_from(lowest))
+    axes.set_title("Precision and recall")
+
+
+def draw_cost(axes: Axes, curves: Sequence[Curve]) -> None:
+    """F1 over CPU microseconds of a page, the latter by powers."""
+    for curve in curves:
+        # Not joined: CPU varies from run to run by more than most thresholds change it.
+        _draw_points(axes, curve, lambda point: (point.scored.cost.cpu_us, point.f1), joined=False)
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    ticks = [
+        digit * 10**power
+        for power in range(-1, 8)
+        for digit in (1, 1.5, 2, 3, 5, 7)
+        if low <= digit * 10**power <= high
+    ]
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.minorticks_off()
+    axes.grid(color=_FAINT, linewidth=0.4)
+    lowest = min((point.f1 for one in curves for point in one.points if point.f1 is not None), default=0.0)
+    axes.set(xlabel="CPU of a page, µs", ylabel="F1 of pages", ylim=_from(lowest))
+    axes.set_title("Cost and F1")
+
+
+def draw_threshold(axes: Axes, curve: Curve, *, legend: bool) -> None:
+    """F1, precision and recall over the values that were swept, and where the given settings stand."""
+    even = all(isinstance(point.value, Real) and not isinstance(point.value, bool) for point in curve.points)
+    places: list[Any] = [point.value if even else number for number, point in enumerate(curve.points)]
+    colour, marker, _ = _look(curve)
+    series: tuple[tuple[str, Callable[[Point], float | None], dict[str, Any]], ...] = (
+        ("precision", lambda point: point.precision, {"color": _GREY, "linestyle": "--", "linewidth": 1}),
+        ("recall", lambda point: point.recall, {"color": _GREY, "linestyle": ":", "linewidth": 1.4}),
+        ("F1", lambda point: point.f1, {"color": colour, "marker": marker, "markersize": 3.5, "linewidth": 1.6}),
+    )
+    for name, figure, look in series:
+        values = [figure(point) for point in curve.points]
+        known = [(place, value) for place, value in zip(places, values, strict=True) if value is not None]
+        axes.plot([place for place, _ in known], [value for _, value in known], label=name, **look)
+    if curve.own is not None:
+        place = places[[point is curve.own for point in curve.points].index(True)]
+        axes.axvline(place, color=_FAINT, linewidth=1, zorder=0, label="as set")
+    if all(isinstance(point.value, int) for point in curve.points):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if not even:
+        axes.set_xticks(places, [_safe(_shown(point.value)) for point in curve.points])
+    unit = f", {curve.unit}" if curve.unit else ""
+    axes.set(xlabel=_safe(f"{curve.setting}{unit}"), ylim=(-0.03, 1.03))
+    axes.set_title(_safe(curve.name))
+    axes.grid(axis="y", color=_FAINT, linewidth=0.4)
+    if legend:
+        axes.figure.legend(loc="outside lower center", ncols=4, fontsize=7, handlelength=1.6, columnspacing=1)
+
+
+def _draw_set(part: "SubFigure", curves: Sequence[Curve], top: float, rows: int) -> None:
+    swept = [curve for curve in curves if len(curve.points) > 1]
+    halves = part.subfigures(2 if rows else 1, 1, height_ratios=[top, 2.0 * rows] if rows else None, squeeze=False)
+    left, right = halves[0, 0].subplots(1, 2)
+    draw_precision_recall(left, curves)
+    draw_cost(right, curves)
+    handles, labels = left.get_legend_handles_labels()
+    halves[0, 0].legend(handles, labels, loc="outside lower center", ncols=5)
+    if rows:
+        panels = list(halves[1, 0].subplots(rows, _PANELS, squeeze=False, sharey=True).flat)
+        for axes, curve in zip(panels, swept, strict=False):
+            draw_threshold(axes, curve, legend=False)
+        for axes in panels[len(swept) :]:
+            axes.set_visible(False)
+        handles, labels = panels[0].get_legend_handles_labels()
+        halves[1, 0].legend(handles, labels, loc="outside lower center", ncols=4)
+
+
+def _draw_points(
+    axes: Axes, curve: Curve, place: Callable[[Point], tuple[float | None, float | None]], *, joined: bool
+) -> None:
+    colour, marker, line = _look(curve)
+    look: dict[str, Any] = {"color": colour, "marker": marker, "linewidth": 0.9}
+    known = [(x, y) for x, y in map(place, curve.points) if x is not None and y is not None]
+    joined = joined and len(curve.points) > 1
+    if len(curve.points) > 1:
+        across, up = [x for x, _ in known], [y for _, y in known]
+        axes.plot(across, up, linestyle=line if joined else "none", markersize=2.8, alpha=0.75, **look)
+    large = curve.own if curve.own is not None else curve.best
+    shown = [(x, y) for x, y in ([place(large)] if large is not None else []) if x is not None and y is not None]
+    axes.plot(
+        [x for x, _ in shown], [y for _, y in shown], linestyle=line if joined else "none", markersize=8,
+        markeredgecolor="white", label=_safe(curve.name), zorder=3, **look,
+    )  # fmt: skip
+
+
+def _is_placed(point: Point) -> bool:
+    return point.precision is not None and point.recall is not None
+
+
+def _from(lowest: float) -> tuple[float, float]:
+    """An axis of shares from a tenth below the lowest, so that schemes that are all good do not lie on one line."""
+    return max(0.0, floor(10 * lowest - 1) / 10) - 0.02, 1.02
+
+
+def _look(curve: Curve) -> tuple[str, str, str]:
+    """Colour, marker and line."""
+    return (
+        COLOURS[curve.number % len(COLOURS)],
+        MARKERS[curve.number % len(MARKERS)],
+        ("-", "--")[curve.number // len(COLOURS) % 2],
+    )
+
+
+def _alone(draw: Drawn, width: float, height: float, curves: Sequence[Curve] = ()) -> str:
+    with _style():
+        figure = Figure(figsize=(width, height + 0.2 * -(-len(curves) // 3)), layout="constrained")
+        draw(figure.add_subplot())
+        if curves:
+            figure.legend(loc="outside lower center", ncols=3, fontsize=8)
+        return _bytes_of(figure, "svg").decode()
+
+
+def _bytes_of(figure: Figure, form: str) -> bytes:
+    file = io.BytesIO()
+    metadata = {"Date": None, "Creator": None} if form == "svg" else {"Software": None}
+    with warnings.catch_warnings():
+        # The name of a set may be of any script; a viewer of SVG has its glyphs.
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        figure.savefig(file, format=form, dpi=DPI, metadata=metadata)
+    if form != "svg":
+        return file.getvalue()
+    # matplotlib ends lines of path data with a space, which git and editors mark.
+    return b"\n".join(line.rstrip() for line in file.getvalue().splitlines()) + b"\n"
+
+
+@contextlib.contextmanager
+def _style() -> Iterator[None]:
+    """Ours, whatever the user's matplotlibrc says."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(
+            {
+                "axes.edgecolor": "#555555",
+                "axes.spines.right": False,
+                "axes.spines.top": False,
+                "font.size": 9.0,
+                "legend.frameon": False,
+                "svg.fonttype": "none",  # text stays text: smaller, and found by a search
+                "svg.hashsalt": "spotsieve",
+                "text.parse_math": False,  # a set may be called $x$
+            }
+        )
+        yield
+
+
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _safe(text: str) -> str:
+    return escape_control_characters(text)
