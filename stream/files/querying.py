@@ -61,7 +61,8 @@ class StateQuery:
         self.passes += self._view.load(np.unique(np.concatenate(keys)))
         for part in parts:
             for run, view in self._runs(part):
-                verdicts = judge_alone(run, self.scheme, view, self.settings.index.candidate_limit)
+                limit, longer_by = self.settings.index.candidate_limit, self.settings.policy.replaces_beyond
+                verdicts = judge_alone(run, self.scheme, view, limit, longer_by)
                 yield verdicts, find_matches(run, self.scheme, view) if matches else []
 
     def _runs(self, part: Signatures) -> Iterator[tuple[Signatures, StateView]]:

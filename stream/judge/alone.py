@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from state.index import StateView
 from stream.judge import judge
-from stream.judge.filed import NEVER, slots_of
+from stream.judge.filed import KEEP_FIRST, NEVER, slots_of
 from stream.schemes import Scheme
 from stream.signature import Entry, Signatures, compared_pages
 from stream.verdict import FoundBy, Reason, Verdicts
@@ -24,9 +24,11 @@ class Match(NamedTuple):
     reason: Reason
 
 
-def judge_alone(signatures: Signatures, scheme: Scheme, view: StateView, candidate_limit: int) -> Verdicts:
-    """The verdict that each page would get if it came next, whatever stands beside it."""
-    return judge(signatures, scheme, view, _NO_ROOM, candidate_limit)[0]
+def judge_alone(
+    signatures: Signatures, scheme: Scheme, view: StateView, candidate_limit: int, longer_by: float = KEEP_FIRST
+) -> Verdicts:
+    """The verdict that each page would get if it came next, whatever stands beside it. Limits as of `judge`."""
+    return judge(signatures, scheme, view, _NO_ROOM, candidate_limit, longer_by)[0]
 
 
 def find_matches(signatures: Signatures, scheme: Scheme, view: StateView) -> list[list[Match]]:

@@ -215,6 +215,24 @@ def test_what_is_wrong_is_told_in_one_line(state: Path, tmp_path: Path, capsys: 
         assert "Traceback" not in error
 
 
+def test_where_the_longest_is_kept_a_longer_copy_would_replace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl, state, file = tmp_path / "crawl.jsonl", tmp_path / "state", tmp_path / "asked.jsonl"
+    write_crawl(crawl)
+    keep = ("--set", "policy.keep=longest")
+    filter_json(capsys, crawl, "--state", state, *keep)
+    longer = page(1, "longer")
+    longer["body"] = f"<html><body><p>{article(1)} {article(11)[: len(article(11)) // 2]}</p></body></html>"
+    file.write_bytes(lines([longer, page(2, "again")]))
+    found = query(capsys, file, "--state", state)
+    filter_json(capsys, file, "--state", state, "--verdicts", tmp_path / "v.jsonl", *keep)
+    assert found == read_json(tmp_path / "v.jsonl")
+    assert [(line["verdict"], line.get("replaces"), line["duplicate_of"]) for line in found] == [
+        ("novel", "p1", None), ("duplicate", None, "p2")
+    ]  # fmt: skip
+
+
 def test_another_schemes_state_is_asked_by_that_scheme(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     crawl, state, file = tmp_path / "crawl.jsonl", tmp_path / "state", tmp_path / "asked.jsonl"
     write_crawl(crawl)
