@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from stream.config import Settings
 from stream.errors import InputError
 from stream.features.page_shingles import shingle_pages
-from stream.files.reader import FileReader, Input
+from stream.files.modelling import batches_of
+from stream.files.reader import Input
 from stream.page import Page, lay_out
 from stream.scoring.sampling import SizeClass, sampling_trials
 from stream.text.tokens import extract_tokens
@@ -70,22 +71,12 @@ def read_sample(inputs: Sequence[Input], settings: Settings, w: int, told: Calla
     told: called now and then with pages and bytes read
     Records that are no pages are passed over. Raises InputError for a file that cannot be read, or too few texts.
     """
-    sample, read_before = SampledPages(w), 0
-    for file in inputs:
-        with FileReader(file, settings.input) as reader:
-            batch: list[Page] = []
-            for outcome in reader:
-                if isinstance(outcome.result, Page) and outcome.result.judgeable and outcome.result.body:
-                    batch.append(outcome.result)
-                if len(batch) >= settings.service.batch_pages:
-                    sample.add(batch)
-                    batch = []
-                    told(sample.pages, read_before + reader.bytes_read)
-                if len(sample) >= MOST_TEXTS:
-                    return sample
-            if batch:
-                sample.add(batch)
-            read_before += reader.bytes_read
+    sample = SampledPages(w)
+    for batch, bytes_read in batches_of(inputs, settings):
+        sample.add(batch)
+        told(sample.pages, bytes_read)
+        if len(sample) >= MOST_TEXTS:
+            break
     if len(sample) < LEAST_PAGES:
         rule = f"must hold at least {LEAST_PAGES} different texts of {w} words or more"
         raise InputError("FILES", rule, len(sample), "give a sample of the crawl")

@@ -203,6 +203,19 @@ def test_a_page_of_fewer_sampled_shingles_than_the_least_is_compared_by_its_body
     ]  # fmt: skip
 
 
+def test_a_copy_is_found_behind_all_the_pages_of_its_template_that_come_first() -> None:
+    scheme, state, template = AdaptiveShinglesScheme(AdaptiveShinglesSettings()), MemoryState(), text(300)
+    pages = pages_of(*(template + text(300, seed) for seed in range(2, 402)), [*template, *text(300, 401)[:-9]])
+    verdicts, _ = judge(scheme.sign(pages), scheme, state, 256, scheme.candidate_limit)
+    assert verdicts.kind.tolist() == [Kind.NOVEL] * 400 + [Kind.DUPLICATE]
+    assert verdicts.candidates[-1] > 256
+    (original,) = verdicts.originals[-1:]
+    assert original is not None
+    assert original.offset == 399
+    verdicts, _ = judge(scheme.sign(pages), scheme, state, 256, 256)
+    assert verdicts.kind[-1] == Kind.NOVEL
+
+
 @pytest.mark.parametrize(
     ("given_settings", "said"),
     [
