@@ -72,7 +72,8 @@ def threshold_svg(curve: Curve) -> str:
 def draw_precision_recall(axes: Axes, curves: Sequence[Curve]) -> None:
     """A line for each curve; its point of the given settings is large. Points without a reported page are left out."""
     for level in (0.2, 0.4, 0.6, 0.8):
-        recall = [level / (2 - level) + step / 50 * (1 - level / (2 - level)) for step in range(51)]
+        least = level / (2 - level)
+        recall = [least * (1 / least) ** (step / 16) for step in range(17)]
         axes.plot(recall, [level * r / (2 * r - level) for r in recall], color=_FAINT, linewidth=0.6, zorder=0)
         label = {"boxstyle": "square,pad=0.1", "color": "white"}
         place = (0.9, level * 0.9 / (1.8 - level))
@@ -222,6 +223,7 @@ def _style() -> Iterator[None]:
                 "axes.edgecolor": "#555555",
                 "axes.spines.right": False,
                 "axes.spines.top": False,
+                "font.sans-serif": ["DejaVu Sans"],  # matplotlib's own; in an SVG any other sans-serif stands in for it
                 "font.size": 9.0,
                 "legend.frameon": False,
                 "svg.fonttype": "none",  # text stays text: smaller, and found by a search

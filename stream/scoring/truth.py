@@ -8,6 +8,7 @@ Gzipped UTF-8, columns by the header's names, parted by tabs, nothing quoted.
 
 import enum
 import gzip
+import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -89,7 +90,8 @@ class Truth:
         found = []
         for best, kind in zip(closest, self.kinds, strict=True):
             label = self.label(best.similarity if best else 0.0)
-            found.append((label, best.kind if best and label is Label.DUPLICATE else kind))
+            paired = best.kind if best else ""  # with --positive 0 even a page that nothing is like is a duplicate
+            found.append((label, paired if label is Label.DUPLICATE else kind))
         return tuple(found)
 
     def part(self, chosen: Sequence[int]) -> "Truth":
@@ -109,7 +111,7 @@ class Truth:
 
 
 def load_truth(folder: Path, positive: float = POSITIVE, negative: float = NEGATIVE) -> Truth:
-    """Read the labels of a set. Raises InputError where a file is missing or damaged, or a pair names no page."""
+    """Read the labels of a set. Raises InputError where a file is missing, damaged or empty, or names no page."""
     path = folder / TRUTH_FILE
     ids: list[str] = []
     kinds: list[str] = []
@@ -127,6 +129,8 @@ def load_truth(folder: Path, positive: float = POSITIVE, negative: float = NEGAT
         kinds.append(row["kind"])
         groups.append(row.get("group", ""))
         hosts.append(row.get("host", ""))
+    if not ids:
+        raise InputError(str(path), "must label at least one page", None, "write a line for each page: its id and kind")
     pairs = tuple(_pairs(folder / PAIRS_FILE, places).values())
     return Truth(tuple(ids), tuple(kinds), pairs, tuple(groups), tuple(hosts), positive, negative)
 
@@ -173,7 +177,11 @@ def _pairs(path: Path, places: Mapping[str, int]) -> dict[tuple[int, int], Pair]
         try:
             similarity = float(row["similarity"])
         except ValueError:
-            raise InputError(here, "must have a number as similarity", row["similarity"], "correct the line") from None
+            similarity = math.nan
+        if not 0 <= similarity <= 1:
+            raise InputError(
+                here, "must have a number from 0 to 1 as similarity", row["similarity"], "correct the line"
+            )
         pairs[earlier, later] = Pair(earlier, later, similarity, row["kind"])
     return pairs
 

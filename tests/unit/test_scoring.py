@@ -1,6 +1,7 @@
 """Owns the proof of the measures: a stream of seven pages that can be checked by hand, and labels that do not fit."""
 
 import gzip
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,18 @@ def test_a_part_of_the_stream_is_labelled_as_if_there_were_no_other_page(truth: 
     assert [label for label, _ in part.labels] == [Label.NOVEL, Label.IGNORED, Label.NOVEL]
 
 
+def test_a_set_of_one_cluster_and_one_without_any_are_scored(tmp_path: Path) -> None:
+    header, pages = TRUTH.split("\n", 1)[0], [f"p{n}\tcluster\th" for n in range(4)]
+    pairs = ["id_a\tid_b\tsimilarity\tkind", *(f"p{a}\tp{b}\t1\tcopy" for a, b in combinations(range(4), 2))]
+    one = load_truth(write_labels(tmp_path, "\n".join([header, *pages]), "\n".join(pairs)))
+    scores = scored(one, p1="p0", p2="p1", p3="p0")
+    assert (scores.pages.duplicates, scores.pages.novel, scores.pages.retrieval.f1) == (3, 1, 1.0)
+    assert (scores.clusters.retrieval.f1, scores.clusters.adjusted_rand) == (1.0, 1.0)
+    none = load_truth(write_labels(tmp_path, "\n".join([header, *pages]), pairs[0]))
+    scores = scored(none, p3="p0")
+    assert (scores.pages.retrieval.precision, scores.pages.retrieval.recall, scores.pages.lost_count) == (0.0, None, 1)
+
+
 def test_components_are_named_by_their_least_member() -> None:
     assert join(6, [(4, 2), (2, 5), (1, 0)]) == [0, 0, 2, 3, 2, 2]
 
@@ -144,7 +157,15 @@ def test_verdicts_that_do_not_fit_the_labels_are_refused(
         ("id\nx\n", PAIRS, r"truth.tsv.gz must have the columns id, kind; kind is missing"),
         (TRUTH, PAIRS + "a\tzz\t1\t1\tcopy\n", r"pairs.tsv.gz line 7 must name pages of truth.tsv.gz, got 'zz'"),
         (TRUTH, PAIRS + "d\tc\t1\t1\tcopy\n", r"pairs.tsv.gz line 7 must name the earlier page first, got 'd, c'"),
-        (TRUTH, PAIRS + "a\tc\thigh\t1\tcopy\n", r"pairs.tsv.gz line 7 must have a number as similarity, got 'high'"),
+        *(
+            (
+                TRUTH,
+                PAIRS + f"a\tc\t{bad}\t1\tcopy\n",
+                rf"line 7 must have a number from 0 to 1 as similarity, got '{bad}'",
+            )
+            for bad in ("high", "nan", "inf", "-0.1", "1.01", "")
+        ),
+        ("id\tkind\n", PAIRS.split("\n", maxsplit=1)[0], r"truth.tsv.gz must label at least one page"),
     ],
 )
 def test_labels_that_contradict_themselves_are_refused(tmp_path: Path, truth: str, pairs: str, message: str) -> None:
