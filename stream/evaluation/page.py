@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from importlib import resources
+from itertools import groupby
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
@@ -67,6 +68,7 @@ def html_page(outcomes: Sequence[SetOutcome], names: Sequence[str], now: datetim
     return template.render(
         measured_on=measured_on(now),
         columns=COLUMNS,
+        groups=[(group, len(list(inner))) for group, inner in groupby(COLUMNS, lambda column: column.group)],
         sets=sets,
         truth=outcomes[0].truth,
         common=[one for one in _settings_of(first, ()) if not one.name.startswith("scheme.")],
@@ -76,7 +78,9 @@ def html_page(outcomes: Sequence[SetOutcome], names: Sequence[str], now: datetim
 def _about_set(name: str, outcome: SetOutcome, number: int) -> dict[str, Any]:
     curves = curves_of(outcome)
     swept = [curve for curve in curves if len(curve.points) > 1]
-    own = [curve.own if curve.own is not None else curve.points[0] for curve in curves]
+    every = [point for curve in curves for point in curve.points]
+    own = [curve.own for curve in curves if curve.own is not None]
+    own = own if len(own) == len(curves) < len(every) else []
     return {
         "name": name,
         "folder": str(outcome.folder),
@@ -84,8 +88,8 @@ def _about_set(name: str, outcome: SetOutcome, number: int) -> dict[str, Any]:
         "digests": file_digests(outcome.folder),
         "left_out": outcome.left_out,
         "modelled": sorted(outcome.modelled),
-        "rows": list(_rows(own)),
-        "all_rows": list(_rows([point for curve in curves for point in curve.points])) if swept else [],
+        "rows": list(_rows(own or every)),
+        "all_rows": list(_rows(every)) if own else [],
         "plots": [
             _inline(precision_recall_svg(curves), f"s{number}pr", "Precision and recall of pages, by scheme"),
             _inline(cost_svg(curves), f"s{number}cost", "F1 of pages and CPU of a page, by scheme"),
@@ -97,7 +101,11 @@ def _about_set(name: str, outcome: SetOutcome, number: int) -> dict[str, Any]:
             )
             for place, curve in enumerate(swept)
         ],
-        "schemes": [(point.choice, list(_settings_of(point.choice.settings.scheme, ()))) for point in own],
+        "choices": outcome.choices,
+        "schemes": [
+            (point.choice.name, list(_settings_of(point.choice.settings.scheme, ())))
+            for point in own or [curve.points[0] for curve in curves]
+        ],
     }
 
 

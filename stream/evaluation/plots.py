@@ -9,14 +9,14 @@ import contextlib
 import io
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from math import floor
+from math import floor, sqrt
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, MultipleLocator, NullFormatter
 
 from stream.evaluation.curves import Curve, Point, curves_of
 from stream.evaluation.judging import SetOutcome
@@ -29,7 +29,8 @@ COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#5
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*", "d")
 """As many as have no divisor with the number of colours: 91 schemes are told apart."""
 DPI = 150
-FORMATS = ("png", "svg")
+LEAST_SPAN = 2.0
+"""How far an axis of costs reaches at least to both sides of its middle, as a factor: enough for some ticks."""
 _FAINT = "#BBBBBB"
 _GREY = "#666666"
 _WIDTH = 10.0
@@ -81,7 +82,8 @@ def draw_precision_recall(axes: Axes, curves: Sequence[Curve]) -> None:
     for curve in curves:
         _draw_points(axes, curve, lambda point: (point.recall, point.precision), joined=True)
     lowest = min((point.precision or 0.0 for one in curves for point in one.points if _is_placed(point)), default=0.0)
-    axes.set(xlabel="recall of pages", ylabel="precision of pages", xlim=(-0.03, 1.03), ylim=_from(lowest))
+    axes.set(xlabel="recall of pages", ylabel="precision of pages", xlim=(-0.03, 1.03))
+    _from(axes, lowest)
     axes.set_title("Precision and recall")
 
 
@@ -92,6 +94,9 @@ def draw_cost(axes: Axes, curves: Sequence[Curve]) -> None:
         _draw_points(axes, curve, lambda point: (point.scored.cost.cpu_us, point.f1), joined=False)
     axes.set_xscale("log")
     low, high = axes.get_xlim()
+    middle, half = sqrt(low * high), max(sqrt(high / low), LEAST_SPAN)
+    low, high = middle / half, middle * half
+    axes.set_xlim(low, high)
     ticks = [
         digit * 10**power
         for power in range(-1, 8)
@@ -104,7 +109,8 @@ def draw_cost(axes: Axes, curves: Sequence[Curve]) -> None:
     axes.minorticks_off()
     axes.grid(color=_FAINT, linewidth=0.4)
     lowest = min((point.f1 for one in curves for point in one.points if point.f1 is not None), default=0.0)
-    axes.set(xlabel="CPU of a page, µs", ylabel="F1 of pages", ylim=_from(lowest))
+    axes.set(xlabel="CPU of a page, µs", ylabel="F1 of pages")
+    _from(axes, lowest)
     axes.set_title("Cost and F1")
 
 
@@ -177,9 +183,11 @@ def _is_placed(point: Point) -> bool:
     return point.precision is not None and point.recall is not None
 
 
-def _from(lowest: float) -> tuple[float, float]:
-    """An axis of shares from a tenth below the lowest, so that schemes that are all good do not lie on one line."""
-    return max(0.0, floor(10 * lowest - 1) / 10) - 0.02, 1.02
+def _from(axes: Axes, lowest: float) -> None:
+    """Shares upwards from a tenth below the lowest, so that schemes that are all good do not lie on one line."""
+    low = min(0.5, max(0.0, floor(10 * lowest - 1) / 10))
+    axes.set_ylim(low - 0.02, 1.02)
+    axes.yaxis.set_major_locator(MultipleLocator(0.2 if low < 0.4 else 0.1))
 
 
 def _look(curve: Curve) -> tuple[str, str, str]:

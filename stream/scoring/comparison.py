@@ -35,9 +35,10 @@ class Scored:
 
 
 class Column(NamedTuple):
-    """A figure of the table. title: on a terminal  heading, about: where there is room  shown: its text in a row"""
+    """A figure of the table. title: on a terminal  group, heading, about: where there is room  shown: in a row"""
 
     title: str
+    group: str
     heading: str
     about: str
     shown: Callable[[Scored], str]
@@ -45,59 +46,59 @@ class Column(NamedTuple):
 
 COLUMNS = (
     Column(
-        "P", "precision",
-        "Of pages: of the dropped pages that are duplicates or novel, the share that are duplicates.",
+        "P", "pages", "precision",
+        "Of the dropped pages, those that count for nothing left out, the share that are duplicates.",
         lambda one: three_decimals(one.scores.pages.retrieval.precision),
     ),
     Column(
-        "R", "recall",
-        "Of pages: the share of the duplicates that was dropped.",
+        "R", "pages", "recall",
+        "The share of the duplicates that was dropped.",
         lambda one: three_decimals(one.scores.pages.retrieval.recall),
     ),
     Column(
-        "F1", "F1",
-        "Of pages: the harmonic mean of precision and recall.",
+        "F1", "pages", "F1",
+        "The harmonic mean of precision and recall.",
         lambda one: three_decimals(one.scores.pages.retrieval.f1),
     ),
     Column(
-        "lost", "pages lost",
+        "lost", "pages", "lost",
         "Novel pages that were dropped.",
         lambda one: str(one.scores.pages.lost_count),
     ),
     Column(
-        "pairs P", "pairs: precision",
-        "Of pairs of pages that the verdicts put into one cluster, the share that the labels put into one too.",
+        "pairs P", "pairs of pages", "precision",
+        "Of the pairs that the verdicts put into one cluster, the share that the labels put into one too.",
         lambda one: three_decimals(one.scores.clusters.retrieval.precision),
     ),
     Column(
-        "pairs R", "pairs: recall",
-        "Of pairs of pages that the labels put into one cluster, the share that the verdicts put into one too.",
+        "pairs R", "pairs of pages", "recall",
+        "Of the pairs that the labels put into one cluster, the share that the verdicts put into one too.",
         lambda one: three_decimals(one.scores.clusters.retrieval.recall),
     ),
     Column(
-        "pairs F1", "pairs: F1",
-        "The harmonic mean of precision and recall of pairs.",
+        "pairs F1", "pairs of pages", "F1",
+        "The harmonic mean of precision and recall.",
         lambda one: three_decimals(one.scores.clusters.retrieval.f1),
     ),
     Column(
-        "candidates", "candidates per page",
+        "candidates", "per page", "candidates",
         "Postings in the buckets that a page is looked up under.",
         lambda one: f"{one.cost.candidates:.1f}",
     ),
     Column(
-        "CPU us", "CPU µs per page",
+        "CPU us", "per page", "CPU µs",
         "Processor time to sign a page and judge it against an index in memory, microseconds; reading files is not "
         "counted. It varies by a tenth or more from run to run.",
         lambda one: f"{one.cost.cpu_us:.0f}",
     ),
     Column(
-        "log B", "log bytes per page",
+        "log B", "per page", "log bytes",
         "Bytes of a page's part of a log record.",
         lambda one: f"{one.cost.log_bytes:.0f}",
     ),
     Column(
-        "state B", "state bytes per filed page",
-        "Bytes of keys, postings and entry of a page that was filed, before RocksDB compresses them.",
+        "state B", "per page", "state bytes",
+        "Bytes of keys, postings and entry, of each page that was filed, before RocksDB compresses them.",
         lambda one: f"{one.cost.state_bytes:.0f}",
     ),
 )  # fmt: skip

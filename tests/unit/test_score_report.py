@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+import xxhash
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -143,7 +144,16 @@ def test_a_report_holds_the_table_the_settings_and_the_digests(
     own = [row for row in in_table if "=3" in row[0] and row[0].startswith("subhash")]
     assert read.rows.count(own[0]) == 2, "as set, and among all that were tried"
     assert ["min_tokens", "9", "tokens"] in [row[:3] for row in read.rows]
-    for text in (*TERMS, "--build-models", "XXH3-128", "spotsieve 0.", "cores", *(column.about for column in COLUMNS)):
+    digests = [xxhash.xxh3_128_hexdigest(file.read_bytes()) for file in labelled.iterdir()]
+    for text in (
+        *TERMS,
+        *digests,
+        "--build-models",
+        "XXH3-128",
+        "spotsieve 0.",
+        "cores",
+        *(column.about for column in COLUMNS),
+    ):
         assert text in read.text
     assert sum(tag == "svg" for tag, _ in read.elements) == 2 + len(SCHEMES) - len(TERMS)
     assert "Precision and recall" in svg.read_text("utf-8")
@@ -176,12 +186,29 @@ def test_names_that_are_markup_formulas_or_templates_stay_text(
 ) -> None:
     folder = labelled.rename(labelled.with_name(EVIL.replace("/", "-")))
     html, png = tmp_path / "report.html", tmp_path / "plot.PNG"
-    assert main(["score", str(folder), "--html", str(html), "--plot", str(png)]) == 0
+    assert (
+        main(
+            [
+                "score",
+                str(folder),
+                "--scheme",
+                "chain",
+                "imatch",
+                "--build-models",
+                "--html",
+                str(html),
+                "--plot",
+                str(png),
+            ]
+        )
+        == 0
+    )
     capsys.readouterr()
     page = html.read_text("utf-8")
     read = Read(page)
     shown = folder.name.replace("\u202e", "\\u202e").replace("\x1b", "\\x1b")
     assert shown in read.text
+    assert "Term statistics of imatch were counted on these very pages" in read.text
     assert not any(tag == "script" for tag, _ in read.elements)
     assert not set("\u202e\x1b") & set(page)
     assert "49" not in page.split("<h2>")[1].split("</h2>")[0]
