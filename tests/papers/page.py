@@ -17,7 +17,7 @@ HEAD = """# The papers' figures, and ours
 
 Each section is written by `.venv/bin/python -m tests.papers NAME`, all of them by `.venv/bin/python -m tests.papers`.
 """
-_SECTION = re.compile(r"<!-- papers: (\w+) -->\n\n## (.*)\n.*?<!-- end of \1 -->\n", re.DOTALL)
+_SECTION = re.compile(r"<!-- papers: (\w+) -->\n\n## ([^\n]*)\n.*?<!-- end of \1 -->\n", re.DOTALL)
 
 
 class Paper(Protocol):

@@ -5,11 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stream.fingerprints.tables import design_tables
 from stream.page import Page
 from stream.scoring.sampling import SizeClass, Trials
 from stream.scoring.truth import Pair, Truth
 from tests.papers import __main__ as papers
 from tests.papers import ye
+from tests.papers.manku import candidates, expected, shared
 from tests.papers.page import HEAD, decimals, find_papers, table, with_section
 from tests.papers.williams_giles import kinds_of
 from tests.papers.yuan import distances, resemblances, shingle_sets
@@ -94,3 +96,13 @@ def test_ye_s_tables_are_cut_to_a_ratio_and_told_by_the_words_where_it_changes()
     assert both.precision(1) == one.precision(1) == (1 / 3 + 1 / 2) / 2
     assert [len(column) for column in ye.up_to(classes, 2)[3].trials[1:]] == [2, 2, 2]
     assert ye.by_group({0.6: classes}, "recall", 2)[-1] == "| all | 40 | 100 | 0.25 |"
+
+
+def test_candidates_of_a_design_are_counted_table_by_table_and_near_what_is_expected() -> None:
+    designs = {4: design_tables(3, 4), 10: design_tables(3, 10)}
+    found = dict(candidates(designs, (12, 16)))
+    assert set(found) == {(4, 12), (4, 16), (10, 12), (10, 16)}
+    assert found[4, 16] == pytest.approx(expected(designs[4], 16), rel=0.05)
+    assert expected(designs[4], 16) == 4
+    keys = np.array([[1, 5], [1, 6], [2, 6]], np.uint64)
+    assert shared(keys, np.array([[1, 6], [1, 6], [3, 7]], np.uint64)) == 4 + 4
