@@ -17,7 +17,7 @@ from stream.verdict_settings import settings_digest, verdict_settings_text
 from tests.broker.harness import TopicSet, header
 
 Verdict = tuple[str, str | None]
-"""A verdict and the id of the original, if any."""
+"""A verdict and the id of the original or, of a novel page, of what it replaces, if any."""
 
 
 def settings_from(toml: str) -> Settings:
@@ -49,7 +49,7 @@ def judge_again_in(state: State, toml: str, log: Iterable[ConsumerRecord], log_n
         for row in range(len(signatures)):
             source = signatures.sources[signatures.source[row]]
             page = page_id_text(source, int(signatures.partition[row]), int(signatures.offset[row]))
-            original = applied.verdicts.originals[row]
+            original = applied.verdicts.originals[row] or applied.verdicts.replaces[row]
             verdict = (Kind(applied.verdicts.kind[row]).name.lower(), original.id if original else None)
             assert found.setdefault(page, verdict) == verdict, f"{page} was judged twice, differently"
     return found
@@ -60,7 +60,8 @@ def verdicts_sent(topics: TopicSet) -> dict[bytes, list[Verdict]]:
     sent: dict[bytes, list[Verdict]] = {}
     for record in topics.read("novel"):
         kind = (header(record, "spotsieve-verdict") or b"").decode()
-        sent.setdefault(record.key, []).append((kind, None))
+        replaced = header(record, "spotsieve-replaces")
+        sent.setdefault(record.key, []).append((kind, replaced.decode() if replaced else None))
     for record in topics.read("duplicates"):
         sent.setdefault(record.key, []).append(("duplicate", orjson.loads(record.value)["duplicate_of"]["id"]))
     return sent

@@ -4,13 +4,16 @@ import base64
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import orjson
 import pytest
 from aiokafka.structs import ConsumerRecord
 
+from stream.cli import main
 from tests.broker.crawls import PageMessage, article, edited, html_of, json_page, url_of
-from tests.broker.harness import Spotsieve, TopicSet, header
+from tests.broker.harness import KILLED_SESSION_MS, Spotsieve, TopicSet, header
+from tests.broker.oracle import check_verdicts_sent, verdicts_sent
 from tests.conftest import Broker
 
 SENT_AT_MS = 1_600_000_000_000
@@ -225,3 +228,50 @@ def test_raw_html_finds_its_address_in_the_key_or_a_header(
         urls = [(report["page"]["url"], report["duplicate_of"]["url"]) for report in reports]
         assert urls == [(url_of(1), url_of(0)), (url_of(3), url_of(2))]
         assert [header(record, "spotsieve-reason") for record in run.rejected] == [b"no_url"]
+
+
+@pytest.mark.promise(
+    "with policy.keep = longest a page is dropped only for a page let through that it does not outgrow",
+    fault="kill -9 of a worker in mid-run, then every page again through a worker without a state",
+)
+@pytest.mark.timeout(900)
+def test_longer_copies_replace_shorter_ones_and_neither_a_crash_nor_a_second_submission_changes_a_verdict(
+    kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Every article twelve sentences long, then in another frame, then sixteen and twenty long, then as at first.
+    versions = [(12, 0), (12, 1), (16, 0), (20, 0), (12, 2)]
+    sent = [
+        json_page(turn * 60 + number, html_of(number, template, sentences))
+        for turn, (sentences, template) in enumerate(versions)
+        for number in range(60)
+    ]
+    with TopicSet(kafka.bootstrap_servers) as topics:
+        toml = topics.toml(KILLED_SESSION_MS) + 'policy.keep = "longest"\nservice.batch_pages = 16\n'
+        topics.send(sent)
+        with Spotsieve(tmp_path, toml, "first") as service:
+            service.start().until_ready()
+            service.until_committed(40)
+            service.kill()
+            service.start().until_ready()
+            topics.until_all_committed()
+            assert service.terminate() == 0, service.text()
+            config = service.config
+        check_verdicts_sent(topics, toml, [page.key for page in sent if page.key])
+        verdicts = [verdict for (verdict,) in (verdicts_sent(topics)[page.key or b""] for page in sent)]
+        ids = [f"{topics.names['input']}/0/{place}" for place in range(len(sent))]
+        copies = [("duplicate", page) for page in ids[:60]]
+        replacing = [("novel", page) for page in (*ids[:60], *ids[120:180])]
+        assert verdicts == [*[("novel", None)] * 60, *copies, *replacing, *copies]
+        assert main(["replay", "-c", str(config), "--json", "--fail-on-difference"]) == 0
+        assert json.loads(capsys.readouterr().out)["compared"] == len(sent)
+        assert main(["replay", "-c", str(config), "--json", "--set", "policy.keep=first", "--examples", "1"]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert (report["differ"], report["differ_in_original_only"]) == (120, 0)
+        assert report["examples"][0]["recorded"]["replaces"] == ids[0]
+        topics.group += "-again"
+        with Spotsieve(tmp_path, topics.toml() + toml[toml.index("policy.") :], "again") as service:
+            service.start().until_ready()
+            topics.until_all_committed()
+            assert service.terminate() == 0, service.text()
+        again = verdicts_sent(topics)
+        assert [again[page.key or b""] for page in sent] == [[verdict] * 2 for verdict in verdicts]

@@ -23,9 +23,10 @@ from state.verify import verify
 from stream.config import IndexSettings
 from stream.engine import Engine
 from stream.fingerprints.tables import HOST_TAG, MINIMA_TAG
+from stream.judge import KEEP_FIRST
 from stream.signature import page_id_text
 from stream.verdict import Kind, Reason
-from tests.properties.test_judge import PROFILE, caps, limits, without_reason, worlds
+from tests.properties.test_judge import PROFILE, caps, limits, margins, without_reason, worlds
 from tests.properties.worlds import WORLDS, Look, Submitted, World, pages_of, signatures_of
 from tests.reference.judge import ObviousJudge, Outcome, original_id
 
@@ -37,13 +38,19 @@ class Reader:
     """One that follows the log of these tests, and what it said of every page."""
 
     def __init__(
-        self, world: World, state: State, cap: int, candidate_limit: int = NO_LIMIT, horizon_hours: float = 0.0
+        self,
+        world: World,
+        state: State,
+        cap: int,
+        candidate_limit: int = NO_LIMIT,
+        horizon_hours: float = 0.0,
+        longer_by: float = KEEP_FIRST,
     ) -> None:
         limits = IndexSettings.model_construct(
             bucket_cap=cap, candidate_limit=candidate_limit, horizon_hours=horizon_hours
         )
         self.state = state
-        self.engine = Engine(world.scheme, state, limits, DIGEST, "log")
+        self.engine = Engine(world.scheme, state, limits, DIGEST, "log", longer_by)
         self.outcomes: list[Outcome] = []
 
     def read(self, log: Sequence[bytes], first: int = 0) -> None:
@@ -54,7 +61,7 @@ class Reader:
                 score = float(verdicts.score[row])
                 self.outcomes.append((
                     Kind(verdicts.kind[row]).name.lower(),
-                    original_id(verdicts.originals[row]),
+                    original_id(verdicts.originals[row] or verdicts.replaces[row]),
                     None if score != score else score,
                     Reason(verdicts.reason[row]).label,
                     int(verdicts.found_by[row]),
@@ -80,10 +87,15 @@ def posting_numbers(key: bytes, value: bytes) -> list[int]:
 
 
 def draw_log(
-    data: st.DataObject, world: World, cap: int, candidate_limit: int, horizon_hours: float = 0.0
+    data: st.DataObject,
+    world: World,
+    cap: int,
+    candidate_limit: int,
+    horizon_hours: float = 0.0,
+    longer_by: float = KEEP_FIRST,
 ) -> tuple[list[bytes], list[object]]:
     """A log of signatures and of forgetting anywhere in it, and its steps: pages, or numbers that are forgotten."""
-    reader = Reader(world, MemoryState(), cap, candidate_limit, horizon_hours)
+    reader = Reader(world, MemoryState(), cap, candidate_limit, horizon_hours, longer_by)
     pages = pages_of(data.draw(st.lists(world.looks, min_size=2, max_size=40)))
     log, steps, at = list[bytes](), list[object](), 0
     known = dict[int, ForgottenPage]()
@@ -155,12 +167,12 @@ def test_with_forgetting_anywhere_in_a_log_all_readers_hold_the_same_whole_state
 
 @worlds
 @PROFILE
-@given(st.data(), caps, limits)
+@given(st.data(), caps, limits, margins)
 def test_with_forgetting_verdicts_are_those_of_the_obvious_judge(
-    world: World, data: st.DataObject, cap: int, limit: int
+    world: World, data: st.DataObject, cap: int, limit: int, margin: float
 ) -> None:
-    log, steps = draw_log(data, world, cap, limit)
-    reader, twin = Reader(world, MemoryState(), cap, limit), world.twin(cap, limit)
+    log, steps = draw_log(data, world, cap, limit, longer_by=margin)
+    reader, twin = Reader(world, MemoryState(), cap, limit, 0.0, margin), world.twin(cap, limit, margin)
     reader.read(log)
     expected = list[Outcome]()
     for step in steps:
@@ -183,13 +195,13 @@ def forget_obviously(twin: ObviousJudge, number: int) -> None:
 )
 @worlds
 @PROFILE
-@given(st.data(), caps)
+@given(st.data(), caps, margins)
 def test_pages_whose_original_is_not_forgotten_keep_their_verdicts_when_submitted_again(
-    world: World, data: st.DataObject, cap: int
+    world: World, data: st.DataObject, cap: int, margin: float
 ) -> None:
     pages = pages_of(data.draw(st.lists(world.looks, min_size=2, max_size=40)))
     log = [encode(signatures_of(pages), WRITER, 0, DIGEST)]
-    reader = Reader(world, MemoryState(), cap)
+    reader = Reader(world, MemoryState(), cap, longer_by=margin)
     reader.read(log)
     ids = reader.state.page_ids(np.arange(reader.state.entry_count, dtype="u8"))
     numbers = data.draw(st.sets(st.sampled_from(range(len(ids))), max_size=5)) if ids else set[int]()

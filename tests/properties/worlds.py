@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from stream.config_schemes import ChainSettings
 from stream.fingerprints.tables import design_tables
+from stream.judge import KEEP_FIRST
 from stream.schemes import Scheme
 from stream.schemes.chain import ChainScheme
 from stream.signature import Signatures, Status
@@ -53,7 +54,7 @@ class World:
     masks: tuple[int, ...]
     decisive_tables: bool
 
-    def twin(self, cap: int, candidate_limit: int, longer_by: float | None = None) -> ObviousJudge:
+    def twin(self, cap: int, candidate_limit: int, longer_by: float = KEEP_FIRST) -> ObviousJudge:
         """The obvious judge of this scheme."""
         return ObviousJudge(self.keys_of, confirm, PRESUMED, MOST_TEMPLATE, cap, candidate_limit, longer_by)
 

@@ -1,5 +1,6 @@
 """The obvious judge: one page after the other, lists and dictionaries, no batches. Twin of stream.judge."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -49,7 +50,7 @@ class Row(NamedTuple):
 class ObviousJudge:
     """keys_of: the keys of a page  confirm: a page and a candidate  presumed: the template of a page that met no page
     of its host  cap: most postings of a bucket  candidate_limit: most candidates of a page that are confirmed
-    longer_by: a copy of more than so many times the length replaces a page; None: the first page is kept.
+    longer_by: a copy of more than so many times the length replaces a page; inf: the first page is kept.
     """
 
     keys_of: Callable[[Signatures, int], list[Key]]
@@ -58,7 +59,7 @@ class ObviousJudge:
     most_template: int
     cap: int
     candidate_limit: int
-    longer_by: float | None = None
+    longer_by: float = math.inf
     entries: list[tuple[Row, int]] = field(default_factory=list)
     buckets: dict[object, list[tuple[int, int]]] = field(default_factory=dict)
     capped: int = 0
@@ -104,7 +105,7 @@ class ObviousJudge:
             for key, _ in through:
                 found_by |= key.kind
             candidate, template = self.entries[number]
-            longer = self.longer_by is not None and page.length > self.longer_by * candidate.length
+            longer = self.longer_by < math.inf and page.length > self.longer_by * candidate.length
             decisive = {key.kind: distance for key, distance in through if key.decisive}
             if decisive:
                 reason = "exact" if FoundBy.BODY in decisive else "same_text" if FoundBy.TEXT in decisive else "near"
