@@ -296,7 +296,7 @@ def samples(count: int, seed: int) -> Signatures:
         if row and random.random() < 0.6:
             earlier = whole[random.integers(0, row)]
             kept = earlier[random.random(len(earlier)) < random.choice([1, 0.95, 0.85, 0.7])]
-            shingles = np.concatenate([kept, shingles[: random.integers(0, len(earlier) // 3)]])
+            shingles = np.concatenate([kept, shingles[: random.integers(0, max(len(earlier) // 3, 1))]])
         whole.append(np.unique(np.concatenate([shingles, common[random.random(20) < 0.1]])))
     ratios = random.choice(np.array([1, 2, 4, 8], np.uint64), count)
     sampled = [row[row <= np.uint64(2**64 - 1) // n] for row, n in zip(whole, ratios, strict=True)]

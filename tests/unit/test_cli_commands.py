@@ -30,7 +30,7 @@ def test_without_a_command_the_help_is_shown_and_the_exit_code_is_2(capsys: pyte
     assert "exit codes" in shown
 
 
-@pytest.mark.parametrize("command", ["run", "filter", "demo", "topics", "config", "state"])
+@pytest.mark.parametrize("command", ["run", "filter", "demo", "topics", "calibrate", "config", "state"])
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])

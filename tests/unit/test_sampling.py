@@ -24,6 +24,7 @@ def columns(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     return np.array([one for row in rows for one in row], np.uint64), np.cumsum([0, *map(len, rows)])
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, WORD), max_size=20))
 def test_bits_are_reversed_as_those_of_the_twin(words: list[int]) -> None:
     assert reversed_bits(np.array(words, np.uint64)).tolist() == [reverse(word) for word in words]
