@@ -7,7 +7,7 @@ import pytest
 
 from stream.fingerprints.tables import design_tables
 from stream.page import Page
-from stream.scoring.sampling import SizeClass, Trials
+from stream.scoring.sampling import SizeClass, Trials, sampling_trials
 from stream.scoring.truth import Pair, Truth
 from tests.papers import __main__ as papers
 from tests.papers import ye
@@ -96,6 +96,8 @@ def test_ye_s_tables_are_cut_to_a_ratio_and_told_by_the_words_where_it_changes()
     assert both.precision(1) == one.precision(1) == (1 / 3 + 1 / 2) / 2
     assert [len(column) for column in ye.up_to(classes, 2)[3].trials[1:]] == [2, 2, 2]
     assert ye.by_group({0.6: classes}, "recall", 2)[-1] == "| all | 40 | 100 | 0.25 |"
+    six = SizeClass(0, 10, sampling_trials(np.arange(64, dtype=np.uint64), np.array([0, 64]), 0.5, 1, ye.LEVELS))
+    assert ye.by_ratio([six])[2:] == ["| >= 0 | .57 |  |  |  |  |  |", "| all | .70 |  |  |  |  |  |"]
 
 
 def test_candidates_of_a_design_are_counted_table_by_table_and_near_what_is_expected() -> None:
