@@ -33,7 +33,8 @@ class Signatures:
     digest: uint64[n, 2] (XXH3-128 of the body)
     fingerprint: uint64[n] (means something only where status is FINGERPRINTED)
     status: uint8[n] (Status; a page without fingerprint matches by digest alone, an EMPTY one matches nothing)
-    feature_count: uint32[n]  urls, labels: n UTF-8 byte strings (label may be b"")
+    feature_count: uint32[n] (of the whole page, before any sampling: how long it is where the longest page is kept)
+    urls, labels: n UTF-8 byte strings (label may be b"")
     text_digest: uint64[n, 2] (of the kept text's tokens; 0, 0 where there is none)
     host: uint64[n] (hash of the host in lower case without "www."; 0 where the address has none)
     language: uint8[n] (the path that the text took, stream.features.languages.path_names, and IN_NEED where blocks were

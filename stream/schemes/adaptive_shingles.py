@@ -78,7 +78,8 @@ class AdaptiveShinglesScheme(CandidateSearch):
         return Signatures(
             **identity_columns(pages),
             fingerprint=np.zeros(len(pages), np.uint64),
-            feature_count=counts.astype(np.uint32),
+            # of the whole page: samples of two sizes do not say which of two pages is the longer
+            feature_count=np.diff(bounds).astype(np.uint32),
             **unused_columns(len(pages)) | columns,
         )
 

@@ -164,6 +164,8 @@ def test_with_the_longest_kept_a_page_replaces_what_it_outgrows_and_is_dropped_f
             assert original < place
             longer = signed.feature_count[place] > signed.feature_count[original]
             assert longer == (kind is Kind.NOVEL and reason is Reason.LONGER)
+    lengths = signed.feature_count.reshape(-1, len(pages) // 5)
+    assert (lengths[2] >= lengths[0]).all(), "what has more text is longer"
     replacing = sum(reason is Reason.LONGER for _, reason, *_ in outcomes)
     assert bool(replacing) == (name not in WITHOUT_LONGER_COPIES)
     assert {Reason.NO_MATCH, Reason.NEAR} & {reason for _, reason, *_ in outcomes}

@@ -93,7 +93,7 @@ def test_a_signature_holds_the_shingles_that_its_size_has_sampled() -> None:
     expected = [as_sample(set(shingles_of(one, 5, 5)), ratio) for one, ratio in zip(words, n, strict=True)]
     assert np.split(found.features, found.features_bounds[1:-1])[3].tolist() == expected[3]
     assert found.features.tolist() == [shingle for one in expected for shingle in one]
-    assert found.feature_count.tolist() == [len(one) for one in expected]
+    assert found.feature_count.tolist() == [len(shingles_of(one, 5, 5)) for one in words]
 
 
 def test_the_text_is_digested_by_md5_over_its_tokens_and_equal_texts_are_copies_whatever_their_markup() -> None:
@@ -175,11 +175,24 @@ def test_pages_on_both_sides_of_a_size_are_compared(words: int, more: int) -> No
     assert judged(scheme, whole, whole[:words])[1] == (kind, reason, original, score)
 
 
+@pytest.mark.parametrize("words", [95, 195])
+def test_with_the_longest_kept_the_longer_page_is_kept_though_it_has_fewer_sampled_shingles(words: int) -> None:
+    scheme = AdaptiveShinglesScheme(FINE.model_copy(update={"resemblance": 0.3}))
+    whole = text(words + 40)
+    found = scheme.sign(pages_of(whole[:words], whole))
+    sampled = np.diff(found.features_bounds)
+    assert sampled[0] > sampled[1]
+    verdicts, _ = judge(found, scheme, MemoryState(), 256, 256, 1.2)
+    assert verdicts.reason[1] == Reason.LONGER
+    verdicts, _ = judge(scheme.sign(pages_of(whole, whole[:words])), scheme, MemoryState(), 256, 256, 1.2)
+    assert verdicts.reason[1] == Reason.NEAR
+
+
 def test_of_a_page_with_too_many_sampled_shingles_the_ratio_is_halved_and_its_copy_is_found() -> None:
     scheme = AdaptiveShinglesScheme(FINE.model_copy(update={"most_shingles": 100}))
     whole = text(2_000)
     found = scheme.sign(pages_of(whole, whole[:1_000]))
-    assert found.feature_count.max() <= 100
+    assert np.diff(found.features_bounds).max() <= 100
     assert found.sketch[:, 0].tolist() == [32, 16]
     cut, half = judged(scheme, whole, whole[:1_900], whole[:1_000])[1:]
     assert cut[:3] == (Kind.DUPLICATE, Reason.NEAR, 0)
