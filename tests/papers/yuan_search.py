@@ -57,8 +57,8 @@ C(m, c) queries: what agrees on the first groups of a choice is worked out once 
 intersected by bit sets, and a choice on which nothing agrees is not gone on with. It grows with C(m, c) all the same.
 """
 ALL_PAIRS_SAYS = """\
-All pairs of n such fingerprints with k = 400, r = .7 (each is met by the earlier ones alone), seconds of CPU. With
-n = 300,000 alg.G would take about {whole:.0f} s by its queries above, and was not run.
+All pairs of n such fingerprints with k = 400, r = .7, each pair met once, from its earlier side: seconds of CPU. With
+n = 300,000 alg.G would take about {whole:,.0f} s by its queries above, and was not run.
 """
 
 

@@ -13,7 +13,7 @@ from state.reading import still_state
 from state.still_view import PASSED_TO_ASKED, StillView
 from stream.cli import main
 from stream.errors import EXIT_INPUT, EXIT_SETTING, EXIT_STATE
-from tests.unit.filter_crawl import article, filter_json, lines, page, read_json, spotsieve, write_crawl
+from tests.unit.filter_crawl import DATA, article, filter_json, lines, page, read, read_json, spotsieve, write_crawl
 from tests.unit.local_states import RECORDS, apply_log, open_state
 
 
@@ -86,6 +86,24 @@ def test_the_files_of_the_state_itself_are_its_first_attempts_and_all_lists_ever
     }  # fmt: skip
     counts = {"pages": 5, "novel": 2, "duplicate": 2, "unchecked": 1, "state_entries": 3, "rejected": 0}
     assert {name: summary[name] for name in counts} == counts
+
+
+def test_pages_of_real_sites_that_are_asked_about_have_the_verdicts_that_the_filter_gave(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = DATA / "news" / "pages.jsonl.xz"
+    if not pages.exists():
+        pytest.skip(f"needs the labelled data in {DATA}")
+    few = tmp_path / "news.jsonl"
+    few.write_bytes(b"\n".join(read(pages).splitlines()[:600]))
+    filter_json(capsys, few, "--state", tmp_path / "state", "--verdicts", tmp_path / "v.jsonl")
+    given = read_json(tmp_path / "v.jsonl")
+    found = query(capsys, few, "--state", tmp_path / "state", "--all")
+    matches = [[match["id"] for match in line.pop("matches")] for line in found]
+    again = [line | ({"reason": "first_attempt"} if line["verdict"] == "novel" else {}) for line in given]
+    assert found == again
+    assert [one[0] for one in matches] == [line["duplicate_of"] or line["id"] for line in given]
+    assert sum(line["verdict"] == "duplicate" for line in given) > 20
 
 
 def test_a_state_with_a_horizon_answers_by_the_time_of_each_page(
