@@ -12,7 +12,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test check bench quality soak fuzz run broker setup lock clean
+.PHONY: help demo test check bench quality soak exact fuzz run broker setup lock clean
 .DEFAULT_GOAL := help
 
 help: ## list the tasks
@@ -38,6 +38,9 @@ quality: $(PEERS) ## docs/quality.md: every labelled set, ablations, thresholds,
 
 soak: setup ## docs/soak.md: 300,000 pages through two workers that are killed again and again (minutes, 5 GB of disk)
 	@$(PY) -m tests.soak $(ARGS)
+
+exact: setup ## docs/exactness.md: exact schemes against brute force, 100,000 random cases each and every set (minutes)
+	@$(PY) -m tests.exact $(ARGS)
 
 fuzz: $(FUZZ) ## docs/fuzz.md: every reader of foreign bytes, guided by coverage, for 10 minutes (ARGS="--minutes 60")
 	@$(PY) -m tests.fuzz $(ARGS)

@@ -43,7 +43,7 @@ def check_settings_digest(found: bytes, configured: bytes, log_name: str, offset
             f"was signed with other settings that change verdicts "
             f"(digest {found.hex()}, configured {configured.hex()})",
             None,
-            "run every worker of one log with the same [input], [spots], [scheme] and index limits, "
+            "run every worker of one log with the same of those ([verdicts] in `spotsieve config example`), "
             "or begin a new log (topics.log) and a new state directory",
         )
 

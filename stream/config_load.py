@@ -176,9 +176,22 @@ def _first_error(error: ErrorDetails, variables: Mapping[str, str], scheme: str)
         )
     rule = error["msg"].removeprefix("Input ").replace("String ", "")
     secret = "password" in setting
-    return SettingError(
-        name, rule, None if secret else error["input"], "`spotsieve config example` shows the default and the unit"
-    )
+    default = _default_of(setting, scheme)
+    hint = "`spotsieve config example` shows the default and the unit"
+    if default is not None and not secret:
+        hint = f"its default is {default}; `spotsieve config example` shows the unit"
+    return SettingError(name, rule, None if secret else error["input"], hint)
+
+
+def _default_of(setting: str, scheme: str) -> str | None:
+    """The default of a setting, as it is written in a file; None where it has none, or is no setting by itself."""
+    section, _, field = setting.partition(".")
+    if section == "scheme":
+        own = SCHEME_SETTINGS[scheme].model_fields.get(field)
+    else:
+        own = next((found for path, found in leaf_settings(Settings) if ".".join(path) == setting), None)
+    value = None if own is None else own.default
+    return json.dumps(value) if isinstance(value, (bool, int, float, str)) else None
 
 
 def _unknown_setting(name: str, setting: str, scheme: str) -> SettingError:

@@ -10,6 +10,8 @@ from pydantic import BaseModel
 VERDICTS_REVISION = 2
 """Raised whenever the same settings would give other verdicts than before (a changed kernel or built-in word list)."""
 
+_SCHEME = "scheme.name"
+
 
 def verdict_settings_text(settings: BaseModel) -> str:
     """Every setting below `settings` that changes verdicts, by its dotted name, as JSON with sorted names."""
@@ -23,14 +25,20 @@ def settings_digest(text: str) -> bytes:
 
 
 def describe_difference(stored: str, configured: str, stored_name: str) -> str:
-    """One clause for each setting that differs, with both values."""
+    """One clause for each setting that differs, with both values; of two schemes their names, and not all they have."""
     there, here = json.loads(stored), json.loads(configured)
+    if there.get(_SCHEME) != here.get(_SCHEME):
+        there, here = ({name: value for name, value in one.items() if _tells(name)} for one in (there, here))
     clauses = [
         f"{name} is {_shown(there, name)} in the {stored_name} and {_shown(here, name)} in the configuration"
         for name in sorted(there.keys() | here.keys())
         if there.get(name) != here.get(name) or (name in there) != (name in here)
     ]
     return "; ".join(clauses)
+
+
+def _tells(name: str) -> bool:
+    return name == _SCHEME or not name.startswith("scheme.")
 
 
 def _shown(fields: dict[str, Any], name: str) -> str:

@@ -1,4 +1,16 @@
-"""Owns compiling: every kernel runs once on pages of our own before the first real page, and is cached on disk."""
+"""Owns compiling: every kernel runs once on pages of our own before the first real page, and is cached on disk.
+
+    python -m stream.warm [SCHEME ...]
+
+compiles those of the schemes that are named, of all without a name, into numba's cache: an image is built with it.
+"""
+
+import json
+import lzma
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,11 +19,13 @@ from state import formats
 from state.index import Buckets
 from state.logrecord import decode, encode
 from state.memory import MemoryState
-from stream.config import IndexSettings
+from stream.config import IndexSettings, Settings
 from stream.engine import Engine
+from stream.errors import EXIT_OK, SpotsieveError
 from stream.page import Page
 from stream.schemes import Scheme
 from stream.signature import compared_pages
+from stream.text_safety import show
 
 _STORY = (
     "<p>The quick fox at the river was seen by a keeper of the old mill, and it ran to the hill.</p>"
@@ -57,5 +71,48 @@ def compile_kernels(scheme: Scheme) -> None:
     scheme.confirm(rows, rows)
 
 
+def compile_named(names: Sequence[str]) -> None:
+    """The kernels of schemes by name, under their defaults; those that need a model have one of our own pages.
+
+    Raises SettingError for a name that no scheme has.
+    """
+    # Only here: a service and a filter know their scheme, and read no models of others.
+    from stream.config_load import unknown_scheme
+    from stream.config_schemes import SCHEME_SETTINGS
+    from stream.evaluation.choices import with_model
+    from stream.evaluation.models import build_models
+    from stream.files.trial import PAGES_FILE
+    from stream.schemes.registry import scheme_of
+
+    for name in names:
+        if name not in SCHEME_SETTINGS:
+            raise unknown_scheme("SCHEME", name)
+    with tempfile.TemporaryDirectory() as folder:
+        lines = [json.dumps({"url": "https://warm.example/", "body": body}) for body in (_STORY, _EDITED, _STORY[:400])]
+        (Path(folder) / PAGES_FILE).write_bytes(lzma.compress("\n".join(lines).encode()))
+        for name in names:
+            given = SCHEME_SETTINGS[name]()
+            models = build_models(Path(folder), Settings(), [given], Path(folder), lambda *_: None)
+            compile_kernels(scheme_of(with_model(given, models)))
+
+
 def _page(number: int, body: str, *, markup: bool = True) -> Page:
     return Page("warm", 0, number, f"https://{number}.example/", body.encode(), markup, 0)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Compile, say which one is at it; the exit code."""
+    from stream.config_schemes import SCHEME_SETTINGS
+
+    try:
+        for name in arguments or list(SCHEME_SETTINGS):
+            show(f"compiling the kernels of {name}", to=sys.stderr)
+            compile_named([name])
+    except SpotsieveError as error:
+        show(f"spotsieve: {error}", to=sys.stderr)
+        return error.exit_code
+    return EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

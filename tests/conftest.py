@@ -16,14 +16,6 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[1]
 pytest_plugins = ["tests.promises"]
 SHARED_DATA = REPOSITORY.parent / "shared" / "data"
-COMPILE = """
-from stream.schemes.registry import SCHEMES, TERMS
-from stream.warm import compile_kernels
-
-for name, registered in SCHEMES.items():
-    if name not in TERMS:  # those need a model, and but for concept's few no kernel that no other scheme has
-        compile_kernels(registered.scheme(registered.settings()))
-"""
 
 
 class Broker(Protocol):
@@ -62,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if getattr(config.option, "numprocesses", None):
         print("compiling the kernels that are not cached yet", file=sys.stderr, flush=True)
-        subprocess.run([sys.executable, "-c", COMPILE], cwd=REPOSITORY, check=True)
+        subprocess.run([sys.executable, "-m", "stream.warm"], cwd=REPOSITORY, check=True)
 
 
 @pytest.fixture(scope="session")

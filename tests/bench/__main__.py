@@ -66,6 +66,12 @@ def _kernel(quick: bool) -> dict[str, Any]:
         return {**measure_kernel(rounds, html_pages(1_000, 3)), "source": "generated pages"}
 
 
+def _signing(quick: bool) -> dict[str, Any]:
+    from tests.bench.signing import measure_signing
+
+    return {**(measure_signing(2, 32) if quick else measure_signing())}
+
+
 def _index(quick: bool) -> dict[str, Any]:
     from tests.bench.index import measure_index
 
@@ -112,6 +118,7 @@ def _say(line: str) -> None:
 
 MEASUREMENTS: dict[str, Callable[[bool], dict[str, Any]]] = {
     "kernel": _kernel,
+    "signing": _signing,
     "compression": _compression,
     "pipeline": _pipeline,
     "memory": _memory,

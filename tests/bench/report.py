@@ -20,6 +20,7 @@ CANDIDATES_US = 90
 STATE_BYTES = 400
 PIPELINE_RATIO = 0.5
 MEMORY_GROWTH = 0.1
+SIGNING_US = 2_000
 PACKAGES = ("aiokafka", "numba", "numpy", "orjson", "rocksdict", "selectolax")
 
 
@@ -58,6 +59,7 @@ def table(figures: dict[str, Any]) -> str:
         ("measurement", "figure", "target", "met"),
         ("---", "---:", "---:", "---"),
         *_kernel_rows(figures.get("kernel", {})),
+        *_signing_rows(figures.get("signing", {})),
         *_index_rows(figures.get("index", {})),
         *_candidate_rows(figures.get("candidates", {})),
         *_pipeline_rows(figures.get("pipeline", {})),
@@ -85,6 +87,13 @@ def _kernel_rows(kernel: dict[str, Any]) -> Iterator[Row]:
         _met(chain >= CHAIN_MB_PER_S)  # fmt: skip
     yield f"selectolax parse + text, {kernel['selectolax_mb_per_s']:.0f} MB/s; kernel is", f"{ratio:.1f} x", \
         f">= {KERNEL_RATIO} x", _met(ratio >= KERNEL_RATIO)  # fmt: skip
+
+
+def _signing_rows(signing: dict[str, Any]) -> Iterator[Row]:
+    for name, cost in sorted(signing.items()):
+        if name not in ("page_bytes", "measured"):
+            yield f"signing a page of 20 KB, `{name}`, CPU", f"{cost:.0f} us", f"<= {SIGNING_US} us", \
+                _met(cost <= SIGNING_US)  # fmt: skip
 
 
 def _index_rows(index: dict[str, Any]) -> Iterator[Row]:

@@ -24,7 +24,7 @@ from state.portable import Fields
 from state.snapshot_manifest import FILE_NAME as MANIFEST_NAME
 from state.snapshot_manifest import read_manifest
 from state.verify_log import examine_log
-from stream.config import FieldPaths, InputSettings, Settings
+from stream.config import FieldPaths, InputSettings
 from stream.errors import InputError, PageError, StateError
 from stream.features.sieve import SieveSettings, sieve_pages
 from stream.features.sieve import blocks_of as kept_blocks_of
@@ -35,10 +35,12 @@ from stream.intake import Decoder, Message
 from stream.intake.charset import to_utf8
 from stream.page import Page
 from stream.schemes.identity import identity_columns
+from stream.schemes.registry import SCHEMES as REGISTERED
 from stream.schemes.registry import scheme_of
 from stream.signature import Signatures, Status
 from stream.text.extract import tokens_of
 from tests.reference.blocks import noted_blocks_of
+from tests.reference.scheme_settings import settings_named
 from tests.reference.scorecard import reasons_of
 from tests.reference.sieve import columns_of
 from tests.reference.text import blocks_of
@@ -77,9 +79,9 @@ DECODERS = (
     Decoder(InputSettings(format="html", max_page_bytes=MAX_PAGE_BYTES)),
     Decoder(InputSettings(format="html", url_from="header:url", max_page_bytes=MAX_PAGE_BYTES)),
 )
-SCHEMES = tuple(
-    scheme_of(Settings.model_validate({"scheme": {"name": name}}).scheme) for name in ("spotsieve", "chain")
-)
+SCHEMES = tuple(scheme_of(settings_named(name)) for name in REGISTERED)
+SKETCH_WORDS = tuple(scheme.sign([]).sketch.shape[1] for scheme in SCHEMES)
+"""A record whose sketches are of another width was signed under other settings, and is refused before."""
 
 
 def read_message(data: bytes) -> None:
@@ -227,8 +229,8 @@ def check_signatures(signatures: Signatures, size: int) -> None:
     columns = (signatures.digest, signatures.text_digest, signatures.host, signatures.features, signatures.sketch)
     texts = sum(map(len, (*signatures.urls, *signatures.labels)))
     assert sum(column.nbytes for column in columns) + texts <= size
-    for scheme in SCHEMES:
-        if signatures.sketch.shape[1] in (0, 8):
+    for scheme, words in zip(SCHEMES, SKETCH_WORDS, strict=True):
+        if signatures.sketch.shape[1] == words:
             scheme.probe(signatures)
 
 

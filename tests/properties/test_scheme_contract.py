@@ -332,8 +332,11 @@ def test_a_state_of_another_scheme_is_refused(name: str, tmp_path: Path) -> None
     index = IndexSettings(directory=tmp_path / "state")
     open_engine(Settings(scheme=settings_named(name), index=index), "log").state.close()
     other = next(one for one in SCHEMES if one != name)
-    with pytest.raises(SettingsMismatch, match=f'scheme.name is "{name}" in the state and "{other}" in the conf'):
+    with pytest.raises(
+        SettingsMismatch, match=f'scheme.name is "{name}" in the state and "{other}" in the conf'
+    ) as told:
         open_engine(Settings(scheme=settings_named(other), index=index), "log")
+    assert str(told.value).count("scheme.") == 1, "not every setting that the one has and the other not"
 
 
 @schemes

@@ -331,3 +331,18 @@ def test_the_readme_tells_the_defaults_of_the_bars() -> None:
     assert f"needed {scheme.min_jaccard:g} (different hosts)" in readme
     assert f"under {scheme.minima} smallest hashes" in readme
     assert f"in {scheme.tables} simhash tables" in readme
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        ({"scheme.name": "manku", "scheme.k": "8"}, "less than or equal to 7, got '8'; its default is 3;"),
+        ({"scheme.name": "subhash", "scheme.k": "11"}, "less than or equal to 10, got '11'; its default is 3;"),
+        ({"scheme.name": "onebit", "scheme.r": "2"}, "less than or equal to 1, got '2'; its default is 0."),
+        ({"service.batch_pages": "0"}, "greater than or equal to 1, got '0'; its default is 512;"),
+    ],
+)
+def test_an_impossible_parameter_is_told_with_its_rule_and_a_value_that_is_valid(
+    flags: dict[str, str], told: str
+) -> None:
+    assert told in refusal(flags=flags)

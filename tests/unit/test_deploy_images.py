@@ -15,6 +15,7 @@ import yaml
 
 from stream.cli import _parser
 from stream.config_load import load_settings
+from stream.errors import EXIT_SETTING
 from tests.conftest import REPOSITORY
 
 DEPLOY = REPOSITORY / "deploy"
@@ -89,12 +90,23 @@ def test_the_image_installs_locked_packages_only() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_line_that_compiles_the_kernels_in_the_image_works(tmp_path: Path) -> None:
-    lines = [text for name, text in dockerfile() if name == "RUN" and "compile_kernels" in text]
-    command = json.loads(lines[0])
+    (line,) = [text for name, text in dockerfile() if name == "RUN" and "stream.warm" in text]
+    assert ("ARG", 'SCHEMES=""') in dockerfile(), "without it every scheme's are compiled"
+    command = shlex.split(line.replace("$SCHEMES", "subhash imatch"))
     assert command[0] == "python"
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
-    subprocess.run([sys.executable, *command[1:]], cwd=tmp_path, env=environment, check=True)
+    ran = subprocess.run(
+        [sys.executable, *command[1:]], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
+    )
+    assert ran.stderr.splitlines() == ["compiling the kernels of subhash", "compiling the kernels of imatch"]
     assert list(tmp_path.rglob("*.nbi")), "compiled kernels must land in NUMBA_CACHE_DIR"
+
+
+def test_a_scheme_that_there_is_none_of_is_refused_when_an_image_is_built() -> None:
+    command = [sys.executable, "-m", "stream.warm", "spotsieve", "minhsh"]
+    ran = subprocess.run(command, cwd=REPOSITORY, check=False, capture_output=True, text=True)
+    assert ran.returncode == EXIT_SETTING
+    assert "did you mean minhash?" in ran.stderr
 
 
 def test_compose_refers_to_services_volumes_and_files_that_exist() -> None:
