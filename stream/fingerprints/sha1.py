@@ -3,7 +3,7 @@
 message = the hashes of the shingle's tokens (stream/text/hashing.py), 8 bytes each, big endian
 hash    = the first 8 bytes of its SHA-1, big endian
 
-hashlib takes .6 us for each of them, with the calls; compiled it is a quarter of that, and gives the same.
+hashlib takes .67 us for each of them, with the call; compiled it is .15 us, and the same.
 """
 
 import numba

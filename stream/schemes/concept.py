@@ -20,12 +20,13 @@ Each of the paper's steps as it is run here:
   leading_bits bits of some rotation, 64 keys in all; stream/fingerprints/rotations.py says how the two compare.
 - A textual similarity of exactly th2 is neither case of fig. 1 and falls to its "exact"; here it must be exceeded, as
   the text says.
-- Of a set of duplicates the paper keeps the longest; that is the setting of which page is kept, for all schemes.
+- Of a set of duplicates the paper keeps the longest; that is policy.keep = "longest", for any scheme.
 
 The paper's th2 = 46 lets 17 of 64 bits differ, as 1.1 in 10,000 pairs of strangers do: what keeps strangers apart is
 that they must meet in a rotation. docs/papers.md has what it costs; more bits of th2 and leading_bits cost recall.
 """
 
+import enum
 from collections.abc import Sequence
 
 import numpy as np
@@ -35,7 +36,7 @@ from stream.config_schemes import ConceptSettings
 from stream.errors import SettingError
 from stream.fingerprints.directory import directory_of
 from stream.fingerprints.lsi import cosines, project_pages
-from stream.fingerprints.rotations import BITS, rotation_keys
+from stream.fingerprints.rotations import BITS, neighbour_pairs, rotation_keys
 from stream.fingerprints.tables import DIGEST_TAG, KEY_BITS
 from stream.fingerprints.weighted_simhash import weighted_simhash64
 from stream.page import Page
@@ -50,6 +51,15 @@ from stream.text.tokens import PageTokens
 
 _LOW_BITS = np.uint64(2**KEY_BITS - 1)
 _OURS = ConceptSettings()
+
+
+class Likeness(enum.IntEnum):
+    """What a pair is: of several graphs of fig. 1, the one that it is an edge of. Stored nowhere."""
+
+    NONE = 0
+    CONCEPTUAL = 1
+    TEXTUAL = 2
+    EXACT = 3
 
 
 class ConceptScheme(CandidateSearch):
@@ -109,12 +119,38 @@ class ConceptScheme(CandidateSearch):
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """By bits and cosine; score: 1 for exact duplicates, the share of bits for textual ones, else the cosine."""
-        settings = self.settings
         textual, conceptual = similarities(pages.sketch, others.sketch)
-        score = np.where(textual > settings.th3, 1.0, textual / BITS)
-        by_text = textual > settings.th2
-        by_concept = (textual > settings.th1) & (conceptual > settings.th4)
-        return confirmed_by(by_text | by_concept, np.where(by_text, score, np.maximum(conceptual, 0.0)))
+        likeness = compare(textual, conceptual, self.settings)
+        score = np.where(likeness == Likeness.TEXTUAL, textual / BITS, np.maximum(conceptual, 0.0))
+        return confirmed_by(likeness > Likeness.NONE, np.where(likeness == Likeness.EXACT, 1.0, score))
+
+
+def compare(
+    textual: NDArray[np.int64], conceptual: NDArray[np.float64], settings: ConceptSettings
+) -> NDArray[np.uint8]:
+    """Textual and conceptual similarities of c pairs (fig. 1, step 5) -> Likeness: uint8[c]."""
+    by_concept = (textual > settings.th1) & (conceptual > settings.th4)
+    likeness = np.where(by_concept, Likeness.CONCEPTUAL, Likeness.NONE).astype(np.uint8)
+    likeness[textual > settings.th2] = Likeness.TEXTUAL
+    likeness[textual > settings.th3] = Likeness.EXACT
+    return likeness
+
+
+def batch_pairs(
+    sketches: NDArray[np.uint64], settings: ConceptSettings, window: int = 1
+) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """The paper's batch form: neighbours in 64 rotations, sorted, that are duplicates.
+
+    sketches: uint64[n, w], of pages that have enough shingles  window: places apart, 1 in the paper
+    -> pairs: int64[p, 2], the earlier page first, ascending; Likeness: uint8[p], none of them NONE
+    """
+    pairs = neighbour_pairs(sketches[:, 0], window)
+    textual = BITS - np.bitwise_count(sketches[pairs[:, 0], 0] ^ sketches[pairs[:, 1], 0]).astype(np.int64)
+    near = np.flatnonzero(textual > settings.th1)
+    pairs = pairs[near]
+    likeness = compare(*similarities(sketches[pairs[:, 0]], sketches[pairs[:, 1]]), settings)
+    found = likeness > Likeness.NONE
+    return pairs[found], likeness[found]
 
 
 def similarities(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -18,7 +18,7 @@ from stream.fingerprints.lsi import cosines, quantise
 from stream.fingerprints.rotations import neighbour_pairs, rotation_keys, rotations
 from stream.fingerprints.sha1 import sha1_shingles
 from stream.schemes import REFUSED, UNCAPPED
-from stream.schemes.concept import ConceptScheme, pack_sketch, similarities
+from stream.schemes.concept import ConceptScheme, Likeness, batch_pairs, pack_sketch, similarities
 from stream.schemes.concept_model import ConceptModel, decode_concepts
 from stream.schemes.idf import digest_of
 from stream.schemes.terms import ConceptTerms
@@ -256,6 +256,27 @@ def test_with_a_window_as_long_as_the_list_neighbours_are_the_pairs_that_meet_in
     keys = rotation_keys(fingerprints, b)
     shared = (keys[:, None] == keys[None]).any(axis=2)
     assert found == {(one, other) for one, other in np.argwhere(shared).tolist() if one < other}
+
+
+def test_the_batch_form_is_the_paper_s_loop_over_neighbours() -> None:
+    random, settings = np.random.default_rng(6), ConceptSettings(th1=38, th2=50, th3=60, th4=0.5)
+    fingerprints, vectors = clustered(random, 60), random.integers(-127, 128, (60, 8), np.int8)
+    vectors[::2] = vectors[0]
+    sketch = pack_sketch(fingerprints, vectors)
+    expected = []
+    for one, other in sorted(pairs_of_neighbours(fingerprints.tolist(), 2, 0)):
+        textual = 64 - int(fingerprints[one] ^ fingerprints[other]).bit_count()
+        left, right = vectors[[one, other]].astype(float)
+        if textual > 38:
+            if textual > 60:
+                expected.append((one, other, Likeness.EXACT))
+            elif textual > 50:
+                expected.append((one, other, Likeness.TEXTUAL))
+            elif left @ right / np.linalg.norm(left) / np.linalg.norm(right) > 0.5:
+                expected.append((one, other, Likeness.CONCEPTUAL))
+    pairs, likeness = batch_pairs(sketch, settings, window=2)
+    assert [(*pair, Likeness(kind)) for pair, kind in zip(pairs.tolist(), likeness, strict=True)] == expected
+    assert {kind for *_, kind in expected} == {Likeness.EXACT, Likeness.TEXTUAL, Likeness.CONCEPTUAL}
 
 
 def test_similarities_are_bits_that_agree_and_the_cosine_of_the_vectors() -> None:
