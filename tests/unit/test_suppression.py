@@ -211,3 +211,11 @@ def test_a_filter_in_the_scope_of_a_host_keeps_a_page_of_each_and_refuses_a_stat
     filter_crawl.filter_json(capsys, crawl, "--state", tmp_path / "state")
     code, error = filter_crawl.refused(capsys, crawl, "--state", tmp_path / "state", "--set", "index.scope=host")
     assert (code, 'index.scope is "global" in the state and "host" in the configuration' in error) == (4, True), error
+
+
+def test_a_stranger_s_longer_copy_replaces_a_page_globally_and_not_in_the_scope_of_a_host() -> None:
+    longer = page(1_001, "https://stranger.example/1", newspaper([*STORY, *STORIES["English", 2][:2]]))
+    for scheme, replaced in ((GLOBAL, VICTIM.offset), (PER_HOST, None)):
+        verdicts, _ = judge(scheme.sign([VICTIM, longer]), scheme, MemoryState(), 256, 256, 1.2)
+        assert verdicts.kind.tolist() == [Kind.NOVEL] * 2
+        assert [entry and entry.offset for entry in verdicts.replaces] == [None, replaced]
