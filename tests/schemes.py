@@ -7,15 +7,24 @@ in docs/schemes.md between two comments is replaced, and the plots in docs/schem
 """
 
 import argparse
-import contextlib
-import io
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from stream.cli import main as spotsieve
+from stream.config_load import load_settings
+from stream.evaluation import ALL
+from stream.evaluation.choices import named_schemes, over_its_threshold, with_model
+from stream.evaluation.judging import SetOutcome, score_set
+from stream.evaluation.models import build_models
+from stream.evaluation.plots import plot
 from stream.evaluation.provenance import measured_on
+from stream.files.progress import ProgressLine
+from stream.schemes.registry import scheme_of
+from stream.scoring import load_truth
+from stream.scoring.comparison import MEANINGS, comparison_text
+from stream.warm import compile_kernels
 
 ROOT = Path(__file__).resolve().parents[1]
 SETS = tuple(ROOT.parent / "shared" / "data" / name for name in ("news", "docs", "newsgroups"))
@@ -24,8 +33,8 @@ END = "<!-- End of what is written by `python -m tests.schemes`. -->"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, draw and write; 0, or spotsieve's exit code where it fails."""
-    parser = argparse.ArgumentParser("python -m tests.schemes", description=__doc__.splitlines()[0] if __doc__ else "")
+    """Measure, draw and write; 0. Raises SpotsieveError."""
+    parser = argparse.ArgumentParser("python -m tests.schemes", description="Write docs/schemes.md's figures again.")
     parser.add_argument("sets", nargs="*", type=Path, default=SETS, metavar="SET")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "schemes.md", help="(%(default)s)")
     options = parser.parse_args(arguments)
@@ -34,22 +43,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parts = [f"Measured on {', '.join(measured_on(datetime.now(UTC)))}; CPU on a machine that others use is more."]
     for folder in options.sets:
         print(folder.name, file=sys.stderr, flush=True)
-        said = io.StringIO()
-        plot = plots / f"{folder.name}.svg"
-        with contextlib.redirect_stdout(said):
-            code = spotsieve(["score", str(folder), "--scheme", "all", "--build-models"])
-            code = code or spotsieve(
-                ["score", str(folder), "--scheme", "all", "--build-models", "--sweep", "--plot", str(plot), "--json"]
-            )
-        if code:
-            return code
-        table, meanings = said.getvalue().split("\n{")[0].split("\n\n")[:2]
-        parts += [f"### {folder.name}", f"```\n{table}\n```", f"![{folder.name}]({plots.name}/{plot.name})"]
-    parts.append(meanings.strip())
+        outcome = measure(folder)
+        own = {str(one.settings.scheme.name): outcome.scored[one.name] for one in outcome.choices if one.own}
+        file = plots / f"{folder.name}.svg"
+        file.write_bytes(plot([outcome], [folder.name], "svg"))
+        table = "\n".join(comparison_text(own))
+        parts += [f"### {folder.name}", f"```\n{table}\n```", f"![{folder.name}]({plots.name}/{file.name})"]
     text = options.page.read_text("utf-8")
     before, after = text.split(BEGIN)[0], text.split(END)[1]
-    options.page.write_text("\n\n".join([before + BEGIN, *parts, END + after]), "utf-8")
+    options.page.write_text("\n\n".join([before + BEGIN, *parts, MEANINGS, END + after]), "utf-8")
     return 0
+
+
+def measure(folder: Path) -> SetOutcome:
+    """A set under every scheme, over its threshold; with models of its own pages."""
+    settings, truth = load_settings(None, {}, {}), load_truth(folder)
+    with TemporaryDirectory() as built:
+        schemes = named_schemes([ALL], settings)
+        models = build_models(folder, settings, schemes, Path(built), lambda *_: None)
+        schemes = [with_model(scheme, models) for scheme in schemes]
+        for scheme in schemes:
+            compile_kernels(scheme_of(scheme))
+        choices = [choice for scheme in schemes for choice in over_its_threshold(settings, scheme)]
+        scored = score_set(folder, truth, choices, ProgressLine(sys.stderr, None))
+    return SetOutcome(folder, truth, choices, scored, {}, [])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """`spotsieve score`: the verdicts are those of `spotsieve filter`, the figures those of the sets' score.py."""
 
+import itertools
 import json
 import lzma
 import subprocess
@@ -182,8 +183,21 @@ def test_a_sweep_without_a_value_is_of_every_scheme_s_threshold_and_each_row_is_
     assert list(swept) == [row for row, *_ in expected]
     for row, name, settings in [one for place, one in enumerate(expected) if one[1] == "imatch" or not place % 6]:
         given = [argument for key, value in settings.items() for argument in ("--set", f"scheme.{key}={value}")]
-        alone = score_json(capsys, labelled, "--set", f"scheme.name={name}", *given, "--build-models")
-        assert {**swept[row], "cost": None} == {**alone, "cost": None}
+        (alone,) = score_json(
+            capsys, labelled, "--set", f"scheme.name={name}", *given, "--build-models", "--scheme", name
+        ).values()
+        for figures in (swept[row], alone):
+            figures["cost"].pop("cpu_us")
+        assert swept[row] == alone
+
+
+def test_the_cpu_of_a_row_is_that_of_signing_and_of_judging_though_its_pages_were_signed_for_another(
+    labelled: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = itertools.count()
+    monkeypatch.setattr("stream.evaluation.judging.time.process_time", lambda: float(next(seconds)))
+    swept = score_json(capsys, labelled, "--scheme", "subhash", "--sweep")
+    assert {figures["cost"]["cpu_us"] for figures in swept.values()} == {2e6 / 4}, "a second each, of 4 pages"
 
 
 def test_the_threshold_that_the_settings_have_is_among_those_swept(
