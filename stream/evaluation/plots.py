@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import SubFigure
 
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*", "d")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "d", "*")
 """As many as have no divisor with the number of colours: 91 schemes are told apart."""
 DPI = 150
 LEAST_SPAN = 2.0
