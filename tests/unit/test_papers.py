@@ -5,14 +5,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stream.config_schemes import ConceptSettings
 from stream.fingerprints.tables import design_tables
 from stream.page import Page
+from stream.schemes.concept import similarities
 from stream.scoring.sampling import SizeClass, Trials, sampling_trials
 from stream.scoring.truth import Pair, Truth
 from tests.papers import __main__ as papers
 from tests.papers import ye
 from tests.papers.manku import candidates, expected, shared
 from tests.papers.page import HEAD, decimals, find_papers, table, with_section
+from tests.papers.roul import Found, all_duplicates, found_pages, sample_of
 from tests.papers.williams_giles import kinds_of
 from tests.papers.yuan import distances, resemblances, shingle_sets
 from tests.reference.shingles import shingles_of, words_of
@@ -108,3 +111,39 @@ def test_candidates_of_a_design_are_counted_table_by_table_and_near_what_is_expe
     assert expected(designs[4], 16) == 4
     keys = np.array([[1, 5], [1, 6], [2, 6]], np.uint64)
     assert shared(keys, np.array([[1, 6], [1, 6], [3, 7]], np.uint64)) == 4 + 4
+
+
+def truth_of_posts() -> Truth:
+    """300 posts: 10 and 20 are duplicates of 5, 30 is a little like 6, the others are novel."""
+    pairs = (Pair(5, 10, 0.9, "natural"), Pair(5, 20, 0.7, "natural"), Pair(6, 30, 0.4, "natural"))
+    return Truth(tuple(map(str, range(300))), ("post",) * 300, pairs)
+
+
+def test_the_sample_has_all_duplicates_and_other_posts_evenly_spread() -> None:
+    places = sample_of(truth_of_posts())
+    assert len(places) == len(set(places)) == 128
+    assert places == sorted(places)
+    assert {5, 10, 20} <= set(places)
+    assert 30 not in places
+    assert sum(place < 150 for place in places) == pytest.approx(64, abs=3)
+
+
+def test_pages_that_are_paired_with_an_earlier_one_are_found_and_those_between_count_for_nothing() -> None:
+    found = found_pages(truth_of_posts(), np.array([[5, 10], [4, 10], [6, 30], [1, 7]]))
+    assert found == Found(found=2, right=1, duplicates=2)
+    assert found.cells() == ["0.500", "0.500", "0.500"]
+    nothing = found_pages(truth_of_posts(), np.empty((0, 2), np.int64))
+    assert nothing.cells() == ["", "0.000", "0.000"]
+
+
+def test_all_duplicates_are_those_of_every_pair() -> None:
+    random, settings = np.random.default_rng(2), ConceptSettings(th1=30, th2=36, th4=0.1)
+    sketch = random.integers(0, 2**64, (30, 3), np.uint64)
+    expected = []
+    for later in range(30):
+        for earlier in range(later):
+            textual, conceptual = similarities(sketch[[earlier]], sketch[[later]])
+            if textual[0] > 36 or (textual[0] > 30 and conceptual[0] > 0.1):
+                expected.append((earlier, later))
+    assert [tuple(pair) for pair in all_duplicates(sketch, settings).tolist()] == expected
+    assert len(expected) > 20
