@@ -13,7 +13,12 @@ _SPOT_DISTANCE: Any = setting(
     2, "spot distance d: every d-th word after the antecedent", unit="words", verdicts=True, ge=1, le=16
 )
 _CHAIN_LENGTH: Any = setting(3, "chain length c: words in a chain", unit="words", verdicts=True, ge=1, le=8)
-_ANTECEDENTS: Any = setting((), "words that start a chain; empty: the built-in English list", verdicts=True)
+_ANTECEDENTS: Any = setting(
+    (),
+    'words that start a chain, such as "the", or "the:3" with a spot distance of its own; empty: the built-in English '
+    "list",
+    verdicts=True,
+)
 _SPOT_STOP_WORDS: Any = setting((), "words a chain steps over; empty: the built-in English list", verdicts=True)
 
 

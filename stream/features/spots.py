@@ -1,5 +1,6 @@
 """Spots: an antecedent and the chain of non-stop-words that follows it (Theobald et al., SIGIR 2008, sec. 3)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,7 +10,7 @@ from stream.errors import SettingError
 from stream.text.hashing import ANTECEDENT, HASH_BITS, SEED, STOP_WORD, chain_hash, finish_hash, hash_token
 from stream.text.sources import part
 from stream.text.tables import is_token
-from stream.text.vectors import load_int32, load_word, put_int32, put_word
+from stream.text.vectors import byte_at, load_int32, load_word, put_int32, put_word
 from stream.text.words import BLOCK_SHIFT
 
 DEFAULT_ANTECEDENTS: tuple[str, ...] = tuple(
@@ -41,7 +42,8 @@ class SpotSettings:
 
     antecedents and stop_words are tokens: lower case, one word each (an apostrophe parts words: "don't" is don and t).
     An antecedent that is no stop-word may stand in a chain. distance and chain_length are the paper's d and c
-    (sec. 5.2: d = 2, c = 3 are best). Raises SettingError.
+    (sec. 5.2: d = 2, c = 3 are best); "the:3" is an antecedent with a distance of its own, the paper's d_j (sec. 3).
+    Raises SettingError.
     """
 
     antecedents: tuple[str, ...] = DEFAULT_ANTECEDENTS
@@ -50,7 +52,6 @@ class SpotSettings:
     chain_length: int = 3
 
     def __post_init__(self) -> None:
-        check_words("antecedents", self.antecedents)
         check_words("stop_words", self.stop_words)
         if not self.antecedents:
             raise SettingError(
@@ -61,39 +62,67 @@ class SpotSettings:
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= highest:
                 rule = f"must be a whole number in 1..{highest}"
                 raise SettingError(name, rule, value, "the paper chose distance 2 and chain_length 3")
+        self.distances()
+
+    def distances(self) -> dict[str, int]:
+        """The antecedents, each with its spot distance. Raises SettingError."""
+        check_words("antecedents", self.antecedents, lambda word: word.partition(":")[0])
+        found: dict[str, int] = {}
+        for named in self.antecedents:
+            word, colon, own = named.partition(":")
+            distance = int(own) if own.isascii() and own.isdigit() and len(own) <= 3 else 0
+            if colon and not 1 <= distance <= MAX_DISTANCE:
+                rule = f"must have spot distances that are whole numbers in 1..{MAX_DISTANCE}"
+                raise SettingError("antecedents", rule, named, f"write for example {word}:3, or {word} alone")
+            distance = distance if colon else self.distance
+            if found.setdefault(word, distance) != distance:
+                rule = "must have one spot distance for each word"
+                raise SettingError("antecedents", rule, named, f"leave out {word}:{found[word]} or this")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class SpotModel:
-    """The settings as the kernel reads them: flags: uint64[2 * slots], two entries a slot, each a token hash with its
-    ANTECEDENT and STOP_WORD bits; a token's slot is `hash * multiplier >> shift`.
+    """The settings as the kernel reads them.
+
+    flags: uint64[2 * slots], two entries a slot, each a token hash with its ANTECEDENT and STOP_WORD bits; a token's
+    slot is `hash * multiplier >> shift`  distances: uint8[2 * slots], the spot distance of the entry, 0 of one that is
+    no antecedent  steps: int64[k], the distances that there are, ascending
     """
 
     settings: SpotSettings
     flags: NDArray[np.uint64] = field(init=False, repr=False, compare=False)
     multiplier: np.uint64 = field(init=False, repr=False, compare=False)
     shift: np.uint64 = field(init=False, repr=False, compare=False)
+    distances: NDArray[np.uint8] = field(init=False, repr=False, compare=False)
+    steps: NDArray[np.int64] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        flags: dict[int, int] = {}
-        for bit, words in ((ANTECEDENT, self.settings.antecedents), (STOP_WORD, self.settings.stop_words)):
-            for word in words:
-                key = hash_token(word.encode())
-                flags[key] = flags.get(key, 0) | bit
+        own = {hash_token(word.encode()): distance for word, distance in self.settings.distances().items()}
+        flags = dict.fromkeys(own, ANTECEDENT)
+        for word in self.settings.stop_words:
+            key = hash_token(word.encode())
+            flags[key] = flags.get(key, 0) | STOP_WORD
         table, multiplier, shift = _place(np.array([key | bits for key, bits in flags.items()], dtype=np.uint64))
         object.__setattr__(self, "flags", table)
         object.__setattr__(self, "multiplier", multiplier)
         object.__setattr__(self, "shift", shift)
+        distances = np.array([own.get(entry, 0) for entry in (table & HASH_BITS).tolist()], np.uint8)
+        object.__setattr__(self, "distances", distances)
+        object.__setattr__(self, "steps", np.unique(list(own.values())).astype(np.int64))
 
 
-def check_words(name: str, words: object) -> None:
-    """Raises SettingError, under this name, where `words` is no tuple of tokens or one of too many."""
+def check_words(name: str, words: object, token_of: Callable[[str], str] = str) -> None:
+    """Raises SettingError, under this name, where `words` is no tuple of tokens or one of too many.
+
+    token_of: what of a word has to be a token
+    """
     if not isinstance(words, tuple) or not all(isinstance(word, str) for word in words):
         raise SettingError(name, "must be a tuple of words", words, 'write for example ("a", "the", "is")')
     if len(words) > MAX_WORDS:
         raise SettingError(name, f"must be at most {MAX_WORDS} words", len(words), "keep the most frequent ones")
     for word in words:
-        if not is_token(word):
+        if not is_token(token_of(word)):
             raise SettingError(
                 name,
                 "must be single tokens in lower case, without blanks, apostrophes or other signs",
@@ -142,6 +171,26 @@ def mark_words(tokens, count, table, multiplier, shift, antecedents):  # type: i
         put_int32(antecedents + (marked << 2), index)
         marked += np.int64(flags & np.uint64(ANTECEDENT))
     return marked
+
+
+@part
+def choose_antecedents(  # type: ignore[no-untyped-def]
+    tokens, antecedents, count, table, multiplier, shift, distances, distance, chosen
+):
+    """Of a page's antecedents those with this spot distance, in their order; return how many.
+
+    tokens, table, multiplier, shift: as of mark_words  antecedents: address of int32[count]
+    distances: address of a SpotModel's  chosen: address of int32[count + 1]
+    """
+    kept = np.int64(0)
+    for index in range(count):
+        place = load_int32(antecedents + (index << 2))
+        token = load_word(tokens + (place << 3)) & HASH_BITS
+        entry = np.int64((token * multiplier) >> shift) << 1
+        entry += np.int64((load_word(table + (entry << 3)) ^ token) >= np.uint64(4))
+        put_int32(chosen + (kept << 2), place)
+        kept += np.int64(byte_at(distances + entry) == distance)
+    return kept
 
 
 @part

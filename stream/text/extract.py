@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream.features.spots import SpotModel, SpotSettings, chain_spots, mark_words
+from stream.features.spots import SpotModel, SpotSettings, chain_spots, choose_antecedents, mark_words
 from stream.fingerprints.simhash import simhash64
 from stream.text import words as slots
 from stream.text.batch import check_batch, in_padded_parts, scan_page, scan_state
@@ -20,7 +20,8 @@ from stream.text.vectors import byte_at, load_int
 class PageFeatures:
     """What the kernel takes from a batch of n pages.
 
-    spots: uint64[m], those of page i are spots[spot_bounds[i]:spot_bounds[i + 1]], in page order, repeats kept
+    spots: uint64[m], those of page i are spots[spot_bounds[i]:spot_bounds[i + 1]], in page order for each spot
+    distance, the least first, repeats kept
     spot_bounds: int64[n + 1]  token_counts: int32[n]  block_counts: int32[n], blocks with at least one token
     """
 
@@ -115,16 +116,19 @@ def _call(
         model.flags,
         model.multiplier,
         model.shift,
-        model.settings.distance,
+        model.distances,
+        model.steps,
         model.settings.chain_length,
     )
     return PageFeatures(spots, spot_bounds, token_counts, block_counts)
 
 
 @part
-def _extract_batch(base, bounds, markup, pages, state, flags, multiplier, shift, distance, chain_length):  # type: ignore[no-untyped-def]
+def _extract_batch(  # type: ignore[no-untyped-def]
+    base, bounds, markup, pages, state, flags, multiplier, shift, distances, steps, chain_length
+):
     """Addresses of buffer: uint8[N], bounds: int64[n + 1], markup: bool[n]; pages: n  state: int64[24]
-    flags, multiplier, shift: of a SpotModel
+    flags, multiplier, shift, distances, steps: of a SpotModel
 
     Addresses, since numba compiles once more for an array that is read-only, as all are that come from bytes.
     """
@@ -132,7 +136,7 @@ def _extract_batch(base, bounds, markup, pages, state, flags, multiplier, shift,
     token_counts = np.zeros(pages, dtype=np.int32)
     block_counts = np.zeros(pages, dtype=np.int32)
     spots = np.empty(256 * pages + 64, dtype=np.uint64)
-    antecedents = np.empty(1024, dtype=np.int32)
+    antecedents, chosen = np.empty(1024, dtype=np.int32), np.empty(1024, dtype=np.int32)
     runs = np.empty((chain_length, 2), dtype=np.int64)
     for page in range(pages):
         start, end = load_int(bounds + (page << 3)), load_int(bounds + (page << 3) + 8)
@@ -140,17 +144,29 @@ def _extract_batch(base, bounds, markup, pages, state, flags, multiplier, shift,
         token_counts[page] = count = state[slots.TOKEN_COUNT // 8]
         block_counts[page] = state[slots.BLOCK_COUNT // 8]
         if count >= len(antecedents):
-            antecedents = np.empty(2 * count, dtype=np.int32)
+            antecedents, chosen = np.empty(2 * count, dtype=np.int32), np.empty(2 * count, dtype=np.int32)
         tokens, places = state[slots.TOKENS // 8], np.int64(antecedents.ctypes.data)
-        marked = mark_words(tokens, count, np.int64(flags.ctypes.data), multiplier, shift, places)
+        table = np.int64(flags.ctypes.data)
+        marked = mark_words(tokens, count, table, multiplier, shift, places)
         written = spot_bounds[page]
         if written + marked > len(spots):
             grown = np.empty(max(2 * len(spots), written + marked), dtype=np.uint64)
             grown[:written] = spots[:written]
             spots = grown
-        spot_bounds[page + 1] = written + chain_spots(
-            tokens, places, marked, state[slots.BLOCKS // 8], block_counts[page], distance, runs, spots, written
-        )
+        # Distance by distance: chains of one distance alone keep the time linear (chain_spots says how).
+        for distance in steps:
+            if len(steps) > 1:
+                places = np.int64(chosen.ctypes.data)
+                found = choose_antecedents(
+                    tokens, np.int64(antecedents.ctypes.data), marked, table, multiplier, shift,
+                    np.int64(distances.ctypes.data), distance, places,
+                )  # fmt: skip
+            else:
+                found = marked
+            written += chain_spots(
+                tokens, places, found, state[slots.BLOCKS // 8], block_counts[page], distance, runs, spots, written
+            )
+        spot_bounds[page + 1] = written
     return spots[: spot_bounds[pages]].copy(), spot_bounds, token_counts, block_counts
 
 
@@ -160,8 +176,12 @@ def _kernel():  # type: ignore[no-untyped-def]
     sources = sources_digest()
 
     @njit(nogil=True, cache=True)
-    def extract(base, bounds, markup, pages, state, flags, multiplier, shift, distance, chain_length):  # type: ignore[no-untyped-def]
+    def extract(  # type: ignore[no-untyped-def]
+        base, bounds, markup, pages, state, flags, multiplier, shift, distances, steps, chain_length
+    ):
         state[slots.SOURCES // 8] = sources
-        return _extract_batch(base, bounds, markup, pages, state, flags, multiplier, shift, distance, chain_length)
+        return _extract_batch(
+            base, bounds, markup, pages, state, flags, multiplier, shift, distances, steps, chain_length
+        )
 
     return extract

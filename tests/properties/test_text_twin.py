@@ -39,7 +39,7 @@ def test_the_kernel_reads_any_bytes_as_its_twin_does(page: bytes, markup: bool) 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(pages, max_size=5), st.booleans(), st.integers(1, 3), st.integers(1, 4))
 def test_the_spots_of_a_batch_are_the_twin_s(batch: list[bytes], markup: bool, distance: int, length: int) -> None:
-    rules = SpotSettings(("the", "is", "a"), ("the", "is", "b", "é"), distance, length)
+    rules = SpotSettings(("the", "is:1", "a:3"), ("the", "is", "b", "é"), distance, length)
     bounds = np.concatenate([[0], np.cumsum([len(page) for page in batch])]).astype(np.int64)
     found = extract_spots(np.frombuffer(b"".join(batch), dtype=np.uint8), bounds, markup, SpotModel(rules))
     expected = [[spot_hash(chain) for chain in chains_of(blocks_of(page, markup), rules)] for page in batch]

@@ -8,15 +8,25 @@ K3, K4 = 0x589965CC75374CC3, 0x1D8E4E27C47D124F
 
 
 def chains_of(blocks: list[list[str]], settings: SpotSettings) -> list[tuple[str, ...]]:
-    """Every spot of a page as the words it is made of, antecedent first, in page order."""
+    """Every spot of a page as the words it is made of, antecedent first: by distance, and then in page order."""
+    found = []
+    distances = settings.distances()
+    for distance in sorted(set(distances.values())):
+        found += _chains_at(blocks, {word for word, own in distances.items() if own == distance}, distance, settings)
+    return found
+
+
+def _chains_at(
+    blocks: list[list[str]], antecedents: set[str], distance: int, settings: SpotSettings
+) -> list[tuple[str, ...]]:
     found = []
     for block in blocks:
         for place, word in enumerate(block):
-            if word in settings.antecedents:
+            if word in antecedents:
                 chain: list[str] = []
                 at = place
                 while len(chain) < settings.chain_length:
-                    at += settings.distance
+                    at += distance
                     while at < len(block) and block[at] in settings.stop_words:
                         at += 1
                     if at >= len(block):

@@ -62,6 +62,17 @@ def test_long_runs_of_stop_words_are_skipped_from_every_place() -> None:
     assert spots_of([page.encode()], settings) == [expected]
 
 
+def test_an_antecedent_may_have_a_spot_distance_of_its_own() -> None:
+    settings = SpotSettings(("the", "is:1", "a:3"), ("the", "is", "a", "of"), chain_length=2)
+    chains = chains_of(["the w1 w2 is w3 w4 a w5 of of w6 w7 w8".split()], settings)
+    assert chains == [("is", "w3", "w4"), ("the", "w2", "w3"), ("a", "w6")]
+    page = ("the w1 w2 is w3 w4 a w5 of of w6 w7 w8 " * 300).encode()
+    expected = [spot_hash(chain) for chain in chains_of([page.decode().split()], settings)]
+    assert spots_of([page, b"<p>a b c d</p>", page], settings) == [expected, [spot_hash(("a", "d"))], expected]
+    alone = SpotSettings(("is:1",), ("the", "is", "a", "of"), chain_length=2)
+    assert spots_of([page], alone) == [[spot for spot in expected if spot == spot_hash(("is", "w3", "w4"))]]
+
+
 def test_repeated_spots_are_kept() -> None:
     settings = SpotSettings(("the",), ("the",), distance=1, chain_length=1)
     (spots,) = spots_of([b"the cat the cat the dog"], settings)
@@ -117,7 +128,8 @@ def test_more_spots_than_expected_are_all_kept() -> None:
 @pytest.mark.parametrize("count", [1, 2, 3, 50, 3000])
 def test_word_lists_of_any_length_are_told_apart(count: int) -> None:
     words = tuple(f"w{number}" for number in range(count))
-    settings = SpotSettings(words[: count // 2 + 1], words[count // 3 :], distance=1, chain_length=2)
+    antecedents = tuple(f"{word}:{1 + place % 3}" for place, word in enumerate(words[: count // 2 + 1]))
+    settings = SpotSettings(antecedents, words[count // 3 :], chain_length=2)
     blocks = [[f"w{number * 7919 % (2 * count)}" for number in range(500)]]
     expected = [spot_hash(chain) for chain in chains_of(blocks, settings)]
     assert spots_of([" ".join(blocks[0]).encode()], settings) == [expected]
@@ -142,6 +154,13 @@ def test_the_default_antecedents_are_stop_words() -> None:
     [
         ({"antecedents": ()}, "antecedents must name at least one word"),
         ({"antecedents": ("The",)}, "antecedents must be single tokens in lower case"),
+        ({"antecedents": ("The:3",)}, "antecedents must be single tokens in lower case"),
+        ({"antecedents": ("the:0",)}, "whole numbers in 1..100, got 'the:0'; write for example the:3, or the alone"),
+        ({"antecedents": ("the:",)}, "antecedents must have spot distances that are whole numbers in 1..100"),
+        ({"antecedents": ("the:101",)}, "antecedents must have spot distances that are whole numbers in 1..100"),
+        ({"antecedents": ("the:3:1",)}, "antecedents must have spot distances that are whole numbers in 1..100"),
+        ({"antecedents": ("the", "the:3")}, "one spot distance for each word, got 'the:3'; leave out the:2 or this"),
+        ({"stop_words": ("the:3",)}, "stop_words must be single tokens in lower case"),
         ({"stop_words": ("don't",)}, 'got "don\'t"; write the parts as words of their own'),
         ({"stop_words": ["the"]}, "stop_words must be a tuple of words"),
         ({"stop_words": ("a",) * (MAX_WORDS + 1)}, "stop_words must be at most 8000 words, got 8001"),
