@@ -22,14 +22,17 @@ class GivenSeconds:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.seconds = time.monotonic() - self._began
+        self._ended = time.monotonic()
         self._over.set()
         self._watching.join()
-        self.seconds -= self._withheld
+        self.seconds = self._ended - self._began - self._withheld
 
     def _watch(self) -> None:
         asked = time.monotonic()
-        while not self._over.wait(WAKE_SECONDS):
-            now = time.monotonic()
+        over = False
+        while not over:
+            over = self._over.wait(WAKE_SECONDS)
+            # Where the block ended with a stall, this thread may be woken after the one that ended it.
+            now = self._ended if over else time.monotonic()
             self._withheld += max(0.0, now - asked - WAKE_SECONDS)
             asked = now

@@ -122,9 +122,10 @@ def broker_behind_proxy() -> Iterator[tuple[LocalKafka, Proxy, str]]:
 
 
 def _read_frame(connection: socket.socket) -> bytes:
-    """A whole frame with its size before it; nothing where the connection has ended."""
+    """A whole frame with its size before it; nothing where the connection has ended, be it in the middle of one."""
     size = _read(connection, 4)
-    return size + _read(connection, *struct.unpack(">i", size)) if size else b""
+    rest = _read(connection, *struct.unpack(">i", size)) if size else b""
+    return size + rest if rest else b""
 
 
 def _read(connection: socket.socket, size: int) -> bytes:
