@@ -28,7 +28,8 @@ class GivenSeconds:
         self.seconds = self._ended - self._began - self._withheld
 
     def _watch(self) -> None:
-        asked = time.monotonic()
+        # Not the time now: a stall may come before this thread has run at all.
+        asked = self._began
         over = False
         while not over:
             over = self._over.wait(WAKE_SECONDS)
