@@ -19,7 +19,7 @@ from tests.conftest import REPOSITORY
 from tests.reference.scheme_settings import settings_named
 
 SMALL, GROWTH = 500_000, 8
-MOST_GROWTH = 20
+MOST_GROWTH = 40
 """Of CPU time from SMALL bytes to GROWTH times as many: linear is 8, quadratic is 64."""
 PAGE_BYTES = 16_000_000
 MOST_MEMORY = 64
