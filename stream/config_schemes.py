@@ -20,6 +20,19 @@ _ANTECEDENTS: Any = setting(
     verdicts=True,
 )
 _SPOT_STOP_WORDS: Any = setting((), "words a chain steps over; empty: the built-in English list", verdicts=True)
+# What a model is, and which of its spots are taken, for every scheme that has one.
+_SPOT_MODEL: Any = setting("", "file of spot statistics that `spotsieve model build` wrote for this scheme")
+_MODEL_DIGEST: Any = setting("", "digest of that file, as model build prints it", verdicts=True)
+_SPOT_IDF_MIN: Any = setting(0.2, "spots with a lower IDF, the common ones, are left out", verdicts=True, ge=0, le=1)
+_SPOT_IDF_MAX: Any = setting(0.85, "spots with a higher IDF, the rare ones, are left out", verdicts=True, ge=0, le=1)
+_MIN_SPOTS: Any = setting(
+    5,
+    "pages with fewer spots in the range are unchecked: only their digest is compared",
+    unit="spots",
+    verdicts=True,
+    ge=1,
+    le=10_000,
+)
 
 
 class SpotsieveSettings(Section):
@@ -257,7 +270,7 @@ class ImatchSettings(Section):
     threshold: ClassVar = Threshold("idf_min", alone(0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7))
     name: Literal["imatch"] = setting("imatch", "which published system judges pages", verdicts=True)
     idf_model: str = setting("", "file of term statistics that `spotsieve model build` wrote for this scheme")
-    idf_digest: str = setting("", "digest of that file, as model build prints it", verdicts=True)
+    idf_digest: str = _MODEL_DIGEST
     idf_min: float = setting(0.4, "terms with a lower IDF, the common ones, are left out", verdicts=True, ge=0, le=1)
     idf_max: float = setting(0.75, "terms with a higher IDF, the rare ones, are left out", verdicts=True, ge=0, le=1)
     min_terms: int = setting(
@@ -278,8 +291,8 @@ class ImatchSSettings(Section):
 
     threshold: ClassVar = Threshold("idf_min", alone(0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7))
     name: Literal["imatch-s"] = setting("imatch-s", "which published system judges pages", verdicts=True)
-    idf_model: str = setting("", "file of spot statistics that `spotsieve model build` wrote for this scheme")
-    idf_digest: str = setting("", "digest of that file, as model build prints it", verdicts=True)
+    idf_model: str = _SPOT_MODEL
+    idf_digest: str = _MODEL_DIGEST
     idf_min: float = setting(0.4, "spots with a lower IDF, the common ones, are left out", verdicts=True, ge=0, le=1)
     idf_max: float = setting(0.75, "spots with a higher IDF, the rare ones, are left out", verdicts=True, ge=0, le=1)
     min_terms: int = setting(
@@ -301,19 +314,12 @@ class SpotsigsSettings(Section):
 
     threshold: ClassVar = Threshold("tau", alone(0.2, 0.3, 0.44, 0.5, 0.6, 0.7, 0.8, 0.9, 1), signs=False)
     name: Literal["spotsigs"] = setting("spotsigs", "which published system judges pages", verdicts=True)
-    idf_model: str = setting("", "file of spot statistics that `spotsieve model build` wrote for this scheme")
-    idf_digest: str = setting("", "digest of that file, as model build prints it", verdicts=True)
-    idf_min: float = setting(0.2, "spots with a lower IDF, the common ones, are left out", verdicts=True, ge=0, le=1)
-    idf_max: float = setting(0.85, "spots with a higher IDF, the rare ones, are left out", verdicts=True, ge=0, le=1)
+    idf_model: str = _SPOT_MODEL
+    idf_digest: str = _MODEL_DIGEST
+    idf_min: float = _SPOT_IDF_MIN
+    idf_max: float = _SPOT_IDF_MAX
     tau: float = setting(0.44, "pages of at least this Jaccard similarity are copies", verdicts=True, ge=0.01, le=1)
-    min_spots: int = setting(
-        5,
-        "pages with fewer spots in the range are unchecked: only their digest is compared",
-        unit="spots",
-        verdicts=True,
-        ge=1,
-        le=10_000,
-    )
+    min_spots: int = _MIN_SPOTS
     distance: int = _SPOT_DISTANCE
     chain_length: int = _CHAIN_LENGTH
     antecedents: tuple[str, ...] = _ANTECEDENTS
@@ -325,21 +331,14 @@ class SpotsigsLshSettings(Section):
 
     threshold: ClassVar = Threshold("tau", alone(0.2, 0.3, 0.44, 0.5, 0.6, 0.7, 0.8, 0.9, 1), signs=False)
     name: Literal["spotsigs-lsh"] = setting("spotsigs-lsh", "which published system judges pages", verdicts=True)
-    idf_model: str = setting("", "file of spot statistics that `spotsieve model build` wrote for this scheme")
-    idf_digest: str = setting("", "digest of that file, as model build prints it", verdicts=True)
-    idf_min: float = setting(0.2, "spots with a lower IDF, the common ones, are left out", verdicts=True, ge=0, le=1)
-    idf_max: float = setting(0.85, "spots with a higher IDF, the rare ones, are left out", verdicts=True, ge=0, le=1)
+    idf_model: str = _SPOT_MODEL
+    idf_digest: str = _MODEL_DIGEST
+    idf_min: float = _SPOT_IDF_MIN
+    idf_max: float = _SPOT_IDF_MAX
     tau: float = setting(0.44, "pages of at least this Jaccard similarity are copies", verdicts=True, gt=0, le=1)
     k: int = setting(6, "minwise hashes of a band: pages that share a band are compared", verdicts=True, ge=1, le=64)
     l: int = setting(32, "bands", verdicts=True, ge=1, le=255)  # noqa: E741 - the paper's name
-    min_spots: int = setting(
-        5,
-        "pages with fewer spots in the range are unchecked: only their digest is compared",
-        unit="spots",
-        verdicts=True,
-        ge=1,
-        le=10_000,
-    )
+    min_spots: int = _MIN_SPOTS
     distance: int = _SPOT_DISTANCE
     chain_length: int = _CHAIN_LENGTH
     antecedents: tuple[str, ...] = _ANTECEDENTS
@@ -354,7 +353,7 @@ class ConceptSettings(Section):
     idf_model: str = setting(
         "", "file of shingle weights and concepts that `spotsieve model build` wrote for this scheme"
     )
-    idf_digest: str = setting("", "digest of that file, as model build prints it", verdicts=True)
+    idf_digest: str = _MODEL_DIGEST
     shingle_size: int = setting(3, "words of a shingle", unit="words", verdicts=True, ge=1, le=16)
     dimensions: int = setting(
         200, "concepts of an LSI vector, a byte each in a page's entry", verdicts=True, ge=1, le=1024

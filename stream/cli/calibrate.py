@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure and print the table; the exit code."""
-    from stream.files import check_inputs
+    from stream.files import check_inputs, total_bytes
     from stream.files.calibrating import read_sample
     from stream.files.progress import ProgressLine
     from stream.scoring.sampling import choose_ratios, share_processed
@@ -54,8 +54,7 @@ def run(options: argparse.Namespace) -> int:
     settings = settings_of(options)
     own = settings.scheme if isinstance(settings.scheme, AdaptiveShinglesSettings) else AdaptiveShinglesSettings()
     inputs = check_inputs(options.files)
-    bytes_of = [file.size for file in inputs]
-    line = ProgressLine(sys.stderr, None if None in bytes_of else sum(filter(None, bytes_of)))
+    line = ProgressLine(sys.stderr, total_bytes(inputs))
     with contextlib.closing(line):
         sample = read_sample(inputs, settings, own.w, lambda pages, read: line.update(pages, 0, read))
         line.say(f"comparing {len(sample):,} texts")

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Filter the files; the exit code."""
-    from stream.files import check_inputs
+    from stream.files import check_inputs, total_bytes
     from stream.files.filtering import LocalEngine, filter_files
     from stream.files.progress import ProgressLine
     from stream.files.summary import Summary
@@ -62,7 +62,6 @@ def run(options: argparse.Namespace) -> int:
     names = {flag: getattr(options, flag) for flag in ("out", "duplicates", "verdicts", "rejected")}
     check_names(names, options.files, options.json)
     scheme = scheme_in_scope(settings)
-    sizes = [file.size for file in inputs]
     summary = Summary(files=len(inputs))
     stopping = threading.Event()
     with contextlib.ExitStack() as stack:
@@ -75,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
         for text in local.notices:
             show(f"spotsieve: {text}", to=sys.stderr)
         outputs = stack.enter_context(Outputs.open(**names))
-        line = ProgressLine(sys.stderr, None if None in sizes else sum(filter(None, sizes)))
+        line = ProgressLine(sys.stderr, total_bytes(inputs))
         began = time.monotonic()
         with _stop_on_signals(stopping), contextlib.closing(line):
             filter_files(

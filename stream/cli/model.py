@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _build(options: argparse.Namespace) -> str:
     """Count and write; -> the scheme's name."""
-    from stream.files import check_inputs
+    from stream.files import check_inputs, total_bytes
     from stream.files.modelling import build_model
     from stream.files.progress import ProgressLine
     from stream.files.writer import write_whole
@@ -73,8 +73,7 @@ def _build(options: argparse.Namespace) -> str:
     if options.out.exists():
         raise SettingError("--out", "must be a new file", str(options.out), "a model is never changed: name another")
     inputs = check_inputs(options.files)
-    sizes = [file.size for file in inputs]
-    line = ProgressLine(sys.stderr, None if None in sizes else sum(filter(None, sizes)))
+    line = ProgressLine(sys.stderr, total_bytes(inputs))
     with contextlib.closing(line):
         content = build_model(inputs, settings, terms, lambda pages, read: line.update(pages, 0, read))
     write_whole(options.out, content)

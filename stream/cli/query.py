@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Ask about the files; the exit code."""
     from state.reading import still_state
-    from stream.files import check_inputs
+    from stream.files import check_inputs, total_bytes
     from stream.files.progress import ProgressLine
     from stream.files.querying import StateQuery, query_files
     from stream.files.summary import Summary
@@ -68,8 +68,7 @@ def run(options: argparse.Namespace) -> int:
     inputs = check_inputs(options.files, options.stdin_name)
     verdicts = options.verdicts or (None if options.json else "-")
     check_names({"verdicts": verdicts, "rejected": options.rejected}, options.files, options.json)
-    sizes = [file.size for file in inputs]
-    line = ProgressLine(sys.stderr, None if None in sizes else sum(filter(None, sizes)))
+    line = ProgressLine(sys.stderr, total_bytes(inputs))
     summary = Summary(files=len(inputs))
     with contextlib.closing(line), contextlib.ExitStack() as closing:
 

@@ -58,6 +58,12 @@ def check_inputs(names: Sequence[str], stdin_name: str = STDIN) -> list[Input]:
     return inputs
 
 
+def total_bytes(inputs: Sequence[Input]) -> int | None:
+    """Of all files as they are on disk; None where one of them does not say."""
+    sizes = [file.size for file in inputs]
+    return None if None in sizes else sum(filter(None, sizes))
+
+
 class FileReader:
     """Reads one input. Iterate for an Outcome a record, in order, in bounded memory; use it as a context.
 

@@ -36,11 +36,11 @@ from stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TA
 from stream.page import Page, lay_out
 from stream.schemes import UNCAPPED, Confirmed, Probes
 from stream.schemes.candidates import CandidateSearch, confirmed_by
+from stream.schemes.decisive import digest_keys
 from stream.schemes.identity import features_compared, identity_columns, status_of
 from stream.signature import MAX_FEATURES, Compared, Signatures, Status, unused_columns
 from stream.text.tokens import PageTokens, extract_tokens
 
-_LOW_BITS = np.uint64(2**KEY_BITS - 1)
 _DROPPED = np.uint64(64 - KEY_BITS)
 
 
@@ -98,7 +98,7 @@ class AdaptiveShinglesScheme(CandidateSearch):
             (judged, 1, TEXT_TAG, signatures.text_digest),
         ):
             slots = bounds[:-1][rows] + place
-            keys[slots] = np.uint64(tag << KEY_BITS) | digest[rows, 0] & _LOW_BITS
+            keys[slots] = digest_keys(tag, digest[rows])
             inline[slots], candidate[slots] = digest[rows, 1], False
         keys[candidate] = values
         return Probes(keys, bounds, inline, np.zeros(len(keys), np.uint8), ~candidate, np.full(len(keys), UNCAPPED))

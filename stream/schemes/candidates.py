@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG
 from stream.schemes import CANDIDATE_LIMIT, OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
+from stream.schemes.decisive import digest_keys
 from stream.signature import Compared, Signatures, Status
-
-_LOW_BITS = np.uint64(2**KEY_BITS - 1)
 
 
 class CandidateSearch:
@@ -29,28 +28,40 @@ class CandidateSearch:
         return np.ones(len(distance))
 
 
-def candidate_probes(signatures: Signatures, values: NDArray[np.uint64]) -> Probes:
-    """Probes of n pages: the digest of each, and of those with a sketch one key a value, tagged with its place.
+def candidate_probes(
+    signatures: Signatures, keys: NDArray[np.uint64], inline: NDArray[np.uint64] | None = None, limit: int = 0
+) -> Probes:
+    """Probes of n pages: the digest of each, and of those that are FINGERPRINTED their candidate keys.
 
-    values: uint64[n, s], below 2^48, s at most 256; rows of pages that are not FINGERPRINTED are not used
+    keys: uint64[n, s], different within a row; rows of other pages are not used
+    inline: uint64[n], of all keys of a page, None for none  limit: as of Probes, of these keys
     """
     status = signatures.status
     compared = np.flatnonzero(status == Status.FINGERPRINTED)
     sizes = np.ones(len(status), np.int64)
-    sizes[compared] += values.shape[1]
+    sizes[compared] += keys.shape[1]
     sizes[status == Status.EMPTY] = 0
     bounds = np.zeros(len(status) + 1, np.int64)
     np.cumsum(sizes, out=bounds[1:])
-    keys, inline = np.empty(bounds[-1], np.uint64), np.zeros(bounds[-1], np.uint64)
-    decisive = np.zeros(len(keys), np.bool_)
+    total = int(bounds[-1])
+    all_keys, all_inline = np.empty(total, np.uint64), np.zeros(total, np.uint64)
+    limits, decisive = np.full(total, limit, np.uint8), np.zeros(total, np.bool_)
     digested = np.flatnonzero(sizes)
     first = bounds[digested]
-    keys[first] = np.uint64(DIGEST_TAG << KEY_BITS) | signatures.digest[digested, 0] & _LOW_BITS
-    inline[first], decisive[first] = signatures.digest[digested, 1], True
-    place = np.arange(values.shape[1])
-    tag = np.uint64(MINIMA_TAG << KEY_BITS) | place.astype(np.uint64) << np.uint64(48)
-    keys[bounds[compared][:, None] + 1 + place] = tag | values[compared]
-    return Probes(keys, bounds, inline, np.zeros(len(keys), np.uint8), decisive, np.full(len(keys), UNCAPPED))
+    all_keys[first] = digest_keys(DIGEST_TAG, signatures.digest[digested])
+    all_inline[first], limits[first], decisive[first] = signatures.digest[digested, 1], 0, True
+    slots = bounds[compared][:, None] + 1 + np.arange(keys.shape[1])
+    all_keys[slots] = keys[compared]
+    if inline is not None:
+        all_inline[slots] = inline[compared][:, None]
+    return Probes(all_keys, bounds, all_inline, limits, decisive, np.full(total, UNCAPPED))
+
+
+def placed_keys(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """values: uint64[n, s], below 2^48, s at most 256 -> keys tagged with their place: uint64[n, s]."""
+    place = np.arange(values.shape[1]).astype(np.uint64)
+    keys: NDArray[np.uint64] = np.uint64(MINIMA_TAG << KEY_BITS) | place << np.uint64(48) | values
+    return keys
 
 
 def confirmed_by(accepted: NDArray[np.bool_], score: NDArray[np.float64]) -> Confirmed:

@@ -37,19 +37,18 @@ from stream.errors import SettingError
 from stream.fingerprints.directory import directory_of
 from stream.fingerprints.lsi import cosines, project_pages
 from stream.fingerprints.rotations import BITS, neighbour_pairs, rotation_keys
-from stream.fingerprints.tables import DIGEST_TAG, KEY_BITS
+from stream.fingerprints.tables import KEY_BITS
 from stream.fingerprints.weighted_simhash import weighted_simhash64
 from stream.page import Page
-from stream.schemes import UNCAPPED, Confirmed, Probes
-from stream.schemes.candidates import CandidateSearch, confirmed_by
+from stream.schemes import Confirmed, Probes
+from stream.schemes.candidates import CandidateSearch, candidate_probes, confirmed_by
 from stream.schemes.concept_model import ConceptModel
 from stream.schemes.identity import identity_columns, status_of
 from stream.schemes.idf import load_model
 from stream.schemes.terms import ConceptTerms
-from stream.signature import Compared, Signatures, Status, unused_columns
+from stream.signature import Compared, Signatures, unused_columns
 from stream.text.tokens import PageTokens
 
-_LOW_BITS = np.uint64(2**KEY_BITS - 1)
 _OURS = ConceptSettings()
 
 
@@ -97,25 +96,9 @@ class ConceptScheme(CandidateSearch):
 
     def probe(self, signatures: Signatures) -> Probes:
         """The body's digest, and 64 rotations, in which only fingerprints more alike than th1 are candidates."""
-        status = signatures.status
-        compared = np.flatnonzero(status == Status.FINGERPRINTED)
-        sizes = np.ones(len(status), np.int64)
-        sizes[compared] += BITS
-        sizes[status == Status.EMPTY] = 0
-        bounds = np.zeros(len(status) + 1, np.int64)
-        np.cumsum(sizes, out=bounds[1:])
-        keys, inline = np.empty(bounds[-1], np.uint64), np.empty(bounds[-1], np.uint64)
-        limit, decisive = np.full(len(keys), BITS - 1 - self.settings.th1, np.uint8), np.zeros(len(keys), np.bool_)
-        digested = np.flatnonzero(sizes)
-        first = bounds[digested]
-        keys[first] = np.uint64(DIGEST_TAG << KEY_BITS) | signatures.digest[digested, 0] & _LOW_BITS
-        inline[first], limit[first], decisive[first] = signatures.digest[digested, 1], 0, True
-        fingerprints, rotation = signatures.sketch[compared, 0], np.arange(BITS)
-        slots = bounds[compared][:, None] + 1 + rotation
-        tags = rotation.astype(np.uint64) << np.uint64(KEY_BITS)
-        keys[slots] = tags | rotation_keys(fingerprints, self.settings.leading_bits)
-        inline[slots] = fingerprints[:, None]
-        return Probes(keys, bounds, inline, limit, decisive, np.full(len(keys), UNCAPPED))
+        fingerprints, rotation = signatures.sketch[:, 0], np.arange(BITS).astype(np.uint64)
+        keys = rotation << np.uint64(KEY_BITS) | rotation_keys(fingerprints, self.settings.leading_bits)
+        return candidate_probes(signatures, keys, fingerprints, BITS - 1 - self.settings.th1)
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """By bits and cosine; score: 1 for exact duplicates, the share of bits for textual ones, else the cosine."""

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from stream.fingerprints.simhash import simhash64
 from stream.fingerprints.tables import DIGEST_TAG, FINGERPRINT_BITS, KEY_BITS, TableDesign
 from stream.page import Page
-from stream.schemes import CANDIDATE_LIMIT, OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
+from stream.schemes import UNCAPPED, Probes
+from stream.schemes.decisive import DecisiveSearch
 from stream.schemes.identity import identity_columns, status_of
-from stream.signature import Compared, Signatures, Status, unused_columns
+from stream.signature import Signatures, Status, unused_columns
 
 
 def fold_signatures(
@@ -41,11 +42,8 @@ def fold_signatures(
     )
 
 
-class FingerprintSearch:
+class FingerprintSearch(DecisiveSearch):
     """Pages whose fingerprints differ in at most k bits are copies; the tables find all of them. Holds the design."""
-
-    compares_features = False
-    candidate_limit = CANDIDATE_LIMIT
 
     def __init__(self, design: TableDesign) -> None:
         self.design = design
@@ -74,15 +72,6 @@ class FingerprintSearch:
             limit,
         )
         return Probes(keys, bounds, inline, limit, np.ones(len(keys), np.bool_), np.full(len(keys), UNCAPPED, np.int64))
-
-    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
-        """Every key decides, so there are no candidates; none would be accepted."""
-        count = min(len(pages), len(others))
-        return Confirmed(np.full(count, REFUSED, np.int64), np.full(count, OTHER_HOST, np.int64), np.zeros(count))
-
-    def template_limits(self, pages: Compared) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Templates are for candidates."""
-        return np.zeros(len(pages), np.int64), np.zeros(len(pages), np.int64)
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """The share of fingerprint bits that agree."""

@@ -20,22 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.config_schemes import ImatchSettings, ImatchSSettings
-from stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, TEXT_TAG
+from stream.fingerprints.tables import DIGEST_TAG, TEXT_TAG
 from stream.page import Page
-from stream.schemes import CANDIDATE_LIMIT, OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
+from stream.schemes import UNCAPPED, Probes
+from stream.schemes.decisive import DecisiveSearch, digest_keys
 from stream.schemes.identity import identity_columns, status_of
 from stream.schemes.idf import lexicon_of, only
 from stream.schemes.terms import terms_of
-from stream.signature import Compared, Signatures, Status, unused_columns
-
-_LOW_BITS = np.uint64(2**KEY_BITS - 1)
+from stream.signature import Signatures, Status, unused_columns
 
 
-class ImatchScheme:
+class ImatchScheme(DecisiveSearch):
     """Terms in the IDF range -> SHA-1 -> equal digests; both schemes, told apart by their settings."""
-
-    compares_features = False
-    candidate_limit = CANDIDATE_LIMIT
 
     def __init__(self, settings: ImatchSettings | ImatchSSettings) -> None:
         """Raises SettingError where the model is missing or another, the range is none, or a word is no token."""
@@ -76,21 +72,12 @@ class ImatchScheme:
             (digested, bounds[digested], DIGEST_TAG, signatures.digest),
             (judged, bounds[judged] + 1, TEXT_TAG, signatures.text_digest),
         ):
-            keys[place] = np.uint64(tag << KEY_BITS) | digest[rows, 0] & _LOW_BITS
+            keys[place] = digest_keys(tag, digest[rows])
             inline[place] = digest[rows, 1]
         some = len(keys)
         return Probes(
             keys, bounds, inline, np.zeros(some, np.uint8), np.ones(some, np.bool_), np.full(some, UNCAPPED, np.int64)
         )
-
-    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
-        """Every key decides, so there are no candidates; none would be accepted."""
-        count = min(len(pages), len(others))
-        return Confirmed(np.full(count, REFUSED, np.int64), np.full(count, OTHER_HOST, np.int64), np.zeros(count))
-
-    def template_limits(self, pages: Compared) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Templates are for candidates."""
-        return np.zeros(len(pages), np.int64), np.zeros(len(pages), np.int64)
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Only digests decide, and equal ones do."""

@@ -26,7 +26,7 @@ from stream.features.page_shingles import shingle_pages
 from stream.fingerprints.minhash import linear_hashes, minimum_hashes
 from stream.page import Page, lay_out
 from stream.schemes import Confirmed, Probes
-from stream.schemes.candidates import CandidateSearch, candidate_probes, confirmed_by
+from stream.schemes.candidates import CandidateSearch, candidate_probes, confirmed_by, placed_keys
 from stream.schemes.identity import identity_columns, status_of
 from stream.signature import Compared, Signatures, unused_columns
 from stream.text.tokens import extract_tokens
@@ -61,7 +61,8 @@ class MinhashScheme(CandidateSearch):
     def probe(self, signatures: Signatures) -> Probes:
         """The body's digest, and the minima of as many functions as two pages of resemblance R cannot all differ in."""
         looked_up = self.settings.h - self.least_equal + 1
-        return candidate_probes(signatures, unpack_minima(signatures.sketch)[:, :looked_up].astype(np.uint64))
+        minima = unpack_minima(signatures.sketch)[:, :looked_up].astype(np.uint64)
+        return candidate_probes(signatures, placed_keys(minima))
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """The share of functions under which both have the same minimum."""

@@ -26,7 +26,7 @@ from stream.fingerprints.grouping import cut_groups, group_values
 from stream.fingerprints.minhash import linear_hashes, minimum_hashes
 from stream.page import Page, lay_out
 from stream.schemes import Confirmed, Probes
-from stream.schemes.candidates import CandidateSearch, candidate_probes, confirmed_by
+from stream.schemes.candidates import CandidateSearch, candidate_probes, confirmed_by, placed_keys
 from stream.schemes.identity import identity_columns, status_of
 from stream.signature import Compared, Signatures, unused_columns
 from stream.text.tokens import extract_tokens
@@ -63,7 +63,7 @@ class OnebitScheme(CandidateSearch):
         """The body's digest and the groups."""
         groups = [group_values(signatures.sketch, self.groups, group) for group in range(self.r_h + 1)]
         values = np.stack(groups, axis=1)
-        return candidate_probes(signatures, values)
+        return candidate_probes(signatures, placed_keys(values))
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """The Hamming distance; the score is the resemblance that it estimates."""

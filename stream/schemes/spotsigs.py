@@ -126,17 +126,31 @@ def _partition(length, boundaries):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
+def _partitions_admitted(length, boundaries, tau):  # type: ignore[no-untyped-def]
+    # The partitions of pages that can be within tau.
+    shortest, longest = _lengths_admitted(length, tau)
+    return range(_partition(shortest, boundaries), _partition(longest, boundaries) + 1)
+
+
+@numba.njit(nogil=True, cache=True)
+def _rarest(length, partition, boundaries, tau):  # type: ignore[no-untyped-def]
+    # How many of a page's spots, the rarest first, are keys of a partition.
+    # In its own partition a page of any admitted length must find it later: the bound is the shortest's there.
+    least = _lengths_admitted(length, tau)[0]
+    if partition != _partition(length, boundaries):
+        least = max(least, boundaries[partition])
+    return max(_prefix(length, least, tau), 0)
+
+
+@numba.njit(nogil=True, cache=True)
 def _count_keys(lengths, boundaries, tau, bounds):  # type: ignore[no-untyped-def]
     # lengths: int64[n], 0 of pages that are not compared  boundaries: int64[p]  ->  bounds: int64[n + 1], keys of spots
     for page in range(len(lengths)):
         length = lengths[page]
         if length == 0:
             continue
-        shortest, longest = _lengths_admitted(length, tau)
-        own = _partition(length, boundaries)
-        for partition in range(_partition(shortest, boundaries), _partition(longest, boundaries) + 1):
-            least = shortest if partition == own else max(shortest, boundaries[partition])
-            bounds[page + 1] += max(_prefix(length, least, tau), 0)
+        for partition in _partitions_admitted(length, boundaries, tau):
+            bounds[page + 1] += _rarest(length, partition, boundaries, tau)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -157,12 +171,9 @@ def _fill_keys(  # type: ignore[no-untyped-def]
         length, first = lengths[page], features_bounds[page]
         if length == 0:
             continue
-        shortest, longest = _lengths_admitted(length, tau)
         own = _partition(length, boundaries)
-        for partition in range(_partition(shortest, boundaries), _partition(longest, boundaries) + 1):
-            # In its own partition a page of any admitted length must find it later: the bound is the shortest's there.
-            least = shortest if partition == own else max(shortest, boundaries[partition])
-            for place in range(first, first + max(_prefix(length, least, tau), 0)):
+        for partition in _partitions_admitted(length, boundaries, tau):
+            for place in range(first, first + _rarest(length, partition, boundaries, tau)):
                 keys[slot] = spot_tag | (_mixed(features[place], np.uint64(partition)) & low_bits)
                 if partition != own:
                     cap[slot] = NOT_FILED

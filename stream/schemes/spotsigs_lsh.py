@@ -25,7 +25,7 @@ from stream.errors import SettingError
 from stream.fingerprints.minhash import linear_hashes, minimum_hashes
 from stream.page import Page
 from stream.schemes import Confirmed, Probes
-from stream.schemes.candidates import CandidateSearch, candidate_probes, confirmed_by
+from stream.schemes.candidates import CandidateSearch, candidate_probes, confirmed_by, placed_keys
 from stream.schemes.identity import identity_columns, status_of
 from stream.schemes.idf import lexicon_of, only
 from stream.schemes.minhash import pack_minima, unpack_minima
@@ -72,7 +72,7 @@ class SpotsigsLshScheme(CandidateSearch):
         values = np.zeros(bands.shape[:2], np.uint64)
         for place in range(k):
             values = _mixed(values ^ bands[:, :, place])
-        return candidate_probes(signatures, values >> np.uint64(64 - BAND_BITS))
+        return candidate_probes(signatures, placed_keys(values >> np.uint64(64 - BAND_BITS)))
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """The Jaccard that equal minima estimate."""

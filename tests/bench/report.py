@@ -1,8 +1,6 @@
 """Owns how figures are kept and shown: docs/bench.json, and one table with target and whether it is met."""
 
 import json
-import os
-import platform
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stream.config_schemes import SpotsieveSettings
+from stream.evaluation import provenance
 
 KERNEL_MB_PER_S = 700
 CHAIN_MB_PER_S = 800
@@ -21,7 +20,7 @@ STATE_BYTES = 400
 PIPELINE_RATIO = 0.5
 MEMORY_GROWTH = 0.1
 SIGNING_US = 2_000
-PACKAGES = ("aiokafka", "numba", "numpy", "orjson", "rocksdict", "selectolax")
+PACKAGES = ("aiokafka", "orjson", "rocksdict", "selectolax")
 
 
 def bench_file() -> Path:
@@ -41,16 +40,9 @@ def keep(figures: dict[str, Any]) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on: no names, no places."""
-    cpuinfo = Path("/proc/cpuinfo")
-    model = platform.processor()
-    if cpuinfo.exists():
-        models = [line for line in cpuinfo.read_text("utf-8").splitlines() if line.startswith("model name")]
-        model = models[0].partition(":")[2].strip() if models else model
-    return {
-        "cpu": model, "cores": os.cpu_count(), "system": platform.system(), "python": platform.python_version(),
-        "kafka": _kafka_version(), "commit": _commit(), **{package: version(package) for package in PACKAGES},
-    }  # fmt: skip
+    """What the figures were measured on, with Kafka, the commit and the packages that are measured."""
+    packages = {package: version(package) for package in PACKAGES}
+    return {**provenance.machine(), "kafka": _kafka_version(), "commit": _commit(), **packages}
 
 
 def table(figures: dict[str, Any]) -> str:

@@ -19,8 +19,10 @@ from tests.conftest import REPOSITORY
 from tests.reference.scheme_settings import settings_named
 
 SMALL, GROWTH = 500_000, 8
-MOST_GROWTH = 40
+MOST_GROWTH = 20
 """Of CPU time from SMALL bytes to GROWTH times as many: linear is 8, quadratic is 64."""
+MOST_TRIES = 5
+"""Others on the machine make CPU time longer, never shorter: the least of some tries is the page's own."""
 PAGE_BYTES = 16_000_000
 MOST_MEMORY = 64
 """Of the largest page, in bytes for each of its bytes; measured: 26."""
@@ -126,7 +128,13 @@ def compiled() -> None:
 )
 def test_the_cpu_time_of_a_bomb_grows_as_its_size_does(bomb: Callable[[int], bytes]) -> None:
     # 2 ms more, for what a call costs whatever its page
-    assert signing_seconds(bomb(SMALL * GROWTH)) < MOST_GROWTH * signing_seconds(bomb(SMALL)) + 0.002
+    small = large = float("inf")
+    for _ in range(MOST_TRIES):
+        small = min(small, signing_seconds(bomb(SMALL)))
+        large = min(large, signing_seconds(bomb(SMALL * GROWTH)))
+        if large < MOST_GROWTH * small + 0.002:
+            return
+    assert large < MOST_GROWTH * small + 0.002
 
 
 @pytest.mark.parametrize("name", OTHERS)
