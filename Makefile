@@ -1,5 +1,5 @@
 # One word per task; `make help` lists them. Needs Python 3.11 or newer and make: everything else is fetched once,
-# checked against requirements.lock and deploy/localkafka/*.sha256, and kept in .venv and ~/.cache/spotsieve.
+# checked against requirements.lock and stream/demo/localkafka/*.sha256, and kept in .venv and ~/.cache/spotsieve.
 
 SHELL := /bin/sh
 CONFIG ?= spotsieve.toml
@@ -31,28 +31,28 @@ check: $(INSTALLED) ## lint, format, types, import rules
 	@$(VENV)/bin/lint-imports
 
 bench: setup ## the speed measurements of README, as a table and as JSON
-	@$(PY) -m tests.bench $(ARGS)
+	@$(PY) -m tests.measure.bench $(ARGS)
 
 quality: $(PEERS) ## docs/quality.md: every labelled set, ablations, thresholds, robustness, peers in the same run
-	@$(PY) -m tests.quality $(ARGS)
+	@$(PY) -m tests.measure.quality $(ARGS)
 
 soak: setup ## docs/soak.md: 300,000 pages through two workers that are killed again and again (minutes, 5 GB of disk)
-	@$(PY) -m tests.soak $(ARGS)
+	@$(PY) -m tests.measure.soak $(ARGS)
 
 exact: setup ## docs/exactness.md: exact schemes against brute force, 100,000 random cases each and every set (minutes)
-	@$(PY) -m tests.exact $(ARGS)
+	@$(PY) -m tests.measure.exact $(ARGS)
 
 fuzz: $(FUZZ) ## docs/fuzz.md: every reader of foreign bytes, guided by coverage, for 10 minutes (ARGS="--minutes 60")
-	@$(PY) -m tests.fuzz $(ARGS)
+	@$(PY) -m tests.measure.fuzz $(ARGS)
 
 run: $(INSTALLED) ## the filter service (CONFIG=spotsieve.toml)
 	@$(VENV)/bin/spotsieve run -c $(CONFIG) $(ARGS)
 
 broker: setup ## a real Kafka on 127.0.0.1:9092 in the foreground, for playing (ARGS="--port 0 --dir DIR")
-	@$(PY) -m deploy.localkafka $(ARGS)
+	@$(PY) -m spotsieve.stream.demo.localkafka $(ARGS)
 
 setup: $(INSTALLED) ## the environment in .venv and Kafka in the cache; the tasks above do this themselves
-	@$(PY) -m deploy.localkafka --prepare
+	@$(PY) -m spotsieve.stream.demo.localkafka --prepare
 
 $(INSTALLED): requirements.lock pyproject.toml deploy/install.sh
 	@sh deploy/install.sh $(VENV)

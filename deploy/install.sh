@@ -55,4 +55,6 @@ if ! "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --
     --no-build-isolation --editable . >>"$venv/install.log" 2>&1; then
     fail "pip could not install this project: $(tail -n 1 "$venv/install.log") ($venv/install.log)"
 fi
+# mypy finds packages by folders, not by what is installed: this is the project's folder under its import name.
+mkdir -p "$venv/links" && ln -sfn "$PWD" "$venv/links/spotsieve"
 touch "$venv/.installed"

@@ -3,7 +3,7 @@
     body = pages u32, page*
     page = entry number u64, partition i32, offset i64, source length u16, keys u32 (k), source (UTF-8), key u64[k]
 
-All integers little endian; state/logrecord.py has the record around the body.
+All integers little endian; state/log/record.py has the record around the body.
 """
 
 import struct
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from state.index import Buckets, Removal, State
+from spotsieve.state.index import Buckets, Removal, State
 
 _COUNT = struct.Struct("<I")
 _PAGE = struct.Struct("<QiqHI")

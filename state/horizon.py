@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from state.index import Buckets, FiledPages, StateView
+from spotsieve.state.index import Buckets, FiledPages, StateView
 
 STEPS = 64
 """Of a horizon: at most a 64th is remembered longer than asked for, and at most 65 marks are kept."""

@@ -1,8 +1,8 @@
 """Owns whether a state belongs to this configuration and this log, and whether the log still reaches the state."""
 
-from state.formats import STATE_FORMAT
-from stream.errors import SettingsMismatch, StateError
-from stream.verdict_settings import describe_difference
+from spotsieve.state.format.layouts import STATE_FORMAT
+from spotsieve.stream.errors import SettingsMismatch, StateError
+from spotsieve.stream.settings.verdicts import describe_difference
 
 
 def check_identity(directory: str, stored: tuple[int, str, str], settings_text: str, log_name: str) -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.signature import Compared, Entry, Signatures
+from spotsieve.stream.signature import Compared, Entry, Signatures
 
 if TYPE_CHECKING:
-    from state.horizon import Clock
+    from spotsieve.state.horizon import Clock
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from state.index import Buckets, Filing
+from spotsieve.state.index import Buckets, Filing
 
 VISITS_PER_POSTING = 2
 _KEYS = 2**64

@@ -1,3 +1,1 @@
 """The way of a page: from bytes to verdict, and the service around it."""
-
-__version__ = "0.1.0"

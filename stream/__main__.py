@@ -1,7 +1,7 @@
-"""Owns `python -m stream`: the same as the `spotsieve` command."""
+"""Owns `python -m spotsieve.stream`: the same as the `spotsieve` command."""
 
 import sys
 
-from stream.cli import main
+from spotsieve.stream.cli import main
 
 sys.exit(main())

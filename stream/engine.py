@@ -6,19 +6,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from state.forgetting import PageId, removal_of
-from state.horizon import Clock, Living, runs_of, step_of
-from state.identity import check_last_record, check_settings_digest
-from state.index import Filing, State
-from state.logrecord import LogRecord, decode
-from state.rocks import RocksState
-from stream.config import IndexSettings, Settings
-from stream.judge import KEEP_FIRST, judge
-from stream.schemes import Scheme
-from stream.schemes.registry import scheme_in_scope
-from stream.signature import Signatures
-from stream.verdict import Verdicts, concatenate, no_verdicts
-from stream.verdict_settings import settings_digest, verdict_settings_text
+from spotsieve.state.forgetting import PageId, removal_of
+from spotsieve.state.horizon import Clock, Living, runs_of, step_of
+from spotsieve.state.identity import check_last_record, check_settings_digest
+from spotsieve.state.index import Filing, State
+from spotsieve.state.log.record import LogRecord, decode
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.judge import KEEP_FIRST, judge
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.schemes.registry import scheme_in_scope
+from spotsieve.stream.settings.model import IndexSettings, Settings
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.signature import Signatures
+from spotsieve.stream.verdict import Verdicts, concatenate, no_verdicts
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.signature import Entry
+from spotsieve.stream.signature import Entry
 
 
 class Kind(enum.IntEnum):
@@ -48,7 +48,7 @@ class Reason(enum.IntEnum):
     SAME_TEXT = 7
     """Duplicate: the same kept text in other bytes."""
     TOO_MANY_FEATURES = 8
-    """Unchecked: more features than a record can hold (stream.signature.MAX_FEATURES)."""
+    """Unchecked: more features than a record can hold (spotsieve.stream.signature.MAX_FEATURES)."""
     LONGER = 9
     """Novel: a copy, but so much longer than what it is a copy of that it replaces it (policy.keep = longest)."""
 

@@ -1,6 +1,6 @@
 """Owns compiling: every kernel runs once on pages of our own before the first real page, and is cached on disk.
 
-    python -m stream.warm [SCHEME ...]
+    python -m spotsieve.stream.warm [SCHEME ...]
 
 compiles those of the schemes that are named, of all without a name, into numba's cache: an image is built with it.
 """
@@ -15,17 +15,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from state import formats
-from state.index import Buckets
-from state.logrecord import decode, encode
-from state.memory import MemoryState
-from stream.config import IndexSettings, Settings
-from stream.engine import Engine
-from stream.errors import EXIT_OK, SpotsieveError
-from stream.page import Page
-from stream.schemes import Scheme
-from stream.signature import compared_pages
-from stream.text_safety import show
+from spotsieve.state.format import layouts as formats
+from spotsieve.state.index import Buckets
+from spotsieve.state.log.record import decode, encode
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.errors import EXIT_OK, SpotsieveError
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.settings.model import IndexSettings, Settings
+from spotsieve.stream.signature import compared_pages
+from spotsieve.stream.text_safety import show
 
 _STORY = (
     "<p>The quick fox at the river was seen by a keeper of the old mill, and it ran to the hill.</p>"
@@ -77,12 +77,12 @@ def compile_named(names: Sequence[str]) -> None:
     Raises SettingError for a name that no scheme has.
     """
     # Only here: a service and a filter know their scheme, and read no models of others.
-    from stream.config_load import unknown_scheme
-    from stream.config_schemes import SCHEME_SETTINGS
-    from stream.evaluation.choices import with_model
-    from stream.evaluation.models import build_models
-    from stream.files.trial import PAGES_FILE
-    from stream.schemes.registry import scheme_of
+    from spotsieve.stream.evaluation.choices import with_model
+    from spotsieve.stream.evaluation.set_models import build_models
+    from spotsieve.stream.evaluation.trial import PAGES_FILE
+    from spotsieve.stream.schemes.registry import scheme_of
+    from spotsieve.stream.settings.load import unknown_scheme
+    from spotsieve.stream.settings.schemes import SCHEME_SETTINGS
 
     for name in names:
         if name not in SCHEME_SETTINGS:
@@ -102,7 +102,7 @@ def _page(number: int, body: str, *, markup: bool = True) -> Page:
 
 def main(arguments: Sequence[str]) -> int:
     """Compile, say which one is at it; the exit code."""
-    from stream.config_schemes import SCHEME_SETTINGS
+    from spotsieve.stream.settings.schemes import SCHEME_SETTINGS
 
     try:
         for name in arguments or list(SCHEME_SETTINGS):

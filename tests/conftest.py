@@ -54,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if getattr(config.option, "numprocesses", None):
         print("compiling the kernels that are not cached yet", file=sys.stderr, flush=True)
-        subprocess.run([sys.executable, "-m", "stream.warm"], cwd=REPOSITORY, check=True)
+        subprocess.run([sys.executable, "-m", "spotsieve.stream.warm"], cwd=REPOSITORY, check=True)
 
 
 @pytest.fixture(scope="session")
@@ -72,7 +72,7 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Broker]:
     if named:
         yield NamedBroker(named)
         return
-    from deploy.localkafka import LocalKafka, prepare
+    from spotsieve.stream.demo.localkafka import LocalKafka, prepare
 
     prepare()
     # Nobody kills or stops it: on a busy machine it must not be put out of its own cluster for a late heartbeat.
@@ -83,7 +83,7 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Broker]:
 @pytest.fixture
 def own_kafka() -> Iterator[Any]:
     """A started LocalKafka of the test's own, to kill, pause and restart (2 s)."""
-    from deploy.localkafka import LocalKafka, prepare
+    from spotsieve.stream.demo.localkafka import LocalKafka, prepare
 
     prepare()
     with LocalKafka() as broker:
@@ -98,8 +98,8 @@ def topics(kafka: Broker) -> Iterator[Topics]:
     """
     from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-    from stream.service.cluster import administrator
-    from tests.broker.harness import make_topics
+    from spotsieve.stream.kafka.cluster import administrator
+    from tests.worlds.harness import make_topics
 
     made: list[str] = []
 

@@ -8,9 +8,9 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
-import stream
-from stream.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_SETTING, SpotsieveError
-from stream.text_safety import escape_control_characters, show
+import spotsieve
+from spotsieve.stream.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_SETTING, SpotsieveError
+from spotsieve.stream.text_safety import escape_control_characters, show
 
 COMMANDS = {
     "run": "filter a Kafka topic until stopped (the service)",
@@ -76,7 +76,7 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
         prog="spotsieve", description="A streaming near-duplicate filter for web crawlers.", epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    parser.add_argument("--version", action="version", version=f"spotsieve {stream.__version__}")
+    parser.add_argument("--version", action="version", version=f"spotsieve {spotsieve.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     named = next((word for word in given if not word.startswith("-")), None)
     for name, about in COMMANDS.items():
@@ -87,4 +87,4 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _module(command: str):  # type: ignore[no-untyped-def]  # a module with add_arguments and run
-    return importlib.import_module(f"stream.cli.{command}")
+    return importlib.import_module(f"spotsieve.stream.cli.{command}")

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from stream.cli.settings import add_settings_arguments, settings_of
-from stream.config_schemes import AdaptiveShinglesSettings
-from stream.errors import EXIT_OK, SettingError
-from stream.text_safety import show
+from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
+from spotsieve.stream.errors import EXIT_OK, SettingError
+from spotsieve.stream.settings.schemes import AdaptiveShinglesSettings
+from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
-    from stream.scoring.sampling import SizeClass
+    from spotsieve.stream.scoring.sampling import SizeClass
 
 CALIBRATED = "adaptive-shingles"
 SIZES = "500,1000,2000,3000,5000"
@@ -45,10 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure and print the table; the exit code."""
-    from stream.files import check_inputs, total_bytes
-    from stream.files.calibrating import read_sample
-    from stream.files.progress import ProgressLine
-    from stream.scoring.sampling import choose_ratios, share_processed
+    from spotsieve.stream.files import check_inputs, total_bytes
+    from spotsieve.stream.models.calibrating import read_sample
+    from spotsieve.stream.progress import ProgressLine
+    from spotsieve.stream.scoring.sampling import choose_ratios, share_processed
 
     sizes = _checked(options)
     settings = settings_of(options)
@@ -115,7 +115,7 @@ def class_lines(classes: Sequence["SizeClass"], ratios: Sequence[int]) -> list[s
 
 def _checked(options: argparse.Namespace) -> list[int]:
     """The sizes. Raises SettingError for a flag that is none."""
-    from stream.features.sampling import check_sizes
+    from spotsieve.stream.features.sampling import check_sizes
 
     if options.scheme != CALIBRATED:
         raise SettingError("--scheme", f"must be {CALIBRATED}", options.scheme, "the other schemes sample nothing")

@@ -2,9 +2,9 @@
 
 import argparse
 
-from stream.cli.settings import add_settings_arguments, settings_of
-from stream.config_load import example_toml
-from stream.text_safety import show
+from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
+from spotsieve.stream.settings.load import example_toml
+from spotsieve.stream.text_safety import show
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,9 +21,9 @@ def run(options: argparse.Namespace) -> int:
         show(*example_toml().splitlines())
         return 0
     settings = settings_of(options)
-    from stream.intake import Decoder
-    from stream.schemes.registry import scheme_of
-    from stream.service.topics import check_topic_names
+    from spotsieve.stream.intake import Decoder
+    from spotsieve.stream.kafka.topics import check_topic_names
+    from spotsieve.stream.schemes.registry import scheme_of
 
     # What no single setting can say: whether those of a scheme, of the input and of the topics go together.
     scheme_of(settings.scheme)

@@ -16,6 +16,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the demo: 0, or 1 where a page was lost or doubled."""
     # Not imported for --help: numba and aiokafka take a second.
-    from stream.demo.session import run_demo
+    from spotsieve.stream.demo.session import run_demo
 
     return run_demo(options.bootstrap_servers, keep=options.keep, as_json=options.json)

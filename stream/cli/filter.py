@@ -11,9 +11,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from stream.cli.settings import add_settings_arguments, settings_of
-from stream.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
-from stream.text_safety import show
+from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
+from spotsieve.stream.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
+from spotsieve.stream.text_safety import show
 
 ABOUT = """JSONL (one object a line, see [input] in `spotsieve config example`) or WARC, by content; gzip, xz, zstd and
 bzip2 are read; .gz .xz .zst are written, by the output's name. Outputs get their name when the run is complete; one
@@ -49,13 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Filter the files; the exit code."""
-    from stream.files import check_inputs, total_bytes
-    from stream.files.filtering import LocalEngine, filter_files
-    from stream.files.progress import ProgressLine
-    from stream.files.summary import Summary
-    from stream.files.writer import Outputs
-    from stream.schemes.registry import scheme_in_scope, scheme_of
-    from stream.warm import compile_kernels
+    from spotsieve.stream.files import check_inputs, total_bytes
+    from spotsieve.stream.files.writer import Outputs
+    from spotsieve.stream.local.filtering import LocalEngine, filter_files
+    from spotsieve.stream.local.summary import Summary
+    from spotsieve.stream.progress import ProgressLine
+    from spotsieve.stream.schemes.registry import scheme_in_scope, scheme_of
+    from spotsieve.stream.warm import compile_kernels
 
     settings = settings_of(options)
     inputs = check_inputs(options.files, options.stdin_name)

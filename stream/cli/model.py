@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stream.cli.settings import add_settings_arguments, settings_of
-from stream.config_schemes import SCHEME_SETTINGS
-from stream.errors import EXIT_OK, SettingError
-from stream.text_safety import show
+from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
+from spotsieve.stream.errors import EXIT_OK, SettingError
+from spotsieve.stream.settings.schemes import SCHEME_SETTINGS
+from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
-    from stream.schemes.concept_model import ConceptModel
-    from stream.schemes.idf import IdfModel
+    from spotsieve.stream.schemes.concept_model import ConceptModel
+    from spotsieve.stream.schemes.idf import IdfModel
 
 BUILD_ABOUT = """Count on how many pages each term of the scheme is, and write a model that the scheme's settings name
 by path and digest. FILES as of `spotsieve filter`; a sample of some thousand pages of the crawl is enough, and records
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Build a model, or look at one; the exit code."""
-    from stream.schemes.idf import read_model
+    from spotsieve.stream.schemes.idf import read_model
 
     name = _build(options) if options.action == "build" else None
     path = str(options.out if name else options.model)
@@ -58,11 +58,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _build(options: argparse.Namespace) -> str:
     """Count and write; -> the scheme's name."""
-    from stream.files import check_inputs, total_bytes
-    from stream.files.modelling import build_model
-    from stream.files.progress import ProgressLine
-    from stream.files.writer import write_whole
-    from stream.schemes.registry import TERMS
+    from spotsieve.stream.files import check_inputs, total_bytes
+    from spotsieve.stream.files.writer import write_whole
+    from spotsieve.stream.models.counting import build_model
+    from spotsieve.stream.progress import ProgressLine
+    from spotsieve.stream.schemes.registry import TERMS
 
     if options.scheme not in TERMS:
         rule = f"must be one of {', '.join(TERMS)}, which need a model"

@@ -8,15 +8,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stream.cli.filter import check_names
-from stream.cli.settings import add_settings_arguments, settings_of
-from stream.errors import EXIT_INPUT, EXIT_OK
-from stream.text_safety import show
+from spotsieve.stream.cli.filter import check_names
+from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
+from spotsieve.stream.errors import EXIT_INPUT, EXIT_OK
+from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
-    from state.reading import StillState
-    from stream.config import Settings
-    from stream.files.summary import Summary
+    from spotsieve.state.still.reading import StillState
+    from spotsieve.stream.local.summary import Summary
+    from spotsieve.stream.settings.model import Settings
 
 ABOUT = """Each page gets the verdict that it would get if it came next, by itself: pages of the files do not meet each
 other. A page that the state let through itself is novel (first_attempt). DIR is the state of a service or of
@@ -56,14 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Ask about the files; the exit code."""
-    from state.reading import still_state
-    from stream.files import check_inputs, total_bytes
-    from stream.files.progress import ProgressLine
-    from stream.files.querying import StateQuery, query_files
-    from stream.files.summary import Summary
-    from stream.files.writer import Outputs
-    from stream.schemes.registry import scheme_of
-    from stream.warm import compile_kernels
+    from spotsieve.state.still.reading import still_state
+    from spotsieve.stream.files import check_inputs, total_bytes
+    from spotsieve.stream.files.writer import Outputs
+    from spotsieve.stream.local.querying import StateQuery, query_files
+    from spotsieve.stream.local.summary import Summary
+    from spotsieve.stream.progress import ProgressLine
+    from spotsieve.stream.schemes.registry import scheme_of
+    from spotsieve.stream.warm import compile_kernels
 
     inputs = check_inputs(options.files, options.stdin_name)
     verdicts = options.verdicts or (None if options.json else "-")
@@ -100,8 +100,8 @@ def _settings_of(state: "StillState", options: argparse.Namespace) -> "Settings"
 
     Raises SettingError, StateError (another format), SettingsMismatch.
     """
-    from state.identity import check_identity
-    from stream.verdict_settings import verdict_settings_text
+    from spotsieve.state.identity import check_identity
+    from spotsieve.stream.settings.verdicts import verdict_settings_text
 
     _, text, log_name = state.identity
     stored = json.loads(text)
@@ -118,8 +118,8 @@ def _as_json(summary: "Summary", passes: int) -> dict[str, Any]:
 
 def _as_text(summary: "Summary") -> str:
     """A few lines for a person."""
-    from stream.files.progress import duration
-    from stream.text_safety import escape_control_characters
+    from spotsieve.stream.progress import duration
+    from spotsieve.stream.text_safety import escape_control_characters
 
     counts = ", ".join(f"{count:,} {verdict}" for verdict, count in summary.verdicts.items())
     lines = [

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from stream.cli.settings import add_settings_arguments, settings_of
-from stream.config import Settings
-from stream.errors import EXIT_DIFFERENT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
-from stream.text_safety import show
+from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
+from spotsieve.stream.errors import EXIT_DIFFERENT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.text_safety import show
 
 PROGRESS_SECONDS = 0.5
 ABOUT = """Nothing of the service is touched: no consumer group, no offsets, no topic, no state of its own. Pages are
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Replay; the exit code."""
-    from stream.replay.bounds import parse_bound
+    from spotsieve.stream.replay.bounds import parse_bound
 
     service, judged = (
         _service_settings(options),
@@ -72,9 +72,9 @@ def run(options: argparse.Namespace) -> int:
             raise SettingError("--into", f"must not be the file of {flag}", options.into, "name another file")
     with _state_directory(options.state, service) as directory, _progress() as told:
         # Not imported for --help: numba and aiokafka take a second.
-        from stream.replay.report import as_json, as_text
-        from stream.service.logs import configure_logs
-        from stream.service.replay import Replay, Wanted
+        from spotsieve.stream.observe.logs import configure_logs
+        from spotsieve.stream.replay.report import as_json, as_text
+        from spotsieve.stream.service.replay.run import Replay, Wanted
 
         configure_logs(service.log.model_copy(update={"level": "warning"}))
         report = Replay(Wanted(service, judged, directory, first, end, options.examples, options.into), told).run()
@@ -115,7 +115,7 @@ def _state_directory(wanted: Path | None, service: Settings) -> Iterator[Path]:
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
     """A line on standard error, where a terminal shows it, twice a second."""
-    from stream.files.progress import ProgressLine
+    from spotsieve.stream.progress import ProgressLine
 
     said = float("-inf")
     with contextlib.closing(ProgressLine(sys.stderr, None)) as line:

@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from stream.cli.settings import add_settings_arguments, settings_of
-from stream.errors import EXIT_DEFECT, SpotsieveError
+from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
+from spotsieve.stream.errors import EXIT_DEFECT, SpotsieveError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,8 +20,8 @@ def run(options: argparse.Namespace) -> int:
         options, {"kafka.bootstrap_servers": options.bootstrap_servers, "index.directory": options.state}
     )
     # Not imported for --help: numba and aiokafka take a second.
-    from stream.service.logs import configure_logs, logger
-    from stream.service.run import Service
+    from spotsieve.stream.observe.logs import configure_logs, logger
+    from spotsieve.stream.service.run import Service
 
     configure_logs(settings.log)
     try:

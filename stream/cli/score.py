@@ -11,16 +11,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from stream.cli.settings import add_settings_arguments, settings_of
-from stream.errors import EXIT_OK, SettingError
-from stream.evaluation import ALL, THRESHOLD
-from stream.text_safety import show
+from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
+from spotsieve.stream.errors import EXIT_OK, SettingError
+from spotsieve.stream.evaluation import ALL, THRESHOLD
+from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
-    from stream.config import Settings
-    from stream.evaluation.choices import Choice, Model
-    from stream.evaluation.judging import SetOutcome
-    from stream.files.writer import Outputs
+    from spotsieve.stream.evaluation.choices import Choice, Model
+    from spotsieve.stream.evaluation.judging import SetOutcome
+    from spotsieve.stream.files.writer import Outputs
+    from spotsieve.stream.settings.model import Settings
 
 ABOUT = """A SET is a folder with pages.jsonl.xz (a JSON object a line, in stream order: id, url, fetched_at,
 content_type, body), pairs.tsv.gz (id_a id_b similarity kind; id_a earlier; every pair that is not negative) and
@@ -33,7 +33,7 @@ fit together; 130 interrupted."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `spotsieve score`."""
-    from stream.scoring.truth import NEGATIVE, POSITIVE
+    from spotsieve.stream.scoring.truth import NEGATIVE, POSITIVE
 
     parser.epilog = ABOUT
     parser.add_argument("sets", nargs="+", type=Path, metavar="SET", help="folder of a labelled set")
@@ -77,8 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Score the sets; the exit code."""
-    from stream.evaluation.choices import read_models
-    from stream.files.writer import Outputs
+    from spotsieve.stream.evaluation.choices import read_models
+    from spotsieve.stream.files.writer import Outputs
 
     _check(options)
     _check_drawing(options)
@@ -105,11 +105,11 @@ def _score_set(
     options: argparse.Namespace,
     outputs: "Outputs",
 ) -> "SetOutcome":
-    from stream.evaluation.judging import SetOutcome, score_set
-    from stream.files.progress import ProgressLine
-    from stream.schemes.registry import scheme_of
-    from stream.scoring import load_truth
-    from stream.warm import compile_kernels
+    from spotsieve.stream.evaluation.judging import SetOutcome, score_set
+    from spotsieve.stream.progress import ProgressLine
+    from spotsieve.stream.schemes.registry import scheme_of
+    from spotsieve.stream.scoring import load_truth
+    from spotsieve.stream.warm import compile_kernels
 
     truth = load_truth(folder, options.positive, options.negative)
     with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
@@ -135,7 +135,7 @@ def _choices(
     """What is scored, what is left out and why (of all schemes those without their model), and what has its model from
     the set's own pages.
     """
-    from stream.evaluation.choices import (
+    from spotsieve.stream.evaluation.choices import (
         how_to_get_a_model,
         lacks_model,
         named_schemes,
@@ -144,7 +144,7 @@ def _choices(
         single,
         with_model,
     )
-    from stream.evaluation.models import build_models
+    from spotsieve.stream.evaluation.set_models import build_models
 
     schemes = [with_model(scheme, given) for scheme in named_schemes(options.schemes, settings)]
     models = list(given)
@@ -171,8 +171,8 @@ def _choices(
 
 def _show(outcomes: Sequence["SetOutcome"], options: argparse.Namespace) -> None:
     """Print the figures: of each set alone, or one table of its rows."""
-    from stream.scoring.comparison import MEANINGS, comparison_json, comparison_text
-    from stream.scoring.report import as_json, as_text
+    from spotsieve.stream.scoring.comparison import MEANINGS, comparison_json, comparison_text
+    from spotsieve.stream.scoring.score_text import as_json, as_text
 
     table, several = options.schemes or options.sweeps, len(outcomes) > 1
     if options.json:
@@ -190,17 +190,17 @@ def _show(outcomes: Sequence["SetOutcome"], options: argparse.Namespace) -> None
 
 def _draw(outcomes: Sequence["SetOutcome"], options: argparse.Namespace) -> None:
     """Write the plot and the report. The sets are called by their folders' names, if these differ."""
-    from stream.files.writer import write_whole
+    from spotsieve.stream.files.writer import write_whole
 
     names = [one.folder.resolve().name for one in outcomes]
     if len(set(names)) < len(names):
         names = [str(one.folder) for one in outcomes]
     if options.plot:
-        from stream.evaluation.plots import plot
+        from spotsieve.stream.evaluation.plots import plot
 
         write_whole(options.plot, plot(outcomes, names, options.plot.suffix[1:].lower()))
     if options.html:
-        from stream.evaluation.page import html_page
+        from spotsieve.stream.evaluation.page import html_page
 
         write_whole(options.html, html_page(outcomes, names, datetime.now(UTC)).encode())
 

@@ -5,9 +5,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from stream.config import Settings
-from stream.config_load import load_settings
-from stream.errors import SettingError
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.settings.load import load_settings
+from spotsieve.stream.settings.model import Settings
 
 
 def add_settings_arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,8 +3,8 @@
 import argparse
 import asyncio
 
-from stream.cli.settings import add_settings_arguments, settings_of
-from stream.text_safety import show
+from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
+from spotsieve.stream.text_safety import show
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Create or check."""
     settings = settings_of(options, {"kafka.bootstrap_servers": options.bootstrap_servers})
-    from stream.service.logs import configure_logs
-    from stream.service.topics import check_topics, create_topics, topic_names
+    from spotsieve.stream.kafka.topics import check_topics, create_topics, topic_names
+    from spotsieve.stream.observe.logs import configure_logs
 
     configure_logs(settings.log)
     if options.action == "create":

@@ -7,9 +7,9 @@ from random import Random
 
 import orjson
 
-from stream.demo.articles import Article, write_articles
-from stream.demo.edits import Edit, edit_article
-from stream.demo.sites import NEWSPAPERS, SITES, Site, render
+from spotsieve.stream.demo.articles import Article, write_articles
+from spotsieve.stream.demo.edits import Edit, edit_article
+from spotsieve.stream.demo.sites import NEWSPAPERS, SITES, Site, render
 
 SEED = 2008
 COPY_COUNTS = (0, 1, 2, 2, 3, 4, 6)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from random import Random
 
-from stream.demo.articles import Article
+from spotsieve.stream.demo.articles import Article
 
 SYNONYMS = {
     "about": "around", "began": "started", "begin": "start", "expected": "due", "years": "seasons", "months": "weeks",

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from stream.config import Settings
-from stream.config_schemes import SpotsieveSettings
-from stream.demo.crawl import RECRAWL, Sent
-from stream.demo.edits import Edit
-from stream.demo.outcome import difference
-from stream.features.sieve import ReadBlock, blocks_of
-from stream.intake import Decoder, Message
-from stream.page import Page
-from stream.schemes.registry import scheme_of
+from spotsieve.stream.demo.crawl import RECRAWL, Sent
+from spotsieve.stream.demo.edits import Edit
+from spotsieve.stream.demo.outcome import difference
+from spotsieve.stream.features.sieve import ReadBlock, blocks_of
+from spotsieve.stream.intake import Decoder, Message
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.schemes import SpotsieveSettings
 
 EXAMPLES = 3
 SHOWN_BLOCKS = 3

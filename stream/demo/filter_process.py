@@ -15,8 +15,8 @@ from typing import Self
 import orjson
 from prometheus_client.parser import text_string_to_metric_families
 
-from deploy.localkafka import watchdog
-from stream.errors import BrokerError
+from spotsieve.stream.demo.localkafka import watchdog
+from spotsieve.stream.errors import BrokerError
 
 POLL_S = 0.02
 STOP_TIMEOUT_S = 12.0
@@ -50,7 +50,7 @@ class FilterProcess:
         given = [argument for name, value in self._settings.items() for argument in ("--set", f"{name}={value}")]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "stream", "run", *given],
+                [sys.executable, "-m", "spotsieve.stream", "run", *given],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 # Its own session: Ctrl-C reaches the demo alone, which stops the filter before the broker.
                 start_new_session=True,

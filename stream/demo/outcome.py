@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
-from stream.demo.crawl import HOME, RECRAWL, SYNDICATED, Sent
-from stream.demo.edits import Edit
-from stream.demo.traffic import Received
+from spotsieve.stream.demo.crawl import HOME, RECRAWL, SYNDICATED, Sent
+from spotsieve.stream.demo.edits import Edit
+from spotsieve.stream.demo.traffic import Received
 
 WEIGHT = {edit: weight for weight, edit in enumerate(Edit)}
 

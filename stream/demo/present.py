@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import orjson
 
-from stream.config import Settings
-from stream.config_schemes import SpotsieveSettings
-from stream.demo.crawl import RECRAWL, Sent, went_in
-from stream.demo.edits import Edit
-from stream.demo.explain import Explanation, default_scheme
-from stream.demo.outcome import Outcome, article_count
-from stream.demo.traffic import Received
-from stream.text_safety import escape_control_characters
+from spotsieve.stream.demo.crawl import RECRAWL, Sent, went_in
+from spotsieve.stream.demo.edits import Edit
+from spotsieve.stream.demo.explain import Explanation, default_scheme
+from spotsieve.stream.demo.outcome import Outcome, article_count
+from spotsieve.stream.demo.traffic import Received
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.schemes import SpotsieveSettings
+from spotsieve.stream.text_safety import escape_control_characters
 
 COLUMNS = 98
 INDENT = 13

@@ -15,17 +15,17 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TextIO
 
-from stream.config import Settings
-from stream.config_load import load_settings
-from stream.demo import present
-from stream.demo.crawl import build_crawl
-from stream.demo.explain import choose_examples, explain
-from stream.demo.filter_process import FilterProcess
-from stream.demo.outcome import compare
-from stream.demo.present import Result
-from stream.demo.traffic import count_brokers, delete_topics, receive_outputs, send_crawl
-from stream.service.topics import create_topics, topic_names
-from stream.text_safety import show
+from spotsieve.stream.demo import present
+from spotsieve.stream.demo.crawl import build_crawl
+from spotsieve.stream.demo.explain import choose_examples, explain
+from spotsieve.stream.demo.filter_process import FilterProcess
+from spotsieve.stream.demo.outcome import compare
+from spotsieve.stream.demo.present import Result
+from spotsieve.stream.demo.traffic import count_brokers, delete_topics, receive_outputs, send_crawl
+from spotsieve.stream.kafka.topics import create_topics, topic_names
+from spotsieve.stream.settings.load import load_settings
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.text_safety import show
 
 PARTITIONS = 4
 READY_TIMEOUT_S = 240.0
@@ -85,7 +85,7 @@ def _filter_crawl(settings: Settings, filter_process: FilterProcess, say: Callab
 
 
 def _start_broker(things: ExitStack, say: Callable[[str], None]) -> str:
-    from deploy.localkafka import KAFKA_VERSION, LocalKafka, prepare
+    from spotsieve.stream.demo.localkafka import KAFKA_VERSION, LocalKafka, prepare
 
     prepare(say)
     say(f"starting Apache Kafka {KAFKA_VERSION}")
@@ -107,7 +107,7 @@ def _command() -> str:
     """How this person calls spotsieve: by name where it is on the path, else as it was called now."""
     called = Path(sys.argv[0])
     if shutil.which("spotsieve") or called.name != "spotsieve":
-        return "spotsieve" if shutil.which("spotsieve") else "python -m stream"
+        return "spotsieve" if shutil.which("spotsieve") else "python -m spotsieve.stream"
     return os.path.relpath(called)
 
 

@@ -7,8 +7,8 @@ from importlib import resources
 from random import Random
 from string import Template
 
-from stream.demo.articles import Article, material
-from stream.demo.edits import Edit, paragraphs_html
+from spotsieve.stream.demo.articles import Article, material
+from spotsieve.stream.demo.edits import Edit, paragraphs_html
 
 TEASERS = 6
 COMMENTS = 4

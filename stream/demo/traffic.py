@@ -9,12 +9,12 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 from aiokafka.structs import ConsumerRecord
 
-from stream.config import Settings
-from stream.demo.crawl import Sent
-from stream.errors import BrokerError
-from stream.service.clients import client_options, explained
-from stream.service.cluster import administrator
-from stream.service.topics import check_topics
+from spotsieve.stream.demo.crawl import Sent
+from spotsieve.stream.errors import BrokerError
+from spotsieve.stream.kafka.clients import client_options, explained
+from spotsieve.stream.kafka.cluster import administrator
+from spotsieve.stream.kafka.topics import check_topics
+from spotsieve.stream.settings.model import Settings
 
 READ_TIMEOUT_S = 60.0
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stream.config import Settings
-from stream.config_load import unknown_scheme
-from stream.config_schemes import SCHEME_SETTINGS, SchemeSettings
-from stream.errors import SettingError
-from stream.evaluation import ALL, THRESHOLD
-from stream.schemes.registry import TERMS
-from stream.verdict_settings import settings_digest, verdict_settings_text
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.evaluation import ALL, THRESHOLD
+from spotsieve.stream.schemes.registry import TERMS
+from spotsieve.stream.settings.load import unknown_scheme
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.schemes import SCHEME_SETTINGS, SchemeSettings
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 
 MOST_SWEPT = 200
 _SECTION = "scheme."
@@ -51,7 +51,7 @@ class Model:
 
 def read_models(paths: Sequence[str]) -> list[Model]:
     """Those that `--idf-model` names. Raises SettingError where a file is none."""
-    from stream.schemes.idf import read_model
+    from spotsieve.stream.schemes.idf import read_model
 
     return [Model(model.about, path, digest) for path, (model, digest) in ((path, read_model(path)) for path in paths)]
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stream.config_schemes import SCHEME_SETTINGS
-from stream.evaluation.choices import Choice
-from stream.evaluation.judging import SetOutcome
-from stream.scoring.comparison import Scored
+from spotsieve.stream.evaluation.choices import Choice
+from spotsieve.stream.evaluation.judging import SetOutcome
+from spotsieve.stream.scoring.comparison import Scored
+from spotsieve.stream.settings.schemes import SCHEME_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stream.config import Settings
-from stream.evaluation.choices import Choice, signing_text
-from stream.files.progress import ProgressLine
-from stream.files.report import verdict_line
-from stream.files.trial import Trial, pages_of, read_batches
-from stream.files.writer import OutputFile
-from stream.page import Page
-from stream.scoring import Truth, check_verdicts, score
-from stream.scoring.comparison import Cost, Scored
-from stream.signature import Entry
-from stream.verdict import concatenate
-from stream.verdict_settings import settings_digest, verdict_settings_text
+from spotsieve.stream.evaluation.choices import Choice, signing_text
+from spotsieve.stream.evaluation.trial import Trial, pages_of, read_batches
+from spotsieve.stream.files.verdict_lines import verdict_line
+from spotsieve.stream.files.writer import OutputFile
+from spotsieve.stream.page import Page
+from spotsieve.stream.progress import ProgressLine
+from spotsieve.stream.scoring import Truth, check_verdicts, score
+from spotsieve.stream.scoring.comparison import Cost, Scored
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.signature import Entry
+from spotsieve.stream.verdict import concatenate
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,14 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from pydantic import BaseModel
 
-from stream.evaluation.choices import Choice
-from stream.evaluation.curves import Curve, Point, curves_of
-from stream.evaluation.judging import SetOutcome
-from stream.evaluation.plots import cost_svg, precision_recall_svg, threshold_svg
-from stream.evaluation.provenance import file_digests, measured_on
-from stream.scoring.comparison import COLUMNS
-from stream.scoring.report import three_decimals
-from stream.text_safety import escape_control_characters
+from spotsieve.stream.evaluation.choices import Choice
+from spotsieve.stream.evaluation.curves import Curve, Point, curves_of
+from spotsieve.stream.evaluation.judging import SetOutcome
+from spotsieve.stream.evaluation.plots import cost_svg, precision_recall_svg, threshold_svg
+from spotsieve.stream.evaluation.provenance import file_digests, measured_on
+from spotsieve.stream.scoring.comparison import COLUMNS
+from spotsieve.stream.scoring.score_text import three_decimals
+from spotsieve.stream.text_safety import escape_control_characters
 
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "http://www.w3.org/1999/xlink"

@@ -18,9 +18,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, MultipleLocator, NullFormatter
 
-from stream.evaluation.curves import Curve, Point, curves_of
-from stream.evaluation.judging import SetOutcome
-from stream.text_safety import escape_control_characters
+from spotsieve.stream.evaluation.curves import Curve, Point, curves_of
+from spotsieve.stream.evaluation.judging import SetOutcome
+from spotsieve.stream.text_safety import escape_control_characters
 
 if TYPE_CHECKING:
     from matplotlib.figure import SubFigure

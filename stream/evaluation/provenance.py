@@ -8,9 +8,9 @@ from pathlib import Path
 
 import xxhash
 
-import stream
-from stream.files.trial import PAGES_FILE
-from stream.scoring.truth import PAIRS_FILE, TRUTH_FILE
+import spotsieve
+from spotsieve.stream.evaluation.trial import PAGES_FILE
+from spotsieve.stream.scoring.truth import PAIRS_FILE, TRUTH_FILE
 
 _CHUNK_BYTES = 2**20
 _CPUINFO = Path("/proc/cpuinfo")
@@ -33,7 +33,7 @@ def measured_on(now: datetime) -> list[str]:
     about = machine()
     return [
         now.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        f"spotsieve {stream.__version__}",
+        f"spotsieve {spotsieve.__version__}",
         f"{about['cpu'] or 'processor unknown'}, {about['cores']} cores, {about['system']}",
         f"Python {about['python']}, NumPy {about['numpy']}, Numba {about['numba']}",
     ]

@@ -1,7 +1,7 @@
 """Writes wordlists.txt, the frozen function words of many languages, from lists that others keep and a few of our own.
 
-Run by hand, `python -m stream.features.generate_wordlists LUCENE_JAR`, in an environment that has stopwordsiso 0.7.1,
-spacy 3.8.18 and wordfreq 3.1.1; LUCENE_JAR is the Maven artefact org.apache.lucene:lucene-analysis-common:9.12.0. Put
+Run by hand, `python -m spotsieve.stream.features.generate_wordlists LUCENE_JAR`, in an environment that has
+stopwordsiso 0.7.1, spacy 3.8.18 and wordfreq 3.1.1; LUCENE_JAR is the Maven artefact org.apache.lucene:lucene-analysis-common:9.12.0. Put
 the digest that it prints into stream/features/languages.py: other lists change verdicts. Nothing else calls it.
 
 A language's words are those of Lucene's list; without one, those on which stopwords-iso and spaCy agree (the only list
@@ -25,9 +25,9 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from stream.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS
-from stream.text.tables import IDEOGRAPH, IGNORED, MARK, WORD, class_and_lower
-from stream.text_safety import show
+from spotsieve.stream.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS
+from spotsieve.stream.text.tables import IDEOGRAPH, IGNORED, MARK, WORD, class_and_lower
+from spotsieve.stream.text_safety import show
 
 SOURCES = Path(__file__).parent / "wordlist_sources.txt"
 WRITTEN = Path(__file__).parent / "wordlists.txt"

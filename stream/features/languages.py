@@ -26,8 +26,8 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.errors import SettingError
-from stream.text.hashing import hash_token
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.text.hashing import hash_token
 
 DIGEST = "6ead9be8e5b354d16eaf97d49d00262f5211a6e60b71864afe98280a5a868840"
 

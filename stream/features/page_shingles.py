@@ -9,10 +9,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream.features.shingles import shingle_hashes
-from stream.text.sources import part, sources_digest
-from stream.text.tokens import PageTokens
-from stream.text.vectors import load_int
+from spotsieve.stream.features.shingles import shingle_hashes
+from spotsieve.stream.text.sources import part, sources_digest
+from spotsieve.stream.text.tokens import PageTokens
+from spotsieve.stream.text.vectors import load_int
 
 
 def shingle_pages(tokens: PageTokens, shortest: int, longest: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:

@@ -14,7 +14,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.errors import SettingError
+from spotsieve.stream.errors import SettingError
 
 MOST_WORDS = 10**9
 LARGEST_RATIO = 1024

@@ -9,7 +9,7 @@ index is below 0. The two took longer than all else here.
 
 import numpy as np
 
-from stream.features.scorecard import (
+from spotsieve.stream.features.scorecard import (
     COARSE_LINK_CLASSES,
     COARSE_LINK_EDGES,
     COARSE_WORD_EDGES,
@@ -34,9 +34,9 @@ from stream.features.scorecard import (
     WORD_CLASSES,
     WORD_EDGES,
 )
-from stream.text.elements import LEAD_PLAIN, section_of
-from stream.text.sources import part
-from stream.text.vectors import byte_at, leading_zeros, load_int, load_int32
+from spotsieve.stream.text.elements import LEAD_PLAIN, section_of
+from spotsieve.stream.text.sources import part
+from spotsieve.stream.text.vectors import byte_at, leading_zeros, load_int, load_int32
 
 
 def _starts(card: dict[str, int]) -> tuple[int, ...]:

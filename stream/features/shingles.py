@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.text.hashing import SEED, chain_hash, finish_hash
-from stream.text.sources import part
-from stream.text.vectors import load_word
+from spotsieve.stream.text.hashing import SEED, chain_hash, finish_hash
+from spotsieve.stream.text.sources import part
+from spotsieve.stream.text.vectors import load_word
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MOST_STEPS = 512

@@ -8,21 +8,21 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream.errors import SettingError
-from stream.features.scorecard import KEPT_IN_NEED, REASONS, scorecard
-from stream.features.selection import select_blocks
-from stream.features.shingles import number_repeats, room_for_repeats, shingle_hashes
-from stream.features.vocabulary import choose_language, vocabulary
-from stream.fingerprints.bodydigest import SHORT_BYTES, digest_body, new_lanes
-from stream.fingerprints.bottomk import smallest_hashes
-from stream.fingerprints.simhash import HASH_BITS, fold_features
-from stream.fingerprints.sketch import MOST_SKETCH_BITS, sketch_features
-from stream.fingerprints.textdigest import digest_text
-from stream.text import words as slots
-from stream.text.batch import check_batch, in_padded_parts, scan_page, scan_state
-from stream.text.blocks import Blocks, empty_blocks, unpack_blocks
-from stream.text.sources import part, sources_digest
-from stream.text.vectors import byte_at, load_int, load_word
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.features.scorecard import KEPT_IN_NEED, REASONS, scorecard
+from spotsieve.stream.features.selection import select_blocks
+from spotsieve.stream.features.shingles import number_repeats, room_for_repeats, shingle_hashes
+from spotsieve.stream.features.vocabulary import choose_language, vocabulary
+from spotsieve.stream.fingerprints.bodydigest import SHORT_BYTES, digest_body, new_lanes
+from spotsieve.stream.fingerprints.bottomk import smallest_hashes
+from spotsieve.stream.fingerprints.simhash import HASH_BITS, fold_features
+from spotsieve.stream.fingerprints.sketch import MOST_SKETCH_BITS, sketch_features
+from spotsieve.stream.fingerprints.textdigest import digest_text
+from spotsieve.stream.text import words as slots
+from spotsieve.stream.text.batch import check_batch, in_padded_parts, scan_page, scan_state
+from spotsieve.stream.text.blocks import Blocks, empty_blocks, unpack_blocks
+from spotsieve.stream.text.sources import part, sources_digest
+from spotsieve.stream.text.vectors import byte_at, load_int, load_word
 
 MOST_SHINGLE_WORDS = 16
 MOST_MINIMA = 255
@@ -57,7 +57,7 @@ class SievedPages:
     token_counts, kept_counts: int32[n], all tokens and those of kept blocks  block_counts: int32[n]
     weak: bool[n], whether blocks were kept only since there was little else
     body_digest: uint64[n, 2], XXH3-128 of the page's bytes, low word first; (0, 0) for pages of up to SHORT_BYTES
-    feature_counts: uint32[n]  language: uint8[n] (stream.features.languages.path_names)
+    feature_counts: uint32[n]  language: uint8[n] (spotsieve.stream.features.languages.path_names)
     text_digest: uint64[n, 2]  simhash: uint64[n], 0 for a page without features, as the digest is
     minima: uint64[m], those of page i are minima[minima_bounds[i]:minima_bounds[i + 1]], ascending, all different
     minima_bounds: int64[n + 1]  sketch: uint64[n, sketch_bits / 64]
@@ -103,7 +103,7 @@ def sieve_pages(
 ) -> SievedPages:
     """Kept text of n pages and its features, in one kernel call without the GIL.
 
-    buffer, bounds, markup as of stream.text.extract.extract_spots. Raises TypeError and ValueError.
+    buffer, bounds, markup as of spotsieve.stream.features.extract.extract_spots. Raises TypeError and ValueError.
     """
     parts = in_padded_parts(
         *check_batch(buffer, bounds, markup), lambda buffer, bounds, flags: _run(buffer, bounds, flags, settings)

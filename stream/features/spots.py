@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.errors import SettingError
-from stream.text.hashing import ANTECEDENT, HASH_BITS, SEED, STOP_WORD, chain_hash, finish_hash, hash_token
-from stream.text.sources import part
-from stream.text.tables import is_token
-from stream.text.vectors import byte_at, load_int32, load_word, put_int32, put_word
-from stream.text.words import BLOCK_SHIFT
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.text.hashing import ANTECEDENT, HASH_BITS, SEED, STOP_WORD, chain_hash, finish_hash, hash_token
+from spotsieve.stream.text.sources import part
+from spotsieve.stream.text.tables import is_token
+from spotsieve.stream.text.vectors import byte_at, load_int32, load_word, put_int32, put_word
+from spotsieve.stream.text.words import BLOCK_SHIFT
 
 DEFAULT_ANTECEDENTS: tuple[str, ...] = tuple(
     "a an the am are be been being is was were can could will would had has have having did do does doing done".split()
@@ -33,7 +33,7 @@ DEFAULT_STOP_WORDS: tuple[str, ...] = tuple(
 MAX_DISTANCE = 100
 MAX_CHAIN_LENGTH = 100
 MAX_WORDS = 8_000
-"""Of each list: two full ones have room in one table of words (stream.features.languages.MOST_WORDS)."""
+"""Of each list: two full ones have room in one table of words (spotsieve.stream.features.languages.MOST_WORDS)."""
 
 
 @dataclass(frozen=True, slots=True)

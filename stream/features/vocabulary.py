@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.features.languages import (
+from spotsieve.stream.features.languages import (
     FEWEST_HITS,
     FIRST_GROUP,
     HITS_PER_TOKENS,
@@ -18,9 +18,9 @@ from stream.features.languages import (
     WORD_INDEX_BITS,
     language_table,
 )
-from stream.text.hashing import LONE
-from stream.text.sources import part
-from stream.text.vectors import load_word, trailing_zeros
+from spotsieve.stream.text.hashing import LONE
+from spotsieve.stream.text.sources import part
+from spotsieve.stream.text.vectors import load_word, trailing_zeros
 
 MOST_TOKENS = 128
 """Tokens of a text that are counted: 60 tell nearly every language, and a look-up costs as much as 7 bytes of HTML."""

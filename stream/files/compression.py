@@ -8,7 +8,7 @@ from typing import Protocol
 
 import zstandard
 
-from stream.errors import InputError
+from spotsieve.stream.errors import InputError
 
 CHUNK_BYTES = 2**20
 """Most bytes of a decompressed chunk."""

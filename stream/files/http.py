@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import zstandard
 from fastwarc.stream_io import BrotliReader
 
-from stream.errors import PageError, Reject
+from spotsieve.stream.errors import PageError, Reject
 
 MAX_HEADER_BYTES = 256 * 2**10
 """As browsers have it: a header of 60 MB would take gigabytes as fields."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from stream.errors import InputError, Reject
-from stream.files.records import MAX_RECORD_BYTES, SHOWN_BYTES, Record
+from spotsieve.stream.errors import InputError, Reject
+from spotsieve.stream.files.records import MAX_RECORD_BYTES, SHOWN_BYTES, Record
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

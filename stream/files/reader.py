@@ -9,14 +9,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from stream.config import InputSettings
-from stream.errors import InputError, PageError
-from stream.files.compression import read_chunks
-from stream.files.jsonlines import split_lines
-from stream.files.records import MAX_RECORD_BYTES, Layout, Record
-from stream.files.warc import capture_of, split_warc
-from stream.intake import Decoder, Message, make_page, shorten
-from stream.page import Page
+from spotsieve.stream.errors import InputError, PageError
+from spotsieve.stream.files.compression import read_chunks
+from spotsieve.stream.files.jsonlines import split_lines
+from spotsieve.stream.files.records import MAX_RECORD_BYTES, Layout, Record
+from spotsieve.stream.files.warc import capture_of, split_warc
+from spotsieve.stream.intake import Decoder, Message, make_page, shorten
+from spotsieve.stream.page import Page
+from spotsieve.stream.settings.model import InputSettings
 
 STDIN = "-"
 

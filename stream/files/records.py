@@ -3,7 +3,7 @@
 import enum
 from dataclasses import dataclass
 
-from stream.errors import Reject
+from spotsieve.stream.errors import Reject
 
 MAX_RECORD_BYTES = 64 * 2**20
 """A longer record is rejected without being held in memory: a line that never ends must not fill it."""

@@ -8,10 +8,10 @@ payload.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from stream.errors import InputError, PageError, Reject
-from stream.files.http import header_end, read_http
-from stream.files.records import MAX_RECORD_BYTES, SHOWN_BYTES, Record
-from stream.intake.times import read_time
+from spotsieve.stream.errors import InputError, PageError, Reject
+from spotsieve.stream.files.http import header_end, read_http
+from spotsieve.stream.files.records import MAX_RECORD_BYTES, SHOWN_BYTES, Record
+from spotsieve.stream.intake.times import read_time
 
 _VERSION = b"WARC/"
 _MAX_HEADER_BYTES = 64 * 2**10

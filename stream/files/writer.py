@@ -15,8 +15,8 @@ from typing import BinaryIO, Protocol, Self
 
 import zstandard
 
-from stream.errors import InputError, SettingError, StateError
-from stream.files.records import Layout, Record
+from spotsieve.stream.errors import InputError, SettingError, StateError
+from spotsieve.stream.files.records import Layout, Record
 
 PARTIAL = ".partial"
 STDOUT = "-"

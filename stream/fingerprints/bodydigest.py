@@ -16,8 +16,8 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from stream.text.sources import part
-from stream.text.vectors import folded_product, load_word
+from spotsieve.stream.text.sources import part
+from spotsieve.stream.text.vectors import folded_product, load_word
 
 SHORT_BYTES = 240
 

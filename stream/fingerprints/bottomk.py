@@ -8,9 +8,9 @@ many, 22 with phrases of five words).
 
 import numpy as np
 
-from stream.text.hashing import K0, K4
-from stream.text.sources import part
-from stream.text.vectors import folded_product
+from spotsieve.stream.text.hashing import K0, K4
+from spotsieve.stream.text.sources import part
+from spotsieve.stream.text.vectors import folded_product
 
 _SPARE_BITS = np.uint64(8)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.text.sources import part
+from spotsieve.stream.text.sources import part
 
 
 @dataclass(frozen=True, slots=True)

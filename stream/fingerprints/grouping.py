@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream.fingerprints.distance import count_bits
+from spotsieve.stream.fingerprints.distance import count_bits
 
 MOST_FINGERPRINTS = 2**32 - 1
 MOST_GROUPS = 2**16

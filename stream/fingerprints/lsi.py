@@ -14,9 +14,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream.fingerprints.directory import Directory, place_of
-from stream.text.sources import sources_digest
-from stream.text.tokens import PageTokens
+from spotsieve.stream.fingerprints.directory import Directory, place_of
+from spotsieve.stream.text.sources import sources_digest
+from spotsieve.stream.text.tokens import PageTokens
 
 MOST = 127
 """Of a coordinate: a vector's cosines with others differ by less than .01 from those of its exact coordinates."""

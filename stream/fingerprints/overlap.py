@@ -4,7 +4,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.signature import Compared
+from spotsieve.stream.signature import Compared
 
 
 def count_shared(pages: Compared, others: Compared) -> NDArray[np.int64]:

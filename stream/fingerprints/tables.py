@@ -18,7 +18,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.errors import SettingError
+from spotsieve.stream.errors import SettingError
 
 FINGERPRINT_BITS = 64
 KEY_BITS = 56

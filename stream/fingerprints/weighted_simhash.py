@@ -7,8 +7,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream.fingerprints.directory import Directory, place_of
-from stream.text.sources import sources_digest
+from spotsieve.stream.fingerprints.directory import Directory, place_of
+from spotsieve.stream.text.sources import sources_digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from typing import Any
 import orjson
 import pybase64
 
-from stream.config import InputSettings
-from stream.errors import PageError, Reject
-from stream.intake.document import make_page
-from stream.intake.fields import resolve_paths, shorten
-from stream.intake.times import read_time
-from stream.page import Page
+from spotsieve.stream.errors import PageError, Reject
+from spotsieve.stream.intake.document import make_page
+from spotsieve.stream.intake.fields import resolve_paths, shorten
+from spotsieve.stream.intake.times import read_time
+from spotsieve.stream.page import Page
+from spotsieve.stream.settings.model import InputSettings
 
 MIN_AUTO_BASE64_CHARACTERS = 64
 _MIME_LINES = (64, 76)

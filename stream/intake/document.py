@@ -2,9 +2,9 @@
 
 import codecs
 
-from stream.intake.charset import find_codec, to_utf8
-from stream.intake.content import Content, looks_binary, looks_like_markup, read_content_type
-from stream.page import Page
+from spotsieve.stream.intake.charset import find_codec, to_utf8
+from spotsieve.stream.intake.content import Content, looks_binary, looks_like_markup, read_content_type
+from spotsieve.stream.page import Page
 
 _UTF16_STARTS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"<\0", b"\0<")
 
@@ -23,7 +23,7 @@ def make_page(
     charset: str | None = None,
     label: str = "",
 ) -> Page:
-    """A page from a body: text is taken as it is, bytes are brought to UTF-8 (stream.intake.charset).
+    """A page from a body: text is taken as it is, bytes are brought to UTF-8 (spotsieve.stream.intake.charset).
 
     content_type: the Content-Type header's value; its charset outranks `charset`. A body that is not text or is longer
     than max_page_bytes gives a page that cannot be judged, with its bytes untouched. A time beyond latest_ms, which a

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from stream.config import FieldPaths, InputSettings
-from stream.errors import PageError, Reject, SettingError
+from spotsieve.stream.errors import PageError, Reject, SettingError
+from spotsieve.stream.settings.model import FieldPaths, InputSettings
 
 SHOWN_CHARACTERS = 80
 """As much of a bad value as an error shows."""

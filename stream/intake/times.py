@@ -3,8 +3,8 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-from stream.errors import PageError, Reject
-from stream.intake.fields import shorten
+from spotsieve.stream.errors import PageError, Reject
+from spotsieve.stream.intake.fields import shorten
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)

@@ -27,12 +27,12 @@ The rules, so that a verdict depends on the log's order and on nothing else:
 import numpy as np
 from numpy.typing import NDArray
 
-from state.index import Filing, StateView
-from stream.judge.filed import KEEP_FIRST, NOBODY, FiledOriginals, find_filed, slots_of
-from stream.judge.record import Walked, grown_buckets, walk_record
-from stream.schemes import Scheme
-from stream.signature import Entry, Signatures, Status, compared_pages
-from stream.verdict import FoundBy, Kind, Reason, Verdicts
+from spotsieve.state.index import Filing, StateView
+from spotsieve.stream.judge.filed import KEEP_FIRST, NOBODY, FiledOriginals, find_filed, slots_of
+from spotsieve.stream.judge.record import Walked, grown_buckets, walk_record
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.signature import Entry, Signatures, Status, compared_pages
+from spotsieve.stream.verdict import FoundBy, Kind, Reason, Verdicts
 
 __all__ = ["KEEP_FIRST", "entry_of", "judge"]
 

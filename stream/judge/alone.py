@@ -5,12 +5,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from state.index import StateView
-from stream.judge import judge
-from stream.judge.filed import KEEP_FIRST, NEVER, slots_of
-from stream.schemes import Scheme
-from stream.signature import Entry, Signatures, compared_pages
-from stream.verdict import FoundBy, Reason, Verdicts
+from spotsieve.state.index import StateView
+from spotsieve.stream.judge import judge
+from spotsieve.stream.judge.filed import KEEP_FIRST, NEVER, slots_of
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.signature import Entry, Signatures, compared_pages
+from spotsieve.stream.verdict import FoundBy, Reason, Verdicts
 
 _NO_ROOM = 0
 """Cap of every bucket: so no page of a record is filed, and none is met by a later one."""

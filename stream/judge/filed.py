@@ -8,12 +8,12 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from state.index import Buckets, FiledPages, StateView
-from stream.fingerprints.distance import count_bits
-from stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG
-from stream.schemes import OTHER_HOST, Confirmed, Probes, Scheme
-from stream.signature import Compared, Entry
-from stream.verdict import FoundBy
+from spotsieve.state.index import Buckets, FiledPages, StateView
+from spotsieve.stream.fingerprints.distance import count_bits
+from spotsieve.stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG
+from spotsieve.stream.schemes import OTHER_HOST, Confirmed, Probes, Scheme
+from spotsieve.stream.signature import Compared, Entry
+from spotsieve.stream.verdict import FoundBy
 
 NOBODY = -1
 NEVER = np.iinfo(np.int64).max
@@ -199,7 +199,7 @@ def outgrows(length, other, proven, longer_by):  # type: ignore[no-untyped-def]
 def _meet_filed(  # type: ignore[no-untyped-def]
     slots, bucket_bounds, bucket_numbers, bucket_inlines, candidate_limit, keeps_first, most
 ):
-    # slots: Slots  buckets: as in state.index.Buckets  most: pairs that there is room for  ->  _Met
+    # slots: Slots  buckets: as in spotsieve.state.index.Buckets  most: pairs that there is room for  ->  _Met
     # The postings of a page's buckets are merged in the order of entry numbers until a decisive key accepts one that
     # the page cannot outgrow.
     pages = len(slots.bounds) - 1

@@ -6,11 +6,11 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from state.index import Buckets
-from stream.fingerprints.distance import count_bits
-from stream.judge.filed import NEVER, NO_PAIRS, NOBODY, Found, Slots, nothing_found, outgrows
-from stream.schemes import OTHER_HOST, Scheme
-from stream.signature import Compared
+from spotsieve.state.index import Buckets
+from spotsieve.stream.fingerprints.distance import count_bits
+from spotsieve.stream.judge.filed import NEVER, NO_PAIRS, NOBODY, Found, Slots, nothing_found, outgrows
+from spotsieve.stream.schemes import OTHER_HOST, Scheme
+from spotsieve.stream.signature import Compared
 
 CHUNK_PAGES = 64
 """Pages whose pairs are confirmed in one call. Which of them will be filed is not known before, so a chunk has up to

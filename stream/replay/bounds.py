@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from stream.errors import PageError, SettingError
-from stream.intake.times import read_time
+from spotsieve.stream.errors import PageError, SettingError
+from spotsieve.stream.intake.times import read_time
 
 FIRST_MILLISECONDS = 10**11
 """A whole number from here on is a time: 1973 in milliseconds, and more messages than a partition has."""

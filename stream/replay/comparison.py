@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.replay.places import OUTSIDE
-from stream.replay.recorded import OTHER_TOPIC, UNKNOWN_ORIGINAL, Outcome, Recorded
-from stream.signature import Entry, page_id_text
+from spotsieve.stream.replay.places import OUTSIDE
+from spotsieve.stream.replay.recorded import OTHER_TOPIC, UNKNOWN_ORIGINAL, Outcome, Recorded
+from spotsieve.stream.signature import Entry, page_id_text
 
 COMPARED = (Outcome.NOVEL, Outcome.DUPLICATE, Outcome.UNCHECKED, Outcome.REJECTED)
 

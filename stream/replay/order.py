@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.replay.places import OUTSIDE, Places
-from stream.signature import Signatures
+from spotsieve.stream.replay.places import OUTSIDE, Places
+from spotsieve.stream.signature import Signatures
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.replay.places import OUTSIDE, Places
-from stream.verdict import Kind
+from spotsieve.stream.replay.places import OUTSIDE, Places
+from spotsieve.stream.verdict import Kind
 
 
 class Outcome(enum.IntEnum):

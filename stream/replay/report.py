@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from stream.replay.comparison import COMPARED, Comparison, Difference, Replayed
-from stream.replay.order import LogOrder
-from stream.replay.recorded import Outcome
-from stream.text_safety import escape_control_characters
+from spotsieve.stream.replay.comparison import COMPARED, Comparison, Difference, Replayed
+from spotsieve.stream.replay.order import LogOrder
+from spotsieve.stream.replay.recorded import Outcome
+from spotsieve.stream.text_safety import escape_control_characters
 
 ROWS = (*COMPARED, Outcome.UNDELIVERED, Outcome.NOT_RECORDED)
 _DIFFERING_SHOWN = 3

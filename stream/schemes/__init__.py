@@ -22,8 +22,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.page import Page
-from stream.signature import Compared, Signatures
+from spotsieve.stream.page import Page
+from spotsieve.stream.signature import Compared, Signatures
 
 UNCAPPED = np.iinfo(np.int64).max
 CANDIDATE_LIMIT = 256

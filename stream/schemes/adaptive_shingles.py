@@ -27,19 +27,19 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.config_schemes import AdaptiveShinglesSettings
-from stream.errors import SettingError
-from stream.features.page_shingles import shingle_pages
-from stream.features.sampling import RatioTable, head_sizes, sample_shingles
-from stream.fingerprints.overlap import count_shared
-from stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG
-from stream.page import Page, lay_out
-from stream.schemes import UNCAPPED, Confirmed, Probes
-from stream.schemes.candidates import CandidateSearch, confirmed_by
-from stream.schemes.decisive import digest_keys
-from stream.schemes.identity import features_compared, identity_columns, status_of
-from stream.signature import MAX_FEATURES, Compared, Signatures, Status, unused_columns
-from stream.text.tokens import PageTokens, extract_tokens
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.features.page_shingles import shingle_pages
+from spotsieve.stream.features.sampling import RatioTable, head_sizes, sample_shingles
+from spotsieve.stream.fingerprints.overlap import count_shared
+from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG
+from spotsieve.stream.page import Page, lay_out
+from spotsieve.stream.schemes import UNCAPPED, Confirmed, Probes
+from spotsieve.stream.schemes.candidates import CandidateSearch, confirmed_by
+from spotsieve.stream.schemes.decisive import digest_keys
+from spotsieve.stream.schemes.identity import features_compared, identity_columns, status_of
+from spotsieve.stream.settings.schemes import AdaptiveShinglesSettings
+from spotsieve.stream.signature import MAX_FEATURES, Compared, Signatures, Status, unused_columns
+from spotsieve.stream.text.tokens import PageTokens, extract_tokens
 
 _DROPPED = np.uint64(64 - KEY_BITS)
 

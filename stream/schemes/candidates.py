@@ -7,10 +7,10 @@ candidates lie before it, and pages without a sketch are compared by that alone.
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG
-from stream.schemes import CANDIDATE_LIMIT, OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
-from stream.schemes.decisive import digest_keys
-from stream.signature import Compared, Signatures, Status
+from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG
+from spotsieve.stream.schemes import CANDIDATE_LIMIT, OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
+from spotsieve.stream.schemes.decisive import digest_keys
+from spotsieve.stream.signature import Compared, Signatures, Status
 
 
 class CandidateSearch:

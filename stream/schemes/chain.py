@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stream.config_schemes import ChainSettings
-from stream.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS, SpotModel, SpotSettings
-from stream.fingerprints.tables import design_tables
-from stream.page import Page, lay_out
-from stream.schemes.fingerprinted import FingerprintSearch, fold_signatures
-from stream.signature import Signatures
-from stream.text.extract import extract_spots
+from spotsieve.stream.features.extract import extract_spots
+from spotsieve.stream.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS, SpotModel, SpotSettings
+from spotsieve.stream.fingerprints.tables import design_tables
+from spotsieve.stream.page import Page, lay_out
+from spotsieve.stream.schemes.fingerprinted import FingerprintSearch, fold_signatures
+from spotsieve.stream.settings.schemes import ChainSettings
+from spotsieve.stream.signature import Signatures
 
 
 class ChainScheme(FingerprintSearch):

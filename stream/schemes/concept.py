@@ -32,22 +32,22 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.config_schemes import ConceptSettings
-from stream.errors import SettingError
-from stream.fingerprints.directory import directory_of
-from stream.fingerprints.lsi import cosines, project_pages
-from stream.fingerprints.rotations import BITS, neighbour_pairs, rotation_keys
-from stream.fingerprints.tables import KEY_BITS
-from stream.fingerprints.weighted_simhash import weighted_simhash64
-from stream.page import Page
-from stream.schemes import Confirmed, Probes
-from stream.schemes.candidates import CandidateSearch, candidate_probes, confirmed_by
-from stream.schemes.concept_model import ConceptModel
-from stream.schemes.identity import identity_columns, status_of
-from stream.schemes.idf import load_model
-from stream.schemes.terms import ConceptTerms
-from stream.signature import Compared, Signatures, unused_columns
-from stream.text.tokens import PageTokens
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.fingerprints.directory import directory_of
+from spotsieve.stream.fingerprints.lsi import cosines, project_pages
+from spotsieve.stream.fingerprints.rotations import BITS, neighbour_pairs, rotation_keys
+from spotsieve.stream.fingerprints.tables import KEY_BITS
+from spotsieve.stream.fingerprints.weighted_simhash import weighted_simhash64
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import Confirmed, Probes
+from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes, confirmed_by
+from spotsieve.stream.schemes.concept_model import ConceptModel
+from spotsieve.stream.schemes.identity import identity_columns, status_of
+from spotsieve.stream.schemes.idf import load_model
+from spotsieve.stream.schemes.terms import ConceptTerms
+from spotsieve.stream.settings.schemes import ConceptSettings
+from spotsieve.stream.signature import Compared, Signatures, unused_columns
+from spotsieve.stream.text.tokens import PageTokens
 
 _OURS = ConceptSettings()
 

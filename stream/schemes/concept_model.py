@@ -21,9 +21,9 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from stream.errors import SettingError
-from stream.fingerprints.directory import directory_of
-from stream.fingerprints.weighted_simhash import Weights
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.fingerprints.directory import directory_of
+from spotsieve.stream.fingerprints.weighted_simhash import Weights
 
 VERSION = 2
 STEPS = 2048

@@ -6,9 +6,9 @@ Of a digest's 128 bits 120 decide: 56 in the key, 64 in the posting.
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.fingerprints.tables import KEY_BITS
-from stream.schemes import CANDIDATE_LIMIT, OTHER_HOST, REFUSED, Confirmed
-from stream.signature import Compared
+from spotsieve.stream.fingerprints.tables import KEY_BITS
+from spotsieve.stream.schemes import CANDIDATE_LIMIT, OTHER_HOST, REFUSED, Confirmed
+from spotsieve.stream.signature import Compared
 
 _LOW_BITS = np.uint64(2**KEY_BITS - 1)
 

@@ -11,13 +11,13 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.fingerprints.simhash import simhash64
-from stream.fingerprints.tables import DIGEST_TAG, FINGERPRINT_BITS, KEY_BITS, TableDesign
-from stream.page import Page
-from stream.schemes import UNCAPPED, Probes
-from stream.schemes.decisive import DecisiveSearch
-from stream.schemes.identity import identity_columns, status_of
-from stream.signature import Signatures, Status, unused_columns
+from spotsieve.stream.fingerprints.simhash import simhash64
+from spotsieve.stream.fingerprints.tables import DIGEST_TAG, FINGERPRINT_BITS, KEY_BITS, TableDesign
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import UNCAPPED, Probes
+from spotsieve.stream.schemes.decisive import DecisiveSearch
+from spotsieve.stream.schemes.identity import identity_columns, status_of
+from spotsieve.stream.signature import Signatures, Status, unused_columns
 
 
 def fold_signatures(
@@ -29,7 +29,7 @@ def fold_signatures(
 ) -> Signatures:
     """Signatures of pages whose features are folded into a simhash where a page has at least `fewest`.
 
-    features, bounds: as of stream.fingerprints.simhash.simhash64  counts: int64[n], what `fewest` counts
+    features, bounds: as of spotsieve.stream.fingerprints.simhash.simhash64  counts: int64[n], what `fewest` counts
     """
     fingerprints, present = simhash64(features, bounds)
     status = status_of(pages, present & (counts >= fewest))

@@ -8,15 +8,15 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from stream.page import Page
-from stream.signature import MAX_FEATURES, Status
+from spotsieve.stream.page import Page
+from spotsieve.stream.signature import MAX_FEATURES, Status
 
 MAX_HOST_CHARACTERS = 253
 """Of a name in DNS. What is longer is none, and is not looked at label by label: that took a second for a megabyte."""
 
 
 def identity_columns(pages: Sequence[Page], digests: NDArray[np.uint64] | None = None) -> dict[str, Any]:
-    """The columns of stream.signature.Signatures that need no look into the text, by name.
+    """The columns of spotsieve.stream.signature.Signatures that need no look into the text, by name.
 
     digests: uint64[n, 2], of the bodies that a kernel has digested, (0, 0) for the others
     """

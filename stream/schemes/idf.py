@@ -21,11 +21,11 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from stream.config_schemes import ModelledSettings
-from stream.errors import SettingError
-from stream.page import Page
-from stream.schemes.concept_model import VERSION as CONCEPTS_VERSION
-from stream.schemes.concept_model import ConceptModel, decode_concepts
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes.concept_model import VERSION as CONCEPTS_VERSION
+from spotsieve.stream.schemes.concept_model import ConceptModel, decode_concepts
+from spotsieve.stream.settings.schemes import ModelledSettings
 
 VERSION = 1
 DECIMALS = 9

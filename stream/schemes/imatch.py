@@ -19,15 +19,15 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.config_schemes import ImatchSettings, ImatchSSettings
-from stream.fingerprints.tables import DIGEST_TAG, TEXT_TAG
-from stream.page import Page
-from stream.schemes import UNCAPPED, Probes
-from stream.schemes.decisive import DecisiveSearch, digest_keys
-from stream.schemes.identity import identity_columns, status_of
-from stream.schemes.idf import lexicon_of, only
-from stream.schemes.terms import terms_of
-from stream.signature import Signatures, Status, unused_columns
+from spotsieve.stream.fingerprints.tables import DIGEST_TAG, TEXT_TAG
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import UNCAPPED, Probes
+from spotsieve.stream.schemes.decisive import DecisiveSearch, digest_keys
+from spotsieve.stream.schemes.identity import identity_columns, status_of
+from spotsieve.stream.schemes.idf import lexicon_of, only
+from spotsieve.stream.schemes.terms import terms_of
+from spotsieve.stream.settings.schemes import ImatchSettings, ImatchSSettings
+from spotsieve.stream.signature import Signatures, Status, unused_columns
 
 
 class ImatchScheme(DecisiveSearch):

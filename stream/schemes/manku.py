@@ -16,15 +16,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.config_schemes import MankuSettings
-from stream.features.page_shingles import shingle_pages
-from stream.features.spots import DEFAULT_STOP_WORDS, check_words
-from stream.fingerprints.tables import design_tables
-from stream.page import Page, lay_out
-from stream.schemes.fingerprinted import FingerprintSearch, fold_signatures
-from stream.signature import Signatures
-from stream.text.hashing import hash_token
-from stream.text.tokens import extract_tokens
+from spotsieve.stream.features.page_shingles import shingle_pages
+from spotsieve.stream.features.spots import DEFAULT_STOP_WORDS, check_words
+from spotsieve.stream.fingerprints.tables import design_tables
+from spotsieve.stream.page import Page, lay_out
+from spotsieve.stream.schemes.fingerprinted import FingerprintSearch, fold_signatures
+from spotsieve.stream.settings.schemes import MankuSettings
+from spotsieve.stream.signature import Signatures
+from spotsieve.stream.text.hashing import hash_token
+from spotsieve.stream.text.tokens import extract_tokens
 
 
 class MankuScheme(FingerprintSearch):

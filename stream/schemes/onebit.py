@@ -20,16 +20,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.config_schemes import OnebitSettings
-from stream.features.page_shingles import shingle_pages
-from stream.fingerprints.grouping import cut_groups, group_values
-from stream.fingerprints.minhash import linear_hashes, minimum_hashes
-from stream.page import Page, lay_out
-from stream.schemes import Confirmed, Probes
-from stream.schemes.candidates import CandidateSearch, candidate_probes, confirmed_by, placed_keys
-from stream.schemes.identity import identity_columns, status_of
-from stream.signature import Compared, Signatures, unused_columns
-from stream.text.tokens import extract_tokens
+from spotsieve.stream.features.page_shingles import shingle_pages
+from spotsieve.stream.fingerprints.grouping import cut_groups, group_values
+from spotsieve.stream.fingerprints.minhash import linear_hashes, minimum_hashes
+from spotsieve.stream.page import Page, lay_out
+from spotsieve.stream.schemes import Confirmed, Probes
+from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes, confirmed_by, placed_keys
+from spotsieve.stream.schemes.identity import identity_columns, status_of
+from spotsieve.stream.settings.schemes import OnebitSettings
+from spotsieve.stream.signature import Compared, Signatures, unused_columns
+from spotsieve.stream.text.tokens import extract_tokens
 
 
 class OnebitScheme(CandidateSearch):

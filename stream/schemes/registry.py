@@ -1,14 +1,29 @@
 """Owns which scheme a name stands for: the one table of all published systems that run here.
 
-To add one: its settings with their threshold (stream/config_schemes.py), a file here that reads like its paper, a line
-in SCHEMES, and one in TERMS if it needs a model. tests/properties/test_scheme_contract.py says what it must keep.
+To add one: its settings with their threshold (stream/settings/schemes.py), a file here that reads like its paper, a
+line in SCHEMES, and one in TERMS if it needs a model. tests/properties/test_scheme_contract.py says what it must keep.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from stream.config import Settings
-from stream.config_schemes import (
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.schemes.adaptive_shingles import AdaptiveShinglesScheme
+from spotsieve.stream.schemes.chain import ChainScheme
+from spotsieve.stream.schemes.concept import ConceptScheme
+from spotsieve.stream.schemes.idf import Terms
+from spotsieve.stream.schemes.imatch import ImatchScheme
+from spotsieve.stream.schemes.manku import MankuScheme
+from spotsieve.stream.schemes.minhash import MinhashScheme
+from spotsieve.stream.schemes.onebit import OnebitScheme
+from spotsieve.stream.schemes.scope import HostScope
+from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
+from spotsieve.stream.schemes.spotsigs import SpotsigsScheme
+from spotsieve.stream.schemes.spotsigs_lsh import SpotsigsLshScheme
+from spotsieve.stream.schemes.subhash import SubhashScheme
+from spotsieve.stream.schemes.terms import ConceptTerms, terms_of
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.schemes import (
     AdaptiveShinglesSettings,
     ChainSettings,
     ConceptSettings,
@@ -23,21 +38,6 @@ from stream.config_schemes import (
     SpotsigsSettings,
     SubhashSettings,
 )
-from stream.schemes import Scheme
-from stream.schemes.adaptive_shingles import AdaptiveShinglesScheme
-from stream.schemes.chain import ChainScheme
-from stream.schemes.concept import ConceptScheme
-from stream.schemes.idf import Terms
-from stream.schemes.imatch import ImatchScheme
-from stream.schemes.manku import MankuScheme
-from stream.schemes.minhash import MinhashScheme
-from stream.schemes.onebit import OnebitScheme
-from stream.schemes.scope import HostScope
-from stream.schemes.spotsieve import SpotsieveScheme
-from stream.schemes.spotsigs import SpotsigsScheme
-from stream.schemes.spotsigs_lsh import SpotsigsLshScheme
-from stream.schemes.subhash import SubhashScheme
-from stream.schemes.terms import ConceptTerms, terms_of
 
 
 class Registered(NamedTuple):

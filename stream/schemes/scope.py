@@ -15,11 +15,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.fingerprints.tables import HOST_TAG, KEY_BITS, MINIMA_TAG
-from stream.page import Page
-from stream.schemes import OTHER_HOST, REFUSED, Confirmed, Probes, Scheme
-from stream.schemes.identity import hash_hosts
-from stream.signature import Compared, Signatures
+from spotsieve.stream.fingerprints.tables import HOST_TAG, KEY_BITS, MINIMA_TAG
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import OTHER_HOST, REFUSED, Confirmed, Probes, Scheme
+from spotsieve.stream.schemes.identity import hash_hosts
+from spotsieve.stream.signature import Compared, Signatures
 
 _LOW_BITS = np.uint64(2**KEY_BITS - 1)
 _HALF, _REST = np.uint64(KEY_BITS // 2), np.uint64(64 - KEY_BITS)

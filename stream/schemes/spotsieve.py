@@ -28,13 +28,13 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.config_schemes import SpotsieveSettings
-from stream.features.sieve import SieveSettings, sieve_pages
-from stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG, design_tables
-from stream.page import Page, lay_out
-from stream.schemes import CANDIDATE_LIMIT, OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
-from stream.schemes.identity import hash_hosts, identity_columns, status_of
-from stream.signature import IN_NEED, Compared, Signatures, Status
+from spotsieve.stream.features.sieve import SieveSettings, sieve_pages
+from spotsieve.stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG, design_tables
+from spotsieve.stream.page import Page, lay_out
+from spotsieve.stream.schemes import CANDIDATE_LIMIT, OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
+from spotsieve.stream.schemes.identity import hash_hosts, identity_columns, status_of
+from spotsieve.stream.settings.schemes import SpotsieveSettings
+from spotsieve.stream.signature import IN_NEED, Compared, Signatures, Status
 
 DIGESTS = 2
 """Keys of a page that decide by digest: its body's and its kept text's."""

@@ -28,15 +28,15 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.config_schemes import SpotsigsSettings
-from stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG
-from stream.page import Page
-from stream.schemes import UNCAPPED, Confirmed, Probes
-from stream.schemes.candidates import CandidateSearch, confirmed_by
-from stream.schemes.identity import features_compared, identity_columns, status_of
-from stream.schemes.idf import ranked_lexicon, ranks_of
-from stream.schemes.terms import order_repeats, terms_of
-from stream.signature import MAX_FEATURES, Compared, Signatures, Status, unused_columns
+from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import UNCAPPED, Confirmed, Probes
+from spotsieve.stream.schemes.candidates import CandidateSearch, confirmed_by
+from spotsieve.stream.schemes.identity import features_compared, identity_columns, status_of
+from spotsieve.stream.schemes.idf import ranked_lexicon, ranks_of
+from spotsieve.stream.schemes.terms import order_repeats, terms_of
+from spotsieve.stream.settings.schemes import SpotsigsSettings
+from spotsieve.stream.signature import MAX_FEATURES, Compared, Signatures, Status, unused_columns
 
 NOT_FILED = 0
 """The cap of keys that a page looks under and is not filed under: those of neighbour partitions."""

@@ -20,17 +20,17 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.config_schemes import SpotsigsLshSettings
-from stream.errors import SettingError
-from stream.fingerprints.minhash import linear_hashes, minimum_hashes
-from stream.page import Page
-from stream.schemes import Confirmed, Probes
-from stream.schemes.candidates import CandidateSearch, candidate_probes, confirmed_by, placed_keys
-from stream.schemes.identity import identity_columns, status_of
-from stream.schemes.idf import lexicon_of, only
-from stream.schemes.minhash import pack_minima, unpack_minima
-from stream.schemes.terms import order_repeats, terms_of
-from stream.signature import MAX_SKETCH_WORDS, Compared, Signatures, unused_columns
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.fingerprints.minhash import linear_hashes, minimum_hashes
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import Confirmed, Probes
+from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes, confirmed_by, placed_keys
+from spotsieve.stream.schemes.identity import identity_columns, status_of
+from spotsieve.stream.schemes.idf import lexicon_of, only
+from spotsieve.stream.schemes.minhash import pack_minima, unpack_minima
+from spotsieve.stream.schemes.terms import order_repeats, terms_of
+from spotsieve.stream.settings.schemes import SpotsigsLshSettings
+from spotsieve.stream.signature import MAX_SKETCH_WORDS, Compared, Signatures, unused_columns
 
 MOST_MINIMA = 2 * MAX_SKETCH_WORDS
 BAND_BITS = 48

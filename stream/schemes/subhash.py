@@ -15,13 +15,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stream.config_schemes import SubhashSettings
-from stream.features.page_shingles import shingle_pages
-from stream.fingerprints.tables import sub_hash_tables
-from stream.page import Page, lay_out
-from stream.schemes.fingerprinted import FingerprintSearch, fold_signatures
-from stream.signature import Signatures
-from stream.text.tokens import extract_tokens
+from spotsieve.stream.features.page_shingles import shingle_pages
+from spotsieve.stream.fingerprints.tables import sub_hash_tables
+from spotsieve.stream.page import Page, lay_out
+from spotsieve.stream.schemes.fingerprinted import FingerprintSearch, fold_signatures
+from spotsieve.stream.settings.schemes import SubhashSettings
+from spotsieve.stream.signature import Signatures
+from spotsieve.stream.text.tokens import extract_tokens
 
 
 class SubhashScheme(FingerprintSearch):

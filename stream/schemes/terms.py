@@ -6,14 +6,20 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.config_schemes import ConceptSettings, ImatchSettings, ModelledSettings
-from stream.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS, SpotModel, SpotSettings, check_words
-from stream.fingerprints.sha1 import sha1_shingles
-from stream.page import Page, lay_out
-from stream.schemes.idf import Terms
-from stream.text.extract import extract_spots
-from stream.text.hashing import hash_token
-from stream.text.tokens import PageTokens, extract_tokens
+from spotsieve.stream.features.extract import extract_spots
+from spotsieve.stream.features.spots import (
+    DEFAULT_ANTECEDENTS,
+    DEFAULT_STOP_WORDS,
+    SpotModel,
+    SpotSettings,
+    check_words,
+)
+from spotsieve.stream.fingerprints.sha1 import sha1_shingles
+from spotsieve.stream.page import Page, lay_out
+from spotsieve.stream.schemes.idf import Terms
+from spotsieve.stream.settings.schemes import ConceptSettings, ImatchSettings, ModelledSettings
+from spotsieve.stream.text.hashing import hash_token
+from spotsieve.stream.text.tokens import PageTokens, extract_tokens
 
 
 class TokenTerms:
@@ -26,7 +32,7 @@ class TokenTerms:
         self._left_out = np.unique(np.array([hash_token(word.encode()) for word in stop_words], np.uint64))
 
     def of(self, pages: Sequence[Page]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """As of stream.schemes.idf.Terms."""
+        """As of spotsieve.stream.schemes.idf.Terms."""
         batch = lay_out(pages)
         tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_)).without(self._left_out)
         return tokens.hashes, tokens.bounds
@@ -49,7 +55,7 @@ class ConceptTerms:
         self.about = json.dumps(described, sort_keys=True)
 
     def of(self, pages: Sequence[Page]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """As of stream.schemes.idf.Terms: the tokens."""
+        """As of spotsieve.stream.schemes.idf.Terms: the tokens."""
         return self._tokens.of(pages)
 
     def shingles(self, tokens: PageTokens) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
@@ -72,7 +78,7 @@ class SpotTerms:
         self.about = json.dumps(described, sort_keys=True)
 
     def of(self, pages: Sequence[Page]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """As of stream.schemes.idf.Terms."""
+        """As of spotsieve.stream.schemes.idf.Terms."""
         batch = lay_out(pages)
         found = extract_spots(batch.buffer, batch.bounds, batch.markup.view(np.bool_), self._model)
         return found.spots, found.spot_bounds

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from stream.scoring.measures import Scores
-from stream.scoring.report import as_json, three_decimals
+from spotsieve.stream.scoring.measures import Scores
+from spotsieve.stream.scoring.score_text import as_json, three_decimals
 
 MEANINGS = """P, R, F1: of pages; lost: novel pages dropped; pairs: of pages in one cluster. A page: candidates, the
 postings in its buckets; CPU us, to sign and judge it in memory; log B, in the log; state B, in the state, by filed

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from stream.scoring.truth import Label, Truth
+from spotsieve.stream.scoring.truth import Label, Truth
 
 UNLISTED = "unlisted"
 """Kind of a link between two pages that no listed pair joins."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from stream.errors import InputError
+from spotsieve.stream.errors import InputError
 
 TRUTH_FILE = "truth.tsv.gz"
 PAIRS_FILE = "pairs.tsv.gz"

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from stream.service.logs import logger
+from spotsieve.stream.observe.logs import logger
 
 PROGRESS_SECONDS = 5.0
 

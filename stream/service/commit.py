@@ -8,14 +8,14 @@ import numpy as np
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, KafkaTimeoutError
 
-from stream.config import Settings
-from stream.service.decisions import ended, stops
-from stream.service.failure import Failure
-from stream.service.logs import logger
-from stream.service.metrics import Metrics
-from stream.service.microbatch import Judged, MicroBatch
-from stream.service.outputs import OutputBuilder, Outputs
-from stream.service.partitions import OwnedPartition, Partitions
+from spotsieve.stream.kafka.errors import ended, stops
+from spotsieve.stream.observe.logs import logger
+from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.service.failure import Failure
+from spotsieve.stream.service.microbatch import Judged, MicroBatch
+from spotsieve.stream.service.outputs import OutputBuilder, Outputs
+from spotsieve.stream.service.partitions import OwnedPartition, Partitions
+from spotsieve.stream.settings.model import Settings
 
 
 class Committer:

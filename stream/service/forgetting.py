@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from state.identity import check_last_record, check_log_range
-from state.logrecord import checksum_of
-from stream.config import Settings
-from stream.errors import BrokerError
-from stream.service.clients import explained, log_consumer, log_producer, stop_client
-from stream.service.topics import check_topics
+from spotsieve.state.identity import check_last_record, check_log_range
+from spotsieve.state.log.record import checksum_of
+from spotsieve.stream.errors import BrokerError
+from spotsieve.stream.kafka.clients import explained, log_consumer, log_producer, stop_client
+from spotsieve.stream.kafka.topics import check_topics
+from spotsieve.stream.settings.model import Settings
 
 READ_SECONDS = 30.0
 

@@ -7,13 +7,13 @@ import numpy as np
 from aiokafka.structs import ConsumerRecord, TopicPartition
 from numpy.typing import NDArray
 
-from stream.errors import PageError
-from stream.intake import Decoder, Message
-from stream.page import Page
-from stream.schemes import Scheme
-from stream.service.partitions import OwnedPartition
-from stream.signature import Signatures
-from stream.verdict import Verdicts
+from spotsieve.stream.errors import PageError
+from spotsieve.stream.intake import Decoder, Message
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.service.partitions import OwnedPartition
+from spotsieve.stream.signature import Signatures
+from spotsieve.stream.verdict import Verdicts
 
 TOMBSTONE = -1
 REJECTED = -2

@@ -11,14 +11,14 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.structs import ConsumerRecord
 
-from state.logrecord import MAX_ADDRESS_BYTES
-from stream.config import Settings
-from stream.errors import PageError, Reject
-from stream.service.microbatch import REJECTED, TOMBSTONE, Judged, MicroBatch
-from stream.service.topics import TopicFacts
-from stream.signature import page_id_text
-from stream.text_safety import escape_control_characters
-from stream.verdict import Kind, Reason, Verdicts
+from spotsieve.state.log.record import MAX_ADDRESS_BYTES
+from spotsieve.stream.errors import PageError, Reject
+from spotsieve.stream.kafka.topics import TopicFacts
+from spotsieve.stream.service.microbatch import REJECTED, TOMBSTONE, Judged, MicroBatch
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.signature import page_id_text
+from spotsieve.stream.text_safety import escape_control_characters
+from spotsieve.stream.verdict import Kind, Reason, Verdicts
 
 RECORD_OVERHEAD_BYTES = 128
 """Batch header (61) and record header around one message."""

@@ -8,14 +8,14 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import KafkaError, KafkaTimeoutError
 
-from stream.config import Settings
-from stream.service.backoff import Backoff
-from stream.service.clients import output_producer, stop_client
-from stream.service.decisions import ended, stops
-from stream.service.failure import Failure
-from stream.service.logs import logger
-from stream.service.metrics import Metrics
-from stream.service.waits import Waits
+from spotsieve.stream.kafka.backoff import Backoff
+from spotsieve.stream.kafka.clients import output_producer, stop_client
+from spotsieve.stream.kafka.errors import ended, stops
+from spotsieve.stream.kafka.waits import Waits
+from spotsieve.stream.observe.logs import logger
+from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.service.failure import Failure
+from spotsieve.stream.settings.model import Settings
 
 
 class OwnedPartition:

@@ -11,19 +11,19 @@ from typing import Any
 import prometheus_client
 from structlog.stdlib import BoundLogger
 
-import stream
-from stream.config import Settings
-from stream.engine import Engine, open_engine
-from stream.errors import EXIT_OK, BrokerTrouble, SpotsieveError
-from stream.schemes.registry import scheme_of
-from stream.service.backoff import Backoff
-from stream.service.health import HealthServer
-from stream.service.logs import logger
-from stream.service.metrics import Metrics
-from stream.service.topics import TopicFacts, check_topics
-from stream.service.worker import Worker
-from stream.verdict import Kind
-from stream.warm import compile_kernels
+import spotsieve
+from spotsieve.stream.engine import Engine, open_engine
+from spotsieve.stream.errors import EXIT_OK, BrokerTrouble, SpotsieveError
+from spotsieve.stream.kafka.backoff import Backoff
+from spotsieve.stream.kafka.topics import TopicFacts, check_topics
+from spotsieve.stream.observe.health import HealthServer
+from spotsieve.stream.observe.logs import logger
+from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.service.worker import Worker
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.verdict import Kind
+from spotsieve.stream.warm import compile_kernels
 
 STATE_SECONDS = 10.0
 """Between two looks at the state's size: it asks RocksDB for properties."""
@@ -58,7 +58,7 @@ class Service:
                 logger().info("serving metrics and health", host=self._settings.metrics.host, port=health.port)
             logger().info("compiling kernels: tens of seconds at the very first start, then read from a cache")
             compile_kernels(scheme_of(self._settings.scheme))
-            self._metrics.build.info({"version": stream.__version__, "scheme": self._settings.scheme.name})
+            self._metrics.build.info({"version": spotsieve.__version__, "scheme": self._settings.scheme.name})
             self._starting = "opening the state"
             engine = open_engine(self._settings, self._settings.topics.log)
             try:

@@ -8,23 +8,23 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, KafkaTimeoutError, OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord
 
-from state.identity import check_last_record, check_log_range
-from state.logrecord import checksum_of, encode, split
-from state.requests import Requests
-from stream.config import Settings
-from stream.engine import Applied, Engine
-from stream.errors import StateError
-from stream.service.backoff import Backoff
-from stream.service.catchup import CatchUp
-from stream.service.clients import log_consumer, log_producer, stop_client
-from stream.service.consumers import check_alive
-from stream.service.decisions import Decision, decision, ended, stops
-from stream.service.logs import logger
-from stream.service.metrics import Metrics
-from stream.service.topics import LOG_RECORD_BYTES
-from stream.service.waits import Waits
-from stream.signature import Signatures, page_id_text
-from stream.verdict import Verdicts, concatenate
+from spotsieve.state.identity import check_last_record, check_log_range
+from spotsieve.state.log.record import checksum_of, encode, split
+from spotsieve.state.snapshot.requests import Requests
+from spotsieve.stream.engine import Applied, Engine
+from spotsieve.stream.errors import StateError
+from spotsieve.stream.kafka.backoff import Backoff
+from spotsieve.stream.kafka.clients import log_consumer, log_producer, stop_client
+from spotsieve.stream.kafka.consumers import check_alive
+from spotsieve.stream.kafka.errors import Decision, decision, ended, stops
+from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES
+from spotsieve.stream.kafka.waits import Waits
+from spotsieve.stream.observe.logs import logger
+from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.service.catchup import CatchUp
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.signature import Signatures, page_id_text
+from spotsieve.stream.verdict import Verdicts, concatenate
 
 FETCH_TIMEOUT_MS = 500
 MOST_IDS_LOGGED = 100

@@ -10,26 +10,26 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord
 
-from stream.config import Settings
-from stream.engine import Applied, Engine
-from stream.errors import BrokerError
-from stream.intake import Decoder
-from stream.schemes import Scheme
-from stream.service.backoff import Backoff
-from stream.service.clients import pages_consumer, stop_client
-from stream.service.commit import Committer
-from stream.service.consumers import check_alive
-from stream.service.decisions import Decision, decision, ended
-from stream.service.failure import Failure
-from stream.service.logs import logger
-from stream.service.metrics import Metrics
-from stream.service.microbatch import MicroBatch, micro_batches, sign
-from stream.service.outputs import OutputBuilder
-from stream.service.partitions import OwnedPartition, Partitions
-from stream.service.signature_log import SignatureLog, verdicts_of
-from stream.service.topics import TopicFacts
-from stream.service.waits import Waits
-from stream.service.watch import BrokerWatch
+from spotsieve.stream.engine import Applied, Engine
+from spotsieve.stream.errors import BrokerError
+from spotsieve.stream.intake import Decoder
+from spotsieve.stream.kafka.backoff import Backoff
+from spotsieve.stream.kafka.clients import pages_consumer, stop_client
+from spotsieve.stream.kafka.consumers import check_alive
+from spotsieve.stream.kafka.errors import Decision, decision, ended
+from spotsieve.stream.kafka.topics import TopicFacts
+from spotsieve.stream.kafka.waits import Waits
+from spotsieve.stream.kafka.watch import BrokerWatch
+from spotsieve.stream.observe.logs import logger
+from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.service.commit import Committer
+from spotsieve.stream.service.failure import Failure
+from spotsieve.stream.service.microbatch import MicroBatch, micro_batches, sign
+from spotsieve.stream.service.outputs import OutputBuilder
+from spotsieve.stream.service.partitions import OwnedPartition, Partitions
+from spotsieve.stream.service.signature_log import SignatureLog, verdicts_of
+from spotsieve.stream.settings.model import Settings
 
 IN_FLIGHT_BATCHES = 8
 """Micro-batches between intake and commit: enough for every stage to work, few enough that memory stays flat."""

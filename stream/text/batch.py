@@ -6,12 +6,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.text import words as slots
-from stream.text.elements import element_table
-from stream.text.scan import scan_markup, scan_plain
-from stream.text.sources import part
-from stream.text.tables import text_tables
-from stream.text.vectors import PADDING
+from spotsieve.stream.text import words as slots
+from spotsieve.stream.text.elements import element_table
+from spotsieve.stream.text.scan import scan_markup, scan_plain
+from spotsieve.stream.text.sources import part
+from spotsieve.stream.text.tables import text_tables
+from spotsieve.stream.text.vectors import PADDING
 
 MAX_PAGE_BYTES = (1 << 31) - 1
 """A page's tokens are counted in 31 bits."""

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.text.sources import part
-from stream.text.vectors import load_int32, load_word
-from stream.text.words import BLOCK_LEAD, BLOCK_LINKS, BLOCK_SECTIONS, BLOCK_SHIFT
+from spotsieve.stream.text.sources import part
+from spotsieve.stream.text.vectors import load_int32, load_word
+from spotsieve.stream.text.words import BLOCK_LEAD, BLOCK_LINKS, BLOCK_SECTIONS, BLOCK_SHIFT
 
 
 class Blocks(NamedTuple):

@@ -1,7 +1,7 @@
 """Writes characters.txt and entities.txt, the frozen tables of the text kernel, from the running Python's Unicode data.
 
-Run by hand, `python -m stream.text.generate_tables`, when a newer Unicode is wanted: tokens, and so verdicts, may
-change, which the digests in stream/text/tables.py turn into a deliberate act. Nothing else calls it.
+Run by hand, `python -m spotsieve.stream.text.generate_tables`, when a newer Unicode is wanted: tokens, and so verdicts,
+may change, which the digests in stream/text/tables.py turn into a deliberate act. Nothing else calls it.
 
     characters.txt = header lines "# ...", then "FIRST-LAST CLASS DELTA" a line: code points in hex, all of one class,
                      whose lower case is `code point + DELTA`. Code points that are not listed separate tokens.
@@ -19,7 +19,7 @@ import sys
 import unicodedata
 from pathlib import Path
 
-from stream.text_safety import show
+from spotsieve.stream.text_safety import show
 
 FOLDER = Path(__file__).parent
 _ALONE = (

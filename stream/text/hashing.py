@@ -16,8 +16,8 @@ scanner keeps "is a character that stands alone" there, the spots "is an anteced
 
 import numpy as np
 
-from stream.text.sources import part
-from stream.text.vectors import folded_product, loaded16, lowered16
+from spotsieve.stream.text.sources import part
+from spotsieve.stream.text.vectors import folded_product, loaded16, lowered16
 
 SEED = np.uint64(0x9E3779B97F4A7C15)
 K0 = np.uint64(0xA0761D6478BD642F)

@@ -10,7 +10,7 @@ the CPU cannot foresee costs as much as ten bytes of text.
 
 import numpy as np
 
-from stream.text.elements import (
+from spotsieve.stream.text.elements import (
     BLOCK,
     BREAK,
     DEEPEST_SECTION,
@@ -33,8 +33,8 @@ from stream.text.elements import (
     TEXTAREA,
     UNKNOWN_TRAITS,
 )
-from stream.text.hashing import HASH_BITS, K0, SEED, finish_hash, hash_lowered
-from stream.text.skips import (
+from spotsieve.stream.text.hashing import HASH_BITS, K0, SEED, finish_hash, hash_lowered
+from spotsieve.stream.text.skips import (
     NAME_ENDS,
     after_byte,
     after_cdata,
@@ -48,8 +48,8 @@ from stream.text.skips import (
     raw_text_end,
     script_end,
 )
-from stream.text.sources import part
-from stream.text.vectors import (
+from spotsieve.stream.text.sources import part
+from spotsieve.stream.text.vectors import (
     byte_at,
     folded_product,
     load_int,
@@ -64,7 +64,7 @@ from stream.text.vectors import (
     text_masks,
     trailing_zeros,
 )
-from stream.text.words import (
+from spotsieve.stream.text.words import (
     BLOCK_COUNT,
     BLOCK_LEAD,
     BLOCK_LINKS,

@@ -9,8 +9,8 @@ searched twice and the time is linear in the page.
 
 import numpy as np
 
-from stream.text.sources import part
-from stream.text.vectors import (
+from spotsieve.stream.text.sources import part
+from spotsieve.stream.text.vectors import (
     byte_at,
     dashes_mask,
     equal_mask,

@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from numba import njit
 
-_FOLDERS = ("stream.text", "stream.features", "stream.fingerprints")
+_FOLDERS = ("spotsieve.stream.text", "spotsieve.stream.features", "spotsieve.stream.fingerprints")
 
 part = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """Decorates the functions that a cached kernel is made of; never called from Python, they need no wrappers for it."""

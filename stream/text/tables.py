@@ -14,7 +14,7 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.text.hashing import hash_token
+from spotsieve.stream.text.hashing import hash_token
 
 DIGESTS = {
     "characters.txt": "7f99ff229b255b0107ba3ae3e258f348d1f22a9db16e9b64ad623e7464f035ad",

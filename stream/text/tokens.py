@@ -7,11 +7,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream.text import words as slots
-from stream.text.batch import check_batch, in_padded_parts, scan_page, scan_state
-from stream.text.hashing import HASH_BITS
-from stream.text.sources import part, sources_digest
-from stream.text.vectors import byte_at, load_int, load_word
+from spotsieve.stream.text import words as slots
+from spotsieve.stream.text.batch import check_batch, in_padded_parts, scan_page, scan_state
+from spotsieve.stream.text.hashing import HASH_BITS
+from spotsieve.stream.text.sources import part, sources_digest
+from spotsieve.stream.text.vectors import byte_at, load_int, load_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def extract_tokens(
 ) -> PageTokens:
     """All tokens of n pages, in one kernel call without the GIL.
 
-    buffer, bounds, markup as of stream.text.extract.extract_spots. Raises TypeError and ValueError.
+    buffer, bounds, markup as of spotsieve.stream.features.extract.extract_spots. Raises TypeError and ValueError.
     """
     parts = in_padded_parts(*check_batch(buffer, bounds, markup), _run)
     hashes, after = np.empty(0, np.uint64), np.zeros(1, np.int64)

@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from stream.page import KERNEL_PADDING_BYTES
+from spotsieve.stream.page import KERNEL_PADDING_BYTES
 
 PADDING = KERNEL_PADDING_BYTES
 """Bytes that must be readable behind the last byte of a page."""

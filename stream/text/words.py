@@ -10,10 +10,27 @@ A kernel run keeps its state in one int64 array, so that functions that are call
 
 import numpy as np
 
-from stream.text.hashing import LONE, hash_bytes
-from stream.text.sources import part
-from stream.text.tables import ENTITY_SLOT_BITS, IDEOGRAPH, IGNORED, LONGEST_BARE_ENTITY, LONGEST_ENTITY, MARK, WORD
-from stream.text.vectors import byte_at, load_int, load_short, load_word, put_byte, put_int, put_int32, put_word
+from spotsieve.stream.text.hashing import LONE, hash_bytes
+from spotsieve.stream.text.sources import part
+from spotsieve.stream.text.tables import (
+    ENTITY_SLOT_BITS,
+    IDEOGRAPH,
+    IGNORED,
+    LONGEST_BARE_ENTITY,
+    LONGEST_ENTITY,
+    MARK,
+    WORD,
+)
+from spotsieve.stream.text.vectors import (
+    byte_at,
+    load_int,
+    load_short,
+    load_word,
+    put_byte,
+    put_int,
+    put_int32,
+    put_word,
+)
 
 # Slots of the run's state: byte offsets into int64[32]. Addresses are of the arrays named in stream/text/batch.py.
 TOKEN_COUNT, WORD_LENGTH, TRACE_LENGTH = 0, 8, 16

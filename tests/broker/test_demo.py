@@ -11,11 +11,11 @@ import orjson
 import psutil
 import pytest
 
-from stream.service.cluster import administrator
-from tests.broker.harness import SECONDS
+from spotsieve.stream.kafka.cluster import administrator
 from tests.conftest import REPOSITORY, Broker
+from tests.worlds.harness import SECONDS
 
-DEMO = [sys.executable, "-m", "stream", "demo"]
+DEMO = [sys.executable, "-m", "spotsieve.stream", "demo"]
 pytestmark = [pytest.mark.timeout(900)]
 
 

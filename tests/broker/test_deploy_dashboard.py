@@ -20,9 +20,9 @@ import pytest
 import yaml
 from aiokafka import AIOKafkaProducer
 
-from deploy.localkafka import LocalKafka
-from deploy.localkafka.ports import free_port
-from stream.text_safety import escape_control_characters
+from spotsieve.stream.demo.localkafka import LocalKafka
+from spotsieve.stream.demo.localkafka.ports import free_port
+from spotsieve.stream.text_safety import escape_control_characters
 from tests.conftest import REPOSITORY, Broker, Topics
 
 DEPLOY = REPOSITORY / "deploy"
@@ -127,7 +127,7 @@ def filter_service(directory: Path, servers: str, topics: dict[str, str], port: 
     }
     assignments = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
     log = directory / "filter.log"
-    with process([sys.executable, "-m", "stream", "run", *assignments], log, REPOSITORY) as running:
+    with process([sys.executable, "-m", "spotsieve.stream", "run", *assignments], log, REPOSITORY) as running:
         deadline = time.monotonic() + ANSWER_SECONDS
         while True:
             assert running.poll() is None, escape_control_characters(log.read_text("utf-8"))

@@ -11,15 +11,15 @@ import psutil
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from deploy.localkafka import LocalKafka
-from deploy.localkafka.readiness import serves_clients
-from stream.errors import BrokerError
-from tests.broker.harness import SECONDS, wait_for
+from spotsieve.stream.demo.localkafka import LocalKafka
+from spotsieve.stream.demo.localkafka.readiness import serves_clients
+from spotsieve.stream.errors import BrokerError
 from tests.conftest import REPOSITORY, Broker, Topics
+from tests.worlds.harness import SECONDS, wait_for
 
 OWNER = """
 import sys, time
-from deploy.localkafka import LocalKafka
+from spotsieve.stream.demo.localkafka import LocalKafka
 kafka = LocalKafka()
 kafka.start()
 print(kafka.pid, kafka.directory, flush=True)
@@ -113,7 +113,7 @@ def test_a_broker_that_cannot_start_says_why_with_the_end_of_its_log(tmp_path: P
 
 
 def test_the_foreground_broker_ends_with_a_signal() -> None:
-    command = [sys.executable, "-m", "deploy.localkafka", "--port", "0"]
+    command = [sys.executable, "-m", "spotsieve.stream.demo.localkafka", "--port", "0"]
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         line = running.stdout.readline()

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from state.index import State, first_difference
-from state.rocks import RocksState
-from stream.schemes.registry import SCHEMES
-from stream.verdict_settings import verdict_settings_text
-from tests.broker.crawls import PageMessage
-from tests.broker.harness import KILLED_SESSION_MS, Spotsieve, TopicSet
-from tests.broker.oracle import Verdict, ids_by_key, judge_again, judge_again_in, settings_from, verdicts_sent
+from spotsieve.state.index import State, first_difference
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.schemes.registry import SCHEMES
+from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import Broker
-from tests.reference.crawl import crawl_of_two_hosts
-from tests.reference.scheme_settings import settings_named
+from tests.worlds.crawls import PageMessage
+from tests.worlds.harness import KILLED_SESSION_MS, Spotsieve, TopicSet
+from tests.worlds.oracle import Verdict, ids_by_key, judge_again, judge_again_in, settings_from, verdicts_sent
+from tests.worlds.scheme_settings import settings_named
+from tests.worlds.small_crawl import crawl_of_two_hosts
 
 ROUNDS = 5
 """The crawl, and again in other orders: exact copies of every page beside the near ones that it has itself."""

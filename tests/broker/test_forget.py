@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from state.index import first_difference
-from state.rocks import RocksState
-from stream.errors import EXIT_BROKER, EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
-from stream.verdict_settings import verdict_settings_text
-from tests.broker.crawls import PageMessage, html_of, json_page, url_of
-from tests.broker.harness import Spotsieve, TopicSet
-from tests.broker.oracle import judge_again, settings_from
+from spotsieve.state.index import first_difference
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.errors import EXIT_BROKER, EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
+from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import REPOSITORY, Broker
+from tests.worlds.crawls import PageMessage, html_of, json_page, url_of
+from tests.worlds.harness import Spotsieve, TopicSet
+from tests.worlds.oracle import judge_again, settings_from
 
 
 def novel(topics: TopicSet) -> list[str]:
@@ -28,7 +28,7 @@ def copy_of(article: int, number: int) -> PageMessage:
 
 
 def run(service: Spotsieve, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "stream", "state", "forget", "-c", str(service.config), *arguments]
+    command = [sys.executable, "-m", "spotsieve.stream", "state", "forget", "-c", str(service.config), *arguments]
     return subprocess.run(command, cwd=REPOSITORY, capture_output=True, check=False)
 
 

@@ -8,9 +8,9 @@ import orjson
 import pytest
 from aiokafka.structs import ConsumerRecord
 
-from tests.broker.crawls import PageMessage, html_of
-from tests.broker.harness import Spotsieve, TopicSet, header
 from tests.conftest import Broker
+from tests.worlds.crawls import PageMessage, html_of
+from tests.worlds.harness import Spotsieve, TopicSet, header
 
 HOSTILE = "https://evil.example/\x1b[2J\x1b]0;owned\x07\r\nlevel=error event=forged\x9b1m\u2028\u202e"
 """Clears a screen, sets a title, begins a line of its own, turns the writing direction."""

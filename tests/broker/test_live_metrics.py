@@ -9,9 +9,9 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.broker.crawls import PageMessage, crawl, edited, html_of, json_page
-from tests.broker.harness import SECONDS, Spotsieve, TopicSet
 from tests.conftest import Broker
+from tests.worlds.crawls import PageMessage, crawl, edited, html_of, json_page
+from tests.worlds.harness import SECONDS, Spotsieve, TopicSet
 
 
 @dataclass(frozen=True)

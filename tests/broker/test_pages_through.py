@@ -10,11 +10,11 @@ import orjson
 import pytest
 from aiokafka.structs import ConsumerRecord
 
-from stream.cli import main
-from tests.broker.crawls import PageMessage, article, edited, html_of, json_page, url_of
-from tests.broker.harness import KILLED_SESSION_MS, Spotsieve, TopicSet, header
-from tests.broker.oracle import check_verdicts_sent, verdicts_sent
+from spotsieve.stream.cli import main
 from tests.conftest import Broker
+from tests.worlds.crawls import PageMessage, article, edited, html_of, json_page, url_of
+from tests.worlds.harness import KILLED_SESSION_MS, Spotsieve, TopicSet, header
+from tests.worlds.oracle import check_verdicts_sent, verdicts_sent
 
 SENT_AT_MS = 1_600_000_000_000
 """Years ago: neither intake nor outputs may replace a crawl's own times."""

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 
-from stream.config import Settings
-from stream.errors import BrokerError
-from stream.service.ranges import RangeReader, Spans
-from tests.broker.crawls import PageMessage
-from tests.broker.harness import TopicSet
-from tests.broker.oracle import settings_from
+from spotsieve.stream.errors import BrokerError
+from spotsieve.stream.kafka.ranges import RangeReader, Spans
+from spotsieve.stream.settings.model import Settings
 from tests.conftest import Broker
+from tests.worlds.crawls import PageMessage
+from tests.worlds.harness import TopicSet
+from tests.worlds.oracle import settings_from
 
 MESSAGES = 100
 

@@ -15,19 +15,19 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import ConsumerRecord
 
-from state.logrecord import decode
-from stream.cli import main
-from stream.files.trial import Trial
-from stream.intake import Decoder, Message
-from stream.replay.report import as_text
-from stream.service.cluster import administrator
-from stream.service.replay import Replay, Wanted
-from stream.signature import page_id_text
-from stream.verdict import Kind
-from tests.broker.crawls import PageMessage, crawl, edited, html_of, json_page
-from tests.broker.harness import KILLED_SESSION_MS, SECONDS, Spotsieve, TopicSet, receive, wait_for
-from tests.broker.oracle import Verdict, ids_by_key, settings_from, verdicts_sent
+from spotsieve.state.log.record import decode
+from spotsieve.stream.cli import main
+from spotsieve.stream.evaluation.trial import Trial
+from spotsieve.stream.intake import Decoder, Message
+from spotsieve.stream.kafka.cluster import administrator
+from spotsieve.stream.replay.report import as_text
+from spotsieve.stream.service.replay.run import Replay, Wanted
+from spotsieve.stream.signature import page_id_text
+from spotsieve.stream.verdict import Kind
 from tests.conftest import Broker, Topics
+from tests.worlds.crawls import PageMessage, crawl, edited, html_of, json_page
+from tests.worlds.harness import KILLED_SESSION_MS, SECONDS, Spotsieve, TopicSet, receive, wait_for
+from tests.worlds.oracle import Verdict, ids_by_key, settings_from, verdicts_sent
 
 PAGES = 2_400
 PARTITIONS = 3

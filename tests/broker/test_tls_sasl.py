@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from deploy.localkafka import LocalKafka, jars, prepare
-from stream.config_load import load_settings
-from stream.errors import EXIT_BROKER, EXIT_SETTING, BrokerError
-from stream.service.metrics import Metrics
-from stream.service.waits import Waits
-from stream.service.watch import BrokerWatch
-from tests.broker.certificates import Authority, Certificate, locked
-from tests.broker.crawls import crawl
-from tests.broker.harness import SECONDS, Spotsieve, TopicSet
-from tests.broker.listeners import HOST, Listener, free_ports, listener_settings
+from spotsieve.stream.demo.localkafka import LocalKafka, jars, prepare
+from spotsieve.stream.errors import EXIT_BROKER, EXIT_SETTING, BrokerError
+from spotsieve.stream.kafka.waits import Waits
+from spotsieve.stream.kafka.watch import BrokerWatch
+from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.settings.load import load_settings
+from tests.worlds.certificates import Authority, Certificate, locked
+from tests.worlds.crawls import crawl
+from tests.worlds.harness import SECONDS, Spotsieve, TopicSet
+from tests.worlds.listeners import HOST, Listener, free_ports, listener_settings
 
 USER, PASSWORD = "crawl", "canary-of-the-login"
 WRONG, KEY_PASSWORD = "canary-that-is-wrong", "canary-of-the-key"
@@ -253,7 +253,7 @@ def test_a_refusal_is_one_line_with_its_setting_and_shows_no_secret(
 def test_a_service_that_is_refused_while_it_runs_ends_and_one_without_a_broker_waits(
     doors: Doors, topics: TopicSet, changed: str, told: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream.service.watch.REFUSED_SECONDS", 1.0)
+    monkeypatch.setattr("spotsieve.stream.kafka.watch.REFUSED_SECONDS", 1.0)
     other = {
         "kafka.sasl_password": WRONG,
         "kafka.ssl_cafile": "",

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from deploy.localkafka import LocalKafka
-from tests.broker.crawls import crawl
-from tests.broker.harness import STOP_SECONDS, Spotsieve, TopicSet
-from tests.broker.oracle import check_verdicts_sent
+from spotsieve.stream.demo.localkafka import LocalKafka
 from tests.given_seconds import PROMISED_STOP_SECONDS, GivenSeconds
+from tests.worlds.crawls import crawl
+from tests.worlds.harness import STOP_SECONDS, Spotsieve, TopicSet
+from tests.worlds.oracle import check_verdicts_sent
 
 SLOWED = "service.batch_pages = 32\n"
 SESSION_SECONDS = 2

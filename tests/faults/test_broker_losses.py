@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from deploy.localkafka import LocalKafka, prepare
-from deploy.localkafka.properties import NODE_ID
-from state.verify import verify
-from tests.broker.cluster import SECOND_ID, Coordinators, two_brokers
-from tests.broker.crawls import crawl
-from tests.broker.harness import SECONDS, Spotsieve, TopicSet, wait_for
-from tests.broker.oracle import check_verdicts_sent
-from tests.faults.small_disk import SmallDisk
+from spotsieve.state.verify.walk import verify
+from spotsieve.stream.demo.localkafka import LocalKafka, prepare
+from spotsieve.stream.demo.localkafka.properties import NODE_ID
+from tests.worlds.cluster import SECOND_ID, Coordinators, two_brokers
+from tests.worlds.crawls import crawl
+from tests.worlds.harness import SECONDS, Spotsieve, TopicSet, wait_for
+from tests.worlds.oracle import check_verdicts_sent
+from tests.worlds.small_disk import SmallDisk
 
 SLOWED = "service.batch_pages = 32\n"
 DISK_KIB = 128 * 1024

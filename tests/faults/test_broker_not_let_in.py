@@ -10,14 +10,14 @@ from collections.abc import Iterator
 import pytest
 from aiokafka import TopicPartition
 
-from deploy.localkafka import LocalKafka, prepare
-from deploy.localkafka.readiness import serves_clients
-from stream.config import Settings
-from stream.demo.traffic import count_brokers, delete_topics
-from stream.service.clients import output_producer, pages_consumer
-from stream.service.topics import check_topics, create_topics, topic_names
-from tests.broker.crawls import crawl
-from tests.broker.harness import TopicSet, wait_for
+from spotsieve.stream.demo.localkafka import LocalKafka, prepare
+from spotsieve.stream.demo.localkafka.readiness import serves_clients
+from spotsieve.stream.demo.traffic import count_brokers, delete_topics
+from spotsieve.stream.kafka.clients import output_producer, pages_consumer
+from spotsieve.stream.kafka.topics import check_topics, create_topics, topic_names
+from spotsieve.stream.settings.model import Settings
+from tests.worlds.crawls import crawl
+from tests.worlds.harness import TopicSet, wait_for
 
 SILENT = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "3000"}
 

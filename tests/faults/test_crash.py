@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.crawls import Crawl, PageMessage, crawl
-from tests.broker.harness import KILLED_SESSION_MS, Spotsieve, TopicSet
-from tests.broker.oracle import Verdict, ids_by_key, judge_again, verdicts_sent
 from tests.conftest import Broker
+from tests.worlds.crawls import Crawl, PageMessage, crawl
+from tests.worlds.harness import KILLED_SESSION_MS, Spotsieve, TopicSet
+from tests.worlds.oracle import Verdict, ids_by_key, judge_again, verdicts_sent
 
 PAGES = 20_000
 PARTITIONS = 4

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.broker.crawls import crawl
 from tests.conftest import REPOSITORY, Broker
-from tests.faults.matrix import CELLS, COLUMNS, WAVE, Column, Outcome, Ran, run_column
-from tests.faults.matrix_report import rewrite
+from tests.worlds.crawls import crawl
+from tests.worlds.matrix import CELLS, COLUMNS, WAVE, Column, Outcome, Ran, run_column
+from tests.worlds.matrix_report import rewrite
 
 PAGES = crawl(WAVE * max(len(column.points()) for column in COLUMNS), seed=5)
 UNDISTURBED = Column("exactly_once", 1)

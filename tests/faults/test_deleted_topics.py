@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from state.logrecord import decode, encode
-from state.verify import verify
-from stream.errors import EXIT_BROKER, EXIT_STATE
-from tests.broker.crawls import PageMessage, crawl
-from tests.broker.harness import Spotsieve, TopicSet
-from tests.broker.oracle import ids_by_key, judge_again, verdicts_sent
+from spotsieve.state.log.record import decode, encode
+from spotsieve.state.verify.walk import verify
+from spotsieve.stream.errors import EXIT_BROKER, EXIT_STATE
 from tests.conftest import Broker
+from tests.worlds.crawls import PageMessage, crawl
+from tests.worlds.harness import Spotsieve, TopicSet
+from tests.worlds.oracle import ids_by_key, judge_again, verdicts_sent
 
 
 @pytest.mark.promise("a log that was made anew is refused, never judged by", fault="log topic deleted and filled again")

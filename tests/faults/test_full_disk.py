@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from state.index import first_difference
-from state.rocks import RocksState
-from state.snapshot import take_snapshot
-from state.verify import verify
-from stream.cli import main
-from stream.errors import EXIT_STATE, StateError
-from stream.verdict_settings import verdict_settings_text
-from tests.broker.crawls import crawl
-from tests.broker.harness import Spotsieve, TopicSet
-from tests.broker.oracle import judge_again, settings_from
+from spotsieve.state.index import first_difference
+from spotsieve.state.snapshot.take import take_snapshot
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.verify.walk import verify
+from spotsieve.stream.cli import main
+from spotsieve.stream.errors import EXIT_STATE, StateError
+from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import Broker
-from tests.faults.small_disk import SmallDisk
-from tests.unit.local_states import RECORDS, apply_log, open_state
+from tests.worlds.crawls import crawl
+from tests.worlds.harness import Spotsieve, TopicSet
+from tests.worlds.local_states import RECORDS, apply_log, open_state
+from tests.worlds.oracle import judge_again, settings_from
+from tests.worlds.small_disk import SmallDisk
 
 
 def judged(path: Path) -> list[tuple[str, str, str | None]]:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from state.index import first_difference
-from state.rocks import RocksState
-from stream.verdict_settings import verdict_settings_text
-from tests.broker.crawls import PageMessage, html_of, json_page, url_of
-from tests.broker.harness import KILLED_SESSION_MS, Spotsieve, TopicSet
-from tests.broker.oracle import check_verdicts_sent, judge_again, settings_from
+from spotsieve.state.index import first_difference
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import Broker
+from tests.worlds.crawls import PageMessage, html_of, json_page, url_of
+from tests.worlds.harness import KILLED_SESSION_MS, Spotsieve, TopicSet
+from tests.worlds.oracle import check_verdicts_sent, judge_again, settings_from
 
 BEGAN_S = 1_700_000_000
 DAY_S = 86_400

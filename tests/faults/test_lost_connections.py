@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from deploy.localkafka import LocalKafka
-from tests.broker.crawls import crawl
-from tests.broker.harness import SECONDS, Spotsieve, TopicSet
-from tests.broker.oracle import check_verdicts_sent
-from tests.broker.proxy import (
+from spotsieve.stream.demo.localkafka import LocalKafka
+from tests.worlds.crawls import crawl
+from tests.worlds.harness import SECONDS, Spotsieve, TopicSet
+from tests.worlds.oracle import check_verdicts_sent
+from tests.worlds.proxy import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
     END_TXN,

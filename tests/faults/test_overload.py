@@ -7,11 +7,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from stream.service.worker import IN_FLIGHT_BATCHES
-from tests.broker.crawls import PageMessage, article, json_page
-from tests.broker.harness import SECONDS, Spotsieve, TopicSet, wait_for
+from spotsieve.stream.service.worker import IN_FLIGHT_BATCHES
 from tests.conftest import Broker
-from tests.soak.check import check
+from tests.measure.soak.check import check
+from tests.worlds.crawls import PageMessage, article, json_page
+from tests.worlds.harness import SECONDS, Spotsieve, TopicSet, wait_for
 
 MIB = 2**20
 BATCH_PAGES = 32

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from aiokafka.protocol.admin import CreateAclsRequest
 
-from deploy.localkafka import LocalKafka, prepare
-from stream.errors import EXIT_BROKER
-from stream.service.cluster import administrator
-from tests.broker.crawls import crawl
-from tests.broker.harness import Spotsieve, TopicSet
-from tests.broker.listeners import Listener, free_ports, listener_settings
+from spotsieve.stream.demo.localkafka import LocalKafka, prepare
+from spotsieve.stream.errors import EXIT_BROKER
+from spotsieve.stream.kafka.cluster import administrator
+from tests.worlds.crawls import crawl
+from tests.worlds.harness import Spotsieve, TopicSet
+from tests.worlds.listeners import Listener, free_ports, listener_settings
 
 PASSWORD = "s3cret-of-the-crawl"
 TOPIC, GROUP, TRANSACTIONAL_ID = 2, 3, 5

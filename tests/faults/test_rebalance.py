@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.crawls import crawl
-from tests.broker.harness import SECONDS, Spotsieve, TopicSet, wait_for
-from tests.broker.oracle import ids_by_key, judge_again, verdicts_sent
 from tests.conftest import Broker
 from tests.given_seconds import PROMISED_STOP_SECONDS, GivenSeconds
+from tests.worlds.crawls import crawl
+from tests.worlds.harness import SECONDS, Spotsieve, TopicSet, wait_for
+from tests.worlds.oracle import ids_by_key, judge_again, verdicts_sent
 
 PAGES = 16_000
 PARTITIONS = 4

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from state.index import first_difference
-from state.rocks import RocksState
-from stream.verdict_settings import verdict_settings_text
-from tests.broker.crawls import crawl
-from tests.broker.harness import Spotsieve, TopicSet
-from tests.broker.oracle import judge_again, settings_from
+from spotsieve.state.index import first_difference
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import Broker
+from tests.worlds.crawls import crawl
+from tests.worlds.harness import Spotsieve, TopicSet
+from tests.worlds.oracle import judge_again, settings_from
 
 
 def open_state(service: Spotsieve, topics: TopicSet, directory: Path) -> RocksState:

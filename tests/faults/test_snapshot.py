@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from state.index import first_difference
-from state.rocks import RocksState
-from state.snapshot import take_snapshot
-from state.verify import verify
-from stream.cli import main
-from stream.errors import EXIT_STATE
-from stream.verdict_settings import verdict_settings_text
-from tests.broker.crawls import crawl
-from tests.broker.harness import KILLED_SESSION_MS, Spotsieve, TopicSet
-from tests.broker.oracle import judge_again, settings_from
+from spotsieve.state.index import first_difference
+from spotsieve.state.snapshot.take import take_snapshot
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.verify.walk import verify
+from spotsieve.stream.cli import main
+from spotsieve.stream.errors import EXIT_STATE
+from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import Broker
+from tests.worlds.crawls import crawl
+from tests.worlds.harness import KILLED_SESSION_MS, Spotsieve, TopicSet
+from tests.worlds.oracle import judge_again, settings_from
 
 SNAPSHOT_SECONDS = 240
 

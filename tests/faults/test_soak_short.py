@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Broker
-from tests.soak.report import MOST_RSS_MIB
-from tests.soak.run import Plan, soak
+from tests.measure.soak.report import MOST_RSS_MIB
+from tests.measure.soak.run import Plan, soak
 
 SHORT = Plan(pages=8_000, wave=4_000, kill_every=(2.0, 4.0), least_kills=2, most_seconds=600.0)
 

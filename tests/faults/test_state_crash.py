@@ -10,17 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from state.forgetting import ForgottenPage
-from state.formats import FORGOTTEN
-from state.index import first_difference
-from state.locallog import LocalLog
-from state.logrecord import encode, encode_forget
-from state.memory import MemoryState
-from state.rocks import RocksState
-from stream.config import IndexSettings
-from stream.config_schemes import SpotsieveSettings
-from stream.engine import Engine
-from stream.schemes.spotsieve import SpotsieveScheme
+from spotsieve.state.forgetting import ForgottenPage
+from spotsieve.state.format.layouts import FORGOTTEN
+from spotsieve.state.index import first_difference
+from spotsieve.state.log.local import LocalLog
+from spotsieve.state.log.record import encode, encode_forget
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
+from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.settings.schemes import SpotsieveSettings
 from tests.reference.signatures import make_signatures
 
 RECORDS, PAGES = 1500, 64
@@ -29,12 +29,12 @@ DIGEST = bytes(16)
 WRITER = """
 import sys
 from pathlib import Path
-from state.locallog import LocalLog
-from state.rocks import RocksState
-from stream.config import IndexSettings
-from stream.config_schemes import SpotsieveSettings
-from stream.engine import Engine
-from stream.schemes.spotsieve import SpotsieveScheme
+from spotsieve.state.log.local import LocalLog
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.settings.schemes import SpotsieveSettings
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
 directory = Path(sys.argv[1])
 state = RocksState.open(directory, "{}", "log", IndexSettings(write_buffer_mb=1))
 engine = Engine(SpotsieveScheme(SpotsieveSettings(sketch_bits=128)), state, IndexSettings(), bytes(16), "log")

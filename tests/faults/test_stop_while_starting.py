@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.harness import SECONDS, Spotsieve, TopicSet, wait_for
 from tests.conftest import Broker
 from tests.given_seconds import PROMISED_STOP_SECONDS, GivenSeconds
+from tests.worlds.harness import SECONDS, Spotsieve, TopicSet, wait_for
 
 
 @pytest.mark.slow

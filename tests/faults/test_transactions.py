@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.crawls import crawl
-from tests.broker.harness import SECONDS, Spotsieve, TopicSet, wait_for
-from tests.broker.oracle import check_verdicts_sent
-from tests.broker.proxy import END_TXN, Lost, broker_behind_proxy
 from tests.conftest import Broker
+from tests.worlds.crawls import crawl
+from tests.worlds.harness import SECONDS, Spotsieve, TopicSet, wait_for
+from tests.worlds.oracle import check_verdicts_sent
+from tests.worlds.proxy import END_TXN, Lost, broker_behind_proxy
 
 SLOWED = "service.batch_pages = 32\n"
 WENT_BACK = "commit failed; going back to the committed offset"

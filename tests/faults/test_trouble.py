@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from deploy.localkafka.ports import free_port
-from stream.errors import EXIT_BROKER, EXIT_SETTING, EXIT_STATE
-from tests.broker.crawls import PageMessage, crawl, html_of, json_page
-from tests.broker.harness import Spotsieve, TopicSet, header
+from spotsieve.stream.demo.localkafka.ports import free_port
+from spotsieve.stream.errors import EXIT_BROKER, EXIT_SETTING, EXIT_STATE
 from tests.conftest import Broker
+from tests.worlds.crawls import PageMessage, crawl, html_of, json_page
+from tests.worlds.harness import Spotsieve, TopicSet, header
 
 
 def test_an_empty_topic_is_waited_on_and_stopping_is_clean(kafka: Broker, tmp_path: Path) -> None:

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from stream.errors import PageError, Reject
-from stream.files.records import Record
-from stream.files.report import rejected_line, verdict_line
-from stream.page import Page
-from stream.signature import Entry
-from stream.verdict import Kind, Reason, Verdicts
+from spotsieve.stream.errors import PageError, Reject
+from spotsieve.stream.files.records import Record
+from spotsieve.stream.files.verdict_lines import rejected_line, verdict_line
+from spotsieve.stream.page import Page
+from spotsieve.stream.signature import Entry
+from spotsieve.stream.verdict import Kind, Reason, Verdicts
 
 PAGES = [
     Page("/crawl/a.jsonl", 0, 7, "http://a/ä\n", b"", True, 0, "n7"),

@@ -7,26 +7,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from state import formats
-from state.entries import ReadEntries
-from state.forgetting import ForgottenPage
-from state.horizon import Clock, Mark
-from state.index import Buckets, Filing
-from state.locallog import FILE_NAME, LocalLog
-from state.logrecord import checksum_of, decode, encode, encode_forget
-from state.portable import export_lines
-from state.reading import still_state
-from state.rocks import RocksState
-from state.snapshot_manifest import FILE_NAME as MANIFEST_NAME
-from state.snapshot_manifest import FileFacts, Manifest, encode_manifest, read_manifest
-from state.sweep import Sweep
-from stream.config import IndexSettings, Settings
-from stream.config_schemes import ChainSettings
-from stream.engine import Engine
-from stream.errors import CorruptRecord, StateError
-from stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, MAX_TABLES, MINIMA_TAG, TEXT_TAG
-from stream.schemes.chain import ChainScheme
-from stream.verdict_settings import settings_digest, verdict_settings_text
+from spotsieve.state.forgetting import ForgottenPage
+from spotsieve.state.format import layouts as formats
+from spotsieve.state.horizon import Clock, Mark
+from spotsieve.state.index import Buckets, Filing
+from spotsieve.state.log.local import FILE_NAME, LocalLog
+from spotsieve.state.log.record import checksum_of, decode, encode, encode_forget
+from spotsieve.state.portable.export import export_lines
+from spotsieve.state.snapshot.manifest import FILE_NAME as MANIFEST_NAME
+from spotsieve.state.snapshot.manifest import FileFacts, Manifest, encode_manifest, read_manifest
+from spotsieve.state.still.reading import still_state
+from spotsieve.state.store.entries import ReadEntries
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.sweep import Sweep
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.errors import CorruptRecord, StateError
+from spotsieve.stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, MAX_TABLES, MINIMA_TAG, TEXT_TAG
+from spotsieve.stream.schemes.chain import ChainScheme
+from spotsieve.stream.settings.model import IndexSettings, Settings
+from spotsieve.stream.settings.schemes import ChainSettings
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 from tests.reference.signatures import assert_same, one_page
 
 WRITER, DIGEST = bytes(range(16)), bytes(range(16, 32))

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream.schemes.registry import scheme_of
-from stream.signature import Signatures
-from tests.exact.__main__ import CASES, DOCUMENT, SETS, document, figures
-from tests.exact.cases import compare, random_cases
+from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.signature import Signatures
+from tests.measure.exact.__main__ import CASES, DOCUMENT, SETS, document, figures
+from tests.measure.exact.cases import compare, random_cases
 from tests.reference.acceptance import CLAIMS, originals_of
-from tests.reference.scheme_settings import settings_named
+from tests.worlds.scheme_settings import settings_named
 
 SHORT = 2_000
 

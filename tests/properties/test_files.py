@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.config import InputSettings
-from stream.errors import InputError, PageError
-from stream.files.compression import read_chunks
-from stream.files.reader import FileReader, Input, Outcome
-from stream.files.records import Layout
-from stream.files.warc import split_warc
-from stream.page import Page
+from spotsieve.stream.errors import InputError, PageError
+from spotsieve.stream.files.compression import read_chunks
+from spotsieve.stream.files.reader import FileReader, Input, Outcome
+from spotsieve.stream.files.records import Layout
+from spotsieve.stream.files.warc import split_warc
+from spotsieve.stream.page import Page
+from spotsieve.stream.settings.model import InputSettings
 
 SNIPPETS = [
     b"WARC/1.0\r\n", b"WARC/1.1\r\nContent-Length: 5\r\n\r\n", b"Content-Length: 3\r\n", b"Content-Length: 0\r\n\r\n",

@@ -10,25 +10,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state import formats
-from state.forgetting import ForgottenPage
-from state.importing import import_state
-from state.index import State, first_difference
-from state.logrecord import encode, encode_forget
-from state.memory import MemoryState
-from state.portable import export_lines
-from state.reading import still_state
-from state.rocks import RocksState
-from state.verify import verify
-from stream.config import IndexSettings
-from stream.engine import Engine
-from stream.fingerprints.tables import HOST_TAG, MINIMA_TAG
-from stream.judge import KEEP_FIRST
-from stream.signature import page_id_text
-from stream.verdict import Kind, Reason
+from spotsieve.state.forgetting import ForgottenPage
+from spotsieve.state.format import layouts as formats
+from spotsieve.state.index import State, first_difference
+from spotsieve.state.log.record import encode, encode_forget
+from spotsieve.state.portable.export import export_lines
+from spotsieve.state.portable.importing import import_state
+from spotsieve.state.still.reading import still_state
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.verify.walk import verify
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.fingerprints.tables import HOST_TAG, MINIMA_TAG
+from spotsieve.stream.judge import KEEP_FIRST
+from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.signature import page_id_text
+from spotsieve.stream.verdict import Kind, Reason
 from tests.properties.test_judge import PROFILE, caps, limits, margins, without_reason, worlds
-from tests.properties.worlds import WORLDS, Look, Submitted, World, pages_of, signatures_of
 from tests.reference.judge import ObviousJudge, Outcome, original_id
+from tests.worlds.generated import WORLDS, Look, Submitted, World, pages_of, signatures_of
 
 WRITER, DIGEST = bytes(16), bytes(16)
 NO_LIMIT = 10**6

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from state.logrecord import encode
-from tests.fuzz.mutations import mutated
-from tests.fuzz.seeds import SEEDS
-from tests.fuzz.targets import TARGETS
+from spotsieve.state.log.record import encode
+from tests.measure.fuzz.mutations import mutated
+from tests.measure.fuzz.seeds import SEEDS
+from tests.measure.fuzz.targets import TARGETS
 from tests.reference.signatures import one_page
 
 EXAMPLES = {"markup": 250, "message": 400}

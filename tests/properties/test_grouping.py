@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream.fingerprints.grouping import (
+from spotsieve.stream.fingerprints.grouping import (
     GroupIndex,
     index_groups,
     pairs_by_group_merging,
@@ -12,7 +12,7 @@ from stream.fingerprints.grouping import (
     search_by_group_merging,
     search_by_grouping,
 )
-from stream.schemes.onebit import pack_bits
+from spotsieve.stream.schemes.onebit import pack_bits
 from tests.reference.grouping import pairs_within, unpack_bits
 
 PAIRS = (pairs_by_grouping, pairs_by_group_merging)

@@ -15,20 +15,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from state import formats
-from state.horizon import STEPS, Clock, Mark, runs_of, step_of
-from state.index import State, first_difference
-from state.logrecord import LogRecord
-from state.memory import MemoryState
-from state.rocks import RocksState
-from stream.config import IndexSettings
-from stream.engine import Engine
-from stream.errors import StateError
-from stream.judge import KEEP_FIRST
-from stream.signature import Signatures
-from tests.properties.worlds import WORLDS, Look, Submitted, World, outcomes_of, signatures_of, some
+from spotsieve.state.format import layouts as formats
+from spotsieve.state.horizon import STEPS, Clock, Mark, runs_of, step_of
+from spotsieve.state.index import State, first_difference
+from spotsieve.state.log.record import LogRecord
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.errors import StateError
+from spotsieve.stream.judge import KEEP_FIRST
+from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.signature import Signatures
 from tests.reference.horizon import ForgetfulJudge
 from tests.reference.judge import Outcome
+from tests.worlds.generated import WORLDS, Look, Submitted, World, outcomes_of, signatures_of, some
 
 STEP_MS = 1000
 DIGEST = bytes(16)

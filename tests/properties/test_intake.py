@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from webencodings.labels import LABELS
 
-from stream.config import FieldPaths, InputSettings
-from stream.errors import PageError, Reject
-from stream.intake import Decoder, Message
-from stream.intake.charset import to_utf8
-from stream.page import Page
+from spotsieve.stream.errors import PageError, Reject
+from spotsieve.stream.intake import Decoder, Message
+from spotsieve.stream.intake.charset import to_utf8
+from spotsieve.stream.page import Page
+from spotsieve.stream.settings.model import FieldPaths, InputSettings
 
 DECODERS = [
     Decoder(InputSettings()),

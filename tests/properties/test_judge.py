@@ -15,14 +15,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from state.index import State, first_difference
-from state.memory import MemoryState
-from state.rocks import RocksState
-from stream.config import IndexSettings
-from stream.judge import KEEP_FIRST, judge
-from stream.signature import Status
-from stream.verdict import FoundBy, Kind, Reason
-from tests.properties.worlds import (
+from spotsieve.state.index import State, first_difference
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.judge import KEEP_FIRST, judge
+from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.signature import Status
+from spotsieve.stream.verdict import FoundBy, Kind, Reason
+from tests.reference.confirming import MINIMA_CAP, PRESUMED, ConfirmingScheme
+from tests.reference.judge import Outcome, original_id
+from tests.worlds.generated import (
     CHAIN,
     DESIGN,
     NEAR,
@@ -36,8 +38,6 @@ from tests.properties.worlds import (
     signatures_of,
     some,
 )
-from tests.reference.confirming import MINIMA_CAP, PRESUMED, ConfirmingScheme
-from tests.reference.judge import Outcome, original_id
 
 PROFILE = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 worlds = pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)

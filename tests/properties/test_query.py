@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from state.index import Buckets, FiledPages, Filing, StateView
-from state.memory import MemoryState
-from stream.judge import judge
-from stream.judge.alone import find_matches, judge_alone
-from stream.page import Page
-from stream.schemes.registry import SCHEMES, scheme_of
-from stream.verdict import Kind, Reason
+from spotsieve.state.index import Buckets, FiledPages, Filing, StateView
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.judge import judge
+from spotsieve.stream.judge.alone import find_matches, judge_alone
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
+from spotsieve.stream.verdict import Kind, Reason
 from tests.properties.test_scheme_contract import CRAWL, filed, outcomes_of
-from tests.reference.scheme_settings import settings_named
+from tests.worlds.scheme_settings import settings_named
 
 CAP, LIMIT = 256, 4096
 schemes = pytest.mark.parametrize("name", SCHEMES)

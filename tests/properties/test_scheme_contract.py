@@ -12,26 +12,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state.index import State, first_difference
-from state.logrecord import decode, encode
-from state.memory import MemoryState
-from state.rocks import RocksState
-from stream.cli import main
-from stream.config import IndexSettings, Settings
-from stream.engine import Engine, open_engine
-from stream.errors import SettingsMismatch
-from stream.judge import KEEP_FIRST, judge
-from stream.page import Page
-from stream.schemes import Scheme
-from stream.schemes.registry import SCHEMES, scheme_of
-from stream.signature import Signatures, Status, compared_pages
-from stream.verdict import Kind, Reason, Verdicts
-from stream.verdict_settings import settings_digest, verdict_settings_text
+from spotsieve.state.index import State, first_difference
+from spotsieve.state.log.record import decode, encode
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.cli import main
+from spotsieve.stream.engine import Engine, open_engine
+from spotsieve.stream.errors import SettingsMismatch
+from spotsieve.stream.judge import KEEP_FIRST, judge
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
+from spotsieve.stream.settings.model import IndexSettings, Settings
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.signature import Signatures, Status, compared_pages
+from spotsieve.stream.verdict import Kind, Reason, Verdicts
 from tests.reference.acceptance import CLAIMS, WITHOUT_CLAIM, originals_of
-from tests.reference.crawl import THERE, crawl_of_two_hosts
-from tests.reference.scheme_settings import settings_named
 from tests.reference.signatures import assert_same
-from tests.unit.spotsieve_pages import STORIES, newspaper, page
+from tests.worlds.scheme_settings import settings_named
+from tests.worlds.small_crawl import THERE, crawl_of_two_hosts
+from tests.worlds.spotsieve_pages import STORIES, newspaper, page
 
 LIMITS = IndexSettings()
 CRAWL = crawl_of_two_hosts()

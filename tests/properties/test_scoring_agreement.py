@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.scoring import check_verdicts, load_truth, score
-from stream.scoring.report import as_json, as_text
-from tests.unit.test_scoring import write_labels
+from spotsieve.stream.scoring import check_verdicts, load_truth, score
+from spotsieve.stream.scoring.score_text import as_json, as_text
+from tests.unit.evaluation.test_scoring import write_labels
 
 KINDS = ("copy", "cut", "quote", "template")
 BOUNDS = (0.0, 0.1, 0.2, 0.6, 0.75, 1.0)

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from state.index import first_difference
-from state.locallog import LocalLog
-from state.memory import MemoryState
-from state.rocks import DIRECTORY
-from state.verify import verify
-from stream.config import IndexSettings
-from stream.engine import Engine
-from stream.errors import StateError
-from stream.schemes.registry import scheme_of
-from tests.unit.local_states import DIGEST, SETTINGS, apply_log, open_state
+from spotsieve.state.index import first_difference
+from spotsieve.state.log.local import LocalLog
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.rocks import DIRECTORY
+from spotsieve.state.verify.walk import verify
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.errors import StateError
+from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.settings.model import IndexSettings
+from tests.worlds.local_states import DIGEST, SETTINGS, apply_log, open_state
 
 RECORDS = 16
 DAMAGES = 60

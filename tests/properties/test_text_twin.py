@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.features.spots import SpotModel, SpotSettings
-from stream.text.extract import extract_spots, tokens_of
+from spotsieve.stream.features.extract import extract_spots, tokens_of
+from spotsieve.stream.features.spots import SpotModel, SpotSettings
 from tests.reference.spots import chains_of, spot_hash
 from tests.reference.text import blocks_of
 

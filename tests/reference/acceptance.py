@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.signature import Signatures, Status
+from spotsieve.stream.signature import Signatures, Status
 from tests.reference.signatures import make_signatures
 
 Accepts = Callable[[Signatures, int, NDArray[np.int64]], NDArray[np.bool_]]

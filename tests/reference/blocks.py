@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from stream.text import elements
+from spotsieve.stream.text import elements
 from tests.reference.text import KINDS, Scanner, Words
 
 LEADS = {name: lead for lead, names in elements.LEADS.items() for name in names}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.fingerprints.tables import (
+from spotsieve.stream.fingerprints.tables import (
     DIGEST_TAG,
     HOST_TAG,
     KEY_BITS,
@@ -17,9 +17,9 @@ from stream.fingerprints.tables import (
     TEXT_TAG,
     TableDesign,
 )
-from stream.page import Page
-from stream.schemes import OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
-from stream.signature import Compared, Signatures, Status
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
+from spotsieve.stream.signature import Compared, Signatures, Status
 
 PRESUMED, MOST_TEMPLATE = 60, 62
 """Templates, in sketch bits that agree: of a page that met no page of its host, and of any."""

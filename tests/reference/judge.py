@@ -1,12 +1,12 @@
-"""The obvious judge: one page after the other, lists and dictionaries, no batches. Twin of stream.judge."""
+"""The obvious judge: one page after the other, lists and dictionaries, no batches. Twin of spotsieve.stream.judge."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from stream.signature import Entry, Signatures, Status, page_id_text
-from stream.verdict import FoundBy
+from spotsieve.stream.signature import Entry, Signatures, Status, page_id_text
+from spotsieve.stream.verdict import FoundBy
 
 Outcome = tuple[str, str, float | None, str, int, bool]
 """Of a page: verdict, id of the original or of the page that a novel one replaces, score, reason, kinds of keys that
@@ -28,7 +28,7 @@ class Key(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A page and a candidate (stream.schemes.Confirmed); shared is None for pages of different hosts."""
+    """A page and a candidate (spotsieve.stream.schemes.Confirmed); shared is None for pages of different hosts."""
 
     most_template: int
     shared: int | None

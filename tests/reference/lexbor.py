@@ -11,8 +11,8 @@ from pathlib import Path
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from stream.text import elements
-from stream.text.extract import tokens_of
+from spotsieve.stream.features.extract import tokens_of
+from spotsieve.stream.text import elements
 from tests.reference.text import KINDS, Words
 
 ROOT = Path(__file__).parents[2]

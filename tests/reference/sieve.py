@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import xxhash
 
-from stream.features.languages import LONE_CHARACTER, choose_path, language_table, word_index
-from stream.features.sieve import SieveSettings
-from stream.features.vocabulary import MOST_TOKENS
-from stream.fingerprints.bodydigest import SHORT_BYTES
-from stream.text.tables import IDEOGRAPH, class_and_lower
+from spotsieve.stream.features.languages import LONE_CHARACTER, choose_path, language_table, word_index
+from spotsieve.stream.features.sieve import SieveSettings
+from spotsieve.stream.features.vocabulary import MOST_TOKENS
+from spotsieve.stream.fingerprints.bodydigest import SHORT_BYTES
+from spotsieve.stream.text.tables import IDEOGRAPH, class_and_lower
 from tests.reference.blocks import noted_blocks_of
 from tests.reference.scorecard import reasons_of
 from tests.reference.simhash import fingerprint_of
@@ -38,7 +38,7 @@ class Columns:
 
 
 def columns_of(page: bytes, markup: bool, settings: SieveSettings) -> Columns:
-    """What stream.features.sieve.sieve_pages must give for a page."""
+    """What spotsieve.stream.features.sieve.sieve_pages must give for a page."""
     blocks = noted_blocks_of(page, markup)
     every = [token for block in blocks for token in block.tokens]
     reasons = reasons_of(blocks)

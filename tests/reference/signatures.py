@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.signature import Signatures, Status
+from spotsieve.stream.signature import Signatures, Status
 
 SKETCH_WORDS = 2
 

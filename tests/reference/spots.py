@@ -1,6 +1,6 @@
 """Spots by the letter of the paper (Theobald et al. 2008, sec. 3): the plain-Python twin of the spot kernel."""
 
-from stream.features.spots import SpotSettings
+from spotsieve.stream.features.spots import SpotSettings
 
 SEED = 0x9E3779B97F4A7C15
 K0, K1, K2 = 0xA0761D6478BD642F, 0xE7037ED1A0B428DB, 0x8EBC6AF09C88C6E3

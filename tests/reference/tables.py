@@ -1,4 +1,4 @@
-"""The obvious permuted tables and neighbours, bit by bit. Twin of stream.fingerprints.tables."""
+"""The obvious permuted tables and neighbours, bit by bit. Twin of spotsieve.stream.fingerprints.tables."""
 
 import numba
 import numpy as np

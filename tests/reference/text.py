@@ -3,8 +3,8 @@
 import html.entities
 from collections.abc import Callable
 
-from stream.text import elements
-from stream.text.tables import IDEOGRAPH, IGNORED, MARK, WORD, class_and_lower
+from spotsieve.stream.text import elements
+from spotsieve.stream.text.tables import IDEOGRAPH, IGNORED, MARK, WORD, class_and_lower
 
 BLANKS = "\t\n\f\r "
 NAME_ENDS = BLANKS + "/>"
@@ -21,7 +21,7 @@ _CLASSES: dict[str, tuple[int, str]] = {}
 
 
 def blocks_of(page: bytes, markup: bool) -> list[list[str]]:
-    """The normalised tokens of a page, block by block; what stream.text.extract.tokens_of must return."""
+    """The normalised tokens of a page, block by block; what spotsieve.stream.features.extract.tokens_of must return."""
     text = page.decode("utf-8", "replace")
     words = Words()
     if markup:

@@ -1,1 +1,0 @@
-"""Owns what runs around the filter; only `deploy.localkafka` is installed with the distribution."""

@@ -1,0 +1,1 @@
+"""The bytes of what is stored; state/FORMATS.md has the grammar."""

@@ -1,0 +1,203 @@
+"""Owns the log as a file, for the filter that runs without a broker: frames of records, numbered from 0.
+
+    file   = magic 8 bytes ("SPSVLOG" and version 1), frame*
+    frame  = length u32, head check u32, record, record check u64
+    head check   = xxh32 of the length's 4 bytes, seeded with the frame's number (its low 32 bits)
+    record check = xxh3-64 of the record
+
+All integers little endian. The head check tells a frame that was cut short by a crash (a sound head, too few bytes
+after it: a torn tail) from a damaged length, which would otherwise look the same and lose everything behind it.
+"""
+
+import fcntl
+import os
+import struct
+import warnings
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Self
+
+import xxhash
+
+from spotsieve.stream.errors import CorruptRecord, StateError
+
+FILE_NAME = "log"
+MAGIC = b"SPSVLOG\x01"
+_HEAD = struct.Struct("<II")
+_CHECK = struct.Struct("<Q")
+
+
+class TornTail(UserWarning):
+    """The last frame of a local log was incomplete and was cut off; its pages were never judged."""
+
+
+class LocalLog:
+    """An append-only log in a directory, owned by one process. Offsets are record numbers."""
+
+    name = "local"
+
+    def __init__(self, directory: Path) -> None:
+        """Open or begin the log; cut a torn tail, with a TornTail warning.
+
+        Raises StateError (locked, not a log, not writable), CorruptRecord (damage before the last frame).
+        """
+        self.path = directory / FILE_NAME
+        self._starts = array("Q")
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("a+b", buffering=0)
+        except OSError as error:
+            raise _unusable(self.path, error) from None
+        try:
+            self._lock()
+            self._end = self._scan()
+        except BaseException:
+            self._file.close()
+            raise
+
+    @property
+    def end(self) -> int:
+        """The offset that the next record gets."""
+        return len(self._starts)
+
+    def append(self, record: bytes) -> int:
+        """Append one record; -> its offset. Where the disk is full nothing of it stays. Raises StateError."""
+        length = struct.pack("<I", len(record))
+        frame = b"".join(
+            (
+                length,
+                struct.pack("<I", xxhash.xxh32_intdigest(length, self.end & 0xFFFFFFFF)),
+                record,
+                _CHECK.pack(xxhash.xxh3_64_intdigest(record)),
+            )
+        )
+        try:
+            written = 0
+            while written < len(frame):
+                written += self._file.write(frame[written:])
+        except OSError as error:
+            self._file.truncate(self._end)
+            raise _unusable(self.path, error) from None
+        self._starts.append(self._end)
+        self._end += len(frame)
+        return self.end - 1
+
+    def read_from(self, offset: int) -> Iterator[tuple[int, bytes]]:
+        """(offset, record) from an offset to the end as it is now. Raises CorruptRecord naming file and place."""
+        for number in range(offset, self.end):
+            start = self._starts[number]
+            stop = self._starts[number + 1] if number + 1 < self.end else self._end
+            frame = os.pread(self._file.fileno(), stop - start, start)
+            record = frame[_HEAD.size : -_CHECK.size]
+            check = _CHECK.pack(xxhash.xxh3_64_intdigest(record))
+            if len(frame) != stop - start or frame[-_CHECK.size :] != check:
+                raise self._damaged(start, f"record {number} must match its checksum")
+            yield number, record
+
+    def sync(self) -> None:
+        """Return once everything appended would survive a power failure. Raises StateError."""
+        try:
+            os.fdatasync(self._file.fileno())
+        except OSError as error:
+            raise _unusable(self.path, error) from None
+
+    def close(self) -> None:
+        """Sync, and let the log go. Closing twice does nothing."""
+        if not self._file.closed:
+            try:
+                self.sync()
+            finally:
+                self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StateError(
+                "local log",
+                "must belong to one process, and another one holds its lock",
+                str(self.path),
+                "stop the other process, or choose another directory with --state",
+            ) from None
+
+    def _scan(self) -> int:
+        """Find every frame by its head; -> where the sound part of the file ends."""
+        size, handle = os.fstat(self._file.fileno()).st_size, self._file.fileno()
+        magic = os.pread(handle, len(MAGIC), 0)
+        if magic != MAGIC:
+            if not MAGIC.startswith(magic):
+                raise StateError(
+                    "local log",
+                    f"must begin with {MAGIC!r}",
+                    str(self.path),
+                    "this is no log of this release: choose another directory with --state",
+                )
+            self._file.truncate(0)
+            self._file.write(MAGIC)
+            return len(MAGIC)
+        at = len(MAGIC)
+        while at < size:
+            head = os.pread(handle, _HEAD.size, at)
+            if len(head) < _HEAD.size:
+                return self._cut(at, size)
+            length, check = _HEAD.unpack(head)
+            if check != xxhash.xxh32_intdigest(head[:4], self.end & 0xFFFFFFFF):
+                if not any(os.pread(handle, size - at, at)):
+                    return self._cut(at, size)  # after a power failure a file may end in zeros that were never written
+                raise self._damaged(at, f"the head of record {self.end} must match its checksum")
+            end = at + _HEAD.size + length + _CHECK.size
+            if end > size or (end == size and not self._is_sound(at, end)):
+                return self._cut(at, size)
+            self._starts.append(at)
+            at = end
+        return at
+
+    def _is_sound(self, start: int, end: int) -> bool:
+        frame = os.pread(self._file.fileno(), end - start, start)
+        check: int = _CHECK.unpack(frame[-_CHECK.size :])[0]
+        return check == xxhash.xxh3_64_intdigest(frame[_HEAD.size : -_CHECK.size])
+
+    def _cut(self, at: int, size: int) -> int:
+        warnings.warn(
+            f"{self.path}: the last {size - at} bytes are an incomplete record {self.end}; they were cut off and its "
+            "pages will be judged when they are sent again",
+            TornTail,
+            stacklevel=4,
+        )
+        self._file.truncate(at)
+        return at
+
+    def _damaged(self, at: int, rule: str) -> CorruptRecord:
+        return CorruptRecord(
+            str(self.path), at, rule, "restore the log from a copy, or begin anew with another directory (--state)"
+        )
+
+
+def whole_frames(file: BinaryIO) -> tuple[int, int]:
+    """(records, bytes with the magic) that a log's file holds whole, by their heads; somebody may be appending."""
+    size, number, at = os.fstat(file.fileno()).st_size, 0, len(MAGIC)
+    while at + _HEAD.size <= size:
+        file.seek(at)
+        head = file.read(_HEAD.size)
+        length, check = _HEAD.unpack(head)
+        end = at + _HEAD.size + length + _CHECK.size
+        if check != xxhash.xxh32_intdigest(head[:4], number & 0xFFFFFFFF) or end > size:
+            break
+        number, at = number + 1, end
+    return number, min(at, size)
+
+
+def _unusable(path: Path, error: OSError) -> StateError:
+    return StateError(
+        "local log",
+        f"must be a file that can grow: {error.strerror}",
+        str(path),
+        "free disk space or choose another directory with --state, and start again: what was judged so far is kept",
+    )

@@ -1,0 +1,1 @@
+"""A state as JSON Lines, which other programs can read, and made of them again."""

@@ -1,0 +1,230 @@
+"""Owns making a state of its portable form: written beside its place, and put there when all of it is whole."""
+
+import struct
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xxhash
+from rocksdict import Rdict, WriteBatch, WriteOptions
+
+from spotsieve.state.format import layouts as formats
+from spotsieve.state.portable.export import (
+    BATCH,
+    VERSION,
+    Fields,
+    Told,
+    bucket_values,
+    entry_value,
+    loaded,
+    progress_of,
+)
+from spotsieve.state.snapshot.restore import made_beside, put_in_place
+from spotsieve.state.snapshot.take import sync_directory
+from spotsieve.state.store.rocks import IDENTITY, MARKS, PROGRESS
+from spotsieve.state.store.rocks_errors import rocks_errors
+from spotsieve.state.store.rocks_options import column_families, database_options
+from spotsieve.stream.errors import CorruptRecord, InputError
+from spotsieve.stream.settings.verdicts import settings_digest
+
+PARTIAL = ".import-partial"
+_SECTIONS = ("source", "entry", "bucket", "end")
+"""What a line is by the last of these names that it has: an entry has a source too."""
+_AGAIN = "export the state again (spotsieve state export), and copy the file whole"
+
+
+def import_state(lines: Iterator[bytes], name: str, directory: Path, told: Told = lambda *_: None) -> Fields:
+    """Make the state in directory from the lines of an export; -> its header and the counts of its trailer.
+
+    name: the file's, for messages. Raises StateError where a state is there already or there is no room, InputError
+    where the export is cut, damaged, or of another version; nothing is then left.
+    """
+    with made_beside(directory, PARTIAL) as partial:
+        facts = Import(lines, name, partial, told).run()
+        sync_directory(partial)
+        put_in_place(partial, directory)
+    return facts
+
+
+def _section_of(fields: Fields) -> int:
+    return max((place for place, name in enumerate(_SECTIONS) if name in fields), default=-1)
+
+
+class Import:
+    """One reading of an export into a new database."""
+
+    def __init__(self, lines: Iterator[bytes], name: str, path: Path, told: Told) -> None:
+        self._lines = lines
+        self._name = name
+        self._path = path
+        self._told = told
+        self._line = 0
+        self._hashed = xxhash.xxh3_128()
+        self._counts = dict.fromkeys(("sources", "entries", "buckets", "postings"), 0)
+        self._last_bucket = b""
+
+    def run(self) -> Fields:
+        """Write everything; the meta values last, when the trailer has told that all is whole."""
+        header = self._header()
+        with ExitStack() as closing, rocks_errors(self._path, "write"):
+            self._open(closing)
+            done = self._write_sections(header)
+            self._write_meta(header)
+        return {**header, **done}
+
+    def _header(self) -> Fields:
+        line = self._next()
+        header = self._parsed(line)
+        if "spotsieve_state" not in header:
+            raise self._wrong('must begin with the header of an export, {"spotsieve_state": 1, ...}')
+        if (header["spotsieve_state"], header.get("format")) != (VERSION, formats.STATE_FORMAT):
+            raise InputError(
+                self._name, f"must be an export of version {VERSION} of a state of format {formats.STATE_FORMAT}",
+                f"version {header['spotsieve_state']}, format {header.get('format')}", "use the release that wrote it",
+            )  # fmt: skip
+        with self._reading():
+            progress, clock = progress_of(header)
+            formats.decode_clock(progress, formats.encode_marks(clock.marks) if clock.marks else None)
+            whole = formats.encode_progress(progress) and clock.floor == header["first_entry"]
+            if (
+                not whole
+                or type(header["log"]) is not str
+                or settings_digest(header["settings"]).hex() != header["settings_digest"]
+            ):
+                raise ValueError
+        self._hash(line)
+        return header
+
+    def _open(self, closing: ExitStack) -> None:
+        self._database = Rdict(str(self._path), database_options(), column_families(None))
+        closing.callback(self._database.close)
+        self._families = {name: self._database.get_column_family(name) for name in column_families(None)}
+        for family in self._families.values():
+            closing.callback(family.close)
+        self._handles = {name: self._database.get_column_family_handle(name) for name in self._families}
+        # What is cut short is made again from the file, so nothing is logged; flushed at the end.
+        self._unlogged = WriteOptions()
+        self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # an attribute, whatever the stub says
+
+    def _write_sections(self, header: Fields) -> Fields:
+        section, batch = 0, list[Fields]()
+        while True:
+            line = self._next()
+            fields = self._parsed(line)
+            place = section if section and _SECTIONS[section] in fields else _section_of(fields)
+            if place < section:
+                raise self._wrong("must be a source, an entry, a bucket or the end, in this order")
+            if batch and (place != section or len(batch) == BATCH):
+                self._write(_SECTIONS[section], batch, header)
+                batch = []
+            section = place
+            if _SECTIONS[place] == "end":
+                return self._trailer(fields, header)
+            batch.append(fields)
+            self._hash(line)
+
+    def _trailer(self, fields: Fields, header: Fields) -> Fields:
+        counted = {**self._counts, "xxh3_128": self._hashed.hexdigest()}
+        if fields != {"end": True, **counted}:
+            raise self._wrong(f"must tell counts and checksum of what comes before it, {counted}")
+        wanted = header["entries"] - header["first_entry"]
+        if self._counts["entries"] != wanted:
+            raise self._wrong(f"must come after {wanted} entries, as the header has it")
+        if next(self._lines, None) is not None:
+            self._line += 1
+            raise self._wrong("must not be there: the export has ended")
+        return counted
+
+    def _write(self, section: str, lines: list[Fields], header: Fields) -> None:
+        """A batch of lines of one section."""
+        with self._reading():
+            items = {"source": self._sources, "entry": self._entries, "bucket": self._buckets}[section](lines, header)
+        name = {"source": "sources", "entry": "entries", "bucket": "buckets"}[section]
+        self._put(name, items)
+        self._counts[name] += len(lines)
+        self._told(f"{name} read", self._counts[name], max(self._counts[name], header["entries"] * (name == "entries")))
+
+    def _put(self, family: str, items: list[tuple[bytes, bytes]]) -> None:
+        batch = WriteBatch(raw_mode=True)
+        batch.set_default_column_family(self._handles[family])
+        for key, value in items:
+            batch[key] = value
+        self._database.write(batch, self._unlogged)
+
+    def _sources(self, lines: list[Fields], _: Fields) -> list[tuple[bytes, bytes]]:
+        items = []
+        for number, fields in enumerate(lines, self._counts["sources"]):
+            if fields != {"source": number, "text": fields["text"]}:
+                raise ValueError
+            items.append((number.to_bytes(8, "big"), formats.encode_source(fields["text"])))
+        return items
+
+    def _entries(self, lines: list[Fields], header: Fields) -> list[tuple[bytes, bytes]]:
+        items = []
+        for number, fields in enumerate(lines, header["first_entry"] + self._counts["entries"]):
+            told, value = entry_value(fields)
+            if told != number or value[:1] not in (formats.FORGOTTEN, bytes([formats.ENTRY_VERSION])):
+                raise ValueError
+            if value != formats.FORGOTTEN and formats.entry_fault(value, value[1], self._counts["sources"]):
+                raise ValueError
+            items.append((number.to_bytes(8, "big"), value))
+        return items
+
+    def _buckets(self, lines: list[Fields], header: Fields) -> list[tuple[bytes, bytes]]:
+        keys, values, buckets = bucket_values(lines)
+        if sorted({self._last_bucket, *keys}) != [self._last_bucket, *keys] or (
+            int(buckets.numbers.max()) >= header["entries"]
+        ):
+            raise ValueError
+        # Reading them says whether postings ascend, and fit.
+        if not np.array_equal(formats.decode_buckets(formats.keys_of(keys), values).numbers, buckets.numbers):
+            raise ValueError
+        self._last_bucket = keys[-1]
+        self._counts["postings"] += len(buckets.numbers)
+        return list(zip(keys, values, strict=True))
+
+    def _write_meta(self, header: Fields) -> None:
+        progress, clock = progress_of(header)
+        batch = WriteBatch(raw_mode=True)
+        batch[IDENTITY] = formats.encode_identity(header["settings"], header["log"])
+        if clock.marks:
+            batch[MARKS] = formats.encode_marks(clock.marks)
+        batch[PROGRESS] = formats.encode_progress(progress)
+        self._database.write(batch, self._unlogged)
+        for family in (self._database, *self._families.values()):
+            family.flush()
+
+    def _next(self) -> bytes:
+        line = next(self._lines, None)
+        self._line += 1
+        if line is None:
+            raise self._wrong("must follow: the export is cut")
+        return line
+
+    def _parsed(self, line: bytes) -> Fields:
+        try:
+            fields: Any = loaded(line)
+        except (ValueError, RecursionError):
+            raise self._unlike_the_grammar() from None
+        if not isinstance(fields, dict):
+            raise self._unlike_the_grammar()
+        return fields
+
+    def _hash(self, line: bytes) -> None:
+        self._hashed.update(line)
+        self._hashed.update(b"\n")
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError, struct.error, CorruptRecord):
+            raise self._unlike_the_grammar() from None
+
+    def _unlike_the_grammar(self) -> InputError:
+        return self._wrong(f"or one of the {BATCH} before it must be as FORMATS.md has it")
+
+    def _wrong(self, rule: str) -> InputError:
+        return InputError(f"{self._name} line {self._line}", rule, None, _AGAIN)

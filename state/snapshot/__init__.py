@@ -1,0 +1,1 @@
+"""Snapshots of a state: asked for, taken, and brought back."""

@@ -1,0 +1,77 @@
+"""Owns how the process that owns a state is asked for a checkpoint of it: by files, answered between two records.
+
+    DIRECTORY/snapshot/lock        locked (flock) by the one who asks, for as long as it waits
+    DIRECTORY/snapshot/request     the name of the checkpoint that is wanted: 32 hex digits
+    DIRECTORY/snapshot/NAME        the checkpoint: a RocksDB database, its table files hard links
+    DIRECTORY/snapshot/answer      the name again, then what went wrong, if anything, behind a space
+
+Files, and not a socket or a port: whoever may write to the state directory may ask, over volumes and from other
+containers too, the owner needs no thread for it, and whichever side is killed, the other one notices by a lock that is
+free: the asker's here, the owner's that RocksDB holds.
+"""
+
+import fcntl
+import os
+import shutil
+from pathlib import Path
+
+from spotsieve.state.index import State
+from spotsieve.stream.errors import StateError
+
+FOLDER, LOCK, REQUEST, ANSWER = "snapshot", "lock", "request", "answer"
+NAME_DIGITS = 32
+
+
+class Requests:
+    """The owner's side. Call it between two records, from the thread that files them."""
+
+    def __init__(self, directory: Path, state: State) -> None:
+        self._folder = directory / FOLDER
+        self._request = str(self._folder / REQUEST)
+        self._state = state
+
+    def waiting(self) -> bool:
+        """Whether somebody asks: one look at the directory."""
+        return os.path.exists(self._request)  # noqa: PTH110 - between any two records: a third of what pathlib takes
+
+    def answer(self) -> str | None:
+        """Make the checkpoint that is asked for; -> its name, None where nobody waits for it any more.
+
+        What goes wrong is told to the one who asks: the owner goes on.
+        """
+        try:
+            name = Path(self._request).read_text("ascii", "replace")
+            if not _has_asker(self._folder) or not _is_name(name):
+                Path(self._request).unlink()
+                return None
+            trouble = ""
+            shutil.rmtree(self._folder / name, ignore_errors=True)  # of an owner that was killed before it answered
+            try:
+                self._state.checkpoint(self._folder / name)
+            except StateError as error:
+                trouble = " " + " ".join(str(error).split())
+            write_whole(self._folder / ANSWER, name + trouble)
+            Path(self._request).unlink(missing_ok=True)
+        except OSError:
+            return None  # The one who asks took it back, or cannot be answered: it sees that no answer comes.
+        return name
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that nobody sees half written."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text, "utf-8")
+    partial.replace(path)
+
+
+def _is_name(name: str) -> bool:
+    return len(name) == NAME_DIGITS and all(digit in "0123456789abcdef" for digit in name)
+
+
+def _has_asker(folder: Path) -> bool:
+    with (folder / LOCK).open("rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

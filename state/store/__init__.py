@@ -1,0 +1,1 @@
+"""Where a state lives: in RocksDB or in memory, behind one contract."""

@@ -1,0 +1,176 @@
+"""Owns the state in memory: the same contract as the stored one, in dictionaries, for tests, trials and comparisons."""
+
+import heapq
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.format import layouts as formats
+from spotsieve.state.horizon import Clock
+from spotsieve.state.index import Buckets, Filing, Removal
+from spotsieve.state.store.entries import ReadEntries, page_ids
+from spotsieve.state.store.sources import Sources
+from spotsieve.state.sweep import Sweep, walk_on
+from spotsieve.stream.errors import StateError
+
+
+class MemoryState:
+    """Buckets and entries in dictionaries; lost when the process ends."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[int, tuple[NDArray[np.uint64], NDArray[np.uint64]]] = {}
+        self._entries: list[bytes] = []
+        self._sources = Sources()
+        self._position = 0
+        self._last_record = 0
+        self._pages_applied = 0
+        self._clock = Clock()
+        self._sweep = Sweep()
+        self._swept_buckets = 0
+
+    @property
+    def entry_count(self) -> int:
+        """Number of pages ever filed."""
+        return self._clock.floor + len(self._entries)
+
+    @property
+    def position(self) -> int:
+        """The next log offset to read."""
+        return self._position
+
+    @property
+    def last_record(self) -> int:
+        """Checksum of the last record applied."""
+        return self._last_record
+
+    @property
+    def pages_applied(self) -> int:
+        """How many pages of the record at the position are applied."""
+        return self._pages_applied
+
+    @property
+    def clock(self) -> Clock:
+        """How far event time has come."""
+        return self._clock
+
+    def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
+        """keys: uint64[u] -> their postings."""
+        empty = np.empty(0, np.uint64)
+        found = [self._buckets.get(key, (empty, empty)) for key in keys.tolist()]
+        bounds = np.zeros(len(found) + 1, np.int64)
+        np.cumsum([len(numbers) for numbers, _ in found], out=bounds[1:])
+        return Buckets(
+            bounds,
+            np.concatenate([empty, *(numbers for numbers, _ in found)]),
+            np.concatenate([empty, *(inlines for _, inlines in found)]),
+        )
+
+    def filed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
+        """numbers: uint64[e] -> the filed pages. Raises CorruptRecord where one is missing."""
+        return ReadEntries(formats.number_keys(numbers), self._values(numbers), self._sources.texts)
+
+    def _values(self, numbers: NDArray[np.uint64]) -> list[bytes | None]:
+        places = [number - self._clock.floor for number in numbers.tolist()]
+        return [self._entries[place] if 0 <= place < len(self._entries) else None for place in places]
+
+    def file(
+        self,
+        filing: Filing | None,
+        position: int,
+        last_record: int,
+        pages_applied: int = 0,
+        clock: Clock | None = None,
+    ) -> None:
+        """Apply a filing and move the position."""
+        clock = self._clock if clock is None else clock
+        del self._entries[: clock.floor - self._clock.floor]
+        if filing is not None:
+            self._walk_on(filing, clock.floor)
+            self._put(filing.keys, filing.buckets)
+            numbers, new = self._sources.number(filing)
+            for text in new:
+                self._sources.add(text)
+            self._entries += formats.encode_entries(filing, numbers)
+        self._position, self._last_record, self._pages_applied = position, last_record, pages_applied
+        self._clock = clock
+
+    def _put(self, keys: NDArray[np.uint64], buckets: Buckets) -> None:
+        bounds = buckets.bounds.tolist()
+        for place, key in enumerate(keys.tolist()):
+            part = slice(bounds[place], bounds[place + 1])
+            if part.start == part.stop:
+                del self._buckets[key]
+            else:
+                self._buckets[key] = (buckets.numbers[part], buckets.inlines[part])
+
+    def _walk_on(self, filing: Filing, floor: int) -> None:
+        """Remove dead postings, as RocksState does."""
+        swept = walk_on(self._sweep, floor, filing, self._visit)
+        if swept is not None:
+            self._put(swept.keys, swept.buckets)
+            self._sweep = swept.sweep
+            self._swept_buckets += swept.visited
+
+    def _visit(self, first_key: int, most: int) -> tuple[NDArray[np.uint64], Buckets]:
+        keys = np.array(heapq.nsmallest(most, (key for key in self._buckets if key >= first_key)), np.uint64)
+        return keys, self.buckets(keys)
+
+    def page_ids(self, numbers: NDArray[np.uint64]) -> list[tuple[str, int, int] | None]:
+        """numbers: uint64[e] -> (source, partition, offset) of each, None where no entry has the number any more."""
+        return page_ids(formats.number_keys(numbers), self._values(numbers), self._sources.texts)
+
+    def remove(self, removal: Removal, position: int, last_record: int) -> None:
+        """Take forgotten pages out and move the position."""
+        self._put(removal.keys, removal.buckets)
+        for number in removal.numbers.tolist():
+            self._entries[number - self._clock.floor] = formats.FORGOTTEN
+        self._position, self._last_record, self._pages_applied = position, last_record, 0
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """Everything remembered, named and ordered as RocksState.items does."""
+        if self._clock.marks:
+            yield b"meta/marks", formats.encode_marks(self._clock.marks)
+        yield (
+            b"meta/progress",
+            formats.encode_progress(
+                formats.Progress(
+                    self._position,
+                    self.entry_count,
+                    self._last_record,
+                    self._pages_applied,
+                    self._clock.watermark_ms,
+                    self._sweep,
+                )
+            ),
+        )
+        for key in sorted(self._buckets):
+            numbers, inlines = self._buckets[key]
+            bucket = Buckets(np.array([0, len(numbers)]), numbers, inlines)
+            value = formats.encode_buckets(np.array([key], np.uint64), bucket)[0]
+            yield b"buckets/" + key.to_bytes(8, "big"), value
+        for number, value in enumerate(self._entries, self._clock.floor):
+            yield b"entries/" + number.to_bytes(8, "big"), value
+        for number, text in enumerate(self._sources.texts):
+            yield b"sources/" + number.to_bytes(8, "big"), formats.encode_source(text)
+
+    def stats(self) -> dict[str, int]:
+        """Entries, position, and how full the buckets are."""
+        sizes = [len(numbers) for numbers, _ in self._buckets.values()]
+        return {
+            "entries": len(self._entries),
+            **self._clock.stats(),
+            "swept_buckets": self._swept_buckets,
+            "position": self._position,
+            "bytes_on_disk": 0,
+            "estimated_keys": len(sizes),
+            "largest_bucket": max(sizes, default=0),
+        }
+
+    def checkpoint(self, path: Path) -> None:
+        """Refused: there are no files."""
+        raise StateError("state", "must be on disk to be snapshot", str(path), "open it with RocksState")
+
+    def close(self) -> None:
+        """Nothing to let go of."""

@@ -1,0 +1,71 @@
+"""Owns what RocksDB's messages mean: which error a person gets, and what to do about it."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rocksdict import DbClosedError
+
+from spotsieve.stream.errors import CorruptRecord, StateError
+
+_PLACE = re.compile(r"in \S*?([0-9]+\.sst) offset ([0-9]+)")
+_DAMAGE = ("corruption", "no such file", "column family not found", "column families not opened")
+REBUILD = (
+    "take it back from a snapshot (spotsieve state restore), or rebuild the state from the log: delete its index "
+    "directory and start"
+)
+
+
+@contextmanager
+def rocks_errors(directory: Path, action: str) -> Iterator[None]:
+    """Turn RocksDB's messages into ours. rocksdict raises plain Exception and tells what happened only in its text."""
+    try:
+        yield
+    except DbClosedError:
+        raise StateError("index.directory", "is closed", str(directory), "open the state again") from None
+    except UnicodeEncodeError:
+        raise StateError(
+            "index.directory", "must have a path in UTF-8, which is all that RocksDB's binding takes", str(directory),
+            "choose another with index.directory or --state",
+        ) from None  # fmt: skip
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
+        raise explain(str(error), directory, action) from None
+
+
+def explain(text: str, directory: Path, action: str) -> StateError:
+    """The error for a message of RocksDB while doing this: open, read, write or close."""
+    lower = text.lower()
+    if action == "open" and "lock" in lower and ("unavailable" in lower or "held" in lower or "hold" in lower):
+        return StateError(
+            "index.directory",
+            "must belong to one process, and another one holds its lock",
+            str(directory),
+            "stop the other process, or choose another directory with index.directory or --state",
+        )
+    if "no space left" in lower or "file too large" in lower or "disk quota" in lower:
+        return StateError(
+            "index.directory",
+            f"must have room to grow ({text})",
+            str(directory),
+            "free disk space and start again: the state is intact and continues from the log where it stopped",
+        )
+    if any(word in lower for word in _DAMAGE):
+        return corrupt(text, directory)
+    return StateError(
+        "index.directory",
+        f"cannot be used to {action} the state ({text})",
+        str(directory),
+        "check the disk and the permissions, or delete the directory to rebuild the state from the log",
+    )
+
+
+def corrupt(text: str, directory: Path) -> CorruptRecord:
+    """What RocksDB says of damage: the table file and the offset of the block where it tells them."""
+    place = _PLACE.search(text)
+    if place is None:
+        return CorruptRecord("index", str(directory), f"must be whole, but RocksDB says: {text.strip()}", REBUILD)
+    name, offset = place.groups()
+    return CorruptRecord(f"index/{name}", int(offset), f"must match its checksum, but RocksDB says: {text}", REBUILD)

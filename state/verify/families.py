@@ -1,0 +1,227 @@
+"""Owns reading the families of a state at rest past what is damaged, from a copy made of hard links."""
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rocksdict import DBRecoveryMode, Rdict, RdictIter, ReadOptions
+
+from spotsieve.state.store.rocks import DIRECTORY
+from spotsieve.state.store.rocks_options import column_families, database_options
+from spotsieve.stream.errors import StateError
+
+SCRATCH_PREFIX = ".verify-"
+_READAHEAD_BYTES = 2**21
+_KEY_BITS = 64
+Skipped = Callable[[bytes, bytes | None, str], None]
+Add = Callable[[str, str], None]
+
+
+def open_families(directory: Path, closing: ExitStack, add: Add) -> "dict[str, Family] | None":
+    """Lock the state, copy and open it; None where it cannot be opened at all, which is then added as a damage.
+
+    Raises StateError where there is no state, where it is in use, or where no copy can be made.
+    """
+    path = directory / DIRECTORY
+    if not path.is_dir() or not any(path.iterdir()):
+        raise StateError(
+            "directory", "must hold a state", str(directory), "name the directory given as index.directory (--state)"
+        )
+    closing.enter_context(locked(path))
+    if not (path / "CURRENT").exists():
+        add(f"index[{path / 'CURRENT'}]", "is missing: it leads to everything else")
+        return None
+    _remove_leftovers(directory)
+    try:
+        return _open(_copy(path, directory, closing), closing, strict=True)
+    except StateError:
+        raise
+    except Exception as error:  # rocksdict raises plain Exception
+        strictly = _said(error)
+    try:
+        families = _open(_copy(path, directory, closing), closing, strict=False)
+    except StateError:
+        raise
+    except Exception as error:  # rocksdict raises plain Exception
+        add(f"index[{directory}]", f"cannot be opened ({_said(error)})")
+        return None
+    add(
+        f"index[{directory}]",
+        f"must have a write-ahead log that is whole to its end ({strictly}): the state falls back to the last whole "
+        "record before, and goes on from there by the log",
+    )
+    return families
+
+
+class Family:
+    """A column family that is read on behind what cannot be read."""
+
+    def __init__(self, family: Rdict) -> None:
+        self._family = family
+        self._options = ReadOptions()
+        self._options.set_verify_checksums(True)
+        self._options.set_readahead_size(_READAHEAD_BYTES)
+
+    def estimated_keys(self) -> int:
+        """As RocksDB estimates them."""
+        return self._family.property_int_value("rocksdb.estimate-num-keys") or 0
+
+    def first_number(self) -> int:
+        """The least key as a number, -1 where there is none or none can be read."""
+        at = self._family.iter(self._options)
+        at.seek_to_first()
+        first: Any = at.key() if at.valid() else None
+        return -1 if first is None else int.from_bytes(first, "big")
+
+    def last_number(self) -> int:
+        """The greatest key as a number, -1 where there is none or none can be read."""
+        at = self._family.iter(self._options)
+        at.seek_to_last()
+        key: Any = at.key() if at.valid() else None
+        return -1 if key is None else int.from_bytes(key, "big")
+
+    def items(self, skipped: Skipped) -> Iterator[tuple[bytes, bytes]]:
+        """Every key and value that can be read, in order.
+
+        skipped(start, end, why) is called for each stretch that cannot: from key start to before key end (None: to the
+        last). It may hold keys that a check of their own would find whole: blocks are looked for in steps.
+        """
+        at = self._family.iter(self._options)
+        at.seek_to_first()
+        start = b""
+        while True:
+            while at.valid():
+                key: Any = at.key()
+                yield key, at.value()
+                start = key + b"\0"
+                at.next()
+            why = _fault(at)
+            if why is None:
+                return
+            at = self._beyond(start)
+            end: Any = at.key() if at.valid() else None
+            skipped(start, end, why)
+            if end is None:
+                return
+
+    def _beyond(self, start: bytes) -> RdictIter:
+        """At the first key after start from which reading goes on, by doubling steps and then halving the last one."""
+        bad = int.from_bytes(start[:8].ljust(8, b"\0"), "big")
+        good, step = bad, 1
+        while good == bad:
+            tried = min(bad + step, 2**_KEY_BITS - 1)
+            if _fault(self._seek(tried)) is None or tried == 2**_KEY_BITS - 1:
+                good = tried
+            else:
+                bad = good = tried
+                step *= 2
+        while good - bad > 1:
+            middle = (good + bad) // 2
+            if _fault(self._seek(middle)) is None:
+                good = middle
+            else:
+                bad = middle
+        return self._seek(good)
+
+    def _seek(self, number: int) -> RdictIter:
+        at = self._family.iter(self._options)
+        at.seek(number.to_bytes(8, "big"))
+        return at
+
+
+def _fault(at: RdictIter) -> str | None:
+    try:
+        at.status()
+    except Exception as error:  # rocksdict raises plain Exception
+        return _said(error)
+    return None
+
+
+def _said(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock that RocksDB takes of a database, so that none opens it meanwhile.
+
+    It is a lock of the process: one that has the database open itself must not come here, it would lose its lock.
+    """
+    try:
+        handle = (path / "LOCK").open("r+b")
+    except FileNotFoundError:
+        yield  # A snapshot: nobody works on it.
+        return
+    except OSError as error:
+        if error.errno not in {errno.EROFS, errno.EACCES}:
+            raise
+        yield  # What cannot be written is not in use by whom we are.
+        return
+    with handle:
+        try:
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StateError(
+                "directory",
+                "must not be in use, and a running process holds its lock",
+                str(path.parent),
+                "stop that process, or take a snapshot of it (spotsieve state snapshot) and verify the snapshot",
+            ) from None
+        yield
+
+
+def _open(copy: Path, closing: ExitStack, *, strict: bool) -> dict[str, Family]:
+    """strict: an incomplete or damaged record at the end of the write-ahead log is an error too."""
+    options, families = database_options(), column_families(None)
+    options.create_if_missing(False)
+    options.create_missing_column_families(False)
+    if strict:
+        options.set_wal_recovery_mode(DBRecoveryMode.absolute_consistency())
+    for family in families.values():
+        family.set_disable_auto_compactions(True)
+    database = Rdict(str(copy), options, families)
+    closing.callback(database.close)
+    opened = {"default": Family(database)}
+    for name in families:
+        family_database = database.get_column_family(name)
+        closing.callback(family_database.close)
+        opened[name] = Family(family_database)
+    return opened
+
+
+def _copy(path: Path, directory: Path, closing: ExitStack) -> Path:
+    """A copy that RocksDB may change: table files as hard links, which it never writes to, the others as they are."""
+    try:
+        scratch = TemporaryDirectory(prefix=SCRATCH_PREFIX, dir=directory)
+    except OSError:
+        scratch = TemporaryDirectory(prefix="spotsieve-verify-")
+    copy = Path(closing.enter_context(scratch))
+    for file in path.iterdir():
+        if file.name == "LOCK" or file.name.startswith("LOG"):
+            continue
+        try:
+            if file.suffix == ".sst":
+                try:
+                    os.link(file, copy / file.name)
+                    continue
+                except OSError:
+                    pass
+            shutil.copyfile(file, copy / file.name)
+        except OSError as error:
+            raise StateError(
+                "directory", f"must be readable, and leave room for a copy: {error.strerror}", str(file),
+                "verify as the user who owns the state, and free disk space",
+            ) from None  # fmt: skip
+    return copy
+
+
+def _remove_leftovers(directory: Path) -> None:
+    """Copies of a walk that was killed; the lock says that none is under way."""
+    for leftover in directory.glob(f"{SCRATCH_PREFIX}*"):
+        shutil.rmtree(leftover, ignore_errors=True)

@@ -1,0 +1,44 @@
+"""`python -m spotsieve.stream.demo.localkafka`: a broker in the foreground for playing, or everything fetched ahead."""
+
+import argparse
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from spotsieve.stream.demo.localkafka import KAFKA_VERSION, LocalKafka, prepare
+from spotsieve.stream.errors import EXIT_OK, SpotsieveError
+from spotsieve.stream.text_safety import show
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run until Ctrl-C or SIGTERM; the exit code is 0, or that of the error."""
+    parser = argparse.ArgumentParser(
+        "python -m spotsieve.stream.demo.localkafka", description=f"Apache Kafka {KAFKA_VERSION}, local."
+    )
+    parser.add_argument("--port", type=int, default=9092, help="port on 127.0.0.1; 0 for any free one (default 9092)")
+    parser.add_argument("--dir", type=Path, help="keep the data here (default: a temporary directory, removed)")
+    parser.add_argument("--heap-mb", type=int, default=768, help="Java heap in MiB (default 768)")
+    parser.add_argument("--prepare", action="store_true", help="only fetch what a broker needs, and end")
+    options = parser.parse_args(arguments)
+    try:
+        prepare()
+        if not options.prepare:
+            _run(LocalKafka(options.dir, port=options.port, heap_mb=options.heap_mb))
+    except SpotsieveError as error:
+        show(str(error), to=sys.stderr)
+        return error.exit_code
+    return EXIT_OK
+
+
+def _run(kafka: LocalKafka) -> None:
+    done = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: done.set())
+    with kafka:
+        show(f"Kafka {KAFKA_VERSION} serves {kafka.bootstrap_servers}; Ctrl-C stops it")
+        done.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

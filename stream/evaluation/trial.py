@@ -1,0 +1,94 @@
+"""Owns the filter over files in memory: the same intake, log records and engine, and nothing on disk afterwards."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from spotsieve.state.log.record import encode, split
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.errors import InputError, PageError
+from spotsieve.stream.files.reader import FileReader, Input, check_inputs
+from spotsieve.stream.local.filtering import RECORD_BYTES
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.schemes.registry import scheme_in_scope
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.verdict import Verdicts
+
+PAGES_FILE = "pages.jsonl.xz"
+_WRITER = bytes(16)
+_LOG_NAME = "memory"
+
+
+class Trial:
+    """A filter that forgets. Signing and judging are apart: pages signed once can be judged under other thresholds.
+
+    log_bytes: of the records signed so far
+    digest: of the settings whose records are judged, by default its own; 16 bytes. Raises SettingError where the
+    scheme's parameters do not go together.
+    """
+
+    def __init__(self, settings: Settings, digest: bytes | None = None) -> None:
+        self.settings = settings
+        self.scheme: Scheme = scheme_in_scope(settings)
+        self._digest = digest or settings_digest(verdict_settings_text(settings))
+        self._sequence = 0
+        self.log_bytes = 0
+        self._engine = Engine(
+            self.scheme, MemoryState(), settings.index, self._digest, _LOG_NAME, settings.policy.replaces_beyond
+        )
+
+    def sign(self, pages: Sequence[Page]) -> Iterator[bytes]:
+        """The log records of a micro-batch."""
+        for part in split(self.scheme.sign(pages), RECORD_BYTES):
+            record = encode(part, _WRITER, self._sequence, self._digest)
+            self.log_bytes += len(record)
+            self._sequence += 1
+            yield record
+
+    def state_bytes(self) -> tuple[int, int]:
+        """Filed pages, and the bytes of all that is remembered of them: keys and values, as they are before RocksDB."""
+        state = self._engine.state
+        return state.entry_count, sum(len(name) + len(value) for name, value in state.items())
+
+    def apply(self, record: bytes) -> Verdicts:
+        """Judge the next record of the log. Raises SettingsMismatch for one signed under other settings."""
+        return self._engine.apply(record, self._engine.state.position).verdicts
+
+    def judge(self, pages: Sequence[Page]) -> Iterator[tuple[Page, Verdicts, int]]:
+        """Sign and judge a micro-batch: each page with the verdicts of its record and its row there."""
+        remaining = iter(pages)
+        for record in self.sign(pages):
+            verdicts = self.apply(record)
+            for row, page in enumerate(islice(remaining, len(verdicts))):
+                yield page, verdicts, row
+
+
+def pages_of(folder: Path) -> Input:
+    """The pages of a labelled set's folder. Raises InputError where there are none."""
+    path = folder / PAGES_FILE
+    if not path.exists():
+        raise InputError(
+            str(folder), f"must hold {PAGES_FILE}, and does not", None, "name the folder of a labelled set"
+        )
+    return check_inputs([str(path)])[0]
+
+
+def read_batches(file: Input, settings: Settings) -> Iterator[list[Page]]:
+    """The pages of a file, in micro-batches. Raises InputError (damaged file), PageError (a record that is no page)."""
+    with FileReader(file, settings.input) as reader:
+        batch: list[Page] = []
+        batch_bytes = 0
+        for outcome in reader:
+            if isinstance(outcome.result, PageError):
+                raise outcome.result
+            if outcome.result is not None:
+                batch.append(outcome.result)
+                batch_bytes += len(outcome.record.raw)
+            if len(batch) >= settings.service.batch_pages or batch_bytes >= settings.service.batch_bytes:
+                yield batch
+                batch, batch_bytes = [], 0
+        if batch:
+            yield batch

@@ -1,0 +1,65 @@
+"""Owns the lines of the outputs: a verdict, a rejected record.
+
+    verdict  = {"id", "verdict": novel | duplicate | unchecked, "duplicate_of": id or null, "score": number or null,
+                "scheme", "reason", "url", "original_url": text or null,
+                and of a page that replaces another: "replaces": id, "replaced_url": text}
+    rejected = {"id", "reason", "error", "record": text} or {..., "record_base64": base64}
+    match    = {"id", "score", "reason", "url"}, in the list "matches" of a verdict of `spotsieve query --all`
+
+A duplicate's line is its verdict. id is the page's own name, or source/partition/offset. score is null where nothing
+was accepted. record is what stood in the file; of a record that was too long, its beginning.
+"""
+
+import math
+
+import orjson
+import pybase64
+
+from spotsieve.stream.errors import PageError
+from spotsieve.stream.files.records import Record
+from spotsieve.stream.page import Page
+from spotsieve.stream.signature import Entry, page_id_text
+from spotsieve.stream.text_safety import escape_control_characters
+from spotsieve.stream.verdict import Kind, Reason, Verdicts
+
+_VERDICT_TEXT = {kind: kind.name.lower() for kind in Kind}
+_REASON_TEXT = {reason: reason.label for reason in Reason}
+
+
+def verdict_line(page: Page | Entry, verdicts: Verdicts, row: int, scheme: str) -> bytes:
+    """One JSON object: what became of a page."""
+    original = verdicts.originals[row]
+    score = float(verdicts.score[row])
+    line = {
+        "id": page.label or page_id_text(page.source, page.partition, page.offset),
+        "verdict": _VERDICT_TEXT[Kind(verdicts.kind[row])],
+        "duplicate_of": original.id if original else None,
+        "score": None if math.isnan(score) else round(score, 6),
+        "scheme": scheme,
+        "reason": _REASON_TEXT[Reason(verdicts.reason[row])],
+        "url": page.url,
+        "original_url": original.url if original else None,
+    }
+    replaced = verdicts.replaces[row]
+    if replaced is not None:
+        line |= {"replaces": replaced.id, "replaced_url": replaced.url}
+    return orjson.dumps(line)
+
+
+def match_fields(original: Entry, score: float, reason: Reason) -> dict[str, object]:
+    """One of all the filed pages that a page is a copy of, for the field "matches"."""
+    return {"id": original.id, "score": round(score, 6), "reason": _REASON_TEXT[reason], "url": original.url}
+
+
+def rejected_line(source: str, record: Record, error: PageError) -> bytes:
+    """One JSON object: a record that became no page, why, and its bytes."""
+    line: dict[str, object] = {
+        "id": page_id_text(source, 0, record.number),
+        "reason": error.reason.value,
+        "error": escape_control_characters(str(error)),
+    }
+    try:
+        line["record"] = record.raw.decode()
+    except UnicodeDecodeError:
+        line["record_base64"] = pybase64.b64encode(record.raw).decode("ascii")
+    return orjson.dumps(line)

@@ -1,0 +1,275 @@
+"""Owns how aiokafka's clients are made from the settings, and what its errors mean for a person."""
+
+import asyncio
+import ssl
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.client import AIOKafkaClient
+from aiokafka.conn import collect_hosts
+from aiokafka.errors import (
+    AuthenticationFailedError,
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    InvalidSessionTimeoutError,
+    InvalidTimestampError,
+    InvalidTransactionTimeout,
+    KafkaConnectionError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailed,
+    UnknownTopicOrPartitionError,
+)
+from aiokafka.helpers import create_ssl_context
+
+from spotsieve.stream.errors import BrokerError, SettingError, SpotsieveError
+from spotsieve.stream.kafka.cluster import retry_without_brokers
+from spotsieve.stream.kafka.header_names import read_any_header_names
+from spotsieve.stream.observe.logs import logger
+from spotsieve.stream.settings.model import KafkaSettings, Settings
+
+PRODUCER_BATCH_BYTES = 900_000
+"""Below the broker's default message.max.bytes (1,048,588), which bounds a whole batch."""
+
+PRIVATE_FILES = ("sasl_password_file", "ssl_keyfile", "ssl_key_password_file")
+"""Settings of [kafka] that name a file with a secret."""
+
+JOIN_MARGIN_MS = 5_000
+STOP_SECONDS, ABANDON_SECONDS = 2.0, 0.5
+PERMISSION_ERRORS = (
+    TopicAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    TransactionalIdAuthorizationFailed,
+    ClusterAuthorizationFailedError,
+)
+
+
+def client_options(kafka: KafkaSettings) -> dict[str, Any]:
+    """What every client of aiokafka takes.
+
+    Raises SettingError where an address is none, a login has no name or password, or certificates cannot be read.
+    """
+    _check_addresses(kafka.bootstrap_servers)
+    read_any_header_names()
+    retry_without_brokers()
+    options: dict[str, Any] = {
+        "bootstrap_servers": kafka.bootstrap_servers,
+        "client_id": kafka.client_id,
+        "request_timeout_ms": kafka.request_timeout_ms,
+        "security_protocol": kafka.security_protocol,
+    }
+    if "SSL" in kafka.security_protocol:
+        options["ssl_context"] = _ssl_context(kafka)
+    if kafka.security_protocol.startswith("SASL"):
+        _check_login(kafka)
+        options["sasl_mechanism"] = kafka.sasl_mechanism
+        options["sasl_plain_username"] = kafka.sasl_username
+        options["sasl_plain_password"] = kafka.sasl_password.get_secret_value()
+    return options
+
+
+def _check_addresses(servers: str) -> None:
+    """Refuse what is no address: aiokafka raises ValueError, UnicodeError or (on connecting) OverflowError for it."""
+    try:
+        hosts = collect_hosts(servers, randomize=False)
+        fit = all(host.encode("idna") and 0 < port < 2**16 for host, port, _ in hosts)
+    except ValueError:
+        fit = False
+    if not fit:
+        raise SettingError(
+            "kafka.bootstrap_servers", "must be host:port joined by commas, ports 1 to 65535", servers,
+            "such as broker1:9092,broker2:9092",
+        )  # fmt: skip
+
+
+def _check_login(kafka: KafkaSettings) -> None:
+    if not kafka.sasl_username or not kafka.sasl_password.get_secret_value():
+        missing = "password" if kafka.sasl_username else "username"
+        raise SettingError(
+            f"kafka.sasl_{missing}", f"must be set for security_protocol {kafka.security_protocol}", None,
+            "set it, the password by kafka.sasl_password_file or SPOTSIEVE_KAFKA__SASL_PASSWORD; or leave SASL out of "
+            "security_protocol",
+        )  # fmt: skip
+
+
+def _ssl_context(kafka: KafkaSettings) -> ssl.SSLContext:
+    if kafka.ssl_keyfile and not kafka.ssl_certfile:
+        raise SettingError(
+            "kafka.ssl_certfile", "must be set where ssl_keyfile is", None, "name the certificate that the key is of"
+        )
+    try:
+        context: ssl.SSLContext = create_ssl_context(
+            cafile=kafka.ssl_cafile or None, certfile=kafka.ssl_certfile or None, keyfile=kafka.ssl_keyfile or None,
+            # Never None: OpenSSL would ask for it on the terminal, and a service would hang.
+            password=kafka.ssl_key_password.get_secret_value(),
+        )  # fmt: skip
+        return context
+    except (OSError, ssl.SSLError) as error:
+        value = [kafka.ssl_cafile, kafka.ssl_certfile, kafka.ssl_keyfile]
+        raise SettingError(
+            "kafka.ssl_*file", f"must be readable PEM files, the key of the certificate: {on_one_line(str(error))}",
+            value, "check the paths, and kafka.ssl_key_password where the key has one",
+        ) from None  # fmt: skip
+
+
+def warn_of_open_files(kafka: KafkaSettings) -> None:
+    """Warn of files with secrets that every user of the machine can read."""
+    for name in PRIVATE_FILES:
+        path = getattr(kafka, name)
+        with suppress(OSError):
+            if path and stat.S_IMODE(Path(path).stat().st_mode) & stat.S_IROTH:
+                logger().warning(
+                    "everybody on this machine can read a file that holds a secret; take the right from them "
+                    "(chmod o-r)", setting=f"kafka.{name}", path=str(path),
+                )  # fmt: skip
+
+
+def pages_consumer(settings: Settings) -> AIOKafkaConsumer:
+    """The consumer of the input topic, not yet subscribed."""
+    kafka = settings.kafka
+    options = client_options(kafka)
+    # A JoinGroup request is answered only when the other workers have finished, or the rebalance time-out is over.
+    options["request_timeout_ms"] = max(kafka.request_timeout_ms, kafka.rebalance_timeout_ms + JOIN_MARGIN_MS)
+    return AIOKafkaConsumer(
+        **options,
+        group_id=kafka.group_id,
+        enable_auto_commit=False,
+        # Offsets are ours to choose: a position that retention removed is an error to report, not to skip.
+        auto_offset_reset="none",
+        isolation_level=kafka.isolation_level,
+        session_timeout_ms=kafka.session_timeout_ms,
+        heartbeat_interval_ms=max(300, kafka.session_timeout_ms // 10),
+        rebalance_timeout_ms=kafka.rebalance_timeout_ms,
+        fetch_max_bytes=kafka.fetch_max_bytes,
+        max_partition_fetch_bytes=max(2**20, kafka.fetch_max_bytes // 4),
+        fetch_max_wait_ms=100,
+        check_crcs=True,
+    )
+
+
+def log_consumer(settings: Settings) -> AIOKafkaConsumer:
+    """The reader of the log: no group, the position is kept in the state."""
+    return AIOKafkaConsumer(
+        **client_options(settings.kafka),
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        fetch_max_bytes=settings.kafka.fetch_max_bytes,
+        max_partition_fetch_bytes=settings.kafka.fetch_max_bytes,
+        fetch_max_wait_ms=100,
+    )
+
+
+def log_producer(settings: Settings) -> AIOKafkaProducer:
+    """The writer of the log: idempotent, every replica acknowledges."""
+    return _producer(settings, compression="none")
+
+
+def output_producer(settings: Settings, transactional_id: str | None) -> AIOKafkaProducer:
+    """The writer of pages and reports; transactional under exactly_once."""
+    return _producer(settings, settings.service.compression, transactional_id)
+
+
+def _producer(settings: Settings, compression: str, transactional_id: str | None = None) -> AIOKafkaProducer:
+    return AIOKafkaProducer(
+        **client_options(settings.kafka),
+        acks="all",
+        enable_idempotence=True,
+        transactional_id=transactional_id,
+        transaction_timeout_ms=settings.kafka.transaction_timeout_ms,
+        compression_type=None if compression == "none" else compression,
+        max_batch_size=PRODUCER_BATCH_BYTES,
+        max_request_size=2**30,
+        linger_ms=0,
+        # A broker that still completes the last transaction asks to try again; it needs milliseconds, not 100.
+        retry_backoff_ms=20,
+    )
+
+
+async def stop_client(client: AIOKafkaConsumer | AIOKafkaProducer | AIOKafkaClient) -> None:
+    """Stop a client, but not for longer than STOP_SECONDS: with a silent broker aiokafka would wait for ever.
+
+    Whatever it raises, the next thing must be closed too.
+    """
+    try:
+        async with asyncio.timeout(STOP_SECONDS):
+            await (client.close() if isinstance(client, AIOKafkaClient) else client.stop())
+    except (Exception, asyncio.CancelledError) as error:
+        # aiokafka asserts, too, where a connection is half open; and it cancels its own tasks and waits for them: one
+        # that pauses hands that on, though nobody has cancelled who asks here.
+        asking = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and asking is not None and asking.cancelling():
+            raise
+        logger().debug("client stopped with an error", error=type(error).__name__, detail=str(error))
+        if isinstance(client, AIOKafkaProducer):
+            await _abandon(client)
+
+
+async def _abandon(producer: AIOKafkaProducer) -> None:
+    """End a producer that could not be stopped: else it would go on asking for leaders, and send what it still holds
+    as soon as the broker is back.
+    """
+    sending = producer._sender.sender_task
+    if sending is not None:
+        sending.cancel()
+    with suppress(Exception):
+        async with asyncio.timeout(ABANDON_SECONDS):
+            await producer.client.close()
+
+
+def explained(error: KafkaError, settings: Settings, step: str) -> SpotsieveError:
+    """A broker's refusal in a person's words: which setting it concerns and what to do."""
+    kafka = settings.kafka
+    detail = on_one_line(str(error) or type(error).__name__)
+    if isinstance(error, AuthenticationFailedError):
+        return BrokerError(
+            "kafka.sasl_*", f"the broker refused the login while {step}: {detail}", None, "check user and password"
+        )
+    if isinstance(error, KafkaConnectionError):
+        # A refused login or certificate comes as this error too: stream.kafka.reach tells them apart at the start.
+        login = ", sasl_mechanism, user and password" if kafka.security_protocol.startswith("SASL") else ""
+        return BrokerError(
+            "kafka.bootstrap_servers", f"no broker answers while {step}", kafka.bootstrap_servers,
+            f"check host:port, security_protocol{login}, and that the broker runs",
+        )  # fmt: skip
+    if isinstance(error, PERMISSION_ERRORS):
+        return BrokerError(
+            "kafka", f"has no permission while {step}: {detail}", kafka.sasl_username or "anonymous",
+            "grant Read on input and log, Write on outputs and log, Read on the group, Write on the transactional ids "
+            f"with prefix {kafka.group_id!r}",
+        )  # fmt: skip
+    if isinstance(error, InvalidTransactionTimeout):
+        return BrokerError(
+            "kafka.transaction_timeout_ms", "must not exceed the broker's transaction.max.timeout.ms",
+            kafka.transaction_timeout_ms, "lower it, or raise the broker's (900000 unless it was changed)",
+        )  # fmt: skip
+    if isinstance(error, InvalidSessionTimeoutError):
+        return BrokerError(
+            "kafka.session_timeout_ms", "must lie between the broker's group.min.session.timeout.ms and "
+            "group.max.session.timeout.ms", kafka.session_timeout_ms, "6000 to 1800000 unless they were changed",
+        )  # fmt: skip
+    if isinstance(error, InvalidTimestampError):
+        return BrokerError(
+            "topics", f"an output topic refuses a page's timestamp while {step}", detail,
+            "give the output topics the input topic's message.timestamp.before.max.ms and "
+            "message.timestamp.after.max.ms, or message.timestamp.type=LogAppendTime",
+        )  # fmt: skip
+    if isinstance(error, UnknownTopicOrPartitionError):
+        return BrokerError("topics", f"one is missing while {step}", detail, "run `spotsieve topics create`")
+    if isinstance(error, (MessageSizeTooLargeError, RecordListTooLargeError)):
+        return BrokerError(
+            "topics", f"a batch is larger than an output topic takes while {step}", detail,
+            "raise max.message.bytes of the output topics to that of the input topic",
+        )  # fmt: skip
+    return BrokerError(
+        "kafka", f"failed while {step}: {detail}", type(error).__name__, "see the broker's log, then start again"
+    )
+
+
+def on_one_line(text: str) -> str:
+    """Broker texts hold topic and user names: keep them on one line."""
+    return " ".join(text.split())

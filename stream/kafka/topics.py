@@ -1,0 +1,225 @@
+"""Owns the topics the service needs: how they must look, creating them, and checking them before the first page."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    LeaderNotAvailableError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+
+from spotsieve.stream.errors import BrokerError, SettingError
+from spotsieve.stream.kafka.clients import client_options, explained, warn_of_open_files
+from spotsieve.stream.kafka.cluster import administrator, create
+from spotsieve.stream.kafka.reach import why_unreached
+from spotsieve.stream.observe.logs import logger
+from spotsieve.stream.settings.model import Settings, TopicSettings
+
+FOREVER = "-1"
+DEFAULT_MESSAGE_BYTES = 1_048_588
+ANY_TIME_MS = 2**63 - 1
+"""Brokers before Kafka 4 bound the times of messages by no less, or do not say."""
+LOG_RECORD_BYTES = 900_000
+"""Largest record of the log: below the broker's default max.message.bytes, with room for the batch header."""
+
+TELLING_TRIES, TELLING_PAUSE_SECONDS = 100, 0.1
+
+_NOT_YET = (UnknownTopicOrPartitionError, LeaderNotAvailableError)
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """What the broker says of a topic."""
+
+    partitions: int
+    settings: Mapping[str, str]
+
+    @property
+    def max_message_bytes(self) -> int:
+        """The largest record batch that the topic takes."""
+        return int(self.settings.get("max.message.bytes", DEFAULT_MESSAGE_BYTES))
+
+
+def topic_names(topics: TopicSettings) -> dict[str, str]:
+    """Role (the setting's name) to topic name."""
+    return {role: getattr(topics, role) for role in ("input", "novel", "duplicates", "rejected", "log")}
+
+
+def check_topic_names(topics: TopicSettings) -> None:
+    """Refuse names that Kafka does not take, and one name for two roles. Raises SettingError."""
+    names = topic_names(topics)
+    for role, name in names.items():
+        if not _TOPIC_NAME.fullmatch(name) or name in (".", ".."):
+            raise SettingError(
+                f"topics.{role}", "must be 1 to 249 of the characters a-z A-Z 0-9 . _ -", name, "choose another name"
+            )
+    if len(set(names.values())) < len(names):
+        raise SettingError("topics", "must be five different topics", list(names.values()), "give each its own name")
+
+
+async def create_topics(settings: Settings, partitions: int, replication: int) -> dict[str, bool]:
+    """Create the topics that are missing: the log with one partition and kept forever, the others with `partitions`.
+
+    Returns topic name -> True where it was created. Raises SettingError (names), BrokerError.
+    """
+    names = topic_names(settings.topics)
+    check_topic_names(settings.topics)
+    made: dict[str, bool] = {}
+    try:
+        async with _admin(settings) as admin:
+            for role, name in names.items():
+                made[name] = await _create(admin, role, name, partitions, replication)
+            if any(made.values()):
+                await until_told(admin, list(names.values()))
+    except KafkaError as error:
+        raise explained(error, settings, "creating topics") from None
+    return made
+
+
+async def check_topics(settings: Settings) -> dict[str, TopicFacts]:
+    """Look at the topics and refuse what could lose pages or change verdicts.
+
+    Returns role -> facts. Raises SettingError naming the topic and the next step, or BrokerError.
+    """
+    names = topic_names(settings.topics)
+    check_topic_names(settings.topics)
+    warn_of_open_files(settings.kafka)
+    facts = await topic_facts(settings, sorted(names.values()))
+    for role, name in names.items():
+        if name not in facts:
+            raise SettingError(
+                f"topics.{role}", "does not exist on the broker", name, "create it: `spotsieve topics create`"
+            )
+    found = {role: facts[name] for role, name in names.items()}
+    check_log(names["log"], found["log"])
+    if settings.index.horizon_hours:
+        warn_of_free_times(names["input"], found["input"], settings.index.horizon_hours)
+    for role in ("novel", "rejected"):
+        if found[role].max_message_bytes < found["input"].max_message_bytes:
+            raise SettingError(
+                f"topics.{role}", f"must take messages as large as {names['input']!r} does "
+                f"(max.message.bytes {found['input'].max_message_bytes})", found[role].max_message_bytes,
+                f"raise max.message.bytes of {names[role]!r}",
+            )  # fmt: skip
+    return found
+
+
+async def topic_facts(settings: Settings, names: list[str]) -> dict[str, TopicFacts]:
+    """What the broker says of those of the topics that exist, by name. Raises BrokerError."""
+    try:
+        async with _admin(settings) as admin:
+            return await _facts(admin, names)
+    except KafkaError as error:
+        raise explained(error, settings, "looking at the topics") from None
+
+
+def check_log(name: str, facts: TopicFacts) -> None:
+    """Refuse a log topic that could not carry the order of pages, and warn of one that forgets. Raises SettingError."""
+    if facts.partitions != 1:
+        raise SettingError(
+            "topics.log",
+            "must have one partition: it is the one order of pages",
+            facts.partitions,
+            f"make {name!r} anew",
+        )
+    if facts.max_message_bytes <= LOG_RECORD_BYTES:
+        raise SettingError(
+            "topics.log", f"must take records of {LOG_RECORD_BYTES} bytes and their batch header (max.message.bytes)",
+            facts.max_message_bytes, f"raise max.message.bytes of {name!r}",
+        )  # fmt: skip
+    if "compact" in facts.settings.get("cleanup.policy", ""):
+        raise SettingError(
+            "topics.log", "must not be compacted: the state is a function of every record",
+            facts.settings["cleanup.policy"],
+            f"set cleanup.policy=delete on {name!r}",
+        )  # fmt: skip
+    retention = {setting: facts.settings.get(setting, FOREVER) for setting in ("retention.ms", "retention.bytes")}
+    bounded = {setting: value for setting, value in retention.items() if value != FOREVER}
+    if bounded:
+        # Not refused: a user may keep snapshots of the state. But a lost directory can then not be rebuilt.
+        logger().warning(
+            "the log topic forgets: a lost state directory cannot be rebuilt from it; set its retention to -1",
+            topic=name, **bounded,
+        )  # fmt: skip
+
+
+def warn_of_free_times(name: str, facts: TopicFacts, horizon_hours: float) -> None:
+    """Warn where whoever sends pages may date them so far ahead that everything before leaves the horizon."""
+    if facts.settings.get("message.timestamp.type", "CreateTime") == "LogAppendTime":
+        return
+    ahead_ms = int(facts.settings.get("message.timestamp.after.max.ms", ANY_TIME_MS))
+    if ahead_ms > horizon_hours * 3_600_000:
+        logger().warning(
+            "messages of the input topic may be dated farther ahead than the horizon, and one of them makes everything "
+            "forgotten; set message.timestamp.type=LogAppendTime, or a smaller message.timestamp.after.max.ms",
+            topic=name, after_max_ms=ahead_ms, horizon_hours=horizon_hours,
+        )  # fmt: skip
+
+
+@asynccontextmanager
+async def _admin(settings: Settings) -> AsyncIterator[AIOKafkaAdminClient]:
+    """Raises BrokerError where there is nobody to ask; what goes wrong in the block is the block's."""
+    async with AsyncExitStack() as closing:
+        try:
+            admin = await closing.enter_async_context(administrator(**client_options(settings.kafka)))
+        except KafkaConnectionError:
+            raise await why_unreached(settings, "connecting") from None
+        except KafkaError as error:
+            raise explained(error, settings, "connecting") from None
+        yield admin
+
+
+async def _create(admin: AIOKafkaAdminClient, role: str, name: str, partitions: int, replication: int) -> bool:
+    """Create a topic; False where it was there. Raises BrokerError where the broker refuses."""
+    is_log = role == "log"
+    # The log must never lose a record: the state is a function of it.
+    configs = {"retention.ms": FOREVER, "retention.bytes": FOREVER, "cleanup.policy": "delete"} if is_log else {}
+    topic = NewTopic(name, 1 if is_log else partitions, replication, topic_configs=configs)
+    code, said = await create(admin, topic)
+    error = for_code(code)
+    if error.errno and error is not TopicAlreadyExistsError:
+        why = (said or error.__name__).rstrip(".")
+        raise BrokerError(
+            f"topics.{role}", f"cannot be created: {why}", name,
+            "change the setting, --partitions or --replication, or the broker's rights",
+        )  # fmt: skip
+    return code == 0
+
+
+async def until_told(admin: AIOKafkaAdminClient, names: list[str]) -> None:
+    """Wait until the broker that is asked tells of the topics: it answers a creation before it knows of it itself.
+
+    Not for ever: what is still missing then is told by whoever looks next.
+    """
+    for _ in range(TELLING_TRIES):
+        described: list[dict[str, Any]] = await admin.describe_topics(names)
+        if not any(for_code(row["error_code"]) in _NOT_YET for row in described):
+            return
+        await asyncio.sleep(TELLING_PAUSE_SECONDS)
+
+
+async def _facts(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, TopicFacts]:
+    described: list[dict[str, Any]] = await admin.describe_topics(names)
+    partitions = {row["topic"]: len(row["partitions"]) for row in described if row["error_code"] == 0}
+    for row in described:
+        error = for_code(row["error_code"])
+        if row["error_code"] and "Authorization" in error.__name__:
+            raise error(row["topic"])
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in partitions]
+    configs: dict[str, dict[str, str]] = {}
+    for response in await admin.describe_configs(resources) if resources else []:
+        for _, _, _, name, entries in response.resources:
+            configs[name] = {entry[0]: entry[1] for entry in entries}
+    # Describing settings is a right of its own; without it the checks fall back on the broker's defaults.
+    return {name: TopicFacts(number, configs.get(name, {})) for name, number in partitions.items()}

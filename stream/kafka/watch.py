@@ -1,0 +1,126 @@
+"""Owns the look at the broker while a worker works: whether it answers, and whether the topics are still there."""
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import KafkaError, LeaderNotAvailableError, UnknownTopicOrPartitionError
+from aiokafka.protocol.metadata import MetadataRequest
+
+from spotsieve.stream.errors import BrokerError
+from spotsieve.stream.kafka.clients import client_options, stop_client
+from spotsieve.stream.kafka.reach import refusal
+from spotsieve.stream.kafka.topics import topic_names
+from spotsieve.stream.kafka.waits import Waits
+from spotsieve.stream.settings.model import Settings
+
+NO_LEADER = -1
+LOOK_SECONDS = 1.0
+LOOK_TIMEOUT_SECONDS = 3.0
+"""A broker that takes longer to name five topics keeps the worker waiting, whatever it is busy with."""
+FAILED_LOOKS = 2
+"""Before it is told: of several brokers one may be asked that has just left."""
+REFUSED_SECONDS = 20.0
+"""A login or certificate that is refused for so long was changed; a broker that has just started may not yet know its
+users. Whoever starts the service again has the password and the CA read anew."""
+GONE_SECONDS = 8.0
+"""A topic that is missing for so long was deleted; a broker that has just started may not know of it yet."""
+
+NEXT_STEP = {
+    "input": "create it anew (`spotsieve topics create`) and start again: what was not read is lost with it",
+    "novel": "create it anew (`spotsieve topics create`) and start again: what it held is lost, the rest follows",
+    "log": "bring it back, or begin anew with another log (topics.log) and another index.directory",
+}
+
+
+class BrokerWatch:
+    """Asks for the metadata of the five topics now and then.
+
+    aiokafka says neither that no broker answers nor that a topic or its leader is gone: it tries for ever, and a worker
+    would stand still without a word.
+    """
+
+    def __init__(self, settings: Settings, waits: Waits) -> None:
+        self._settings = settings
+        self._waits = waits
+        self._roles = {name: role for role, name in topic_names(settings.topics).items()}
+        self._missing: dict[str, float] = {}
+        self._failed_looks = 0
+        self._refused_since: float | None = None
+        self._leaderless: Mapping[str, int] = {}
+        self._told: set[str] = set()
+
+    async def run(self) -> None:
+        """Look, for ever. Raises BrokerError where a topic is gone, or where login or certificate are refused."""
+        options = client_options(self._settings.kafka)
+        client = AIOKafkaClient(**options)
+        started = False
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(LOOK_TIMEOUT_SECONDS):
+                        if not started:
+                            await client.bootstrap()
+                            started = True
+                        missing, leaderless = await self._look(client)
+                except (KafkaError, TimeoutError) as error:
+                    await self._no_answer(error, options)
+                else:
+                    self._failed_looks, self._refused_since = 0, None
+                    self._waits.over("answer")
+                    self._tell_leaderless(leaderless)
+                    self._check(missing)
+                await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            await stop_client(client)
+
+    async def _look(self, client: AIOKafkaClient) -> tuple[list[str], dict[str, int]]:
+        """The topics that the broker does not know, and of each that has any the first partition without a leader."""
+        # Else a broker that creates topics by itself would bring back what was deleted, empty.
+        request = MetadataRequest(list(self._roles), allow_auto_topic_creation=False)
+        answer = await client.send(client.get_random_node(), request)
+        unknown = [topic for error, topic, *_ in answer.topics if error == UnknownTopicOrPartitionError.errno]
+        leaderless = {
+            topic: [number for _, number, leader, *_ in partitions if leader == NO_LEADER]
+            for _, topic, _, partitions, *_ in answer.topics
+        }
+        return unknown, {topic: min(numbers) for topic, numbers in leaderless.items() if numbers}
+
+    def _tell_leaderless(self, leaderless: Mapping[str, int]) -> None:
+        """Say of partitions that nobody leads, in two looks, that they are waited for: the broker's disk may have
+        failed. A leader that only moves is found sooner.
+        """
+        told = {f"{topic}/{number}" for topic, number in leaderless.items() if topic in self._leaderless}
+        for partition in self._told - told:
+            self._waits.over("leader", partition)
+        for partition in told:
+            self._waits.failed("leader", LeaderNotAvailableError(), partition)
+        self._leaderless, self._told = leaderless, told
+
+    async def _no_answer(self, error: BaseException, options: Mapping[str, Any]) -> None:
+        """Say what is waited for. aiokafka's error is the same whether a broker is down or refuses us: ask it."""
+        self._failed_looks += 1
+        if self._failed_looks < FAILED_LOOKS:
+            return
+        refused = await refusal(self._settings.kafka, options, "looking at the topics", LOOK_TIMEOUT_SECONDS)
+        self._waits.failed("answer", str(refused) if refused else error)
+        if refused is None:
+            self._refused_since = None
+            return
+        now = time.monotonic()
+        self._refused_since = self._refused_since or now
+        if now - self._refused_since >= REFUSED_SECONDS:
+            raise refused
+
+    def _check(self, missing: Iterable[str]) -> None:
+        now = time.monotonic()
+        self._missing = {name: self._missing.get(name, now) for name in missing}
+        for name, since in self._missing.items():
+            if now - since >= GONE_SECONDS:
+                role = self._roles[name]
+                raise BrokerError(
+                    f"topics.{role}", "is gone from the broker: it was deleted while the service ran", name,
+                    NEXT_STEP.get(role, NEXT_STEP["novel"]),
+                )  # fmt: skip

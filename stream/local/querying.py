@@ -1,0 +1,152 @@
+"""Owns asking a state about pages in files: each gets the verdict it would get if it came next, and nothing is filed.
+
+Pages are signed and kept, QUERY_PAGES of them, then all their buckets are read at once, and they are judged.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import orjson
+
+from spotsieve.state.horizon import Living, step_of
+from spotsieve.state.index import StateView
+from spotsieve.state.still.reading import StillState
+from spotsieve.state.still.view import StillView
+from spotsieve.stream.errors import InputError, PageError
+from spotsieve.stream.files.reader import FileReader, Input
+from spotsieve.stream.files.verdict_lines import match_fields, rejected_line, verdict_line
+from spotsieve.stream.files.writer import Outputs
+from spotsieve.stream.judge.alone import Match, find_matches, judge_alone
+from spotsieve.stream.local.summary import Summary
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.schemes.registry import scheme_in_scope
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.signature import Entry, Signatures
+from spotsieve.stream.verdict import Verdicts
+
+QUERY_PAGES = 16_384
+"""Pages asked about at once: their keys and buckets are in memory, 0.7 GB if every bucket were full."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """Pages that wait for their answers. pages: as an entry of each, for its line, in the order of the signatures"""
+
+    signatures: list[Signatures] = field(default_factory=list)
+    pages: list[Entry] = field(default_factory=list)
+
+
+class StateQuery:
+    """A state that lies still, and the scheme that it was made by."""
+
+    def __init__(self, state: StillState, settings: Settings) -> None:
+        """Raises SettingError where the scheme's parameters do not go together."""
+        self.settings = settings
+        self.scheme: Scheme = scheme_in_scope(settings)
+        self._view = StillView(state)
+        self._clock = state.clock
+        self._step_ms = step_of(settings.index.horizon_hours)
+        self.passes = 0
+
+    @property
+    def entries(self) -> int:
+        """Pages that the state knows."""
+        return self._view.entry_count - self._clock.floor
+
+    def answer(self, parts: Sequence[Signatures], matches: bool) -> Iterator[tuple[Verdicts, list[list[Match]]]]:
+        """Verdicts of consecutive pages, in runs; with all that each page matches, if wanted. Raises StateError."""
+        keys = [np.empty(0, np.uint64), *(self.scheme.probe(part).keys for part in parts)]
+        self.passes += self._view.load(np.unique(np.concatenate(keys)))
+        for part in parts:
+            for run, view in self._runs(part):
+                limit, longer_by = self.settings.index.candidate_limit, self.settings.policy.replaces_beyond
+                verdicts = judge_alone(run, self.scheme, view, limit, longer_by)
+                yield verdicts, find_matches(run, self.scheme, view) if matches else []
+
+    def _runs(self, part: Signatures) -> Iterator[tuple[Signatures, StateView]]:
+        """Pages in a row that meet the same part of the state: one whose time is beyond the state's moves its floor."""
+        if not self._step_ms or not len(part):
+            yield part, self._view
+            return
+        times, places = np.unique(np.maximum(part.event_time_ms, self._clock.watermark_ms), return_inverse=True)
+        count = self._view.entry_count
+        floors = np.array([self._clock.moved(time, self._step_ms, count).floor for time in times.tolist()])[places]
+        cuts = (np.flatnonzero(np.diff(floors)) + 1).tolist()
+        for start, end in zip([0, *cuts], [*cuts, len(part)], strict=True):
+            yield part.part(start, end), Living(self._view, int(floors[start]))
+
+
+def query_files(
+    inputs: Sequence[Input],
+    query: StateQuery,
+    outputs: Outputs,
+    summary: Summary,
+    *,
+    matches: bool = False,
+    on_batch: Callable[[], None] = lambda: None,
+) -> None:
+    """Ask about every record of the inputs, in order; the figures go into summary, damaged files into summary.faults.
+
+    matches: write with each verdict all that the page matches. on_batch: called after each micro-batch that was signed.
+    Raises StateError (an output's disk is full, damaged state).
+    """
+    waiting = Asked()
+    for file in inputs:
+        for pages in _batches(file, query.settings, outputs, summary):
+            if pages:
+                waiting.signatures.append(query.scheme.sign(pages))
+                waiting.pages += map(_told_of, pages)
+            if len(waiting.pages) >= QUERY_PAGES:
+                _answer(waiting, query, outputs, summary, matches)
+                waiting = Asked()
+            on_batch()
+    _answer(waiting, query, outputs, summary, matches)
+    summary.entries = query.entries
+
+
+def _batches(file: Input, settings: Settings, outputs: Outputs, summary: Summary) -> Iterator[list[Page]]:
+    """The pages of a file, in micro-batches; a damaged one ends where it is damaged."""
+    pages, held, before = list[Page](), 0, summary.bytes_read
+    with FileReader(file, settings.input) as reader:
+        try:
+            for outcome in reader:
+                summary.records += 1
+                if isinstance(outcome.result, PageError):
+                    summary.rejected[outcome.result.reason.value] += 1
+                    if outputs.rejected is not None:
+                        outputs.rejected.write_line(rejected_line(file.source, outcome.record, outcome.result))
+                elif outcome.result is None:
+                    summary.other_records += 1
+                else:
+                    pages.append(outcome.result)
+                    held += len(outcome.result.body)
+                if len(pages) >= settings.service.batch_pages or held >= settings.service.batch_bytes:
+                    summary.bytes_read = before + reader.bytes_read
+                    yield pages
+                    pages, held = [], 0
+        except InputError as error:
+            summary.faults.append(error)
+        summary.bytes_read = before + reader.bytes_read
+        yield pages
+
+
+def _answer(asked: Asked, query: StateQuery, outputs: Outputs, summary: Summary, matches: bool) -> None:
+    pages = iter(asked.pages)
+    for verdicts, found in query.answer(asked.signatures, matches):
+        summary.count(verdicts)
+        for row in range(len(verdicts)):
+            page = next(pages)
+            if outputs.verdicts is None:
+                continue
+            line = verdict_line(page, verdicts, row, query.settings.scheme.name)
+            if matches:
+                line = orjson.dumps({**orjson.loads(line), "matches": [match_fields(*match) for match in found[row]]})
+            outputs.verdicts.write_line(line)
+    outputs.flush()
+
+
+def _told_of(page: Page) -> Entry:
+    """What a line tells of a page: its body is not kept."""
+    return Entry(page.source, page.partition, page.offset, page.event_time_ms, page.url, page.label)

@@ -1,0 +1,105 @@
+"""Owns the figures of a run over files, and how a person reads them."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from spotsieve.stream.errors import SpotsieveError
+from spotsieve.stream.progress import duration
+from spotsieve.stream.text_safety import escape_control_characters
+from spotsieve.stream.verdict import Kind, Reason, Verdicts
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a run counted; grows as the run goes on.
+
+    other_records: WARC records that are no pages  bytes_read: as on disk  entries: pages the state knows
+    future_times: pages whose own time lay beyond their file's, and was set back to it
+    """
+
+    files: int = 0
+    records: int = 0
+    other_records: int = 0
+    future_times: int = 0
+    bytes_read: int = 0
+    seconds: float = 0.0
+    entries: int = 0
+    interrupted: bool = False
+    verdicts: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+    faults: list[SpotsieveError] = field(default_factory=list)
+
+    @property
+    def pages(self) -> int:
+        """Pages judged."""
+        return self.verdicts.total()
+
+    @property
+    def duplicates(self) -> int:
+        """Pages dropped."""
+        return self.verdicts[Kind.DUPLICATE.name.lower()]
+
+    def count(self, verdicts: Verdicts) -> None:
+        """Add a micro-batch."""
+        for kind in Kind:
+            self.verdicts[kind.name.lower()] += int(np.count_nonzero(verdicts.kind == kind))
+        for reason in Reason:
+            self.reasons[reason.label] += int(np.count_nonzero(verdicts.reason == reason))
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines: every figure, with the unit in its name where it has one."""
+        return {
+            "files": self.files,
+            "records": self.records,
+            "pages": self.pages,
+            **{kind.name.lower(): self.verdicts[kind.name.lower()] for kind in Kind},
+            "reasons": dict(+self.reasons),
+            "rejected": self.rejected.total(),
+            "rejected_reasons": dict(self.rejected),
+            "other_records": self.other_records,
+            "future_times": self.future_times,
+            "bytes_read": self.bytes_read,
+            "seconds": round(self.seconds, 3),
+            "pages_per_second": round(self.pages / self.seconds, 1) if self.seconds else 0.0,
+            "state_entries": self.entries,
+            "interrupted": self.interrupted,
+            "errors": [str(fault) for fault in self.faults],
+        }
+
+    def as_text(self) -> str:
+        """For people: a few lines, and one for each file that could not be read to its end."""
+        share = self.duplicates / self.pages if self.pages else 0.0
+        speed = self.pages / self.seconds if self.seconds else 0.0
+        files = "1 file" if self.files == 1 else f"{self.files} files"
+        pace = f"{speed:,.0f} pages/s, {self.bytes_read / 1e6:,.1f} MB read"
+        lines = [f"{self.pages:,} pages of {files} in {duration(self.seconds)} ({pace})"]
+        lines.append(
+            f"  novel      {self.verdicts['novel']:>10,}{_detail(self.reasons, ('longer',))}\n"
+            f"  duplicate  {self.duplicates:>10,}  {share:.1%} dropped"
+            f"{_detail(self.reasons, ('near', 'same_text', 'exact'))}\n"
+            f"  unchecked  {self.verdicts['unchecked']:>10,}  passed on"
+            f"{_detail(self.reasons, ('too_few_features', 'too_many_features', 'empty', 'not_text'))}"
+        )
+        if self.rejected:
+            lines.append(f"  rejected   {self.rejected.total():>10,}  no pages{_detail(self.rejected, self.rejected)}")
+        if self.other_records:
+            lines.append(f"  other      {self.other_records:>10,}  WARC records that are no pages")
+        if self.future_times:
+            lines.append(f"  times      {self.future_times:>10,}  later than their file, set back to its time")
+        lines.append(f"  the state knows {self.entries:,} pages")
+        if self.interrupted:
+            lines.append(
+                "  interrupted: the rest was not judged, and outputs end in .partial; run the same command again"
+            )
+        lines.extend(f"  {escape_control_characters(str(fault))}" for fault in self.faults)
+        return "\n".join(lines)
+
+
+def _detail(counter: Counter[str], names: Iterable[str]) -> str:
+    found = [f"{name} {counter[name]:,}" for name in names if counter[name]]
+    return f" ({', '.join(found)})" if found else ""

@@ -1,0 +1,140 @@
+"""Owns building the model of the scheme `concept`: shingles of a sample counted, and its terms decomposed."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.stream.errors import InputError, SettingError
+from spotsieve.stream.files.reader import Input
+from spotsieve.stream.models.counting import LEAST_PAGES, TermCounter, batches_of
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes.concept_model import STEPS, ConceptModel
+from spotsieve.stream.schemes.terms import ConceptTerms
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.text.tokens import PageTokens
+
+MOST_SHINGLES = 2**21
+"""Of a model: 10 bytes each, 20 MiB. The rarest beyond them weigh as if they were on one page."""
+MOST_TERMS = 2**15
+"""Of a model: 8 bytes and two a dimension each, 13 MiB with 200 of them. The rarest beyond them stand for nothing."""
+MOST_DECOMPOSED = 20_000
+"""Pages, the first of a sample, whose terms are decomposed: some 12 bytes for each different term of each of them. All
+are counted."""
+LEAST_FREQUENCY = 2
+"""Pages that a shingle or a term is on: what is on one tells nothing of others, and is most of all there are."""
+_SEED = 20_160_901
+_POWER_ITERATIONS = 7
+_LEAST_SINGULAR_VALUE = 1e-9
+_GREATEST_ROW = 2**15 - 1
+
+
+class ConceptCounter:
+    """Counts shingles and terms of pages, and keeps the term vectors of the first MOST_DECOMPOSED."""
+
+    def __init__(self, terms: ConceptTerms) -> None:
+        self.terms = terms
+        self.shingles, self.tokens = TermCounter(), TermCounter()
+        self._pages: list[tuple[NDArray[np.uint64], NDArray[np.float32]]] = []
+
+    @property
+    def pages(self) -> int:
+        """Pages counted so far."""
+        return self.tokens.pages
+
+    def add(self, pages: Sequence[Page]) -> None:
+        """Pages of the sample, in order."""
+        tokens = PageTokens(*self.terms.of(pages))
+        self.tokens.add(tokens.hashes, tokens.bounds)
+        self.shingles.add(*self.terms.shingles(tokens))
+        for first, last in pairwise(tokens.bounds[: MOST_DECOMPOSED - len(self._pages) + 1].tolist()):
+            different, times = np.unique(tokens.hashes[first:last], return_counts=True)
+            self._pages.append((different, (times / max(last - first, 1)).astype(np.float32)))
+
+    def model(self) -> ConceptModel:
+        """Of all pages so far."""
+        shingles, weights = self._kept(self.shingles, MOST_SHINGLES)
+        terms, idf = self._kept(self.tokens, MOST_TERMS)
+        return ConceptModel(
+            self.terms.about,
+            self.pages,
+            int(np.rint(np.log(self.pages) * STEPS)),
+            shingles,
+            np.rint(weights * STEPS).astype(np.uint16),
+            terms,
+            decompose(self._matrix(terms, idf), idf, self.terms.dimensions),
+        )
+
+    def _kept(self, counter: TermCounter, most: int) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+        """The most frequent ones, ascending by hash, and log(N / df) of each; of equally frequent ones the least."""
+        hashes, frequencies = counter.counted()
+        order = np.lexsort((hashes, -frequencies.astype(np.int64)))[:most]
+        kept = np.sort(order[frequencies[order] >= LEAST_FREQUENCY])
+        return hashes[kept], np.log(self.pages / frequencies[kept])
+
+    def _matrix(self, terms: NDArray[np.uint64], idf: NDArray[np.float64]) -> Any:
+        """TF-IDF of the terms on the pages kept, over the page's length: a sparse float64[t, pages]."""
+        from scipy.sparse import csr_matrix
+
+        sizes = [len(different) for different, _ in self._pages]
+        tokens = np.concatenate([different for different, _ in self._pages])
+        frequency = np.concatenate([times for _, times in self._pages])
+        page = np.repeat(np.arange(len(sizes)), sizes)
+        place = np.minimum(np.searchsorted(terms, tokens), max(len(terms) - 1, 0))
+        known = terms[place] == tokens if len(terms) else np.zeros(len(tokens), np.bool_)
+        place = place[known]
+        shape = (len(terms), len(sizes))
+        return csr_matrix((frequency[known] * idf[place], (place, page[known])), shape=shape)
+
+
+def decompose(matrix: Any, idf: NDArray[np.float64], dimensions: int) -> NDArray[np.int16]:
+    """Truncated singular value decomposition -> IDF times U, scaled to whole numbers: int16[t, dimensions].
+
+    matrix: sparse float64[t, pages]  idf: float64[t]
+    By the randomised method of Halko, Martinsson, Tropp (SIAM Review 2011), which ranks below `dimensions` do not harm;
+    its random numbers are the same every time. Concepts beyond the number of terms or pages are 0.
+    """
+    rows = np.zeros((matrix.shape[0], dimensions))
+    concepts = min(dimensions, *matrix.shape)
+    if concepts and matrix.count_nonzero():
+        from sklearn.decomposition import TruncatedSVD
+
+        decomposition = TruncatedSVD(concepts, n_iter=_POWER_ITERATIONS, random_state=_SEED).fit(matrix.T)
+        u = decomposition.components_.T
+        real = decomposition.singular_values_ > decomposition.singular_values_[0] * _LEAST_SINGULAR_VALUE
+        rows[:, : u.shape[1]] = np.where(real, u, 0.0) * idf[:, None]
+    greatest = np.abs(rows).max(initial=0.0)
+    scaled: NDArray[np.int16] = np.rint(rows * (_GREATEST_ROW / greatest if greatest else 0.0)).astype(np.int16)
+    return scaled
+
+
+def count_concepts(
+    inputs: Sequence[Input], settings: Settings, terms: ConceptTerms, told: Callable[[int, int], None]
+) -> ConceptModel:
+    """The model of all pages of the files that are text. told: called now and then with pages and bytes read.
+
+    Raises InputError for a file that cannot be read, or too few pages; SettingError without scikit-learn.
+    """
+    _check_installed()
+    counter = ConceptCounter(terms)
+    for batch, bytes_read in batches_of(inputs, settings):
+        counter.add(batch)
+        told(counter.pages, bytes_read)
+    if counter.pages < LEAST_PAGES:
+        raise InputError(
+            "FILES", f"must hold at least {LEAST_PAGES} pages of text", counter.pages, "give a sample of the crawl"
+        )
+    return counter.model()
+
+
+def _check_installed() -> None:
+    """Raises SettingError where scikit-learn and SciPy, which only building needs, are not installed."""
+    try:
+        import scipy.sparse  # noqa: F401
+        import sklearn.decomposition  # noqa: F401
+    except ImportError:
+        raise SettingError(
+            "scheme.name", "needs scikit-learn to build its model", "concept", "pip install 'spotsieve[lsi]'"
+        ) from None

@@ -1,0 +1,99 @@
+"""Owns counting on how many pages of some files each term is, and what `spotsieve model build` freezes of it."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.stream.errors import InputError
+from spotsieve.stream.files.reader import FileReader, Input
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes.concept_model import encode_concepts
+from spotsieve.stream.schemes.idf import IdfModel, Terms, encode_model
+from spotsieve.stream.schemes.terms import ConceptTerms
+from spotsieve.stream.settings.model import Settings
+
+LEAST_PAGES = 2
+"""An IDF is divided by log(N), which is 0 for one page."""
+
+
+class TermCounter:
+    """Counts, of each term, the pages that have it. Memory: 12 bytes a term, twice that while counts are merged."""
+
+    def __init__(self) -> None:
+        self.pages = 0
+        self._terms, self._counts = np.empty(0, np.uint64), np.empty(0, np.int64)
+        self._waiting: list[NDArray[np.uint64]] = []
+        self._waiting_terms = 0
+
+    def add(self, hashes: NDArray[np.uint64], bounds: NDArray[np.int64]) -> None:
+        """N pages: hashes: uint64[m], bounds: int64[n + 1]."""
+        for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            distinct = np.unique(hashes[first:last])
+            self._waiting.append(distinct)
+            self._waiting_terms += len(distinct)
+        self.pages += len(bounds) - 1
+        if self._waiting_terms > max(len(self._terms), 2**20):
+            self._merge()
+
+    def counted(self) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+        """terms: uint64[t], ascending, and the pages of each: uint32[t]."""
+        self._merge()
+        return self._terms, self._counts.astype(np.uint32)
+
+    def _merge(self) -> None:
+        """Add what waits: sums over equal terms, of the terms counted before and the new ones."""
+        new = np.concatenate([self._terms, *self._waiting])
+        times = np.concatenate([self._counts, np.ones(self._waiting_terms, np.int64)])
+        self._terms, place = np.unique(new, return_inverse=True)
+        self._counts = np.zeros(len(self._terms), np.int64)
+        np.add.at(self._counts, place, times)
+        self._waiting, self._waiting_terms = [], 0
+
+
+def batches_of(inputs: Sequence[Input], settings: Settings) -> Iterator[tuple[list[Page], int]]:
+    """The pages of files that are text, in batches, with the bytes read so far. Raises as count_terms."""
+    read_before = 0
+    for file in inputs:
+        with FileReader(file, settings.input) as reader:
+            batch: list[Page] = []
+            for outcome in reader:
+                if isinstance(outcome.result, Page) and outcome.result.judgeable and outcome.result.body:
+                    batch.append(outcome.result)
+                if len(batch) >= settings.service.batch_pages:
+                    yield batch, read_before + reader.bytes_read
+                    batch = []
+            if batch:
+                yield batch, read_before + reader.bytes_read
+            read_before += reader.bytes_read
+
+
+def count_terms(
+    inputs: Sequence[Input], settings: Settings, terms: Terms, told: Callable[[int, int], None]
+) -> IdfModel:
+    """The model of all pages of the files that are text. told: called now and then with pages and bytes read.
+
+    Records that are no pages are passed over. Raises InputError for a file that cannot be read, or too few pages.
+    """
+    counter = TermCounter()
+    for batch, bytes_read in batches_of(inputs, settings):
+        counter.add(*terms.of(batch))
+        told(counter.pages, bytes_read)
+    if counter.pages < LEAST_PAGES:
+        raise InputError(
+            "FILES", f"must hold at least {LEAST_PAGES} pages of text", counter.pages, "give a sample of the crawl"
+        )
+    found, frequencies = counter.counted()
+    return IdfModel(terms.about, counter.pages, found, frequencies)
+
+
+def build_model(inputs: Sequence[Input], settings: Settings, terms: Terms, told: Callable[[int, int], None]) -> bytes:
+    """The file of the model for a scheme that counts these terms, of either kind. Otherwise as count_terms, and
+
+    raises SettingError where what decomposes terms is not installed.
+    """
+    if isinstance(terms, ConceptTerms):
+        from spotsieve.stream.models.concepts import count_concepts
+
+        return encode_concepts(count_concepts(inputs, settings, terms, told))
+    return encode_model(count_terms(inputs, settings, terms, told))

@@ -1,0 +1,1 @@
+"""What a running service tells: metrics, health and log lines."""

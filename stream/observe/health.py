@@ -1,0 +1,205 @@
+"""Owns the HTTP port: /metrics, /healthz and /readyz, and nothing else."""
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.settings.model import MetricsSettings
+from spotsieve.stream.text_safety import escape_control_characters
+
+MOST_CONNECTIONS = 64
+"""At once; one more ends the oldest, so that a thousand silent clients keep no scrape out and hold no memory."""
+CONNECTION_SECONDS = 5.0
+"""From its beginning to its end, however slowly the client sends or reads."""
+HEAD_BYTES = 8192
+"""Most of a request line and its headers. Nothing behind them is read."""
+LINGER_SECONDS = 0.2
+"""A client that still sends a body may read the answer before the connection ends."""
+BACKLOG = 128
+PLAIN_TEXT = "text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request without its body; header names in lower case."""
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+
+    @property
+    def has_body(self) -> bool:
+        """Whether the client says that more follows."""
+        return "transfer-encoding" in self.headers or self.headers.get("content-length", "0") != "0"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A status such as "200 OK", headers beside the length, and the body."""
+
+    status: str
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = (("Content-Type", PLAIN_TEXT),)
+
+    def encode(self, with_body: bool) -> bytes:
+        """The bytes for the client. HTTP/1.0: one request a connection."""
+        headers = (*self.headers, ("Content-Length", str(len(self.body))), ("Connection", "close"))
+        lines = [f"HTTP/1.0 {self.status}", *(f"{name}: {value}" for name, value in headers), "", ""]
+        return "\r\n".join(lines).encode("latin-1") + (self.body if with_body else b"")
+
+
+BAD_REQUEST = Answer("400 Bad Request", b"this is no HTTP request\n")
+LONG_LINE = Answer("414 URI Too Long", b"the request line is too long\n")
+LONG_HEADERS = Answer("431 Request Header Fields Too Large", b"the headers are too long\n")
+OTHER_PATH = Answer("404 Not Found", b"only /metrics, /healthz and /readyz\n")
+OTHER_METHOD = Answer(
+    "405 Method Not Allowed", b"only GET and HEAD\n", (("Content-Type", PLAIN_TEXT), ("Allow", "GET, HEAD"))
+)
+
+
+class HealthServer:
+    """Serves metrics, health and readiness from a thread of its own.
+
+    problems() names what keeps the worker from being ready; alive() is False once the worker has failed. Both are
+    called from that thread.
+    """
+
+    def __init__(
+        self,
+        settings: MetricsSettings,
+        registry: CollectorRegistry,
+        alive: Callable[[], bool],
+        problems: Callable[[], list[str]],
+    ) -> None:
+        self._alive = alive
+        self._problems = problems
+        self._metrics = make_wsgi_app(registry)
+        family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+        try:
+            # Not reuse_port: a second worker on the same port is a mistake to tell.
+            self._socket = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+        except (OSError, UnicodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "this is no host name"
+            raise SettingError(
+                "metrics.port", f"cannot be bound on {settings.host}: {why}", settings.port,
+                "choose a free port, or 0 for any",
+            ) from None  # fmt: skip
+        self.port = int(self._socket.getsockname()[1])
+        self._loop = asyncio.new_event_loop()
+        self._closing = asyncio.Event()
+        self._connections: dict[asyncio.Task[Any], None] = {}
+        self._thread = threading.Thread(target=self._run, name="health", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop answering."""
+        self._loop.call_soon_threadsafe(self._closing.set)
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self._serve())
+        finally:
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        server = await asyncio.start_server(self._connected, sock=self._socket, limit=HEAD_BYTES)
+        await self._closing.wait()
+        server.close()
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._connections) >= MOST_CONNECTIONS:
+            oldest = next(iter(self._connections))
+            del self._connections[oldest]
+            oldest.cancel()
+        self._connections[task] = None
+        try:
+            async with asyncio.timeout(CONNECTION_SECONDS):
+                await self._converse(reader, writer)
+        except (OSError, asyncio.CancelledError):
+            pass  # Gone, too slow (TimeoutError is an OSError), the oldest of too many, or we close.
+        finally:
+            writer.transport.abort()  # What is sent is sent: nobody is waited for any longer.
+            self._connections.pop(task, None)
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One request, one answer."""
+        asked = await _read_request(reader)
+        if asked is None:
+            return
+        assert isinstance(writer.transport, asyncio.Transport)
+        with contextlib.suppress(RuntimeError):  # The client has ended its side already.
+            writer.transport.pause_reading()
+        answer = self._answer(asked) if isinstance(asked, Request) else asked
+        writer.write(answer.encode(with_body=not (isinstance(asked, Request) and asked.method == "HEAD")))
+        if not isinstance(asked, Request) or asked.has_body:
+            await asyncio.sleep(LINGER_SECONDS)
+        writer.close()
+        await writer.wait_closed()
+
+    def _answer(self, request: Request) -> Answer:
+        if request.method not in {"GET", "HEAD"}:
+            return OTHER_METHOD
+        if request.path == "/metrics":
+            return self._scrape(request)
+        if request.path == "/healthz":
+            return _state([] if self._alive() else ["the worker has failed; see its log"])
+        if request.path == "/readyz":
+            return _state(self._problems())
+        return OTHER_PATH
+
+    def _scrape(self, request: Request) -> Answer:
+        """What prometheus_client answers, in the format and compression that the headers ask for."""
+        said: list[tuple[str, list[tuple[str, str]]]] = []
+        environ = {
+            "REQUEST_METHOD": "GET",
+            "PATH_INFO": "/metrics",
+            "QUERY_STRING": request.query,
+            "HTTP_ACCEPT": request.headers.get("accept", ""),
+            "HTTP_ACCEPT_ENCODING": request.headers.get("accept-encoding", ""),
+        }
+        body = b"".join(self._metrics(environ, lambda status, headers: said.append((status, headers))))
+        status, headers = said[0]
+        return Answer(status, body, tuple(headers))
+
+
+def _state(problems: list[str]) -> Answer:
+    # A problem quotes the broker: its control characters are no more welcome here than in a log.
+    lines = [escape_control_characters(problem) for problem in problems] or ["ok"]
+    status = "503 Service Unavailable" if problems else "200 OK"
+    return Answer(status, "\n".join(lines).encode("utf-8", "backslashreplace") + b"\n")
+
+
+async def _read_request(reader: asyncio.StreamReader) -> Request | Answer | None:
+    """The request, the answer to what is none, or None where the client went away before it had said enough."""
+    head, end = bytearray(), -1
+    while end < 0 and len(head) <= HEAD_BYTES:
+        part = await reader.read(HEAD_BYTES)
+        if not part:
+            return None
+        head += part
+        end = min((place for mark in (b"\r\n\r\n", b"\n\n") if (place := head.find(mark)) >= 0), default=-1)
+    if not 0 <= end <= HEAD_BYTES:
+        return LONG_HEADERS if b"\n" in head[:HEAD_BYTES] else LONG_LINE
+    # Latin-1 takes any byte, as HTTP/1 does.
+    first, *lines = head[:end].decode("latin-1").replace("\r\n", "\n").split("\n")
+    method, _, rest = first.partition(" ")
+    target, _, version = rest.partition(" ")
+    pairs = [line.partition(":") for line in lines]
+    if not version.startswith("HTTP/1.") or not all(name and colon for name, colon, _ in pairs):
+        return BAD_REQUEST
+    path, _, query = target.partition("?")
+    return Request(method, path, query, {name.strip().lower(): value.strip() for name, _, value in pairs})

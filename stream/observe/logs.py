@@ -1,0 +1,127 @@
+"""Owns how the service logs: structured lines on standard error, JSON unless a person watches, nothing raw in them."""
+
+import logging
+import sys
+from collections.abc import MutableMapping
+from typing import Any
+
+import structlog
+
+from spotsieve.stream.settings.model import LogSettings
+from spotsieve.stream.text_safety import escape_control_characters
+
+PASSING_ANSWERS = {
+    # Kafka 4 answers older clients so while it completes a producer's last transaction, for milliseconds.
+    "aiokafka.producer.sender": "NotEnoughReplicasError",
+    # A broker that has never had a group makes its topic for them first.
+    "aiokafka.consumer.group_coordinator": "GroupCoordinatorNotAvailableError",
+}
+"""Module of aiokafka to the answer that it reports as trouble, and that passes."""
+
+_OF_SEVERAL_LINES = ("exception", "stack_info")
+
+
+def configure_logs(settings: LogSettings) -> None:
+    """Route structlog and the libraries' loggers to standard error."""
+    as_json = settings.format == "json" or (settings.format == "auto" and not sys.stderr.isatty())
+    shared: list[structlog.typing.Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        _escape_values,
+    ]
+    # Where the package rich is installed, structlog's choice would print each frame's variables: the password.
+    in_words = structlog.dev.ConsoleRenderer(
+        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+    )
+    renderer: structlog.typing.Processor = structlog.processors.JSONRenderer() if as_json else in_words
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    handler.addFilter(_Repeated())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(settings.level.upper())
+    logging.captureWarnings(True)
+    for library in ("aiokafka", "kafka", "asyncio", "numba"):
+        # aiokafka reports every join and fetch at info; what a person needs of it is said by our own lines.
+        logging.getLogger(library).setLevel(max(logging.WARNING, root.level))
+    for module, answer in PASSING_ANSWERS.items():
+        logging.getLogger(module).addFilter(_Passing(answer))
+
+
+def logger() -> structlog.stdlib.BoundLogger:
+    """The service's logger."""
+    log: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger("spotsieve")
+    return log
+
+
+class _Passing(logging.Filter):
+    """Hides a broker's answer that is harmless while it comes now and then; where it does not end it is shown."""
+
+    _ALLOWED = 20
+    _SECONDS = 10.0
+
+    def __init__(self, answer: str) -> None:
+        super().__init__()
+        self._answer = answer
+        self._since = 0.0
+        self._seen = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if self._answer not in record.getMessage():
+            return True
+        if record.created - self._since > self._SECONDS:
+            self._since, self._seen = record.created, 0
+        self._seen += 1
+        return self._seen > self._ALLOWED
+
+
+class _Repeated(logging.Filter):
+    """Thins what aiokafka says again and again while a broker is away: tens of lines a second, for hours.
+
+    The first lines of a kind are shown, then one now and then that counts the others.
+    """
+
+    _ALLOWED = 5
+    _SECONDS = 10.0
+    _MOST_KINDS = 256
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kinds: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.name.startswith("aiokafka"):
+            return True
+        kind = (record.name, str(record.msg))
+        since, seen = self._kinds.get(kind, (record.created, 0))
+        if record.created - since > self._SECONDS:
+            hidden = max(0, seen - self._ALLOWED)
+            if hidden:
+                record.msg, record.args = f"{record.getMessage()} (and {hidden} more of this kind before)", ()
+            # Still going on: one line is enough until the next count.
+            since, seen = record.created, self._ALLOWED - 1 if hidden else 0
+        if len(self._kinds) >= self._MOST_KINDS and kind not in self._kinds:
+            self._kinds.clear()
+        self._kinds[kind] = (since, seen + 1)
+        return seen < self._ALLOWED
+
+
+def _escape_values(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Every text without control characters; a traceback keeps its lines, none of which can look like a log line."""
+    for name, value in event.items():
+        if isinstance(value, str):
+            lines = value.split("\n") if name in _OF_SEVERAL_LINES else [value]
+            event[name] = "\n    ".join(escape_control_characters(line) for line in lines)
+    return event

@@ -1,0 +1,255 @@
+"""Owns the metrics: names, units and labels by the Prometheus conventions, and the arrays behind the histograms."""
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, PlatformCollector, ProcessCollector
+from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.registry import Collector
+
+from spotsieve.stream.engine import Applied
+from spotsieve.stream.features.languages import path_names
+from spotsieve.stream.signature import IN_NEED, Signatures, Status
+from spotsieve.stream.verdict import FoundBy, Kind, Reason, Verdicts
+
+STAGES = ("fetch", "sign", "append", "judge", "commit")
+STAGE_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+BATCH_PAGES_BUCKETS = (1, 4, 16, 64, 128, 256, 512, 1024, 2048, 4096)
+CANDIDATE_BUCKETS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
+BUCKET_ENTRY_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384)
+KEYS = {kind: kind.name.lower() for kind in FoundBy if kind.name}
+PAGE_BYTES_BUCKETS = (256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
+
+
+class ArrayHistogram(Collector):
+    """A histogram that takes whole arrays: one observe() a micro-batch instead of one a page."""
+
+    def __init__(self, name: str, about: str, bounds: Sequence[float], registry: CollectorRegistry) -> None:
+        self._name = name
+        self._about = about
+        self._bounds = np.asarray(bounds, np.float64)
+        self._counts = np.zeros(len(bounds) + 1, np.int64)
+        self._sum = 0.0
+        registry.register(self)
+
+    def observe(self, values: ArrayLike) -> None:
+        """Count every value of an array of any shape."""
+        flat = np.asarray(values, np.float64).ravel()
+        places = np.searchsorted(self._bounds, flat, side="left")
+        self._counts += np.bincount(places, minlength=len(self._counts))
+        self._sum += float(flat.sum())
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        """What a scrape sees."""
+        running = np.cumsum(self._counts)
+        labels = [*(f"{bound:g}" if bound < 1e6 else str(int(bound)) for bound in self._bounds), "+Inf"]
+        buckets = [(label, float(count)) for label, count in zip(labels, running, strict=True)]
+        yield HistogramMetricFamily(self._name, self._about, buckets=buckets, sum_value=self._sum)
+
+    def describe(self) -> Iterator[HistogramMetricFamily]:
+        """The name alone, so that registering collects nothing."""
+        yield HistogramMetricFamily(self._name, self._about)
+
+
+class Metrics:
+    """Every metric of the service, in a registry of its own."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        self._swept_buckets = 0
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+
+        def counter(name: str, about: str, *labels: str) -> Counter:
+            return Counter(name, about, labels, registry=registry)
+
+        def gauge(name: str, about: str, *labels: str) -> Gauge:
+            return Gauge(name, about, labels, registry=registry)
+
+        self.pages = counter(
+            "spotsieve_pages", "Pages judged and committed, by verdict and reason.", "verdict", "reason"
+        )
+        self.page_bytes = counter("spotsieve_page_bytes", "Bytes of messages committed, by verdict.", "verdict")
+        self.page_size = ArrayHistogram(
+            "spotsieve_page_size_bytes", "Size of the message that holds a page.", PAGE_BYTES_BUCKETS, registry
+        )
+        self.languages = counter(
+            "spotsieve_page_languages",
+            "Pages with text, by language: und none of the lists, unspaced a script without spaces.",
+            "language",
+        )
+        self.texts = counter("spotsieve_page_texts", "Pages by how their text was found.", "text")
+        self.found_by = counter(
+            "spotsieve_duplicates_met", "Duplicates by each kind of key under which they met their original.", "key"
+        )
+        self.tombstones = counter("spotsieve_tombstones", "Messages without a value, passed through.")
+        self.dead_letters = counter("spotsieve_dead_letters", "Messages sent to the dead letters, by reason.", "reason")
+        self.future_times = counter(
+            "spotsieve_future_times", "Pages whose own time lay beyond their message's, and was set back to it."
+        )
+        self.stage = Histogram(
+            "spotsieve_stage_duration_seconds", "Time a micro-batch spends in a stage.", ("stage",),
+            buckets=STAGE_BUCKETS_SECONDS, registry=registry,
+        )  # fmt: skip
+        self.batch_pages = Histogram(
+            "spotsieve_batch_pages", "Messages in a micro-batch.", buckets=BATCH_PAGES_BUCKETS, registry=registry
+        )
+        self.candidates = ArrayHistogram(
+            "spotsieve_page_candidates", "Postings tested for a page.", CANDIDATE_BUCKETS, registry
+        )
+        self.bucket_entries = ArrayHistogram(
+            "spotsieve_bucket_entries",
+            "Entries in a bucket after a page was filed in it.",
+            BUCKET_ENTRY_BUCKETS,
+            registry,
+        )
+        self.capped_filings = counter(
+            "spotsieve_capped_filings", "Postings not filed because the bucket was full (bucket_cap)."
+        )
+        self.capped_buckets = counter("spotsieve_capped_buckets", "Buckets that became full (bucket_cap).")
+        self.cut_pages = counter(
+            "spotsieve_cut_pages", "Pages that met more candidates than are compared (candidate_limit)."
+        )
+        self.forgotten = counter(
+            "spotsieve_forgotten_pages", "Pages taken out of the state on demand (spotsieve state forget)."
+        )
+        self.state_entries = gauge("spotsieve_state_entries", "Pages filed in the state, and within the horizon.")
+        self.state_bytes = gauge("spotsieve_state_bytes", "Bytes of the state on disk.")
+        self.state_floor = gauge(
+            "spotsieve_state_floor", "Number of the first entry within the horizon: all before it are removed."
+        )
+        self.watermark = gauge(
+            "spotsieve_watermark_seconds", "Greatest event time of the log so far (Unix time); 0 without a horizon."
+        )
+        self.swept_buckets = counter("spotsieve_swept_buckets", "Buckets looked at for entries beyond the horizon.")
+        self.log_position = gauge("spotsieve_log_position", "Offset of the next log record to apply.")
+        self.log_end = gauge("spotsieve_log_end", "End offset of the log.")
+        self.lag = gauge(
+            "spotsieve_consumer_lag", "Messages not yet committed, by input partition.", "topic", "partition"
+        )
+        self.commits = counter("spotsieve_commits", "Commits of input offsets.")
+        self.commit_failures = counter(
+            "spotsieve_commit_failures", "Commits that failed and were redone, by error.", "error"
+        )
+        self.expired = counter(
+            "spotsieve_expired_messages", "Messages that the input topic's retention removed before they were read."
+        )
+        self.retries = counter("spotsieve_broker_retries", "Waits for the broker before another try, by step.", "step")
+        self.rebalances = counter("spotsieve_rebalances", "Times that input partitions were assigned.")
+        self.partitions = gauge("spotsieve_assigned_partitions", "Input partitions assigned to this worker.")
+        self.ready = gauge(
+            "spotsieve_ready", "1 while the worker judges pages, 0 before, after, and while it waits for the broker."
+        )
+        self.build = Info("spotsieve_build", "Version and scheme.", registry=registry)
+        for stage in STAGES:
+            self.stage.labels(stage)
+        for kind, reason in VERDICT_REASONS:
+            self.pages.labels(kind.name.lower(), reason.label)
+        for language in path_names():
+            self.languages.labels(language)
+        for text in TEXTS:
+            self.texts.labels(text)
+        for name in KEYS.values():
+            self.found_by.labels(name)
+
+    def keep_lags(self, partitions: Collection[tuple[str, int]]) -> None:
+        """Forget the lag of every (topic, partition) that is not among these."""
+        kept = {(topic, str(partition)) for topic, partition in partitions}
+        for family in self.lag.collect():
+            for sample in family.samples:
+                if (sample.labels["topic"], sample.labels["partition"]) not in kept:
+                    self.lag.remove(sample.labels["topic"], sample.labels["partition"])
+
+    def observe_state(self, stats: Mapping[str, int]) -> None:
+        """What State.stats() says; swept_buckets counts since the state was opened."""
+        self.state_entries.set(stats["entries"])
+        self.state_bytes.set(stats["bytes_on_disk"])
+        self.state_floor.set(stats["floor"])
+        self.watermark.set(stats["watermark_ms"] / 1000)
+        self.swept_buckets.inc(stats["swept_buckets"] - self._swept_buckets)
+        self._swept_buckets = stats["swept_buckets"]
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Observe how long the body takes as a duration of the stage."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.stage.labels(stage).observe(time.perf_counter() - start)
+
+    def observe_applied(self, applied: Applied) -> None:
+        """What judging one record of the log met and did."""
+        self.candidates.observe(applied.verdicts.candidates)
+        self.bucket_entries.observe(applied.bucket_sizes)
+        self.capped_filings.inc(applied.capped)
+        self.capped_buckets.inc(applied.filled_buckets)
+        self.cut_pages.inc(int(np.count_nonzero(applied.verdicts.cut)))
+        self.forgotten.inc(len(applied.forgotten))
+
+    def pages_by_kind(self) -> dict[Kind, int]:
+        """Pages committed since the start."""
+        totals = dict.fromkeys(Kind, 0)
+        for kind, reason in VERDICT_REASONS:
+            value = self.registry.get_sample_value(
+                "spotsieve_pages_total", {"verdict": kind.name.lower(), "reason": reason.label}
+            )
+            totals[kind] += int(value or 0)
+        return totals
+
+    def rejected(self) -> int:
+        """Messages sent to the dead letters since the start."""
+        return sum(
+            int(sample.value)
+            for family in self.dead_letters.collect()
+            for sample in family.samples
+            if sample.name.endswith("_total")
+        )
+
+    def count_verdicts(self, verdicts: Verdicts, rows: NDArray[np.int64], message_bytes: NDArray[np.int64]) -> None:
+        """Count committed pages: rows are indices into verdicts, message_bytes int64[len(rows)]."""
+        self.page_size.observe(message_bytes)
+        kinds, reasons = verdicts.kind[rows], verdicts.reason[rows]
+        for kind, reason in VERDICT_REASONS:
+            chosen = (kinds == kind) & (reasons == reason)
+            number = int(np.count_nonzero(chosen))
+            if number:
+                self.pages.labels(kind.name.lower(), reason.label).inc(number)
+                self.page_bytes.labels(kind.name.lower()).inc(int(message_bytes[chosen].sum()))
+        found_by = verdicts.found_by[rows]
+        for key, name in KEYS.items():
+            self.found_by.labels(name).inc(int(np.count_nonzero(found_by & key)))
+
+    def count_texts(self, signatures: Signatures, rows: NDArray[np.int64]) -> None:
+        """Count the paths that the text of committed pages took: rows are indices into signatures."""
+        status, paths = signatures.status[rows], signatures.language[rows]
+        in_need = paths & IN_NEED != 0
+        little = status == Status.TOO_FEW_FEATURES
+        usable = (status == Status.FINGERPRINTED) | (status == Status.TOO_MANY_FEATURES)
+        for text, chosen in zip(TEXTS, (usable & ~in_need, usable & in_need, little, ~usable & ~little), strict=True):
+            self.texts.labels(text).inc(int(np.count_nonzero(chosen)))
+        counts = np.bincount(paths[usable | little] & ~np.uint8(IN_NEED), minlength=1)
+        for path in np.flatnonzero(counts):
+            self.languages.labels(path_names()[path]).inc(int(counts[path]))
+
+
+TEXTS = ("kept", "in_need", "too_little", "none")
+"""kept: the page's own blocks; in_need: too few of those, so that others were kept too; too_little: below
+scheme.min_features; none: no text at all, or none that can be read."""
+
+VERDICT_REASONS = (
+    (Kind.NOVEL, Reason.NO_MATCH),
+    (Kind.NOVEL, Reason.FIRST_ATTEMPT),
+    (Kind.NOVEL, Reason.LONGER),
+    (Kind.DUPLICATE, Reason.NEAR),
+    (Kind.DUPLICATE, Reason.SAME_TEXT),
+    (Kind.DUPLICATE, Reason.EXACT),
+    (Kind.UNCHECKED, Reason.TOO_FEW_FEATURES),
+    (Kind.UNCHECKED, Reason.EMPTY),
+    (Kind.UNCHECKED, Reason.NOT_TEXT),
+    (Kind.UNCHECKED, Reason.TOO_MANY_FEATURES),
+)
+"""Every pair that the judge can give: the label sets of spotsieve_pages_total."""

@@ -1,0 +1,52 @@
+"""Owns forgetting in a replay: the pages that the log forgets, as the replay's own state has filed them.
+
+Those records name pages by the service's entry numbers and buckets; under other settings the replay has filed the same
+pages under others, or not at all. So of each page that will be forgotten its own keys are kept when it is judged.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.forgetting import ForgottenPage
+from spotsieve.state.index import State
+from spotsieve.stream.replay.order import Forget, LogOrder
+from spotsieve.stream.replay.places import Places
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.signature import Signatures
+
+
+class OwnForgetting:
+    """The keys of the pages that the log forgets; a few hundred bytes for each of them."""
+
+    def __init__(self, order: LogOrder, places: Places) -> None:
+        self._wanted = order.forgotten
+        self._places = places
+        self._keys: dict[int, NDArray[np.uint64]] = {}
+
+    def judged(self, signatures: Signatures, scheme: Scheme) -> None:
+        """These pages of the input topic were judged: keep the keys of those that will be forgotten."""
+        if not self._wanted:
+            return
+        places = self._places.of(signatures.partition, signatures.offset).tolist()
+        rows = [row for row, place in enumerate(places) if place in self._wanted]
+        if rows:
+            probes = scheme.probe(signatures)
+            for row in rows:
+                self._keys[places[row]] = probes.keys[probes.bounds[row] : probes.bounds[row + 1]]
+
+    def pages(self, forget: Forget, state: State) -> list[ForgottenPage]:
+        """What the state has filed of the pages that are forgotten now. Raises CorruptRecord, StateError."""
+        return [page for place in forget.places for page in self._filed(place, state)]
+
+    def _filed(self, place: int, state: State) -> Iterable[ForgottenPage]:
+        keys = self._keys.get(place)
+        if keys is None or not len(keys):
+            return
+        page = (self._places.topic, *self._places.page(place))
+        keys = np.unique(keys)
+        numbers = np.unique(state.buckets(keys).numbers)
+        for number, page_id in zip(numbers.tolist(), state.page_ids(numbers), strict=True):
+            if page_id == page:
+                yield ForgottenPage(number, *page, tuple(keys.tolist()))

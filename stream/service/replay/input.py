@@ -1,0 +1,148 @@
+"""Owns the input of a replay in the order in which it is judged: the log's, and by timestamp where it names none."""
+
+import heapq
+from collections import deque
+from collections.abc import AsyncIterator
+from enum import Enum
+
+import numpy as np
+from aiokafka.structs import ConsumerRecord
+
+from spotsieve.stream.kafka.ranges import RangeReader
+from spotsieve.stream.replay.order import Forget, LogOrder, Run
+from spotsieve.stream.replay.places import Places
+
+HELD_BYTES = 32 * 2**20
+"""Of all partitions together, fetched before their turn; a partition holds one fetch more than its share at most."""
+
+
+class Turn(Enum):
+    """Why a message is judged when it is."""
+
+    BY_LOG = "by_log"
+    BEFORE = "before"
+    BESIDE = "beside"
+    AFTER = "after"
+    AGAIN = "again"
+    """The log names the page once more."""
+
+
+class OrderedInput:
+    """Yields every message of the range once, in order, and between them what the log forgets; and once more, where it
+    is wanted, what the log names again.
+
+    The log asks for a page, and its partition is read up to that page: what the log does not name lies on the way and
+    is judged there. A page that was passed on the way because the log names it later is sought again. What other
+    partitions bring meanwhile waits, and a partition of which enough waits is not fetched.
+    """
+
+    def __init__(self, reader: RangeReader, order: LogOrder, places: Places, again: bool) -> None:
+        """again: whether what the log names again is wanted again."""
+        self._reader = reader
+        self._order = order
+        self._places = places
+        self._again = again
+        self._taken = np.zeros(len(places), np.bool_)
+        self._partitions = {partition.partition: partition for partition in reader.spans}
+        self._held: dict[int, deque[ConsumerRecord]] = {number: deque() for number in self._partitions}
+        self._held_bytes = dict.fromkeys(self._partitions, 0)
+        self._most_bytes = HELD_BYTES // max(len(self._partitions), 1)
+        self._next = {partition.partition: first for partition, (first, _) in reader.spans.items()}
+        self._reached = dict(self._next)
+
+    async def steps(self) -> AsyncIterator[tuple[ConsumerRecord, Turn] | Forget]:
+        """All messages, with what decided their turn; and pages to be forgotten."""
+        named = {number: self._order.named_span(number) for number in self._partitions}
+        first = {number: span[0] if span else self._end(number) for number, span in named.items()}
+        if any(span is not None for span in named.values()):
+            # A partition that the log names nowhere is after it: nothing says that its pages came before.
+            first = {number: first[number] if span else self._next[number] for number, span in named.items()}
+        async for message in self._by_time(first):
+            yield message, Turn.BEFORE
+        for step in self._order.steps(self._again):
+            if isinstance(step, Forget):
+                yield step
+                continue
+            async for message, turn in self._run(step):
+                yield message, turn
+        for number, span in named.items():
+            if span is not None:
+                self._go_to(number, span[1])
+        async for message in self._by_time({number: self._end(number) for number in self._partitions}):
+            yield message, Turn.AFTER
+
+    def _end(self, number: int) -> int:
+        return self._reader.spans[self._partitions[number]][1]
+
+    async def _run(self, run: Run) -> AsyncIterator[tuple[ConsumerRecord, Turn]]:
+        # Whatever was sought last: what the log does not name must be met on the way.
+        begin = run.first if run.again else min(run.first, self._reached[run.partition])
+        if begin != self._next[run.partition]:
+            self._go_to(run.partition, begin)
+        while True:
+            message = await self._peek(run.partition)
+            if message is None or message.offset > run.last:
+                return
+            self._pop(run.partition)
+            if run.again:
+                yield message, Turn.AGAIN
+                continue
+            self._reached[run.partition] = max(self._reached[run.partition], message.offset + 1)
+            place = self._places.of_page(message.topic, message.partition, message.offset)
+            named = message.offset >= run.first
+            if not self._taken[place] and (named or not self._order.logged[place]):
+                self._taken[place] = True
+                yield message, Turn.BY_LOG if named else Turn.BESIDE
+
+    async def _by_time(self, ends: dict[int, int]) -> AsyncIterator[ConsumerRecord]:
+        """Merge partitions by the timestamps of their next messages, then by partition, up to these offsets."""
+        heap: list[tuple[int, int]] = []
+
+        async def push(number: int) -> None:
+            message = await self._peek(number)
+            if message is not None and message.offset < ends[number]:
+                heapq.heappush(heap, (message.timestamp, number))
+
+        for number in self._partitions:
+            await push(number)
+        while heap:
+            _, number = heapq.heappop(heap)
+            message = self._pop(number)
+            self._reached[number] = message.offset + 1
+            yield message
+            await push(number)
+
+    def _go_to(self, number: int, offset: int) -> None:
+        """Let the next message of a partition be the first at or after this offset."""
+        held = self._held[number]
+        if held and self._next[number] <= offset <= held[-1].offset:
+            while held[0].offset < offset:
+                self._pop(number)
+        elif self._next[number] != offset:
+            held.clear()
+            self._held_bytes[number] = 0
+            self._reader.seek(self._partitions[number], offset)
+        self._next[number] = offset
+
+    async def _peek(self, number: int) -> ConsumerRecord | None:
+        """The next message of a partition; None at the end of its range."""
+        partition = self._partitions[number]
+        while not self._held[number]:
+            if self._reader.at_end(partition):
+                return None
+            for fetched, records in (await self._reader.fetch()).items():
+                held = fetched.partition
+                self._held[held].extend(records)
+                self._held_bytes[held] += sum(len(record.value or b"") for record in records)
+                if self._held_bytes[held] > self._most_bytes:
+                    self._reader.pause(fetched)
+        return self._held[number][0]
+
+    def _pop(self, number: int) -> ConsumerRecord:
+        message = self._held[number].popleft()
+        self._next[number] = message.offset + 1
+        before = self._held_bytes[number]
+        self._held_bytes[number] = before - len(message.value or b"")
+        if before > self._most_bytes // 2 >= self._held_bytes[number]:
+            self._reader.resume(self._partitions[number])
+        return message

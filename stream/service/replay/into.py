@@ -1,0 +1,151 @@
+"""Owns where replayed verdicts go: a file of verdict lines, or a topic of the pages let through."""
+
+import asyncio
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Protocol
+
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from spotsieve.stream.errors import BrokerError, Reject, SettingError
+from spotsieve.stream.files.verdict_lines import verdict_line
+from spotsieve.stream.files.writer import OutputFile
+from spotsieve.stream.judge import entry_of
+from spotsieve.stream.kafka.clients import output_producer, stop_client
+from spotsieve.stream.kafka.errors import ended
+from spotsieve.stream.kafka.topics import topic_facts
+from spotsieve.stream.service.commit import deliver
+from spotsieve.stream.service.microbatch import MicroBatch, Slice
+from spotsieve.stream.service.outputs import OutputBuilder
+from spotsieve.stream.service.partitions import OwnedPartition
+from spotsieve.stream.settings.model import Settings
+
+TOPIC_PREFIX = "topic:"
+
+
+class Into(Protocol):
+    """Takes judged micro-batches, in order."""
+
+    async def start(self) -> None:
+        """Before the first. Raises SpotsieveError where nothing can be written."""
+
+    async def write(self, batch: MicroBatch) -> None:
+        """One micro-batch. Raises SpotsieveError."""
+
+    async def close(self, complete: bool) -> list[str]:
+        """The end; complete: the whole range was judged. Returns what a person should know."""
+
+
+def into(name: str | None, settings: Settings, taken: Iterable[str]) -> Into | None:
+    """What --into names: topic:NAME, or a file. taken: topics that are written by nobody but a service.
+
+    Raises SettingError.
+    """
+    if name is None:
+        return None
+    if not name.startswith(TOPIC_PREFIX):
+        if name == "-":
+            raise SettingError(
+                "--into", "must be a file or topic:NAME: standard output has the report", name, "name one"
+            )
+        return IntoFile(name, settings.scheme.name)
+    topic = name.removeprefix(TOPIC_PREFIX)
+    if topic in set(taken):
+        raise SettingError("--into", "must be no topic of a service", topic, "create another one, and name that")
+    return IntoTopic(topic, settings)
+
+
+class IntoFile:
+    """A verdict line for each page, as `spotsieve filter --verdicts` writes them, in the order of judging."""
+
+    def __init__(self, name: str, scheme: str) -> None:
+        self._name = name
+        self._scheme = scheme
+        self._file: OutputFile | None = None
+
+    async def start(self) -> None:
+        """Open it as NAME.partial."""
+        self._file = OutputFile(self._name)
+
+    async def write(self, batch: MicroBatch) -> None:
+        """The pages' verdicts."""
+        assert self._file is not None
+        if batch.signatures is None or batch.verdicts is None:
+            return
+        for row in range(len(batch.verdicts)):
+            page = entry_of(batch.signatures, row)
+            self._file.write_line(verdict_line(page, batch.verdicts, row, self._scheme))
+
+    async def close(self, complete: bool) -> list[str]:
+        """Give it its name, or leave it as NAME.partial."""
+        if self._file is None:
+            return []
+        if complete:
+            self._file.complete()
+            return []
+        left = self._file.abandon()
+        return [f"the verdicts so far are in {left}"] if left is not None else []
+
+
+class IntoTopic:
+    """The pages let through, with the bytes, keys and headers that they would have in topics.novel.
+
+    An idempotent producer without transactions: what an interrupted replay has sent stays there.
+    """
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        self._name = name
+        topics = settings.topics.model_copy(update={"novel": name})
+        service = settings.service.model_copy(update={"guarantee": "at_least_once"})
+        self._settings = settings.model_copy(update={"topics": topics, "service": service})
+        self._too_large = 0
+
+    async def start(self) -> None:
+        """Look at the topic, and connect."""
+        facts = (await topic_facts(self._settings, [self._name])).get(self._name)
+        if facts is None:
+            raise SettingError("--into", "must name a topic that exists", self._name, "create it first")
+        # Reports and dead letters are built like those of a service, and left out.
+        self._builder = OutputBuilder(self._settings, dict.fromkeys(("novel", "duplicates", "rejected"), facts))
+        self._producer: AIOKafkaProducer = output_producer(self._settings, None)
+        try:
+            await self._producer.start()
+        except KafkaError as error:
+            await stop_client(self._producer)
+            raise self._ended(error) from None
+
+    async def write(self, batch: MicroBatch) -> None:
+        """Send the micro-batch's pages, and wait until the broker has them all."""
+        slices: dict[int, list[tuple[MicroBatch, Slice]]] = {}
+        first = 0
+        for partition, run in groupby(batch.messages, lambda message: TopicPartition(message.topic, message.partition)):
+            end = first + len(list(run))
+            part = Slice(OwnedPartition(partition), 0, first, end, batch.messages[end - 1].offset + 1)
+            slices.setdefault(partition.partition, []).append((batch, part))
+            first = end
+        timeout_ms = self._settings.kafka.request_timeout_ms
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                for number, work in slices.items():
+                    outputs = self._builder.build(self._producer, number, work)
+                    self._too_large += outputs.dead_letters[Reject.TOO_LARGE.value]
+                    outputs.batches[:] = [made for made in outputs.batches if made[0] == self._name]
+                    await deliver(self._producer, outputs)
+        except KafkaError as error:
+            raise self._ended(error) from None
+        except TimeoutError:
+            raise BrokerError(
+                "kafka", f"did not take what was sent to {self._name} within {timeout_ms} ms "
+                "(kafka.request_timeout_ms)", None, "check that the broker runs, then start again",
+            ) from None  # fmt: skip
+
+    async def close(self, complete: bool) -> list[str]:  # noqa: ARG002 - what was sent stays, whatever comes
+        """Let the broker go."""
+        await stop_client(self._producer)
+        if not self._too_large:
+            return []
+        return [f"{self._too_large:,} pages are larger than topic {self._name} takes, and were left out"]
+
+    def _ended(self, error: KafkaError) -> Exception:
+        return ended(error, self._settings, f"writing {self._name}")

@@ -1,0 +1,83 @@
+"""Owns judging in a replay: a signed micro-batch through the engine, beside what is recorded of its pages."""
+
+from collections import Counter
+
+from spotsieve.state.forgetting import split_pages
+from spotsieve.state.log.record import FRAME_BYTES, encode, encode_forget, split
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES
+from spotsieve.stream.replay.comparison import Comparison, Replayed
+from spotsieve.stream.replay.forgotten import OwnForgetting
+from spotsieve.stream.replay.order import Forget
+from spotsieve.stream.replay.recorded import OUTCOME_OF_KIND, Outcome
+from spotsieve.stream.replay.report import Report
+from spotsieve.stream.service.microbatch import REJECTED, TOMBSTONE, MicroBatch
+from spotsieve.stream.service.replay.input import Turn
+from spotsieve.stream.verdict import Kind, Reason, Verdicts, concatenate
+
+_WRITER = bytes(16)
+
+
+class ReplayJudge:
+    """The engine over the replay's own state, and the report that grows. Call it from one thread.
+
+    The records that it applies are those of a log that nobody writes: its position counts them.
+    """
+
+    def __init__(self, engine: Engine, report: Report) -> None:
+        self._engine = engine
+        self._report = report
+        self._own = OwnForgetting(report.order, report.comparison.recorded.places)
+        self._sequence = 0
+
+    def apply(self, batch: MicroBatch, turns: Counter[Turn]) -> None:
+        """Judge a signed micro-batch, and compare."""
+        engine, report = self._engine, self._report
+        if batch.signatures is not None:
+            parts: list[Verdicts] = []
+            for part in split(batch.signatures, LOG_RECORD_BYTES):
+                record = encode(part, _WRITER, self._sequence, engine.settings_digest)
+                self._sequence += 1
+                parts.append(engine.apply(record, engine.state.position).verdicts)
+                self._own.judged(part, engine.scheme)
+            batch.verdicts = concatenate(parts)
+        compare(batch, report.comparison)
+        report.by_log += turns[Turn.BY_LOG]
+        report.before += turns[Turn.BEFORE]
+        report.beside += turns[Turn.BESIDE]
+        report.after += turns[Turn.AFTER]
+        report.again += turns[Turn.AGAIN]
+
+    def forget(self, forget: Forget) -> None:
+        """Take out of the state what the log forgets here."""
+        engine = self._engine
+        pages = self._own.pages(forget, engine.state)
+        self._report.forgotten += len(pages)
+        for part in split_pages(pages, LOG_RECORD_BYTES - FRAME_BYTES):
+            record = encode_forget(part, _WRITER, self._sequence, engine.settings_digest)
+            self._sequence += 1
+            engine.apply(record, engine.state.position)
+
+
+def compare(batch: MicroBatch, comparison: Comparison) -> None:
+    """Hold each message of a judged micro-batch against what is recorded of it."""
+    places = comparison.recorded.places
+    for number, message in enumerate(batch.messages):
+        place = places.of_page(message.topic, message.partition, message.offset)
+        row = int(batch.rows[number])
+        if row == TOMBSTONE:
+            comparison.note_tombstone(place)
+        elif row == REJECTED:
+            comparison.note(place, "", Replayed(Outcome.REJECTED, batch.rejections[number].reason.value))
+        else:
+            assert batch.verdicts is not None
+            assert batch.signatures is not None
+            url = batch.signatures.urls[row].decode("utf-8", "replace")
+            comparison.note(place, url, _replayed(batch.verdicts, row))
+
+
+def _replayed(verdicts: Verdicts, row: int) -> Replayed:
+    kind, reason = Kind(verdicts.kind[row]), Reason(verdicts.reason[row]).label
+    original = verdicts.originals[row]
+    score = float(verdicts.score[row]) if original is not None else None
+    return Replayed(OUTCOME_OF_KIND[kind], reason, original or verdicts.replaces[row], score)

@@ -1,0 +1,135 @@
+"""Owns reading what is recorded: the log's order of a range, and the verdicts in the output topics."""
+
+from collections.abc import Callable, Mapping
+
+import orjson
+from aiokafka import TopicPartition
+from aiokafka.structs import ConsumerRecord
+
+from spotsieve.state.log.record import decode
+from spotsieve.stream.errors import Reject
+from spotsieve.stream.kafka.ranges import RangeReader
+from spotsieve.stream.kafka.topics import TopicFacts
+from spotsieve.stream.replay.order import LogOrder
+from spotsieve.stream.replay.recorded import OTHER_TOPIC, UNKNOWN_ORIGINAL, Outcome, Recorded
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.signature import page_of_id
+
+Told = Callable[[str, int, int], None]
+"""told(what, done, of): how far a reading is, in messages."""
+
+_OUTCOMES = {outcome.label: outcome for outcome in (Outcome.NOVEL, Outcome.DUPLICATE, Outcome.UNCHECKED)}
+
+
+async def read_log(settings: Settings, order: LogOrder, told: Told) -> tuple[list[str], bytes | None]:
+    """Bring the log's order of the range; -> (what a person should know of the log, the settings digest it was written
+    with). Raises StateError for a record that cannot be read, BrokerError, BrokerTrouble.
+    """
+    name = settings.topics.log
+    partition = TopicPartition(name, 0)
+    step = "reading the log"
+    async with RangeReader(settings, {}, step) as asking:
+        held = await asking.held([partition])
+    first, end = held[partition]
+    digest = None
+    async with RangeReader(settings, held, step, "read_uncommitted") as reader:
+        async for fetched in reader.batches():
+            for record in fetched.get(partition, ()):
+                logged = decode(record.value or b"", name, record.offset)
+                digest = logged.settings_digest
+                order.add(logged.signatures)
+                order.forget(page.page_id for page in logged.forgotten)
+            told(step, reader.positions[partition] - first, end - first)
+    notices = []
+    if first:
+        notices.append(f"the log {name} begins at record {first:,}: what it had before is judged by timestamp")
+    elif first == end:
+        notices.append(f"the log {name} is empty: all pages are judged by timestamp")
+    return notices, digest
+
+
+async def read_recorded(
+    settings: Settings, facts: Mapping[str, TopicFacts], order: LogOrder, recorded: Recorded, told: Told
+) -> list[str]:
+    """Bring the recorded verdicts; -> what a person should know of the topics.
+
+    facts: of the output topics that exist, by role. Reports first: only they name a duplicate's original, which under
+    mode = "annotate" passes too; a page that no output could hold was reported, if it was a duplicate, before it
+    became a dead letter.
+    """
+    notices = []
+    for role in ("duplicates", "novel", "rejected"):
+        name = getattr(settings.topics, role)
+        if role not in facts:
+            notices.append(f"topics.{role} {name!r} does not exist: what it recorded is not known")
+            continue
+        partitions = [TopicPartition(name, number) for number in range(facts[role].partitions)]
+        step = f"reading {name}"
+        async with RangeReader(settings, {}, step) as asking:
+            held = await asking.held(partitions)
+        total = sum(end - first for first, end in held.values())
+        if any(first for first, _ in held.values()):
+            notices.append(f"{name} has lost its first messages (retention): what they recorded is not known")
+        async with RangeReader(settings, held, step) as reader:
+            async for fetched in reader.batches():
+                for records in fetched.values():
+                    for record in records:
+                        _note(role, record, order, recorded)
+                told(step, total - sum(end - reader.positions[at] for at, (_, end) in held.items()), total)
+    return notices
+
+
+def _note(role: str, message: ConsumerRecord, order: LogOrder, recorded: Recorded) -> None:
+    """What one message of the outputs says."""
+    if role == "duplicates":
+        _note_report(message.value or b"", recorded)
+        return
+    # The last of a name is ours: a page may come from another filter, with its headers.
+    headers = dict(message.headers)
+    place = _place(recorded, headers.get("spotsieve-page"))
+    if place is None:
+        # A tombstone that passed has no page id.
+        recorded.foreign += message.value is not None
+        return
+    reason = _text(headers.get("spotsieve-reason"))
+    if role == "rejected":
+        withheld = reason == Reject.TOO_LARGE and place >= 0 and order.logged[place]
+        recorded.note(place, Outcome.UNDELIVERED if withheld else Outcome.REJECTED, reason)
+        return
+    outcome = _OUTCOMES.get(_text(headers.get("spotsieve-verdict")))
+    if outcome is None:
+        recorded.foreign += 1
+    else:
+        recorded.note(place, outcome, reason, _original(_text(headers.get("spotsieve-replaces-page")), recorded))
+
+
+def _note_report(value: bytes, recorded: Recorded) -> None:
+    try:
+        report = orjson.loads(value)
+        page, original, reason = report["page"]["id"], report["duplicate_of"].get("page"), report["reason"]
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        recorded.foreign += 1
+        return
+    place = _place(recorded, page)
+    if place is None:
+        recorded.foreign += 1
+        return
+    recorded.note(place, Outcome.DUPLICATE, str(reason), _original(original, recorded))
+
+
+def _original(page: object, recorded: Recorded) -> tuple[int, int]:
+    """Partition and offset of the page that a duplicate copies or a novel page replaces, as a message names it."""
+    found = page_of_id(page) if isinstance(page, str) else None
+    if found is None:
+        return UNKNOWN_ORIGINAL
+    return found[1:] if found[0] == recorded.places.topic else OTHER_TOPIC
+
+
+def _place(recorded: Recorded, page: object) -> int | None:
+    """The place that a page id names, OUTSIDE for one that is not in the range, None for what is no page id."""
+    found = page_of_id(_text(page)) if isinstance(page, (bytes, str)) else None
+    return None if found is None else recorded.places.of_page(*found)
+
+
+def _text(value: bytes | str | None) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value or ""

@@ -1,0 +1,258 @@
+"""Owns a replay: the range, the log's order, the recorded verdicts, and every page judged again by a state of its own.
+
+It reads, and writes nothing but its own state and what --into names: no consumer group, no commit, no transaction.
+"""
+
+import asyncio
+import signal
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiokafka import TopicPartition
+from aiokafka.structs import ConsumerRecord
+
+from spotsieve.stream.engine import Engine, open_engine
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.intake import Decoder
+from spotsieve.stream.kafka.ranges import RangeReader, Spans
+from spotsieve.stream.kafka.topics import check_topic_names, topic_facts, topic_names
+from spotsieve.stream.progress import duration
+from spotsieve.stream.replay.bounds import Bound, span
+from spotsieve.stream.replay.comparison import Comparison
+from spotsieve.stream.replay.order import Forget, LogOrder
+from spotsieve.stream.replay.places import Places
+from spotsieve.stream.replay.recorded import Outcome, Recorded
+from spotsieve.stream.replay.report import Report
+from spotsieve.stream.service.microbatch import MicroBatch, sign
+from spotsieve.stream.service.replay.input import OrderedInput, Turn
+from spotsieve.stream.service.replay.into import into
+from spotsieve.stream.service.replay.judge import ReplayJudge
+from spotsieve.stream.service.replay.recorded import read_log, read_recorded
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.verdicts import describe_difference, settings_digest, verdict_settings_text
+from spotsieve.stream.warm import compile_kernels
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked for. recorded: the settings of the service  judged: those to judge by; broker and topics are always
+    those of the service  directory: of the replay's own state  examples: most shown of each kind of difference
+    into: where replayed verdicts go, if anywhere: a file, or topic:NAME
+    """
+
+    recorded: Settings
+    judged: Settings
+    directory: Path
+    first: Bound | None = None
+    end: Bound | None = None
+    examples: int = 3
+    into: str | None = None
+
+
+class _StoppedError(Exception):
+    """A person asked for the end before anything was judged."""
+
+
+class Replay:
+    """One replay. told(text): where it is, called often."""
+
+    def __init__(self, wanted: Wanted, told: Callable[[str], None]) -> None:
+        self._wanted = wanted
+        self._settings = wanted.judged.model_copy(
+            update={
+                "kafka": wanted.recorded.kafka,
+                "topics": wanted.recorded.topics,
+                "index": wanted.judged.index.model_copy(update={"directory": wanted.directory}),
+            }
+        )
+        of_services = [*topic_names(wanted.recorded.topics).values(), *topic_names(wanted.judged.topics).values()]
+        self._into = into(wanted.into, self._settings, of_services)
+        self._told = told
+        self._decoder = Decoder(self._settings.input)
+        self._stopping = False
+
+    def run(self) -> Report:
+        """Judge the range again. The first SIGINT or SIGTERM ends it with what was compared so far.
+
+        Raises SettingError (nothing to replay), StateError, BrokerError, BrokerTrouble.
+        """
+        name = self._settings.topics.input
+        check_topic_names(self._settings.topics)
+        self._told("compiling the kernels; after the first time they are read from a cache")
+        with ThreadPoolExecutor(1, "sign") as signing, ThreadPoolExecutor(1, "judge") as judging:
+            engine = open_engine(self._settings, f"replay of {name}")
+            try:
+                compile_kernels(engine.scheme)
+                return asyncio.run(self._run(engine, signing, judging))
+            finally:
+                engine.state.close()
+
+    async def _run(self, engine: Engine, signing: ThreadPoolExecutor, judging: ThreadPoolExecutor) -> Report:
+        self._stop_on_signals()
+        topics = self._settings.topics
+        facts = await topic_facts(self._settings, sorted(topic_names(topics).values()))
+        if topics.input not in facts:
+            raise SettingError("topics.input", "does not exist on the broker", topics.input, "name the topic to replay")
+        spans = await self._range(facts[topics.input].partitions)
+        places = Places(topics.input, [spans[at] for at in sorted(spans)])
+        order, recorded = LogOrder(places), Recorded(places)
+        comparison = Comparison(recorded, self._wanted.examples)
+        report = Report(comparison, order, topics.log)
+        if self._into is not None:
+            await self._into.start()
+        complete = False
+        try:
+            written = None
+            if topics.log in facts:
+                report.notices, written = await read_log(self._settings, order, self._tell)
+            else:
+                report.notices = [f"the log {topics.log} does not exist: all pages are judged by timestamp"]
+            known = {role: facts[name] for role, name in topic_names(topics).items() if name in facts}
+            report.notices += await read_recorded(self._settings, known, order, recorded, self._tell)
+            self._compare_settings(report, written)
+            await self._judge(engine, report, spans, signing, judging)
+            complete = not report.interrupted
+        except _StoppedError:
+            report.interrupted = True
+        finally:
+            if self._into is not None:
+                report.notices += await self._into.close(complete)
+        return report
+
+    def _stop_on_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+
+        def stop() -> None:
+            self._stopping = True
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)  # A second one ends the process as it ends any other.
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop)
+
+    def _tell(self, what: str, done: int, of: int) -> None:
+        if self._stopping:
+            raise _StoppedError
+        self._told(f"{what}: {done:,} of {of:,}")
+
+    async def _range(self, count: int) -> Spans:
+        """What is replayed of each partition. Raises SettingError where that is nothing."""
+        wanted, name = self._wanted, self._settings.topics.input
+        partitions = [TopicPartition(name, number) for number in range(count)]
+        for flag, bound in (("--from", wanted.first), ("--to", wanted.end)):
+            unknown = sorted(set(bound.by_partition) - set(range(count))) if bound else []
+            if unknown:
+                raise SettingError(flag, f"must name partitions of {name!r}, 0 to {count - 1}", unknown, "correct it")
+        step = f"looking at {name}"
+        async with RangeReader(self._settings, {}, step, self._settings.kafka.isolation_level) as reader:
+            held = await reader.held(partitions)
+            times: dict[str, dict[int, int | None]] = {"first": {}, "end": {}}
+            for which, bound in (("first", wanted.first), ("end", wanted.end)):
+                if bound is not None and bound.time_ms is not None:
+                    times[which] = await reader.offsets_at(partitions, bound.time_ms)
+        spans = {at: span(at.partition, held[at], wanted.first, wanted.end, times) for at in partitions}
+        if all(first == end for first, end in spans.values()):
+            offsets = ", ".join(f"{at.partition}: {first} to {end}" for at, (first, end) in held.items())
+            raise SettingError(
+                f"topics.input {name!r}", f"must hold messages in the range, and holds these offsets: {offsets}",
+                None, "choose another --from and --to",
+            )  # fmt: skip
+        return spans
+
+    def _compare_settings(self, report: Report, written: bytes | None) -> None:
+        """Say whether verdicts can be expected to be equal. written: the digest of the log's settings."""
+        service, judged = (verdict_settings_text(settings) for settings in (self._wanted.recorded, self._settings))
+        report.settings = describe_difference(service, judged, "service's settings")
+        if written is not None and written != settings_digest(service):
+            report.notices.append(
+                f"the log was written by other settings than those of -c (digest {written.hex()}, those of -c have "
+                f"{settings_digest(service).hex()}): differences may come from that"
+            )
+
+    async def _judge(
+        self, engine: Engine, report: Report, spans: Spans, signing: ThreadPoolExecutor, judging: ThreadPoolExecutor
+    ) -> None:
+        """Sign one micro-batch while the one before it is judged."""
+        loop = asyncio.get_running_loop()
+        isolation = self._settings.kafka.isolation_level
+        began = time.monotonic()
+        total = sum(end - first for first, end in spans.values())
+        judge = ReplayJudge(engine, report)
+        async with RangeReader(self._settings, spans, "reading the input", isolation) as reader:
+            # Without forgetting, a page that is judged again gets the verdict it had, and changes nothing.
+            again = bool(report.order.forgotten) or self._settings.index.horizon_hours > 0
+            total += report.order.again if again else 0
+            ordered = OrderedInput(reader, report.order, report.comparison.recorded.places, again)
+            before: asyncio.Task[None] | None = None
+            try:
+                async for step in self._batches(ordered):
+                    if isinstance(step, Forget):
+                        if before is not None:
+                            await before
+                        await loop.run_in_executor(judging, judge.forget, step)
+                        continue
+                    batch, turns = step
+                    await loop.run_in_executor(signing, sign, batch, self._decoder, engine.scheme)
+                    if before is not None:
+                        await before
+                    before = asyncio.create_task(self._judge_signed(judge, batch, turns, judging))
+                    report.gone, report.seconds = reader.gone, time.monotonic() - began
+                    self._told(_progress(report, total - reader.gone))
+                if before is not None:
+                    await before
+            finally:
+                if before is not None and not before.done():
+                    with suppress(Exception):
+                        await before
+        report.interrupted = self._stopping
+        report.gone, report.seconds = reader.gone, time.monotonic() - began
+
+    async def _judge_signed(
+        self, judge: ReplayJudge, batch: MicroBatch, turns: Counter[Turn], judging: ThreadPoolExecutor
+    ) -> None:
+        await asyncio.get_running_loop().run_in_executor(judging, judge.apply, batch, turns)
+        if self._into is not None and not turns[Turn.AGAIN]:
+            await self._into.write(batch)
+
+    async def _batches(self, ordered: OrderedInput) -> AsyncIterator[tuple[MicroBatch, Counter[Turn]] | Forget]:
+        """Messages in order, in micro-batches of the service's size; verdicts do not depend on where they are cut.
+
+        What is judged again has micro-batches of its own.
+        """
+        service = self._settings.service
+        messages: list[ConsumerRecord] = []
+        turns: Counter[Turn] = Counter()
+        size = 0
+        async for step in ordered.steps():
+            if self._stopping:
+                break
+            ends = isinstance(step, Forget) or (step[1] is Turn.AGAIN) != bool(turns[Turn.AGAIN])
+            if ends and messages:
+                yield MicroBatch(messages, []), turns
+                messages, turns, size = [], Counter(), 0
+            if isinstance(step, Forget):
+                yield step
+                continue
+            message, turn = step
+            messages.append(message)
+            turns[turn] += 1
+            size += len(message.value or b"")
+            if len(messages) >= service.batch_pages or size >= service.batch_bytes:
+                yield MicroBatch(messages, []), turns
+                messages, turns, size = [], Counter(), 0
+        if messages:
+            yield MicroBatch(messages, []), turns
+
+
+def _progress(report: Report, total: int) -> str:
+    """Such as "judging: 12,345 of 80,000 messages  1,020/s  31.4% dropped, 0:01:05 left"."""
+    comparison = report.comparison
+    done, seconds = comparison.met + report.again, max(report.seconds, 1e-9)
+    dropped = comparison.replayed[Outcome.DUPLICATE] / max(comparison.replayed.total(), 1)
+    left = duration(seconds * max(total - done, 0) / done) if done else "?"
+    return f"judging: {done:,} of {total:,} messages  {done / seconds:,.0f}/s  {dropped:.1%} dropped, {left} left"

@@ -1,0 +1,217 @@
+"""Owns the settings: one frozen model a stage, each field with its unit, and whether it changes verdicts."""
+
+import math
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, SecretStr, model_validator
+
+from spotsieve.stream.settings.schemes import DEFAULT_SCHEME, SchemeSettings, SpotsieveSettings
+from spotsieve.stream.settings.section import Section, setting
+
+
+class FieldPaths(Section):
+    """Where a JSON message keeps what; a path is names joined by dots, and "" means the message has no such field."""
+
+    url: str = setting("url", "path of the page's address, whose host the verdict depends on", verdicts=True)
+    body: str = setting("body", "path of the page's body", verdicts=True, min_length=1)
+    content_type: str = setting("content_type", "path of the Content-Type header's value", verdicts=True)
+    fetched_at: str = setting(
+        "fetched_at", "path of the fetch time: ISO 8601, or epoch seconds or milliseconds", verdicts=True
+    )
+    body_encoding: str = setting("", "path of a field that says text or base64 for each message", verdicts=True)
+    charset: str = setting("", "path of the charset of a base64 body, where content_type names none", verdicts=True)
+    id: str = setting("id", "path of the page's own name, shown in verdicts and reports; no page needs one")
+
+
+class InputSettings(Section):
+    """How a message becomes a page."""
+
+    preset: Literal["", "scrapy-cluster", "norconex"] = setting(
+        "", "ready-made [input.fields]; a path there that differs from its default wins over the preset", verdicts=True
+    )
+    format: Literal["json", "html"] = setting(
+        "json", "json: fields as in [input.fields]; html: the message is the page", verdicts=True
+    )
+    fields: FieldPaths = Field(default=FieldPaths())
+    body_encoding: Literal["text", "base64", "auto"] = setting(
+        "auto",
+        "how JSON holds the body; auto: base64 where the whole body is valid base64 of at least 64 characters",
+        verdicts=True,
+    )
+    url_from: str = setting(
+        "key",
+        "format html: where the address is, `key` or `header:NAME`",
+        verdicts=True,
+        pattern=r"^(key|header:.+)$",
+    )
+    content_type_header: str = setting("content-type", "format html: header that holds the Content-Type", verdicts=True)
+    max_page_bytes: int = setting(
+        16 * 2**20,
+        "a larger body is passed on as unchecked (its digest is still compared)",
+        unit="bytes",
+        verdicts=True,
+        ge=1024,
+        le=2**30,
+    )
+
+
+class IndexSettings(Section):
+    """What is remembered, and where."""
+
+    directory: Path = setting(Path("spotsieve-state"), "state directory, owned by one process")
+    bucket_cap: int = setting(
+        256, "a bucket takes no more entries than this", unit="entries", verdicts=True, ge=1, le=65_536
+    )
+    candidate_limit: int = setting(
+        0,
+        "a page is compared with no more pages that share a key; the earliest count; 0: 256, spotsigs 4096",
+        unit="entries",
+        verdicts=True,
+        ge=0,
+        le=65_536,
+    )
+    horizon_hours: float = setting(
+        0.0,
+        "how far back, in the pages' event time, an original counts; older ones are removed; 0: for ever",
+        unit="hours",
+        verdicts=True,
+        ge=0,
+        le=876_000,
+    )
+    scope: Literal["global", "host"] = setting(
+        "global",
+        "global: one page is kept of all copies; host: one for each host, and no page meets one of another host",
+        verdicts=True,
+    )
+    cache_mb: int = setting(256, "RocksDB block cache", unit="MiB", ge=8)
+    write_buffer_mb: int = setting(32, "RocksDB write buffer", unit="MiB", ge=1)
+
+
+class PolicySettings(Section):
+    """What becomes of copies."""
+
+    keep: Literal["first", "longest"] = setting(
+        "first",
+        "first: a copy is dropped; longest: one that is longer than all that it is a copy of is let through, and says "
+        "which page it replaces",
+        verdicts=True,
+    )
+    longer_by: float = setting(
+        1.2,
+        "keep = longest: how many times the features of a page a copy must exceed to replace it",
+        verdicts=True,
+        ge=1,
+        le=100,
+    )
+
+    @property
+    def replaces_beyond(self) -> float:
+        """`longer_by` as the judge takes it: infinite where the first page is kept."""
+        return self.longer_by if self.keep == "longest" else math.inf
+
+
+class KafkaSettings(Section):
+    """How to reach the broker. Secrets come from the environment or a file, and are never logged."""
+
+    bootstrap_servers: str = setting("localhost:9092", "brokers, host:port joined by commas", min_length=1)
+    group_id: str = setting("spotsieve", "consumer group, also the stem of the transactional ids", min_length=1)
+    client_id: str = setting("spotsieve", "client id shown in the broker's logs and quotas")
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = setting("PLAINTEXT", "transport")
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = setting("PLAIN", "SASL mechanism")
+    sasl_username: str = setting("", "SASL user")
+    sasl_password: SecretStr = setting(
+        SecretStr(""), "SASL password; better in a file or SPOTSIEVE_KAFKA__SASL_PASSWORD"
+    )
+    sasl_password_file: str = setting("", "file that holds the SASL password, in place of sasl_password")
+    ssl_cafile: str = setting("", "CA certificates, PEM; empty: the system's")
+    ssl_certfile: str = setting("", "client certificate, PEM")
+    ssl_keyfile: str = setting("", "client key, PEM")
+    ssl_key_password: SecretStr = setting(SecretStr(""), "password of the client key, if it has one; better in a file")
+    ssl_key_password_file: str = setting("", "file that holds the key's password, in place of ssl_key_password")
+    session_timeout_ms: int = setting(30_000, "a worker silent for so long loses its partitions", unit="ms", ge=1_000)
+    rebalance_timeout_ms: int = setting(
+        60_000, "time for a worker to finish its batches when partitions move", unit="ms", ge=1_000
+    )
+    request_timeout_ms: int = setting(40_000, "longest wait for one request", unit="ms", ge=1_000)
+    transaction_timeout_ms: int = setting(
+        60_000, "the broker aborts a transaction older than this", unit="ms", ge=1_000
+    )
+    fetch_max_bytes: int = setting(16 * 2**20, "most bytes of one fetch", unit="bytes", ge=2**16)
+    start: Literal["earliest", "latest"] = setting("earliest", "where a group without committed offsets begins")
+    isolation_level: Literal["read_committed", "read_uncommitted"] = setting(
+        "read_committed", "whether pages of open or aborted transactions are read"
+    )
+
+
+class TopicSettings(Section):
+    """Names of the topics."""
+
+    input: str = setting("pages", "crawled pages", min_length=1)
+    novel: str = setting("pages.novel", "pages let through, unchanged, plus verdict headers", min_length=1)
+    duplicates: str = setting("pages.duplicates", "a JSON report for each dropped page", min_length=1)
+    rejected: str = setting(
+        "pages.rejected", "dead letters: messages that are no page, unchanged, plus the reason", min_length=1
+    )
+    log: str = setting("signatures", "the log: one partition, the one order of pages", min_length=1)
+
+
+class ServiceSettings(Section):
+    """How the worker moves pages."""
+
+    guarantee: Literal["exactly_once", "at_least_once"] = setting(
+        "exactly_once", "exactly_once: outputs and offsets in one transaction; at_least_once: flush, then commit"
+    )
+    mode: Literal["filter", "annotate"] = setting(
+        "filter", "filter: duplicates leave the stream; annotate: every page passes, with its verdict in headers"
+    )
+    batch_pages: int = setting(512, "most pages in a micro-batch", unit="pages", ge=1, le=65_536)
+    batch_bytes: int = setting(16 * 2**20, "a micro-batch is cut after this many bytes", unit="bytes", ge=2**16)
+    linger_ms: int = setting(50, "longest wait for a micro-batch to fill", unit="ms", ge=0, le=60_000)
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = setting(
+        "none", "compression of produced messages; CPU for 20 KB of pages: snappy 65, zstd 85, lz4 390, gzip 880 us"
+    )
+    shutdown_timeout_ms: int = setting(
+        8_000,
+        "SIGTERM: time to finish what was fetched; 1.5 s later the process ends hard",
+        unit="ms",
+        ge=0,
+        le=600_000,
+    )
+
+
+class MetricsSettings(Section):
+    """Where metrics, health and readiness are served."""
+
+    enabled: bool = setting(True, "serve /metrics, /healthz and /readyz")
+    host: str = setting("0.0.0.0", "address to bind")  # scraped from outside the container; 127.0.0.1 closes it
+    port: int = setting(9464, "port; 0: any free one", ge=0, le=65_535)
+
+
+class LogSettings(Section):
+    """Structured logs on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = setting("info", "least level shown")
+    format: Literal["auto", "json", "text"] = setting("auto", "auto: text on a terminal, JSON elsewhere")
+    summary_seconds: float = setting(60.0, "time between summary lines; 0: none", unit="s", ge=0)
+
+
+class Settings(Section):
+    """All settings."""
+
+    input: InputSettings = Field(default=InputSettings())
+    scheme: Annotated[SchemeSettings, Field(discriminator="name")] = Field(default=SpotsieveSettings())
+    index: IndexSettings = Field(default=IndexSettings())
+    policy: PolicySettings = Field(default=PolicySettings())
+    kafka: KafkaSettings = Field(default=KafkaSettings())
+    topics: TopicSettings = Field(default=TopicSettings())
+    service: ServiceSettings = Field(default=ServiceSettings())
+    metrics: MetricsSettings = Field(default=MetricsSettings())
+    log: LogSettings = Field(default=LogSettings())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_scheme(cls, given: Any) -> Any:
+        """Without a name, [scheme] holds the settings of the default scheme."""
+        scheme = given.get("scheme") if isinstance(given, dict) else None
+        return {**given, "scheme": {"name": DEFAULT_SCHEME, **scheme}} if isinstance(scheme, dict) else given

@@ -1,0 +1,130 @@
+"""Owns `python -m tests.measure.bench`: which measurements run, and the table at the end."""
+
+import argparse
+import logging
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from spotsieve.stream.demo.localkafka import prepare
+from spotsieve.stream.errors import SpotsieveError
+from tests.measure.bench import report
+from tests.measure.bench.compression import measure_compression
+from tests.measure.bench.memory import measure_memory
+from tests.measure.bench.pages import html_pages
+from tests.measure.bench.pipeline import measure_pipeline
+
+INDEX_SIZES = (1_000_000, 5_000_000)
+INDEX_TABLES = (10, 20)
+QUICK_INDEX_SIZES = (100_000,)
+CANDIDATE_TABLES = ((2, 1), (4, 1))
+"""Tables, and the differing bits that they find: beside 2 digests, 8 minima and the host."""
+COMPRESSED_PAGES = 400
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure what is asked for, write docs/bench.json, print the table. 0 whatever the figures; 5 without a broker."""
+    parser = argparse.ArgumentParser(
+        "python -m tests.measure.bench", description="Measure, and print a table with the targets."
+    )
+    parser.add_argument("what", nargs="*", choices=[*MEASUREMENTS, "all"], default="all", metavar="WHAT",
+                        help=f"{', '.join(MEASUREMENTS)} or all (default)")  # fmt: skip
+    parser.add_argument("--quick", action="store_true", help="small sizes, few rounds; docs/bench.json is left alone")
+    options = parser.parse_args(arguments)
+    # Topics are used the moment they are made; that aiokafka then asks twice is no news.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    chosen = [name for name in MEASUREMENTS if "all" in options.what or name in options.what]
+    try:
+        prepare()
+        figures = {}
+        for name in chosen:
+            began = time.monotonic()
+            _say(f"{name} ...")
+            figures[name] = MEASUREMENTS[name](options.quick)
+            _say(f"{name}: {time.monotonic() - began:.0f} s")
+            if not options.quick:
+                report.keep({name: figures[name]})
+    except SpotsieveError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    kept = {**figures, "machine": report.machine()} if options.quick else report.keep({})
+    print(report.table(kept))
+    return 0
+
+
+def _kernel(quick: bool) -> dict[str, Any]:
+    from tests.measure.bench.kernel import measure_kernel
+
+    rounds = 3 if quick else 7
+    try:
+        return {**measure_kernel(rounds), "source": "pages of ../shared/data/news"}
+    except FileNotFoundError:
+        _say("  ../shared/data/news is not here: measuring on generated pages instead")
+        return {**measure_kernel(rounds, html_pages(1_000, 3)), "source": "generated pages"}
+
+
+def _signing(quick: bool) -> dict[str, Any]:
+    from tests.measure.bench.signing import measure_signing
+
+    return {**(measure_signing(2, 32) if quick else measure_signing())}
+
+
+def _index(quick: bool) -> dict[str, Any]:
+    from tests.measure.bench.index import measure_index
+
+    sizes = QUICK_INDEX_SIZES if quick else INDEX_SIZES
+    figures: dict[str, Any] = {}
+    for size in sizes:
+        for tables in INDEX_TABLES:
+            figures[f"{size}.{tables}"] = measure_index(size, tables, progress=_say)
+    return figures
+
+
+def _candidates(quick: bool) -> dict[str, Any]:
+    from tests.measure.bench.index import measure_candidates
+
+    size = QUICK_INDEX_SIZES[0] if quick else INDEX_SIZES[0]
+    return {
+        f"{tables}.{max_distance_bits}": measure_candidates(size, max_distance_bits, tables, progress=_say)
+        for tables, max_distance_bits in CANDIDATE_TABLES
+    }
+
+
+def _pipeline(quick: bool) -> dict[str, Any]:
+    return {**measure_pipeline(1, 4_000, _say)} if quick else {**measure_pipeline(progress=_say)}
+
+
+def _compression(quick: bool) -> dict[str, Any]:
+    from tests.reference.lexbor import DATA, pages_of
+
+    rounds = 1 if quick else 5
+    if not (DATA / "news" / "pages.jsonl.xz").exists():
+        return {**measure_compression(rounds), "source": "generated pages"}
+    # One page after another as in a crawl: generated ones share their sentences, and would shrink more than real ones.
+    real = [(name.encode(), orjson.dumps({"url": name, "body": page.decode()})) for name, page in pages_of("news")]
+    return {**measure_compression(rounds, real[:COMPRESSED_PAGES]), "source": "pages of ../shared/data/news"}
+
+
+def _memory(quick: bool) -> dict[str, Any]:
+    return {**measure_memory(20_000, _say)} if quick else {**measure_memory(progress=_say)}
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+MEASUREMENTS: dict[str, Callable[[bool], dict[str, Any]]] = {
+    "kernel": _kernel,
+    "signing": _signing,
+    "compression": _compression,
+    "pipeline": _pipeline,
+    "memory": _memory,
+    "index": _index,
+    "candidates": _candidates,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+"""Owns how figures are kept and shown: docs/bench.json, and one table with target and whether it is met."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from spotsieve.stream.evaluation import provenance
+from spotsieve.stream.settings.schemes import SpotsieveSettings
+
+KERNEL_MB_PER_S = 700
+CHAIN_MB_PER_S = 800
+KERNEL_RATIO = 3
+INDEX_US = 45
+CANDIDATES_US = 90
+STATE_BYTES = 400
+PIPELINE_RATIO = 0.5
+MEMORY_GROWTH = 0.1
+SIGNING_US = 2_000
+PACKAGES = ("aiokafka", "orjson", "rocksdict", "selectolax")
+
+
+def bench_file() -> Path:
+    """Where the figures are kept: docs/bench.json of this repository."""
+    return Path(__file__).resolve().parents[3] / "docs" / "bench.json"
+
+
+def keep(figures: dict[str, Any]) -> dict[str, Any]:
+    """Put new figures over those of the same name in docs/bench.json, and return all of them with what they ran on."""
+    path = bench_file()
+    kept = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    stamped = {name: {**parts, "measured": datetime.now(UTC).date().isoformat()} for name, parts in figures.items()}
+    merged = {**kept, **stamped, "machine": machine()}
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(merged, indent=2, sort_keys=True) + "\n", "utf-8")
+    return merged
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on, with Kafka, the commit and the packages that are measured."""
+    packages = {package: version(package) for package in PACKAGES}
+    return {**provenance.machine(), "kafka": _kafka_version(), "commit": _commit(), **packages}
+
+
+def table(figures: dict[str, Any]) -> str:
+    """All figures as a Markdown table: what, how much, the target, whether it is met."""
+    rows = [
+        ("measurement", "figure", "target", "met"),
+        ("---", "---:", "---:", "---"),
+        *_kernel_rows(figures.get("kernel", {})),
+        *_signing_rows(figures.get("signing", {})),
+        *_index_rows(figures.get("index", {})),
+        *_candidate_rows(figures.get("candidates", {})),
+        *_pipeline_rows(figures.get("pipeline", {})),
+        *_compression_rows(figures.get("compression", {})),
+        *_memory_rows(figures.get("memory", {})),
+    ]
+    about = figures.get("machine", {})
+    first = f"{about.get('cpu')}, {about.get('cores')} cores, Python {about.get('python')}, Kafka {about.get('kafka')}"
+    return "\n".join([first, "", *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+Row = tuple[str, str, str, str]
+
+
+def _kernel_rows(kernel: dict[str, Any]) -> Iterator[Row]:
+    if not kernel:
+        return
+    speed, ratio = kernel["kernel_mb_per_s"], kernel["ratio"]
+    yield (
+        f"kernel, HTML to the default scheme's complete signature, one core ({kernel['source']})", f"{speed:.0f} MB/s",
+        f">= {KERNEL_MB_PER_S} MB/s", _met(speed >= KERNEL_MB_PER_S),
+    )  # fmt: skip
+    chain = kernel["chain_mb_per_s"]
+    yield "kernel of `chain`, HTML to spots and simhash, one core", f"{chain:.0f} MB/s", f">= {CHAIN_MB_PER_S} MB/s", \
+        _met(chain >= CHAIN_MB_PER_S)  # fmt: skip
+    yield f"selectolax parse + text, {kernel['selectolax_mb_per_s']:.0f} MB/s; kernel is", f"{ratio:.1f} x", \
+        f">= {KERNEL_RATIO} x", _met(ratio >= KERNEL_RATIO)  # fmt: skip
+
+
+def _signing_rows(signing: dict[str, Any]) -> Iterator[Row]:
+    for name, cost in sorted(signing.items()):
+        if name not in ("page_bytes", "measured"):
+            yield f"signing a page of 20 KB, `{name}`, CPU", f"{cost:.0f} us", f"<= {SIGNING_US} us", \
+                _met(cost <= SIGNING_US)  # fmt: skip
+
+
+def _index_rows(index: dict[str, Any]) -> Iterator[Row]:
+    for name in sorted((key for key in index if "." in key), key=lambda key: [int(part) for part in key.split(".")]):
+        number, tables = name.split(".")
+        cost, aim = index[name]["cpu_us_per_page"], (number, tables) == ("1000000", "10")
+        yield (
+            f"index at {int(number):,} fingerprints, {tables} tables, CPU a page", f"{cost:.1f} us",
+            f"<= {INDEX_US} us" if aim else "", _met(cost <= INDEX_US) if aim else "",
+        )  # fmt: skip
+
+
+def _candidate_rows(candidates: dict[str, Any]) -> Iterator[Row]:
+    for name in sorted(key for key in candidates if "." in key):
+        figures = candidates[name]
+        cost, size = figures["cpu_us_per_page"], figures["state_bytes_per_entry"]
+        tables = f"{figures['tables']} tables (k = {name.split('.')[1]})"
+        what = f"at {figures['pages']:,} pages, 2 digests, {tables}, 8 minima, host"
+        aim = figures["tables"] == SpotsieveSettings().tables
+        yield (
+            f"index {what}, CPU a page", f"{cost:.1f} us",
+            f"<= {CANDIDATES_US} us" if aim else "", _met(cost <= CANDIDATES_US) if aim else "",
+        )  # fmt: skip
+        yield (
+            f"state {what}, bytes a filed page beside its address", f"{size:.0f}",
+            f"<= {STATE_BYTES}" if aim else "", _met(size <= STATE_BYTES) if aim else "",
+        )  # fmt: skip
+
+
+def _pipeline_rows(pipeline: dict[str, Any]) -> Iterator[Row]:
+    for guarantee in ("exactly_once", "at_least_once"):
+        if guarantee not in pipeline:
+            continue
+        ours, theirs = pipeline[f"{guarantee}.filter"], pipeline[f"{guarantee}.passthrough"]
+        ratio = pipeline[guarantee]["ratio"]
+        yield f"whole filter, {guarantee}", f"{ours['pages_per_s']:.0f} pages/s", "", ""
+        yield f"plain aiokafka pass-through, {guarantee}", f"{theirs['pages_per_s']:.0f} pages/s", "", ""
+        spread = f"({pipeline[guarantee]['ratio_least']:.2f}..{pipeline[guarantee]['ratio_most']:.2f})"
+        yield f"filter / pass-through, {guarantee} {spread}", f"{ratio:.2f}", f">= {PIPELINE_RATIO}", \
+            _met(ratio >= PIPELINE_RATIO)  # fmt: skip
+        client = f"{ours['client_cpu_us']:.0f} us, {theirs['client_cpu_us']:.0f} us"
+        yield f"CPU a page, {guarantee}: filter, pass-through", client, "", ""
+        broker = f"{ours['broker_cpu_us']:.0f} us, {theirs['broker_cpu_us']:.0f} us"
+        yield f"CPU of the broker a page, {guarantee}: filter, pass-through", broker, "", ""
+
+
+def _compression_rows(compression: dict[str, Any]) -> Iterator[Row]:
+    for codec, parts in compression.items():
+        if isinstance(parts, dict):
+            cost = f"{parts['cpu_us_per_page']:.0f} us, {parts['ratio']:.1f} x smaller"
+            yield f"producer compression {codec}, CPU for 20 KB ({compression['source']})", cost, "", ""
+
+
+def _memory_rows(memory: dict[str, Any]) -> Iterator[Row]:
+    if not memory:
+        return
+    figure = f"{memory['rss_early_mib']:.0f}, {memory['rss_mib']:.0f} MiB ({memory['growth']:+.1%})"
+    what = f"RSS after {memory['early_pages']:,} and {memory['pages']:,} pages"
+    yield what, figure, f"+{MEMORY_GROWTH:.0%} at most", _met(memory["growth"] <= MEMORY_GROWTH)
+
+
+def _met(good: bool) -> str:
+    return "met" if good else "NOT MET"
+
+
+def _kafka_version() -> str:
+    from spotsieve.stream.demo.localkafka import KAFKA_VERSION
+
+    return KAFKA_VERSION
+
+
+def _commit() -> str:
+    root = Path(__file__).resolve().parents[3]
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=root, capture_output=True, text=True, check=False
+    )  # fmt: skip
+    return done.stdout.strip()

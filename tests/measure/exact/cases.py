@@ -1,0 +1,75 @@
+"""Owns the comparison of a scheme's search with brute force: a case is one page, judged against all before it."""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.evaluation.set_models import build_models
+from spotsieve.stream.evaluation.trial import pages_of
+from spotsieve.stream.files.reader import FileReader
+from spotsieve.stream.judge import judge
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.schemes.registry import TERMS, scheme_of
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.signature import Signatures
+from tests.reference.acceptance import CLAIMS, Accepts, originals_of
+from tests.worlds.scheme_settings import settings_named
+
+MOST = 65_536
+"""Of a bucket and of a page's candidates: only where neither is full does search promise to lose nothing."""
+SMALLEST_STORE, LARGEST_STORE = 20, 800
+"""Pages of a random store: many of these small ones meet more odd cases than one large store."""
+SEED = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What was compared.
+
+    cases: pages that were judged  copies: those that brute force calls copies  differing: those with another original
+    by search than by brute force
+    """
+
+    cases: int
+    copies: int
+    differing: int
+
+
+def random_cases(name: str, least: int) -> Tried:
+    """At least so many cases of random signatures, in stores of all sizes, under the scheme's defaults."""
+    claim, scheme, total, seed = CLAIMS[name], scheme_of(settings_named(name)), Tried(0, 0, 0), SEED
+    while total.cases < least:
+        size = int(np.random.default_rng(seed).integers(SMALLEST_STORE, LARGEST_STORE + 1))
+        found = compare(claim.make(size, seed), scheme, claim.accepts)
+        total = Tried(total.cases + found.cases, total.copies + found.copies, total.differing + found.differing)
+        seed += 1
+    return total
+
+
+def on_set(name: str, folder: Path) -> Tried:
+    """Every page of a labelled set, under the scheme's defaults and, where it needs one, a model of the set itself."""
+    settings = settings_named(name)
+    if name in TERMS:
+        with tempfile.TemporaryDirectory() as scratch:
+            bare = settings.model_copy(update={"idf_model": "", "idf_digest": ""})
+            (model,) = build_models(folder, Settings(), [bare], Path(scratch), lambda *_: None)
+            scheme = scheme_of(bare.model_copy(update={"idf_model": model.path, "idf_digest": model.digest}))
+    else:
+        scheme = scheme_of(settings)
+    with FileReader(pages_of(folder), Settings().input) as reader:
+        pages = [outcome.result for outcome in reader if isinstance(outcome.result, Page)]
+    return compare(scheme.sign(pages), scheme, CLAIMS[name].accepts)
+
+
+def compare(signed: Signatures, scheme: Scheme, accepts: Accepts) -> Tried:
+    """Judge signatures into an empty store, and by brute force."""
+    verdicts, _ = judge(signed, scheme, MemoryState(), MOST, MOST)
+    found = np.array([original.offset if original else -1 for original in verdicts.originals])
+    # An original is named by its page, brute force by its row.
+    expected = originals_of(signed, accepts)
+    expected = np.where(expected < 0, -1, signed.offset[expected])
+    return Tried(len(signed), int((expected >= 0).sum()), int((found != expected).sum()))

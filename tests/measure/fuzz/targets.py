@@ -1,0 +1,404 @@
+"""Owns what is fuzzed: for each reader of foreign bytes, what may come of them, and pieces that inputs are made of.
+
+A target raises nothing but AssertionError (a rule is broken), or whatever defect it found. Every one bounds what comes
+out by what went in: a reader that gives more than it was given is a bomb.
+"""
+
+import tempfile
+import warnings
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import xxhash
+from webencodings.labels import LABELS
+
+from spotsieve.state.format import layouts as formats
+from spotsieve.state.log.local import FILE_NAME, MAGIC, LocalLog, TornTail, whole_frames
+from spotsieve.state.log.record import decode
+from spotsieve.state.portable.export import Fields
+from spotsieve.state.portable.importing import Import
+from spotsieve.state.snapshot.manifest import FILE_NAME as MANIFEST_NAME
+from spotsieve.state.snapshot.manifest import read_manifest
+from spotsieve.state.store.entries import ReadEntries
+from spotsieve.state.verify.log import examine_log
+from spotsieve.stream.errors import InputError, PageError, StateError
+from spotsieve.stream.features.extract import tokens_of
+from spotsieve.stream.features.sieve import SieveSettings, sieve_pages
+from spotsieve.stream.features.sieve import blocks_of as kept_blocks_of
+from spotsieve.stream.files.http import HttpResponse, read_http
+from spotsieve.stream.files.reader import FileReader, Input
+from spotsieve.stream.files.warc import Capture, capture_of, split_warc
+from spotsieve.stream.intake import Decoder, Message
+from spotsieve.stream.intake.charset import to_utf8
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes.identity import identity_columns
+from spotsieve.stream.schemes.registry import SCHEMES as REGISTERED
+from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.settings.model import FieldPaths, InputSettings
+from spotsieve.stream.signature import Signatures, Status
+from tests.reference.blocks import noted_blocks_of
+from tests.reference.scorecard import reasons_of
+from tests.reference.sieve import columns_of
+from tests.reference.text import blocks_of
+from tests.worlds.scheme_settings import settings_named
+
+MAX_PAGE_BYTES = 4096
+MAX_RECORD_BYTES = 16_384
+SHOWN = 3_000
+"""Most characters of an error."""
+
+
+class Target(NamedTuple):
+    """A reader of bytes. run: raises where it breaks a rule; the first byte or two may choose how the rest is read.
+
+    pieces: what inputs are made of  reads: what it is, for the report
+    """
+
+    name: str
+    reads: str
+    run: Callable[[bytes], None]
+    pieces: tuple[bytes, ...]
+
+
+# ---- messages -------------------------------------------------------------------------------------------------------
+
+DECODERS = (
+    Decoder(InputSettings(max_page_bytes=MAX_PAGE_BYTES)),
+    Decoder(
+        InputSettings(
+            body_encoding="base64",
+            fields=FieldPaths(url="", charset="charset", body_encoding="enc"),
+            max_page_bytes=MAX_PAGE_BYTES,
+        )
+    ),
+    Decoder(InputSettings(preset="scrapy-cluster", max_page_bytes=MAX_PAGE_BYTES)),
+    Decoder(InputSettings(preset="norconex", max_page_bytes=MAX_PAGE_BYTES)),
+    Decoder(InputSettings(format="html", max_page_bytes=MAX_PAGE_BYTES)),
+    Decoder(InputSettings(format="html", url_from="header:url", max_page_bytes=MAX_PAGE_BYTES)),
+)
+SCHEMES = tuple(scheme_of(settings_named(name)) for name in REGISTERED)
+SKETCH_WORDS = tuple(scheme.sign([]).sketch.shape[1] for scheme in SCHEMES)
+"""A record whose sketches are of another width was signed under other settings, and is refused before."""
+
+
+def read_message(data: bytes) -> None:
+    """First byte: the decoder. Then the value; half of the inputs have a header and a key cut from it."""
+    if not data:
+        return
+    value, key, headers = data[1:], data[-40:], (("Content-Type", data[1:60]), ("url", data[-200:]))
+    try:
+        page = DECODERS[data[0] % len(DECODERS)].decode(Message(key, value, headers, "t", 0, 0, 0))
+    except PageError as error:
+        check_error(error)
+        return
+    check_page(page, len(value))
+    for scheme in SCHEMES:
+        signed = scheme.sign([page])
+        scheme.probe(signed)
+
+
+def check_page(page: Page, size: int) -> None:
+    """A page can be written, and is not much larger than what it was made of."""
+    page.url.encode()
+    page.label.encode()
+    assert not page.judgeable or page.body.decode() is not None
+    assert len(page.body) <= 3 * size + 16
+    assert 0 <= page.event_time_ms < 10**15
+    identity_columns([page])
+
+
+def check_error(error: PageError | InputError | StateError) -> None:
+    """An error can be shown: it is text, and does not repeat the input."""
+    str(error).encode("utf-8", "backslashreplace")
+    assert len(str(error)) < SHOWN
+
+
+_LABELS = (None, *sorted(LABELS))
+
+
+def read_charset(data: bytes) -> None:
+    """First byte: the declared label."""
+    label = _LABELS[data[0] % len(_LABELS)] if data else None
+    found = to_utf8(data[1:], label)
+    assert found.decode() is not None
+    assert len(found) <= 3 * len(data) + 16
+
+
+# ---- files ----------------------------------------------------------------------------------------------------------
+
+
+_SCRATCH = tempfile.TemporaryDirectory(prefix="spotsieve-fuzzed-")
+
+
+def read_file(data: bytes) -> None:
+    """A file of any layout and compression: records in order, and at most one error."""
+    path = Path(_SCRATCH.name) / "any"
+    path.write_bytes(data)
+    reader = FileReader(
+        Input(path, "any", None), InputSettings(max_page_bytes=MAX_PAGE_BYTES), max_record_bytes=MAX_RECORD_BYTES
+    )
+    number = 0
+    try:
+        with reader:
+            for outcome in reader:
+                assert outcome.record.number == number
+                assert len(outcome.record.raw) <= MAX_RECORD_BYTES + 4
+                if isinstance(outcome.result, Page):
+                    check_page(outcome.result, max(len(outcome.record.raw), MAX_PAGE_BYTES + 1))
+                elif outcome.result is not None:
+                    check_error(outcome.result)
+                number += 1
+    except InputError as error:
+        check_error(error)
+
+
+def read_warc(data: bytes) -> None:
+    """WARC records, however the file is cut into chunks; and the same bytes as an HTTP response."""
+    step = len(data) // 3 + 1
+    chunks = (data[start : start + step] for start in range(0, len(data), step))
+    for record in split_warc(chunks, MAX_RECORD_BYTES):
+        if record.fault is None:
+            check_capture(lambda raw=record.raw: capture_of(raw, MAX_PAGE_BYTES, 0), data)  # type: ignore[misc]
+    check_capture(lambda: read_http(b"HTTP/1.1 200 OK\r\n" + data, MAX_PAGE_BYTES), data)
+
+
+def check_capture(read: Callable[[], Capture | HttpResponse | None], data: bytes) -> None:
+    """A body is no longer than what it was read from, or than a page may be."""
+    try:
+        found = read()
+    except PageError as error:
+        check_error(error)
+    else:
+        assert found is None or len(found.body) <= max(len(data), MAX_PAGE_BYTES + 1)
+
+
+# ---- markup ---------------------------------------------------------------------------------------------------------
+
+LAYOUT = SieveSettings(sketch_bits=64)
+
+
+def read_markup(data: bytes) -> None:
+    """First byte: markup or plain text. The kernels read what their plain-Python twins read."""
+    markup, page = bool(data[:1] != b"\0"), data[1:1500]
+    blocks = blocks_of(page, markup)
+    assert tokens_of(page, markup) == blocks
+    expected = noted_blocks_of(page, markup)
+    found = kept_blocks_of(page, markup)
+    assert [block.tokens for block in found] == [block.tokens for block in expected]
+    assert [block.reason for block in found] == reasons_of(expected)
+    sieved = sieve_pages(np.frombuffer(page, np.uint8), np.array([0, len(page)]), markup, LAYOUT)
+    columns = columns_of(page, markup, LAYOUT)
+    assert sieved.token_counts[0] == columns.tokens
+    assert sieved.feature_counts[0] == columns.features
+    assert sieved.simhash[0] == columns.simhash
+    assert tuple(sieved.text_digest[0].tolist()) == columns.digest
+    assert sieved.minima.tolist() == columns.minima
+    assert sieved.sketch[0].tolist() == columns.sketch
+
+
+# ---- log and state --------------------------------------------------------------------------------------------------
+
+
+def both_sealed(data: bytes) -> tuple[bytes, bytes]:
+    """As it is, and under a sound checksum: only then the grammar behind it is reached."""
+    return data, formats.seal(data)
+
+
+def read_log_record(data: bytes) -> None:
+    """A record of the log."""
+    for record in both_sealed(data):
+        try:
+            found = decode(record, "log", 7)
+        except StateError as error:
+            check_error(error)
+        else:
+            check_signatures(found.signatures, len(record))
+            assert sum(26 + 8 * len(page.keys) for page in found.forgotten) <= len(record)
+
+
+def check_signatures(signatures: Signatures, size: int) -> None:
+    """Columns of one length, which lie in the record: no more memory than it has bytes, beside the objects."""
+    count = len(signatures)
+    assert len(signatures.urls) == len(signatures.labels) == len(signatures.status) == count
+    assert len(signatures.features_bounds) == count + 1
+    assert signatures.sketch.shape[0] == count
+    assert all(status in set(Status) for status in signatures.status.tolist())
+    columns = (signatures.digest, signatures.text_digest, signatures.host, signatures.features, signatures.sketch)
+    texts = sum(map(len, (*signatures.urls, *signatures.labels)))
+    assert sum(column.nbytes for column in columns) + texts <= size
+    for scheme, words in zip(SCHEMES, SKETCH_WORDS, strict=True):
+        if signatures.sketch.shape[1] == words:
+            scheme.probe(signatures)
+
+
+def read_local_log(data: bytes) -> None:
+    """A log's file: opened, read, verified; and where it is sound, gone on with."""
+    directory = Path(_SCRATCH.name) / "log"
+    directory.mkdir(exist_ok=True)
+    for content in (data, framed(data)):
+        (directory / FILE_NAME).write_bytes(content)
+        with (directory / FILE_NAME).open("rb") as file:
+            whole = whole_frames(file)
+        faults = faults_of(directory)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", TornTail)
+                log = LocalLog(directory)
+        except StateError as error:
+            check_error(error)
+            continue
+        with log:
+            assert log.end <= max(whole[0], 0)
+            try:
+                assert sum(len(record) for _, record in log.read_from(0)) <= len(content)
+            except StateError as error:
+                check_error(error)
+                assert faults
+            number = log.append(b"the next")
+            assert list(log.read_from(number)) == [(number, b"the next")]
+
+
+def faults_of(directory: Path) -> list[str]:
+    """What `spotsieve state verify` says of the log."""
+    faults: list[str] = []
+    examine_log(directory, None, lambda _, rule: faults.append(rule), faults.append, lambda *_: None)
+    return faults
+
+
+def framed(data: bytes) -> bytes:
+    """The bytes cut into frames with sound checks; zeros are where it is cut."""
+    parts = [MAGIC]
+    for number, record in enumerate(data.split(b"\0")):
+        length = len(record).to_bytes(4, "little")
+        parts += (length, xxhash.xxh32_intdigest(length, number).to_bytes(4, "little"), record)
+        parts.append(xxhash.xxh3_64_intdigest(record).to_bytes(8, "little"))
+    return b"".join(parts)[: len(data) * 3 + 40]
+
+
+KEYS = np.array([0, 1 << 56, 0xFD << 56, 0xFE << 56, 0xFF << 56, 0xFC << 56, 0xFB << 56], np.uint64)
+
+
+def read_state_value(data: bytes) -> None:
+    """First byte: which decoder; the values of the meta family also under a sound checksum."""
+    kind, value = (data[0] if data else 0) % 7, data[1:]
+    for stored in both_sealed(value):
+        try:
+            if kind == 0:
+                buckets = formats.decode_buckets(KEYS, [stored, None, stored, None, stored, stored, stored])
+                assert buckets.numbers.nbytes <= 8 * 5 * len(stored)
+            elif kind == 1:
+                entries = ReadEntries([b"k", b"l"], [stored, stored], ["a", "b"])
+                compared = entries.compared(with_features=True)
+                assert compared.sketch.nbytes + compared.features.nbytes <= 2 * len(stored)
+                entries.entries(np.array([0, 1]))
+            elif kind == 2:
+                formats.decode_clock(formats.decode_progress(stored), None)
+            elif kind == 3:
+                version, settings, log = formats.decode_identity(stored)
+                assert isinstance(version, int)
+                assert isinstance(settings + log, str)
+            elif kind == 4:
+                formats.decode_source(b"k", stored)
+            elif kind == 5:
+                assert 16 * len(formats.decode_marks(stored)) <= len(stored)
+            else:
+                fault = formats.entry_fault(stored, stored[1] if len(stored) > 1 else 0, 2)
+                assert fault is None or len(fault) < SHOWN
+        except StateError as error:
+            check_error(error)
+
+
+def read_snapshot_manifest(data: bytes) -> None:
+    """A manifest; also under its first line and a sound checksum."""
+    directory = Path(_SCRATCH.name) / "snapshot"
+    directory.mkdir(exist_ok=True)
+    body = b"spotsieve-snapshot 1\n" + data + b"\n"
+    for content in (data, body + b"%016x\n" % xxhash.xxh3_64_intdigest(body)):
+        (directory / MANIFEST_NAME).write_bytes(content)
+        try:
+            found = read_manifest(directory)
+        except StateError as error:
+            check_error(error)
+        else:
+            assert {type(file.bytes) for file in found.files} <= {int}
+
+
+class Unwritten(Import):
+    """An import whose state is not written. written: bytes of its keys and values"""
+
+    written = 0
+
+    def _open(self, closing: ExitStack) -> None:
+        pass
+
+    def _put(self, family: str, items: list[tuple[bytes, bytes]]) -> None:
+        assert family in ("sources", "entries", "buckets")
+        self.written += sum(len(key) + len(value) for key, value in items)
+
+    def _write_meta(self, header: Fields) -> None:
+        pass
+
+
+def read_export(data: bytes) -> None:
+    """The lines of an export."""
+    importing = Unwritten(iter(data.split(b"\n")), "export", Path("export"), lambda *_: None)
+    try:
+        importing.run()
+    except InputError as error:
+        check_error(error)
+    assert importing.written <= 4 * len(data)
+
+
+WORDS = (
+    "< > \" ' = / & <p> </p> <b> <!-- --> --! <! <? </ <script> </script> <style> </style> <title> </title> "
+    "<textarea> <template> </template> <svg> </svg> <math> <![CDATA[ ]]> <noscript> <br> <plaintext> <my-tag "
+    "<li> <ul> </ul> <table> <td> <nav> </nav> <h1> <article> <form> <select> <option> <pre> &amp; &eacute &#65; "
+    "&#xD800; &#0; é 漢 ไ ｶ \u0301 \u00ad \u200d 😀 ſ İ Σ don’t the is of and und der <a href='x'> </a> "
+    "<meta\tcharset=utf-16> charset=gbk \x1b$B \xa0 \xff"
+).split(" ")
+BLANKS = (b" ", b"\n", b"\n\n", b"\0", b"\xff", b"\xf0\x9f", b"words of a text and more words of it " * 3)
+MARKUP = (*(word.encode() for word in WORDS), *BLANKS)
+JSON = (
+    b'{"url":"https://a.example/","body":"<p>text", "id": "7"}', b'"fetched_at":', b'"content_type":"text/html',
+    b'"response_url":', b'"response_headers":{"Content-Type":["', b'"timestamp":', b'"content":', b'"charset":"',
+    b'"enc":"base64"', b"\\ud800", b"\\u0000", b"[[[[", b"1e999", b"-1", b"null", b"true", b"2024-03-01T00:00:10Z",
+    b"99999999999", b"},{", b"PGh0bWw+" * 9, b"\xef\xbb\xbf", b"http://b\xc3\xbc.example:1@x/",
+)  # fmt: skip
+ARCHIVES = (
+    b"WARC/1.0\r\n", b"Content-Length: 5\r\n\r\n", b"Content-Length: 0\r\n\r\n", b"WARC-Type: response\r\n",
+    b"WARC-Type: resource\r\n", b"WARC-Target-URI: http://a\r\n", b"WARC-Date: 2024-03-01T00:00:10Z\r\n",
+    b"\r\n\r\n", b"\n\n", b"Content-Type: application/http\r\n", b"HTTP/1.1 200 OK\r\n", b" folded\r\n",
+    b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n", b"-1\r\n", b"0\r\n\r\n", b"Content-Encoding: br\r\n",
+    b"Content-Encoding: gzip, deflate\r\n", b"Content-Encoding: zstd\r\n", b"\x1f\x8b\x08\0\0\0\0\0\0\x03", b"BZh9",
+    b"1AY&SY", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18", b"\x78\x9c", b"%PDF-",
+)  # fmt: skip
+NUMBERS = tuple(value.to_bytes(size, "little") for value in (0, 1, 2, 255, 2**31, 2**32 - 1) for size in (1, 2, 4, 8)
+                if value < 256**size)  # fmt: skip
+RECORDS = (b"\x02\x01", bytes(40), b"\x05\0pages", *NUMBERS)
+MANIFESTS = (b'{"files":[{"bytes":1,"name":"../../x","xxh3_128":"0"}]', b'"log_position":', b"{", b"}", b"[", b"null",
+             b'"format":2', b'{"format":2,"settings":"{}","log":"l"}', b"\x01", b"spotsieve-snapshot 2\n")  # fmt: skip
+
+EXPORTS = (
+    b"\n", b'{"source":0,"text":""}', b'{"entry":0,"forgotten":true}', b'"sketch":[', b'"first_entry":1',
+    b'"marks":[[0,0]]', b'"sweep":["0",0]', b'{"bucket":"fd00000000000003","entries":[0],"inline":[]}',
+    b'"entries":[', b'"ffffffffffffffff"', b'"end":true', b"\\udcff", b"-1", b"1.5", b"true",
+    b"18446744073709551616", b"[" * 2000,
+)  # fmt: skip
+TARGETS = {
+    target.name: target
+    for target in (
+        Target("message", "messages, in every format, to signatures", read_message, (*JSON, *MARKUP)),
+        Target("charset", "bodies under any declared character set", read_charset, MARKUP),
+        Target("file", "JSONL and WARC files, plain or compressed", read_file, (*ARCHIVES, *JSON)),
+        Target("warc", "WARC records and HTTP responses", read_warc, ARCHIVES),
+        Target("markup", "the text kernels against their plain-Python twins", read_markup, MARKUP),
+        Target("log-record", "records of the log", read_log_record, RECORDS),
+        Target("local-log", "the local log's file", read_local_log, (MAGIC, *RECORDS)),
+        Target("state-value", "values of the state", read_state_value, (*RECORDS, *MANIFESTS)),
+        Target("manifest", "a snapshot's manifest", read_snapshot_manifest, MANIFESTS),
+        Target("export", "the lines of an export", read_export, (*EXPORTS, *MANIFESTS)),
+    )
+}

@@ -1,0 +1,1 @@
+"""Measurements that papers report, made again with our schemes; `python -m tests.measure.papers` writes docs/papers.md."""

@@ -1,0 +1,224 @@
+"""Owns the measurements of a run: each takes sets and settings, and adds the figures that docs/quality.md shows."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.scoring import Scores, score
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.schemes import SpotsieveSettings
+from tests.measure.quality import ours, variants
+from tests.measure.quality import robustness as edited_copies
+from tests.measure.quality.ablations import ABLATIONS, GROUPS, SKETCHES, Ablation
+from tests.measure.quality.candidates import ways_of_finding
+from tests.measure.quality.cards import Points
+from tests.measure.quality.extracts import Extracts
+from tests.measure.quality.ours import Judged
+from tests.measure.quality.peers import run_peers
+from tests.measure.quality.scorecard_fit import Fit, Material
+from tests.measure.quality.sets import LabelledSet
+from tests.measure.quality.thresholds import AXES, Axis
+from tests.measure.quality.validation import SEEDS, Validation, validate
+
+SPEED_SET = "news"
+"""Signing speed and robustness are measured on it; without it on the first set with markup and main texts."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run works on. base: overrides of all settings; say: shows progress"""
+
+    sets: Sequence[LabelledSet]
+    base: Mapping[str, object]
+    config: Path | None
+    quick: bool
+    say: Callable[[str], None]
+    extracts: Extracts = field(default_factory=Extracts)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that are measured."""
+        return self.under({})
+
+    def under(self, overrides: Mapping[str, object]) -> Settings:
+        """The same with some settings changed."""
+        return ours.settings_with({**self.base, **overrides}, self.config)
+
+    @property
+    def speed_set(self) -> LabelledSet:
+        """The pages on which speed and robustness are measured."""
+        named = [labelled for labelled in self.sets if labelled.name == SPEED_SET]
+        return (named or list(self.sets))[0]
+
+    @cached_property
+    def material(self) -> Material:
+        """What scorecards are fitted to."""
+        self.say(f"  blocks of {self.speed_set.name}")
+        return Material(self.speed_set)
+
+
+@dataclass(frozen=True, slots=True)
+class PeerFigures:
+    """A peer over a set."""
+
+    name: str
+    scores: Scores
+    cpu_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class AblationRow:
+    """One rule changed: our figures by set, the speed of signing where that differs, bytes of the sketch."""
+
+    name: str
+    by_set: Mapping[str, Judged]
+    mb_per_s: float | None
+    sketch_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SweptStep:
+    """One value of a threshold: figures by set."""
+
+    value: float
+    by_set: Mapping[str, Judged]
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Signing on one core: 10^6 bytes of raw body a second, and CPU milliseconds a page.
+
+    load: processes that wanted a core, on average over the minute before; others' take caches and half of a core
+    """
+
+    set_name: str
+    pages: int
+    median: float
+    best: float
+    cpu_ms: float
+    rounds: int
+    load: float
+
+
+@dataclass
+class Figures:
+    """All figures of a run; a part that was not asked for is empty or None."""
+
+    judged: dict[str, Judged] = field(default_factory=dict)
+    peers: dict[str, list[PeerFigures]] = field(default_factory=dict)
+    speed: Speed | None = None
+    ways: dict[str, dict[str, int]] = field(default_factory=dict)
+    ablations: list[AblationRow] = field(default_factory=list)
+    sketches: list[AblationRow] = field(default_factory=list)
+    groups: list[AblationRow] = field(default_factory=list)
+    sweeps: dict[str, list[SweptStep]] = field(default_factory=dict)
+    validation: Validation | None = None
+    sample_pages: int = 0
+    peer_pages: int = 0
+    robustness: list[edited_copies.Row] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def measure_sets(run: Run, figures: Figures) -> None:
+    """Our scheme over every set, and which keys found the originals."""
+    for labelled in run.sets:
+        run.say(f"  {labelled.name}")
+        judged = ours.run(labelled, run.settings)
+        figures.judged[labelled.name] = judged
+        figures.ways[labelled.name] = ways_of_finding(judged, labelled.truth)
+
+
+def measure_speed(run: Run, figures: Figures) -> None:
+    """Raw bodies to complete signatures, one core."""
+    labelled, rounds, load = run.speed_set, 3 if run.quick else 11, os.getloadavg()[0]
+    median, best = ours.signing_speed(labelled, run.settings, rounds)
+    pages = len(labelled.pages)
+    figures.speed = Speed(labelled.name, pages, median, best, 1e3 * labelled.megabytes / median / pages, rounds, load)
+
+
+def measure_peers(run: Run, figures: Figures) -> None:
+    """Every peer over every set."""
+    for labelled in run.sets:
+        figures.peers[labelled.name] = [
+            PeerFigures(peer.name, score(labelled.truth, peer.originals), peer.cpu_ms)
+            for peer in run_peers(labelled, run.extracts, run.say)
+        ]
+
+
+def measure_ablations(run: Run, figures: Figures) -> None:
+    """Every row of the scheme's tables: signed and judged anew, for some with cards fitted anew."""
+    name, speed_rounds = run.settings.scheme.name, 1 if run.quick else 5
+    for ablation in ABLATIONS.get(name, ()):
+        figures.ablations.append(_ablated(run, ablation, speed_rounds))
+    figures.sketches = [_ablated(run, ablation, speed_rounds) for ablation in SKETCHES.get(name, ())]
+    if name in GROUPS and run.speed_set.main_texts:
+        fit = Fit(run.material.of())
+        for ablation in (Ablation("all groups"), *GROUPS[name]):
+            figures.groups.append(_ablated(run, ablation, 0, fit.points(ablation.without)))
+
+
+def _ablated(run: Run, ablation: Ablation, rounds: int, refitted: Points | None = None) -> AblationRow:
+    """rounds: of the speed, where the kernel does something else; 0: not to be measured"""
+    run.say(f"  {ablation.name}")
+    settings, timed = run.under(ablation.overrides), run.speed_set
+    by_set = {labelled.name: variants.run_ablation(ablation, labelled, settings, refitted) for labelled in run.sets}
+    is_timed = rounds and ablation.overrides and variants.signs_otherwise(settings, run.settings, timed.pages[:50])
+    speed = ours.signing_speed(timed, settings, rounds)[0] if is_timed else None
+    sketch_bits = settings.scheme.sketch_bits if isinstance(settings.scheme, SpotsieveSettings) else 0
+    return AblationRow(ablation.name, by_set, speed, sketch_bits // 8)
+
+
+def measure_sweeps(run: Run, figures: Figures) -> None:
+    """Every threshold of the scheme over its steps, the others as they are; pages are signed once."""
+    axes = AXES.get(run.settings.scheme.name, ())
+    signed = [(labelled, ours.sign(labelled.pages, run.settings)) for labelled in run.sets] if axes else []
+    for axis in axes:
+        run.say(f"  {axis.name}")
+        _check_axis(run, axis)
+        figures.sweeps[axis.name] = [
+            SweptStep(step.value, {
+                labelled.name: ours.judge(records, labelled.truth, run.under(step.overrides), labelled.name)
+                for labelled, records in signed
+            })
+            for step in axis.swept
+        ]  # fmt: skip
+
+
+def measure_validation(run: Run, figures: Figures) -> None:
+    """Cards fitted and thresholds chosen on each fold's training part, looked at on its held-out part."""
+    seeds = 1 if run.quick else SEEDS
+    figures.validation = validate(run.sets, run.speed_set, lambda: run.material, run.under, seeds, run.say)
+
+
+def measure_robustness(run: Run, figures: Figures) -> None:
+    """Edited copies against their originals."""
+    if not run.speed_set.main_texts:
+        run.say(f"  {run.speed_set.name} has no main texts: left out")
+        return
+    sample = edited_copies.draw_sample(run.speed_set, 60 if run.quick else 600)
+    figures.sample_pages = len(sample.pages)
+    figures.peer_pages = min(figures.sample_pages, 20 if run.quick else 200)
+    figures.robustness = list(edited_copies.measure(sample, run.settings, figures.peer_pages, run.say))
+
+
+PARTS: Mapping[str, Callable[[Run, Figures], Any]] = {
+    "sets": measure_sets,
+    "speed": measure_speed,
+    "peers": measure_peers,
+    "ablations": measure_ablations,
+    "sweeps": measure_sweeps,
+    "validation": measure_validation,
+    "robustness": measure_robustness,
+}
+
+
+def _check_axis(run: Run, axis: Axis) -> None:
+    """A threshold that changes signatures cannot be swept over pages signed once."""
+    pages = run.speed_set.pages[:50]
+    signed = {tuple(ours.sign(pages, run.under(step.overrides))) for step in (axis.swept[0], axis.swept[-1])}
+    if len(signed) != 1:
+        raise SettingError(axis.name, "must not change signatures to be swept", None, "make it an ablation instead")

@@ -1,0 +1,180 @@
+"""Owns docs/quality.md: every figure of a run as tables, with what it was measured on."""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+
+from spotsieve.stream.scoring import Scores
+from spotsieve.stream.scoring.score_text import three_decimals
+from tests.measure.bench.report import machine
+from tests.measure.quality import report_choices
+from tests.measure.quality.extracts import EXTRACTORS
+from tests.measure.quality.figures import SPEED_SET, Figures, Run, Speed
+from tests.measure.quality.markdown import paragraph, table
+from tests.measure.quality.report_targets import MB_PER_S, SPEED_PEER, TIMES_QUICKER, is_met, targets, times_quicker
+from tests.measure.quality.validation import FITTED_SCHEME
+
+PACKAGES = ("numpy", "numba", *EXTRACTORS, "datasketch", "simhash", "rensa")
+
+
+def as_markdown(run: Run, figures: Figures, command: str, plots: Mapping[str, str]) -> str:
+    """The whole document. plots: what is plotted -> path from the document."""
+    parts = [
+        _head(run, figures, command),
+        targets(run, figures),
+        _sets(run, figures),
+        _speed(figures),
+        _peers(run, figures),
+        _kinds(figures),
+        _ways(figures),
+        report_choices.ablations(run, figures),
+        report_choices.sweeps(figures, plots),
+        report_choices.validation(run, figures),
+        report_choices.robustness(figures, plots),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _head(run: Run, figures: Figures, command: str) -> str:
+    about = machine()
+    versions = ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
+    seconds = ", ".join(f"{name} {took:.0f} s" for name, took in figures.seconds.items())
+    changed = ", ".join(f"`{name} = {value}`" for name, value in run.base.items())
+    what = f"with {changed}" if changed else "default settings"
+    first = paragraph(f"""
+        Scheme `{run.settings.scheme.name}`, {what}, one setting for all sets, measured by `{command}` on
+        {datetime.now(UTC).date().isoformat()} (commit {about["commit"]}): {about["cores"]} cores of {about["cpu"]},
+        {about["system"]}, Python {about["python"]}, {versions}. Time taken: {seconds}.
+        {"QUICK: the beginning of each set only." if run.quick else ""}
+    """)
+    second = paragraph("""
+        Sets and truth are described in ../shared/data/*/README.md: a page is a duplicate if the main text of an earlier
+        page has a similarity of .6 or more with its own, novel if all are below .2. `spotsieve score` gives the same
+        figures. This document is written by `make quality`; do not edit it.
+    """)
+    third = paragraph(f"""
+        How far to trust it: the scorecards that choose the text are fitted to the pages of {SPEED_SET}
+        (`python -m tests.measure.quality.scorecard_fit`), and thresholds were set with all of these sets, and the
+        robustness bench, in view. So the figures by page are of material that was looked at; those under Cross-validation are of
+        hosts and articles that neither the fit nor the choice of thresholds has seen. No rule names a host, a template
+        or a word of a set.
+    """)
+    is_fitted = run.settings.scheme.name == FITTED_SCHEME
+    return "\n\n".join(["# Quality", first, second, *([third] if is_fitted else [])])
+
+
+def _sets(run: Run, figures: Figures) -> str:
+    rows = []
+    for labelled in run.sets:
+        judged = figures.judged.get(labelled.name)
+        if judged is None:
+            continue
+        pages = judged.scores.pages
+        unchecked = sum(judged.reasons[name] for name in ("too_few_features", "too_many_features", "empty", "not_text"))
+        rows.append([
+            labelled.name, f"{len(labelled.pages):,}", *_retrieval(judged.scores),
+            f"{pages.lost_count} of {pages.novel:,}", f"{unchecked:,}", _target(labelled.name, judged.scores),
+        ])  # fmt: skip
+    header = ["set", "pages", "precision", "recall", "F1", "novel lost", "unchecked", "target"]
+    return "## By page\n\n" + table(header, rows) if rows else ""
+
+
+def _target(name: str, scores: Scores) -> str:
+    met = is_met(name, scores)
+    return "" if met is None else "met" if met else "NOT MET"
+
+
+def _speed(figures: Figures) -> str:
+    speed = figures.speed
+    if speed is None:
+        return ""
+    rows = [[
+        "raw body to complete signature, one core", f"{speed.median:.0f} MB/s (best {speed.best:.0f})",
+        f">= {MB_PER_S} MB/s", "met" if speed.median >= MB_PER_S else "NOT MET",
+    ]]  # fmt: skip
+    rows += _speed_of_peer(figures, speed)
+    note = paragraph(f"""
+        {speed.set_name}, {speed.pages:,} pages in batches of 512, CPU time of one thread, median of {speed.rounds}
+        rounds; {speed.load:.1f} processes wanted the machine's cores meanwhile.
+    """)
+    return f"## Speed of signing\n\n{note}\n\n" + table(["measurement", "figure", "target", "met"], rows)
+
+
+def _speed_of_peer(figures: Figures, speed: Speed) -> Iterator[list[str]]:
+    quicker = times_quicker(figures)
+    if quicker is not None:
+        cpu_ms, times = quicker
+        what = f"trafilatura + MinHash {cpu_ms:.1f} ms a page, ours {speed.cpu_ms * 1e3:.0f} us: times as quick"
+        yield [what, f"{times:.0f} x", f">= {TIMES_QUICKER} x", "met" if times >= TIMES_QUICKER else "NOT MET"]
+
+
+def _peers(run: Run, figures: Figures) -> str:
+    rows = []
+    for labelled in run.sets:
+        found = [(peer.name, peer.scores, f"{peer.cpu_ms:.2f}") for peer in figures.peers.get(labelled.name, ())]
+        judged = figures.judged.get(labelled.name)
+        if judged and found:
+            is_timed = figures.speed is not None and figures.speed.set_name == labelled.name
+            cost = f"{figures.speed.cpu_ms:.3f}" if figures.speed and is_timed else ""
+            found.insert(0, (f"**spotsieve `{run.settings.scheme.name}`**", judged.scores, cost))
+        rows += [
+            [name, labelled.name, *_retrieval(scores), str(scores.pages.lost_count), cost]
+            for name, scores, cost in found
+        ]  # fmt: skip
+    if not rows:
+        return ""
+    note = (
+        "Peers are put together from the registry's packages: main content, 5-word shingles, 128 permutations, an LSH "
+        "index checked by the estimated Jaccard; they drop, file and let through as the filter does. CPU a page is all "
+        "their steps; ours is signing alone (docs/bench.json has the index). Plain text is its own main content."
+    )
+    header = ["filter", "set", "precision", "recall", "F1", "novel lost", "CPU ms a page"]
+    return f"## Beside its peers\n\n{note}\n\n" + table(header, rows, 2)
+
+
+def _kinds(figures: Figures) -> str:
+    rows = []
+    for name, judged in figures.judged.items():
+        peer = next((peer for peer in figures.peers.get(name, ()) if peer.name == SPEED_PEER), None)
+        for what, ours, theirs in (
+            ("missed", judged.scores.pages.found, peer.scores.pages.found if peer else {}),
+            ("lost", judged.scores.pages.lost, peer.scores.pages.lost if peer else {}),
+        ):
+            for kind, (dropped, count) in ours.items():
+                wrong, other = (count - dropped if what == "missed" else dropped), theirs.get(kind)
+                beside = "" if other is None else str(count - other[0] if what == "missed" else other[0])
+                rows.append([name, what, kind, str(count), str(wrong), beside])
+    note = (
+        "Missed: duplicates let through, by the kind of edit that made them (kind of the closest earlier pair). Lost: "
+        f"novel pages dropped, by the kind of page. Peer: {SPEED_PEER}."
+    )
+    header = ["set", "error", "kind", "pages", "ours", "peer"]
+    return f"## Errors by kind\n\n{note}\n\n" + table(header, rows, 3) if rows else ""
+
+
+def _ways(figures: Figures) -> str:
+    if not figures.ways:
+        return ""
+    names = list(next(iter(figures.ways.values())))
+    rows = []
+    for name, ways in figures.ways.items():
+        found = sum(ways.values())
+        share = (f"{ways[way]} ({ways[way] / found:.1%})" if found else "0" for way in names)
+        rows.append([name, str(found), *share])
+    note = (
+        "The kinds of keys under which duplicates that were found meet their original; a page with an equal digest is "
+        "counted there, whatever else it shares."
+    )
+    return f"## What finds the originals\n\n{note}\n\n" + table(["set", "found", *names], rows)
+
+
+def _retrieval(scores: Scores) -> tuple[str, str, str]:
+    found = scores.pages.retrieval
+    return three_decimals(found.precision), three_decimals(found.recall), three_decimals(found.f1)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "(not installed)"

@@ -1,0 +1,53 @@
+"""Owns which thresholds are swept and cross-validated: for each scheme, settings that only judging reads."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from spotsieve.stream.fingerprints.tables import MAX_DISTANCE_BITS, possible_tables
+
+MOST_TABLES = 70
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One value of an axis: where it stands on the plot, and the settings that it means."""
+
+    value: float
+    overrides: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One threshold. swept: steps of the plot  tried: steps that cross-validation chooses from, the strictest first."""
+
+    name: str
+    swept: Sequence[Step]
+    tried: Sequence[Step] = ()
+
+
+def axis(setting: str, swept: Sequence[float], tried: Sequence[float] = ()) -> Axis:
+    """An axis of one setting."""
+    steps = ([Step(value, {setting: value}) for value in values] for values in (swept, tried))
+    return Axis(setting, *steps)
+
+
+_DISTANCES = [
+    Step(k, {"scheme.max_distance_bits": k, "scheme.tables": max(n for n in possible_tables(k) if n <= MOST_TABLES)})
+    for k in range(MAX_DISTANCE_BITS + 1)
+]
+AXES: Mapping[str, Sequence[Axis]] = {
+    "chain": (Axis("scheme.max_distance_bits", _DISTANCES, _DISTANCES),),
+    "spotsieve": (
+        axis("scheme.min_jaccard", (0.1, 0.15, 0.2, 0.25, 0.28, 0.32, 0.35, 0.4, 0.45, 0.5, 0.6), (0.36, 0.32, 0.28)),
+        axis("scheme.same_host_min_jaccard", (0.3, 0.35, 0.4, 0.43, 0.46, 0.5, 0.55, 0.6, 0.7, 0.8), (0.5, 0.46, 0.42)),
+        axis("scheme.same_host_min_own", (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7), (0.4, 0.3, 0.2)),
+        axis("scheme.presumed_template", (0.0, 0.2, 0.3, 0.4, 0.48, 0.6, 0.7, 0.8, 0.9), ()),
+    ),
+}
+
+
+def choices(axes: Sequence[Axis]) -> list[dict[str, object]]:
+    """Every combination of the steps to be tried, as overrides; one empty choice where nothing is to be chosen."""
+    tried = [axis.tried for axis in axes if axis.tried]
+    return [{name: value for step in steps for name, value in step.overrides.items()} for steps in product(*tried)]

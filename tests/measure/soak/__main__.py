@@ -1,0 +1,59 @@
+"""Owns `python -m tests.measure.soak`: the long soak, and docs/soak.md."""
+
+import argparse
+import logging
+import os
+import shlex
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from spotsieve.stream.demo.localkafka import LocalKafka, prepare
+from spotsieve.stream.errors import SpotsieveError
+from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.warm import compile_kernels
+from tests.measure.bench.report import machine
+from tests.measure.soak.report import broken, document
+from tests.measure.soak.run import Plan, soak
+from tests.worlds.oracle import settings_from
+
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "soak.md"
+LONG = Plan(pages=300_000, wave=20_000, kill_every=(10.0, 20.0), least_kills=10, most_seconds=1_080.0)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Soak, write the document. 0 where all holds, 1 where it does not, 5 without a broker."""
+    parser = argparse.ArgumentParser(
+        "python -m tests.measure.soak", description="Many pages through two workers that are killed again and again."
+    )
+    parser.add_argument(
+        "--pages", type=int, default=LONG.pages, help=f"default {LONG.pages}; other: docs stay as they are"
+    )
+    options = parser.parse_args(arguments)
+    plan = replace(LONG, pages=options.pages)
+    # A broker that is just making topics, or a partition without a leader for a moment: aiokafka asks again.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    load = os.getloadavg()[0]
+    try:
+        prepare()
+        compile_kernels(scheme_of(settings_from("").scheme))
+        with LocalKafka(heap_mb=1024) as kafka, tempfile.TemporaryDirectory() as scratch:
+            soaked = soak(kafka.bootstrap_servers, Path(scratch), plan, _say)
+    except SpotsieveError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    given = sys.argv[1:] if arguments is None else arguments
+    text = document(soaked, plan, shlex.join(["python", "-m", "tests.measure.soak", *given]), machine(), load)
+    if plan == LONG:
+        DOCUMENT.write_text(text, "utf-8")
+    print(text)
+    return 1 if broken(soaked) else 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

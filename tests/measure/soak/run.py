@@ -1,0 +1,249 @@
+"""Owns the soak itself: pages at full speed through two workers, one of which is killed every so often."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import psutil
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+from tests.measure.soak.check import Checked, check
+from tests.measure.soak.pages import soak_pages
+from tests.worlds.crawls import PageMessage
+from tests.worlds.harness import KILLED_SESSION_MS, Spotsieve, TopicSet
+
+PARTITIONS = 4
+WORKERS = 2
+MIB = 2**20
+LOOK_SECONDS = 0.5
+"""Between two looks at lag and memory."""
+STOP_SECONDS = 30.0
+# Memory that grows by design, RocksDB's cache, is full early, so that any other growth shows.
+SETTINGS = 'index.cache_mb = 8\nindex.write_buffer_mb = 8\nlog.format = "json"\n'
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How long and how hard.
+
+    wave: pages sent as fast as the broker takes them; the next wave begins when all before it is committed, so that it
+    is seen after every kill how the lag goes back to 0
+    kill_every: seconds from a kill to the next, at least and at most; more where no worker has committed anything since
+    its start by then, or nothing waits to be committed
+    least_kills: more pages than `pages` are sent until there were so many
+    """
+
+    pages: int
+    wave: int
+    kill_every: tuple[float, float]
+    least_kills: int
+    most_seconds: float
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """at_seconds: since the first page  lag, most_lag: pages not committed, at the kill and at most from then on
+    recovered_seconds: from the kill until there were none
+    """
+
+    worker: str
+    at_seconds: float
+    lag: int
+    recovered_seconds: float
+    most_lag: int
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One process, from its start to its end; rss_mib: largest resident memory seen."""
+
+    worker: str
+    seconds: float
+    rss_mib: float
+
+
+@dataclass(frozen=True, slots=True)
+class Soaked:
+    """What a soak gave; seconds from the first page to the last commit."""
+
+    pages: int
+    sent_bytes: int
+    seconds: float
+    kills: Sequence[Kill]
+    lives: Sequence[Life]
+    most_lag: int
+    checked: Checked
+
+    @property
+    def pages_per_second(self) -> float:
+        """With all kills and waves in it."""
+        return self.pages / self.seconds
+
+
+def soak(servers: str, directory: Path, plan: Plan, progress: Callable[[str], None]) -> Soaked:
+    """Run a plan, then read all outputs and judge the log again. progress(line) is called after each wave.
+
+    Raises AssertionError where a worker ends by itself, or the plan's time is over before all is committed.
+    """
+    config = {"segment.bytes": str(64 * MIB)}
+    with TopicSet(servers, PARTITIONS, config) as topics:
+        toml = topics.toml(KILLED_SESSION_MS) + SETTINGS
+        workers = [Spotsieve(directory, toml, f"worker-{number + 1}") for number in range(WORKERS)]
+        try:
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.until_ready()
+            run = _Run(topics, workers, plan, progress)
+            asyncio.run(run.to_the_end())
+            for worker in workers:
+                assert worker.until_ready().terminate(STOP_SECONDS) == 0, worker.text()
+        finally:
+            for worker in workers:
+                worker.__exit__()
+        progress("reading the outputs, judging the log again ...")
+        checked = check(topics, toml, directory / "judged-again")
+        return Soaked(run.sent, run.sent_bytes, run.seconds, tuple(run.kills), tuple(run.lives), run.most_lag, checked)
+
+
+@dataclass
+class _Run:
+    """The part of a soak in which pages flow; everything in one event loop."""
+
+    topics: TopicSet
+    workers: Sequence[Spotsieve]
+    plan: Plan
+    progress: Callable[[str], None]
+    kills: list[Kill] = field(default_factory=list)
+    lives: list[Life] = field(default_factory=list)
+    sent: int = 0
+    sent_bytes: int = 0
+    lag: int = 0
+    most_lag: int = 0
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._dice = random.Random(self.plan.seed)
+        self._began: dict[str, float] = {}
+        self._largest: dict[str, int] = {}
+        self._recovering: list[tuple[Kill, float]] = []
+        self._killed = 0
+        for worker in self.workers:
+            self._lives_from_now(worker)
+
+    async def to_the_end(self) -> None:
+        """Send, kill and look until every page is committed."""
+        began = time.monotonic()
+        partitions = [TopicPartition(self.topics.names["input"], number) for number in range(PARTITIONS)]
+        async with AIOKafkaConsumer(
+            bootstrap_servers=self.topics.servers, group_id=self.topics.group, enable_auto_commit=False
+        ) as offsets:
+            offsets.assign(partitions)
+            offsets.pause(*partitions)
+            stages = [self._send(offsets), self._watch_lag(offsets), self._watch_memory(), self._kill_now_and_then()]
+            tasks = [asyncio.create_task(stage) for stage in stages]
+            try:
+                done, _ = await asyncio.wait(tasks, timeout=self.plan.most_seconds, return_when=asyncio.FIRST_COMPLETED)
+                assert done, f"{self.sent:,} pages sent, {self.lag:,} of them not committed when the time was over"
+                for task in done:
+                    task.result()
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+        self.seconds = time.monotonic() - began
+        for worker in self.workers:
+            self._note_life(worker)
+
+    async def _send(self, offsets: AIOKafkaConsumer) -> None:
+        """Wave after wave; the next begins when all before it is committed."""
+        async with AIOKafkaProducer(
+            bootstrap_servers=self.topics.servers, max_batch_size=2**18, max_request_size=2**20, linger_ms=5
+        ) as producer:
+            making = self._make(0)
+            while self.sent < self.plan.pages or self._killed < self.plan.least_kills:
+                pages = await making
+                # Made while the wave before it drains: what is sent is limited by the broker, not by its making.
+                making = self._make(self.sent + self.plan.wave)
+                waiting = [
+                    await producer.send(self.topics.names["input"], page.value, page.key, page.partition)
+                    for page in pages
+                ]
+                self.sent_bytes += sum(len(page.value or b"") for page in pages)
+                await asyncio.gather(*waiting)
+                self.sent += self.plan.wave
+                while await self._measure_lag(offsets):  # noqa: ASYNC110 - the broker is asked; there is no event
+                    await asyncio.sleep(LOOK_SECONDS / 5)
+                self.progress(f"{self.sent:,} pages committed, {self._killed} kills, most lag {self.most_lag:,}")
+
+    def _make(self, first: int) -> asyncio.Future[list[PageMessage]]:
+        return asyncio.ensure_future(asyncio.to_thread(list, soak_pages(first, self.plan.wave, PARTITIONS)))
+
+    async def _watch_lag(self, offsets: AIOKafkaConsumer) -> None:
+        while True:
+            await self._measure_lag(offsets)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _measure_lag(self, offsets: AIOKafkaConsumer) -> int:
+        """Pages that are in the topic and not committed; notes which kills are recovered from."""
+        partitions = list(offsets.assignment())
+        ends = await offsets.end_offsets(partitions)
+        committed = [await offsets.committed(partition) or 0 for partition in partitions]
+        self.lag = sum(ends.values()) - sum(committed)
+        self.most_lag = max(self.most_lag, self.lag)
+        for kill, at in self._recovering:
+            if not self.lag:
+                self.kills.append(replace(kill, recovered_seconds=time.monotonic() - at))
+        self._recovering = [
+            (replace(kill, most_lag=max(kill.most_lag, self.lag)), at) for kill, at in self._recovering if self.lag
+        ]
+        return self.lag
+
+    async def _watch_memory(self) -> None:
+        while True:
+            for worker in self.workers:
+                assert worker.alive.poll() is None, f"{worker.name} ended by itself:\n{worker.text()}"
+                resident = psutil.Process(worker.alive.pid).memory_info().rss
+                self._largest[worker.name] = max(self._largest[worker.name], resident)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _kill_now_and_then(self) -> None:
+        began = time.monotonic()
+        working = {worker.name: asyncio.create_task(_first_commit(worker)) for worker in self.workers}
+        while True:
+            due = time.monotonic() + self._dice.uniform(*self.plan.kill_every)
+            ready: list[Spotsieve] = []
+            while time.monotonic() < due or not self.lag or not ready:
+                await asyncio.sleep(LOOK_SECONDS / 5)
+                ready = [task.result() for task in working.values() if task.done()]
+            victim = self._dice.choice(ready)
+            # Nothing is awaited in between: whoever looks at the workers sees them alive.
+            self._note_life(victim)
+            victim.kill()
+            self._killed += 1
+            now = time.monotonic()
+            self._recovering.append((Kill(victim.name, now - began, self.lag, 0.0, self.lag), now))
+            victim.start()
+            self._lives_from_now(victim)
+            working[victim.name] = asyncio.create_task(_first_commit(victim))
+
+    def _lives_from_now(self, worker: Spotsieve) -> None:
+        self._began[worker.name], self._largest[worker.name] = time.monotonic(), 0
+
+    def _note_life(self, worker: Spotsieve) -> None:
+        seconds = time.monotonic() - self._began[worker.name]
+        self.lives.append(Life(worker.name, seconds, self._largest[worker.name] / MIB))
+
+
+async def _first_commit(worker: Spotsieve) -> Spotsieve:
+    """Wait until a worker has committed something since it was started: workers that are killed sooner, one after the
+    other, get nowhere, and show nothing.
+    """
+    await asyncio.to_thread(worker.until_ready)
+    while not await asyncio.to_thread(worker.committed):  # noqa: ASYNC110 - the worker is asked; there is no event
+        await asyncio.sleep(LOOK_SECONDS)
+    return worker

@@ -1,1 +1,0 @@
-"""Measurements that papers report, made again with our schemes: `python -m tests.papers`, for docs/papers.md."""

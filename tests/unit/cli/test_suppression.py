@@ -1,0 +1,221 @@
+"""What somebody can do who publishes first, to have another site's page dropped; and what stands against it."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.judge import judge
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.schemes.registry import SCHEMES, scheme_in_scope, scheme_of
+from spotsieve.stream.settings.model import IndexSettings, Settings
+from spotsieve.stream.settings.schemes import ChainSettings
+from spotsieve.stream.signature import Signatures
+from spotsieve.stream.verdict import Kind, Reason, Verdicts
+from tests.worlds import filter_crawl
+from tests.worlds.scheme_settings import settings_named
+from tests.worlds.small_crawl import crawl_of_two_hosts
+from tests.worlds.spotsieve_pages import STORIES, newspaper, page, portal
+
+SCOPED = IndexSettings(scope="host")
+GLOBAL = scheme_of(Settings().scheme)
+PER_HOST = scheme_in_scope(Settings(index=SCOPED))
+STORY = STORIES["English", 1]
+VICTIM = page(1_000, "https://victim.example/1", newspaper(STORY))
+RANDOM = np.random.default_rng(1)
+
+
+def judged(scheme: Scheme, state: MemoryState, signed: Signatures) -> Verdicts:
+    verdicts, filing = judge(signed, scheme, state, 256, 256)
+    state.file(filing, state.position + 1, 0)
+    return verdicts
+
+
+def verdict_of(scheme: Scheme, state: MemoryState, one: Page) -> tuple[Kind, Reason, int | None]:
+    found = judged(scheme, state, scheme.sign([one]))
+    original = found.originals[0]
+    return Kind(found.kind[0]), Reason(found.reason[0]), None if original is None else original.offset
+
+
+def words(count: int, size: int) -> NDArray[np.uint64]:
+    return RANDOM.integers(0, 2**64, (count, size), np.uint64)
+
+
+def forged(victim: Signatures, count: int, first: int, **columns: NDArray[np.uint64]) -> Signatures:
+    """Signatures of an attacker's pages, like the victim's but for its digests, its host and these columns."""
+    copies: dict[str, Any] = {
+        name: np.repeat(getattr(victim, name), count, axis=0)
+        for name in ("source", "partition", "event_time_ms", "fingerprint", "status", "feature_count", "language",
+                     "sketch")
+    }  # fmt: skip
+    return dataclasses.replace(
+        victim,
+        **copies | {"digest": words(count, 2), "text_digest": words(count, 2), "host": words(count, 1)[:, 0]} | columns,
+        offset=np.arange(first, first + count),
+        features=np.tile(victim.features, count),
+        features_bounds=np.arange(count + 1) * len(victim.features),
+        urls=victim.urls * count,
+        labels=victim.labels * count,
+    )
+
+
+@pytest.mark.promise(
+    "publishing first drops no other page by what is not its text",
+    fault="every bucket of the victim is filled beforehand",
+)
+def test_who_fills_every_bucket_of_a_page_beforehand_hides_no_more_than_its_edited_copies() -> None:
+    state = MemoryState()
+    victim = GLOBAL.sign([VICTIM])
+    attack = forged(victim, 64, 0, sketch=words(64, 8))
+    assert (judged(GLOBAL, state, attack).kind == Kind.NOVEL).all()
+    assert verdict_of(GLOBAL, state, VICTIM) == (Kind.NOVEL, Reason.NO_MATCH, None)
+    # digests are met however full the other buckets are, and the victim still finds itself
+    copy = page(1_001, "https://copy.example/1", f"<!-- another template -->{newspaper(STORY)}")
+    assert verdict_of(GLOBAL, state, copy) == (Kind.DUPLICATE, Reason.SAME_TEXT, 1_000)
+    assert verdict_of(GLOBAL, state, VICTIM) == (Kind.NOVEL, Reason.FIRST_ATTEMPT, None)
+    # what is lost: an edited copy has nothing but the full buckets to meet its original by
+    edited = page(1_002, "https://copy.example/2", portal([*STORY, "One more line of the editor's own."]))
+    assert verdict_of(GLOBAL, state, edited)[0] is Kind.NOVEL
+    # within the scope of a host nothing of the attacker's was met
+    state = MemoryState()
+    judged(PER_HOST, state, attack)
+    verdict_of(PER_HOST, state, VICTIM)
+    edited = dataclasses.replace(edited, url="https://victim.example/2")
+    assert verdict_of(PER_HOST, state, edited) == (Kind.DUPLICATE, Reason.NEAR, 1_000)
+
+
+@pytest.mark.promise(
+    "publishing first drops no other page by what is not its text",
+    fault="a crafted simhash and smallest hashes, equal to the victim's",
+)
+def test_a_crafted_simhash_with_all_smallest_hashes_is_refused_by_the_sketch() -> None:
+    state = MemoryState()
+    judged(GLOBAL, state, forged(GLOBAL.sign([VICTIM]), 1, 0, sketch=words(1, 8)))
+    assert verdict_of(GLOBAL, state, VICTIM) == (Kind.NOVEL, Reason.NO_MATCH, None)
+
+
+def test_a_crafted_simhash_drops_the_page_where_nothing_but_the_simhash_is_compared() -> None:
+    # chain, as published: 64 bits decide, and they can be made. The scope of a host is all that helps.
+    chain = scheme_of(ChainSettings())
+    per_host = scheme_in_scope(Settings(scheme=ChainSettings(), index=SCOPED))
+    for scheme, kind in ((chain, Kind.DUPLICATE), (per_host, Kind.NOVEL)):
+        state = MemoryState()
+        judged(scheme, state, forged(chain.sign([VICTIM]), 1, 0))
+        assert verdict_of(scheme, state, VICTIM)[0] is kind
+
+
+@pytest.mark.promise(
+    "with index.scope = host no site can have another's page dropped",
+    fault="the victim's whole text, or its whole signature",
+)
+def test_who_publishes_the_text_or_a_crafted_sketch_first_is_met_globally_and_not_in_the_scope_of_a_host() -> None:
+    copied = GLOBAL.sign([page(0, "https://attacker.example/", portal(STORY))])
+    crafted = forged(GLOBAL.sign([VICTIM]), 1, 0)
+    for attack in (copied, crafted):
+        for scheme, kind in ((GLOBAL, Kind.DUPLICATE), (PER_HOST, Kind.NOVEL)):
+            state = MemoryState()
+            judged(scheme, state, attack)
+            assert verdict_of(scheme, state, VICTIM)[0] is kind
+
+
+def test_even_whoever_finds_the_mixed_keys_of_another_host_is_refused() -> None:
+    # all keys made equal, as if the mixing were broken: candidates are refused by their host
+    class Unmixed:
+        def __getattr__(self, name: str) -> object:
+            return getattr(PER_HOST, name)
+
+        def probe(self, signatures: Signatures) -> object:
+            found = GLOBAL.probe(signatures)
+            return dataclasses.replace(found, decisive=np.zeros(len(found.keys), np.bool_))
+
+    state = MemoryState()
+    judged(Unmixed(), state, forged(GLOBAL.sign([VICTIM]), 1, 0))  # type: ignore[arg-type]
+    found = judged(Unmixed(), state, GLOBAL.sign([VICTIM]))  # type: ignore[arg-type]
+    assert found.kind[0] == Kind.NOVEL
+    assert found.found_by[0] == 0
+
+
+def test_addresses_that_are_cut_to_the_same_bytes_tell_hosts_and_pages_apart_all_the_same() -> None:
+    start = "https://" + "a" * 3_000
+    state = MemoryState()
+    pages = [
+        page(0, f"{start}@one.example/", newspaper(STORY)),
+        page(1, f"{start}@two.example/", newspaper(STORIES["English", 2])),
+        page(2, f"{start}@two.example/", portal(STORY)),
+    ]
+    signed = PER_HOST.sign(pages)
+    assert signed.host[0] != signed.host[1] == signed.host[2]
+    assert [verdict_of(PER_HOST, state, one)[0] for one in pages] == [Kind.NOVEL] * 3
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_in_the_scope_of_a_host_each_page_has_the_verdict_that_its_host_alone_would_give_it(name: str) -> None:
+    settings = Settings(scheme=settings_named(name), index=SCOPED)
+    together, plain = scheme_in_scope(settings), scheme_of(settings.scheme)
+    hosts = ("https://a.example/", "https://b.example/", "https://www.A.example:8080/", "mailto:nobody")
+    crawl = crawl_of_two_hosts()
+    some = [*crawl[:24], *crawl[-6:]]
+    pages = [
+        dataclasses.replace(one, url=hosts[(place // 3 + turn) % len(hosts)], offset=turn * len(some) + place)
+        for turn in range(3)
+        for place, one in enumerate(some)
+    ]
+    state = MemoryState()
+    found = [verdict_of(together, state, one) for one in pages]
+    alone: dict[int, MemoryState] = {}
+    expected = []
+    for one in pages:
+        host = int(together.sign([one]).host[0])
+        expected.append(verdict_of(plain, alone.setdefault(host, MemoryState()), one))
+    assert found == expected
+    assert len(alone) == 3
+    assert {kind for kind, _, _ in found} == set(Kind)
+    # and the same in one record
+    batched, _ = judge(together.sign(pages), together, MemoryState(), 256, 256)
+    assert batched.kind.tolist() == [kind for kind, _, _ in found]
+
+
+def test_mixing_with_a_host_keeps_the_keys_of_a_page_apart_and_their_tags() -> None:
+    pages = [page(number, f"https://{number % 7}.example/", newspaper(story)) for number, story in
+             enumerate(STORIES.values())]  # fmt: skip
+    signed = PER_HOST.sign(pages)
+    plain, mixed = GLOBAL.probe(signed), PER_HOST.probe(signed)
+    assert (plain.keys >> np.uint64(56) == mixed.keys >> np.uint64(56)).all()
+    assert not np.isin(mixed.keys, plain.keys).any()
+    for row in range(len(pages)):
+        keys = mixed.keys[mixed.bounds[row] : mixed.bounds[row + 1]]
+        assert len(np.unique(keys)) == len(keys)
+    bare = np.isin(plain.keys >> np.uint64(56), [252, 253])
+    assert (mixed.inline[bare] == 0).all()
+    assert not (mixed.inline[~bare] == plain.inline[~bare]).any()
+
+
+def test_a_filter_in_the_scope_of_a_host_keeps_a_page_of_each_and_refuses_a_state_of_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hosts = ("one.example", "two.example", "one.example")
+    crawl = tmp_path / "crawl.jsonl"
+    pages = [
+        filter_crawl.page(1, f"p{n}", note=str(n)) | {"url": f"https://{host}/{n}"} for n, host in enumerate(hosts)
+    ]
+    crawl.write_bytes(filter_crawl.lines(pages))
+    verdicts = tmp_path / "verdicts.jsonl"
+    for options, originals in (((), [None, "p0", "p0"]), (("--set", "index.scope=host"), [None, None, "p0"])):
+        filter_crawl.filter_json(capsys, crawl, "--verdicts", verdicts, *options)
+        assert [line["duplicate_of"] for line in filter_crawl.read_json(verdicts)] == originals
+    filter_crawl.filter_json(capsys, crawl, "--state", tmp_path / "state")
+    code, error = filter_crawl.refused(capsys, crawl, "--state", tmp_path / "state", "--set", "index.scope=host")
+    assert (code, 'index.scope is "global" in the state and "host" in the configuration' in error) == (4, True), error
+
+
+def test_a_stranger_s_longer_copy_replaces_a_page_globally_and_not_in_the_scope_of_a_host() -> None:
+    longer = page(1_001, "https://stranger.example/1", newspaper([*STORY, *STORIES["English", 2][:2]]))
+    for scheme, replaced in ((GLOBAL, VICTIM.offset), (PER_HOST, None)):
+        verdicts, _ = judge(scheme.sign([VICTIM, longer]), scheme, MemoryState(), 256, 256, 1.2)
+        assert verdicts.kind.tolist() == [Kind.NOVEL] * 2
+        assert [entry and entry.offset for entry in verdicts.replaces] == [None, replaced]

@@ -1,0 +1,173 @@
+"""Owns the proof that the demo's crawl is what it says, and that its truth and its explanations hold."""
+
+from collections import Counter
+from dataclasses import replace
+from itertools import combinations
+from random import Random
+
+import numpy as np
+import orjson
+from aiokafka.structs import ConsumerRecord
+
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.demo.articles import write_articles
+from spotsieve.stream.demo.crawl import HOME, ODD, RECRAWL, SEED, SYNDICATED, Sent, build_crawl
+from spotsieve.stream.demo.edits import Edit, edit_article
+from spotsieve.stream.demo.explain import default_scheme, explain, shingles_in_words
+from spotsieve.stream.demo.outcome import compare
+from spotsieve.stream.demo.sites import SITES, render
+from spotsieve.stream.demo.traffic import Received
+from spotsieve.stream.features.extract import tokens_of
+from spotsieve.stream.features.sieve import blocks_of
+from spotsieve.stream.intake import Decoder, Message
+from spotsieve.stream.judge import judge
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.verdict import Kind
+
+CRAWL = build_crawl()
+MUCH_COPIED = Counter(sent.article for sent in CRAWL if sent.kind == SYNDICATED).most_common(1)[0][0]
+SETTINGS = Settings()
+
+
+def pages_of(crawl: list[Sent]) -> list[Page]:
+    decoder = Decoder(SETTINGS.input)
+    return [
+        decoder.decode(Message(sent.key, sent.value, (), "pages", 0, number, 0))
+        for number, sent in enumerate(crawl)
+        if sent.article is not None
+    ]
+
+
+def record(sent: Sent, value: bytes) -> ConsumerRecord[bytes, bytes]:
+    return ConsumerRecord("t", 0, 0, 0, 0, sent.key, value, None, 0, 0, ())
+
+
+def outputs(crawl: list[Sent], originals: dict[int, int]) -> Received:
+    """What a filter would give that drops page i as a copy of originals[i]."""
+    novel = [record(sent, sent.value or b"") for number, sent in enumerate(crawl) if number not in originals]
+    reports = [
+        record(crawl[copy], orjson.dumps({"page": {"url": crawl[copy].url}, "duplicate_of": {"url": crawl[first].url}}))
+        for copy, first in originals.items()
+    ]
+    return Received(novel, reports, [])
+
+
+def test_the_same_seed_gives_the_same_crawl_and_another_seed_another() -> None:
+    assert build_crawl(SEED) == CRAWL
+    assert build_crawl(SEED + 1) != CRAWL
+
+
+def test_the_crawl_has_every_kind_of_page_and_every_edit() -> None:
+    kinds = Counter(sent.kind for sent in CRAWL)
+    assert kinds[HOME] == 80
+    assert all(kinds[kind] for kind in (RECRAWL, SYNDICATED, ODD))
+    assert {sent.edit for sent in CRAWL if sent.kind == SYNDICATED} == set(Edit)
+    assert len({sent.template for sent in CRAWL if sent.template}) == 8
+
+
+def test_articles_are_really_different_texts() -> None:
+    sentences = [set(" ".join(article.paragraphs).split(". ")) for article in write_articles(SEED)]
+    shared = [len(one & other) / min(len(one), len(other)) for one, other in combinations(sentences, 2)]
+    assert max(shared) < 0.4
+    assert np.mean(shared) < 0.01
+
+
+def test_articles_are_whole_sentences_without_open_slots() -> None:
+    for article in write_articles(SEED):
+        for paragraph in article.paragraphs:
+            assert "{" not in paragraph
+            assert paragraph[0].isupper() or paragraph[0] in "\"'"
+            assert paragraph.rstrip('"').endswith((".", "?", "!"))
+
+
+def test_pages_show_the_article_and_keep_no_template_slot() -> None:
+    article = write_articles(SEED)[0]
+    for site in SITES:
+        _, markup = render(site, article, Edit.NONE, Random(1))
+        tokens = [token for block in tokens_of(markup.encode(), True) for token in block]
+        assert " ".join(article.paragraphs[0].lower().split()[:3]) in " ".join(tokens)
+        assert "$" not in markup
+        assert "style" not in tokens
+
+
+def test_every_edit_but_typography_changes_the_words() -> None:
+    article = write_articles(SEED)[0]
+    for edit in Edit:
+        edited = edit_article(article, edit, Random(3))
+        assert (edited.paragraphs != article.paragraphs) == (edit in (Edit.DATELINE, Edit.CUT, Edit.WORDS))
+
+
+def test_an_edit_of_one_word_in_twenty_replaces_so_many() -> None:
+    article = write_articles(SEED)[0]
+    edited = edit_article(article, Edit.WORDS, Random(3))
+    pairs = zip(" ".join(article.paragraphs).split(), " ".join(edited.paragraphs).split(), strict=False)
+    assert sum(old != new for old, new in pairs) >= 0.04 * article.words
+
+
+def test_the_filter_finds_nearly_all_copies_and_loses_no_novel_page_of_the_demo() -> None:
+    crawl = [sent for sent in CRAWL if sent.article is not None]
+    scheme = scheme_of(SETTINGS.scheme)
+    signatures = scheme.sign(pages_of(crawl))
+    verdicts, _ = judge(signatures, scheme, MemoryState(), SETTINGS.index.bucket_cap, 64)
+    article_of = {sent.url: sent.article for sent in crawl}
+    dropped = np.flatnonzero(verdicts.kind == Kind.DUPLICATE)
+    assert len(dropped) > 170
+    for number in dropped:
+        original = verdicts.originals[number]
+        assert original is not None
+        assert article_of[original.url] == crawl[number].article
+
+
+def test_the_comparison_counts_copies_found_and_missed() -> None:
+    first, copy, other = [sent for sent in CRAWL if sent.article == MUCH_COPIED and sent.kind != RECRAWL][:3]
+    crawl = [first, replace(copy, edit=Edit.CUT), replace(other, edit=Edit.DATELINE)]
+    outcome = compare(crawl, outputs(crawl, {2: 0}))
+    assert outcome.good
+    assert outcome.found == {Edit.DATELINE.value: 1}
+    assert outcome.missed == {Edit.CUT.value: 1}
+
+
+def test_a_page_dropped_for_another_article_is_lost() -> None:
+    crawl = CRAWL[:2]
+    outcome = compare(crawl, outputs(crawl, {1: 0}))
+    assert outcome.lost == [crawl[1].url]
+    assert not outcome.good
+
+
+def test_a_message_that_is_missing_or_doubled_is_noticed() -> None:
+    crawl = CRAWL[:3]
+    received = outputs(crawl, {})
+    missing = Received(received.novel[1:], [], [])
+    doubled = Received(received.novel + received.novel[:1], [], [])
+    assert compare(crawl, missing).strays == [crawl[0].url]
+    assert compare(crawl, doubled).strays == [crawl[0].url]
+
+
+def test_the_shingles_shown_are_as_many_as_the_kernel_hashes() -> None:
+    pages = pages_of(CRAWL[:20])
+    counts = scheme_of(SETTINGS.scheme).sign(pages).feature_count
+    for page, count in zip(pages, counts, strict=True):
+        kept = [token for block in blocks_of(page.body, page.markup) if block.kept for token in block.tokens]
+        assert len(shingles_in_words(kept, default_scheme(SETTINGS).shingle_words)) == count
+
+
+def test_a_text_shorter_than_a_shingle_is_one_by_itself_and_an_empty_one_has_none() -> None:
+    assert shingles_in_words(["a", "b"], 3) == [("a", "b")]
+    assert shingles_in_words([], 3) == []
+
+
+def test_an_explanation_shows_what_two_pages_share() -> None:
+    first = CRAWL[0]
+    copy = next(sent for sent in CRAWL if sent.article == first.article and sent.url != first.url)
+    report = {"page": {"id": "1", "url": copy.url}, "duplicate_of": {"id": "0", "url": first.url}, "score": 1.0}
+    explanation = explain(CRAWL, report, SETTINGS)
+    own, other, shared = explanation.shingles
+    assert 0 < shared <= min(own, other)
+    assert len(explanation.run) > 20
+    assert explanation.kept_words[0] < explanation.words[0]
+    assert explanation.left_out
+    estimate = 1 - 2 * explanation.differing_bits / default_scheme(SETTINGS).sketch_bits
+    assert abs(estimate - explanation.jaccard) < 0.15
+    assert all(explanation.run[0] in source.lower() for source in explanation.sources)

@@ -1,0 +1,137 @@
+"""Owns the checks of the local broker that need no broker: jars, ports, settings, watchdog."""
+
+import hashlib
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import jgo
+import pytest
+
+from spotsieve.stream.demo.localkafka import LocalKafka, jars, prepare, watchdog
+from spotsieve.stream.demo.localkafka.ports import HIGHEST, LOWEST, free_port, is_free
+from spotsieve.stream.demo.localkafka.properties import write_properties
+from spotsieve.stream.demo.localkafka.readiness import serves_clients
+from spotsieve.stream.errors import BrokerError
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of the test's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    directory = tmp_path / "spotsieve"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def no_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ConnectionError("the registry was asked")
+
+    monkeypatch.setattr(jgo, "build", refuse)
+
+
+def fill(cache: Path) -> None:
+    directory = cache / f"kafka-{jars.KAFKA_VERSION}"
+    directory.mkdir()
+    for name in jars._locked_digests():
+        (directory / name).touch()
+    jars.startup_cache().touch()
+
+
+@pytest.mark.usefixtures("no_registry")
+def test_a_second_preparation_asks_no_registry_and_says_nothing(cache: Path) -> None:
+    fill(cache)
+    said: list[str] = []
+    prepare(said.append)
+    assert said == []
+
+
+@pytest.mark.usefixtures("cache", "no_registry")
+def test_a_registry_out_of_reach_is_said_with_the_next_step() -> None:
+    with pytest.raises(BrokerError, match="connect to the network") as caught:
+        prepare(lambda _: None)
+    assert "the registry was asked" in str(caught.value)
+    assert caught.value.exit_code == 5
+
+
+def test_a_jar_with_another_digest_is_refused_and_nothing_is_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, digest = next(iter(jars._locked_digests().items()))
+
+    def resolve(scratch: Path) -> list[Path]:
+        scratch.mkdir()
+        (scratch / name).write_bytes(b"something else")
+        return [scratch / name]
+
+    monkeypatch.setattr(jars, "_resolve", resolve)
+    with pytest.raises(BrokerError, match=digest) as caught:
+        prepare(lambda _: None)
+    assert hashlib.sha256(b"something else").hexdigest() in str(caught.value)
+    assert not (cache / f"kafka-{jars.KAFKA_VERSION}").exists()
+
+
+def test_the_lock_names_kafka_and_everything_by_its_digest() -> None:
+    locked = jars._locked_digests()
+    assert f"kafka_2.13-{jars.KAFKA_VERSION}.jar" in locked
+    assert all(len(digest) == 64 for digest in locked.values())
+    assert len(set(locked.values())) == len(locked)
+
+
+def test_a_free_port_lies_below_those_that_clients_are_given() -> None:
+    port = free_port()
+    assert LOWEST <= port < HIGHEST
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        assert not is_free(port)
+        assert free_port(taken=port) != port
+
+
+@pytest.mark.usefixtures("cache")
+def test_an_occupied_port_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jars, "classpath", list)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(BrokerError, match=f"must be free on 127.0.0.1, got {port}"):
+            LocalKafka(tmp_path, port=port).start()
+
+
+def test_settings_of_the_caller_win(tmp_path: Path) -> None:
+    write_properties(tmp_path / "p", tmp_path, 1, 2, {"node.id": "7", "message.max.bytes": "60000000"})
+    written = dict(line.split("=", 1) for line in (tmp_path / "p").read_text("utf-8").splitlines())
+    assert written["node.id"] == "7"
+    assert written["message.max.bytes"] == "60000000"
+    assert written["listeners"] == "PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2"
+
+
+def test_a_server_that_is_no_broker_is_not_taken_for_one() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert not serves_clients("127.0.0.1", silent.getsockname()[1], timeout_s=0.2)
+
+
+def test_a_broker_that_never_started_says_so() -> None:
+    for act in (LocalKafka().kill, LocalKafka().pause, LocalKafka().resume, LocalKafka().restart):
+        with pytest.raises(BrokerError, match="is not running"):
+            act()
+
+
+@pytest.mark.parametrize(("goodbye", "survives"), [(b"stopped\n", True), (b"", False)])
+def test_the_watchdog_kills_when_its_owner_vanishes_but_not_after_a_goodbye(
+    tmp_path: Path, goodbye: bytes, survives: bool
+) -> None:
+    directory = tmp_path / "data"
+    directory.mkdir()
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as broker:
+        command = [sys.executable, "-I", "-S", watchdog.__file__, str(os.getpid()), str(broker.pid), str(directory)]
+        subprocess.run(command, input=goodbye, check=True, timeout=240)
+        if survives:
+            assert broker.poll() is None
+            broker.kill()
+        else:
+            assert broker.wait(timeout=240) == -9
+    assert directory.exists() == survives

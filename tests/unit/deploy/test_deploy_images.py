@@ -1,0 +1,169 @@
+"""Owns the checks of Dockerfile and compose.yaml, which cannot be run where there is no Docker."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from spotsieve.stream.cli import _parser
+from spotsieve.stream.errors import EXIT_SETTING
+from spotsieve.stream.settings.load import load_settings
+from tests.conftest import REPOSITORY
+
+DEPLOY = REPOSITORY / "deploy"
+
+
+def dockerfile() -> list[tuple[str, str]]:
+    """Instructions and their arguments, continued lines joined."""
+    text = re.sub(r"(?m)^#.*\n", "", (DEPLOY / "Dockerfile").read_text("utf-8")).replace("\\\n", " ")
+    lines = [line.split(maxsplit=1) for line in text.splitlines() if line.strip()]
+    return [(line[0], line[1].strip()) for line in lines]
+
+
+def compose() -> dict[str, Any]:
+    loaded = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def services() -> dict[str, Any]:
+    found = compose()["services"]
+    assert isinstance(found, dict)
+    return found
+
+
+def is_in_build_context(path: str) -> bool:
+    """By .dockerignore: everything is left out but the lines that begin with "!"."""
+    rules = (REPOSITORY / ".dockerignore").read_text("utf-8").splitlines()
+    assert "*" in rules
+    return any(fnmatch(path, rule[1:]) for rule in rules if rule.startswith("!"))
+
+
+def is_pinned(image: str) -> bool:
+    tag = image.partition(":")[2]
+    return bool(re.search(r"\d", tag)) and tag != "latest"
+
+
+def test_every_file_that_the_image_copies_exists_and_is_in_the_build_context() -> None:
+    copied = [
+        source
+        for instruction, arguments in dockerfile()
+        if instruction == "COPY" and not arguments.startswith("--from")
+        for source in arguments.split()[:-1]
+    ]
+    assert {"requirements-run.lock", "requirements-build.lock", "stream", "state"} <= set(copied)
+    assert [name for name in copied if not (REPOSITORY / name).exists()] == []
+    assert [name for name in copied if not is_in_build_context(name)] == []
+
+
+def test_the_image_runs_without_rights_and_keeps_state_in_a_volume() -> None:
+    last_stage = dockerfile()[[name for name, _ in dockerfile()].index("FROM", 1) :]
+    arguments = dict(last_stage)
+    assert arguments["USER"] == "10001:10001"
+    assert json.loads(arguments["VOLUME"]) == ["/var/lib/spotsieve"]
+    assert json.loads(arguments["ENTRYPOINT"]) == ["spotsieve"]
+    assert "/healthz" in arguments["HEALTHCHECK"]
+    assert "SPOTSIEVE_INDEX__DIRECTORY=/var/lib/spotsieve/" in arguments["ENV"]
+
+
+def test_base_images_have_a_version() -> None:
+    images = [arguments.split()[0] for name, arguments in dockerfile() if name == "FROM"]
+    images += [service["image"] for service in services().values() if "build" not in service]
+    assert [image for image in images if not is_pinned(image)] == []
+
+
+def test_the_image_installs_locked_packages_only() -> None:
+    installs = [part for name, text in dockerfile() if name == "RUN" for part in re.split(r"&&", text) if "pip" in part]
+    installs = [part for part in installs if " install " in part or " wheel " in part]
+    assert len(installs) == 4
+    assert [part for part in installs if "--require-hashes" not in part and "--no-index" not in part] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_line_that_compiles_the_kernels_in_the_image_works(tmp_path: Path) -> None:
+    (line,) = [text for name, text in dockerfile() if name == "RUN" and "spotsieve.stream.warm" in text]
+    assert ("ARG", 'SCHEMES=""') in dockerfile(), "without it every scheme's are compiled"
+    command = shlex.split(line.replace("$SCHEMES", "subhash imatch"))
+    assert command[0] == "python"
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
+    ran = subprocess.run(
+        [sys.executable, *command[1:]], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
+    )
+    assert ran.stderr.splitlines() == ["compiling the kernels of subhash", "compiling the kernels of imatch"]
+    assert list(tmp_path.rglob("*.nbi")), "compiled kernels must land in NUMBA_CACHE_DIR"
+
+
+def test_a_scheme_that_there_is_none_of_is_refused_when_an_image_is_built() -> None:
+    command = [sys.executable, "-m", "spotsieve.stream.warm", "spotsieve", "minhsh"]
+    ran = subprocess.run(command, cwd=REPOSITORY, check=False, capture_output=True, text=True)
+    assert ran.returncode == EXIT_SETTING
+    assert "did you mean minhash?" in ran.stderr
+
+
+def test_compose_refers_to_services_volumes_and_files_that_exist() -> None:
+    volumes = set(compose()["volumes"])
+    used = set()
+    for name, service in services().items():
+        for other in service.get("depends_on", []):
+            assert other in services(), f"{name} depends on {other}"
+        for volume in service.get("volumes", []):
+            source = volume.split(":")[0]
+            if source.startswith("."):
+                assert (DEPLOY / source).exists(), source
+            else:
+                used.add(source)
+    assert used == volumes
+
+
+def test_compose_opens_ports_to_this_machine_only() -> None:
+    ports = [port for service in services().values() for port in service.get("ports", [])]
+    assert ports
+    assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
+
+
+def test_the_filter_in_compose_has_no_rights_and_time_to_close() -> None:
+    service = services()["filter"]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert int(service["stop_grace_period"].removesuffix("s")) > 10
+
+
+@pytest.mark.parametrize("name", ["topics", "filter"])
+def test_the_commands_in_compose_are_commands_of_ours(name: str) -> None:
+    command = services()[name]["command"]
+    assert _parser(command).parse_args(command).command == command[0]
+
+
+def test_the_settings_in_compose_are_settings_of_ours() -> None:
+    environment = {key: str(value) for key, value in services()["filter"]["environment"].items()}
+    settings = load_settings(DEPLOY / "spotsieve.toml", environment, {})
+    assert settings.kafka.bootstrap_servers == "kafka:19092"
+    assert f"127.0.0.1:{settings.metrics.port}:{settings.metrics.port}" in services()["filter"]["ports"]
+    assert settings.metrics.host == "0.0.0.0", "Prometheus scrapes from another container"
+
+
+def test_compose_builds_what_the_dockerfile_describes() -> None:
+    built = [service["build"] for service in services().values() if "build" in service]
+    assert len(built) == 2
+    assert {build["context"] for build in built} == {".."}
+    assert (DEPLOY / built[0]["context"] / built[0]["dockerfile"]).resolve() == DEPLOY / "Dockerfile"
+
+
+def test_docker_itself_accepts_the_compose_file() -> None:
+    probe = ["docker", "compose", "version"]
+    try:
+        has_compose = subprocess.run(probe, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        has_compose = False
+    if not has_compose:
+        pytest.skip("needs the docker client with its compose plug-in")
+    subprocess.run(shlex.split("docker compose -f compose.yaml config --quiet"), cwd=DEPLOY, check=True)

@@ -1,0 +1,136 @@
+"""Owns the checks of the dashboard and the alert rules against the metrics that the service really has."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from spotsieve.stream.observe.metrics import Metrics
+from tests.conftest import REPOSITORY
+
+DEPLOY = REPOSITORY / "deploy"
+DASHBOARD = DEPLOY / "grafana" / "dashboards" / "spotsieve.json"
+PROMETHEUS = DEPLOY / "prometheus"
+SUFFIXES = ("_total", "_bucket", "_sum", "_count", "_info", "_created")
+
+
+def dashboard() -> dict[str, Any]:
+    loaded = json.loads(DASHBOARD.read_text("utf-8"))
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def panels() -> list[dict[str, Any]]:
+    return [panel for panel in dashboard()["panels"] if panel["type"] != "row"]
+
+
+def queries() -> list[str]:
+    return [target["expr"] for panel in panels() for target in panel["targets"]]
+
+
+def rules() -> list[dict[str, Any]]:
+    loaded = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text("utf-8"))
+    return [rule for group in loaded["groups"] for rule in group["rules"]]
+
+
+def family(name: str) -> str:
+    """A series' name without what the exposition format adds to it."""
+    return re.sub(f"({'|'.join(SUFFIXES)})$", "", name)
+
+
+def families_of(text: str) -> set[str]:
+    return {family(name) for name in re.findall(r"(?<![:\w])spotsieve_\w+", text)}
+
+
+def families_served() -> set[str]:
+    return {metric.name for metric in Metrics().registry.collect() if metric.name.startswith("spotsieve_")}
+
+
+def promtool(*arguments: str) -> str:
+    tool = shutil.which("promtool")
+    if tool is None:
+        pytest.skip("needs promtool (Debian: apt-get install prometheus)")
+    done = subprocess.run([tool, *arguments], cwd=PROMETHEUS, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_dashboard_shows_every_metric_of_the_service_and_no_other() -> None:
+    assert families_of("\n".join(queries())) == families_served()
+
+
+def test_alert_rules_ask_only_for_metrics_that_exist() -> None:
+    asked = families_of("\n".join(rule["expr"] for rule in rules()))
+    assert asked
+    assert asked <= families_served()
+
+
+def test_every_alert_says_what_it_means_and_what_to_do() -> None:
+    alerts = [rule for rule in rules() if "alert" in rule]
+    assert len(alerts) >= 6
+    for alert in alerts:
+        assert alert["labels"]["severity"] in {"critical", "warning", "info"}
+        assert alert["annotations"]["summary"]
+        assert len(alert["annotations"]["description"]) > 80
+
+
+def test_every_alert_is_exercised_by_a_rule_test() -> None:
+    tested = (PROMETHEUS / "alerts.test.yml").read_text("utf-8")
+    assert [rule["alert"] for rule in rules() if rule.get("alert", "") not in tested] == []
+
+
+def test_panels_have_a_title_a_meaning_and_a_place_of_their_own() -> None:
+    taken: dict[tuple[int, int], str] = {}
+    for panel in dashboard()["panels"]:
+        place = panel["gridPos"]
+        assert panel["type"] == "row" or panel["description"]
+        for x in range(place["x"], place["x"] + place["w"]):
+            for y in range(place["y"], place["y"] + place["h"]):
+                assert x < 24
+                assert (x, y) not in taken, f"{panel['title']} lies over {taken[x, y]}"
+                taken[x, y] = panel["title"]
+    ids = [panel["id"] for panel in dashboard()["panels"]]
+    assert len(ids) == len(set(ids))
+
+
+def test_every_query_can_be_narrowed_to_one_worker() -> None:
+    selectors = [selector for query in queries() for selector in re.findall(r"\{([^}]*)\}", query)]
+    assert [selector for selector in selectors if 'instance=~"$instance"' not in selector] == []
+
+
+def test_grafana_finds_the_dashboard_and_prometheus_where_compose_mounts_them() -> None:
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]
+    mounts = dict(mount.split(":")[:2] for mount in services["grafana"]["volumes"])
+    provider = yaml.safe_load((DEPLOY / "grafana/provisioning/dashboards/spotsieve.yaml").read_text("utf-8"))
+    assert mounts["./grafana/dashboards"] == provider["providers"][0]["options"]["path"]
+    assert mounts["./grafana/provisioning"] == "/etc/grafana/provisioning"
+    source = yaml.safe_load((DEPLOY / "grafana/provisioning/datasources/prometheus.yaml").read_text("utf-8"))
+    assert source["datasources"][0]["url"] == "http://prometheus:9090"
+    home = services["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert home == f"{mounts['./grafana/dashboards']}/{DASHBOARD.name}"
+
+
+def test_prometheus_scrapes_the_service_that_compose_names() -> None:
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]
+    job = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text("utf-8"))["scrape_configs"][0]
+    assert job["dns_sd_configs"][0]["names"] == ["filter"]
+    assert "filter" in services
+    mounted = {Path(mount.split(":")[0]).name for mount in services["prometheus"]["volumes"]}
+    assert {"prometheus.yml", "alerts.yml"} <= mounted
+
+
+def test_prometheus_accepts_its_configuration() -> None:
+    assert "SUCCESS" in promtool("check", "config", "prometheus.yml")
+
+
+def test_prometheus_accepts_the_alert_rules() -> None:
+    assert f"{len(rules())} rules found" in promtool("check", "rules", "alerts.yml")
+
+
+def test_alerts_fire_when_they_should_and_not_before() -> None:
+    promtool("test", "rules", "alerts.test.yml")

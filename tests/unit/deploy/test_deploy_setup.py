@@ -1,0 +1,187 @@
+"""Owns the proof that a fresh machine gets the locked packages, and that what is missing is said in one line."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+LOCKS = ("requirements.lock", "requirements-run.lock", "requirements-build.lock")
+PEERS = "requirements-peers.lock"
+FUZZ = "requirements-fuzz.lock"
+INSTALL = REPOSITORY / "deploy" / "install.sh"
+
+Pins = dict[tuple[str, str], list[str]]
+
+
+def pins(name: str) -> Pins:
+    """(package, marker) -> [version, hashes...] of a lock."""
+    text = re.sub(r"(?m)^\s*#.*\n", "", (REPOSITORY / name).read_text("utf-8")).replace("\\\n", " ")
+    found: Pins = {}
+    for line in text.splitlines():
+        match = re.fullmatch(r"([a-z0-9-]+)==(\S+)( ; .*?)?((?: +--hash=sha256:[0-9a-f]{64})+) *", line)
+        assert match, f"{name}: not a pin with hashes: {line[:80]}"
+        found[match[1], (match[3] or "").strip()] = [match[2], *match[4].split()]
+    return found
+
+
+def run_install(directory: Path, path: Path, venv: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {"PATH": f"{path}:/usr/bin:/bin", "HOME": str(directory), **environment}
+    return subprocess.run(
+        ["/bin/sh", INSTALL, venv], cwd=directory, env=clean, capture_output=True, text=True, check=False, timeout=400
+    )
+
+
+def write_command(path: Path, script: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize("name", [*LOCKS, PEERS, FUZZ])
+def test_every_pin_of_a_lock_has_hashes_and_names_no_host(name: str) -> None:
+    assert pins(name)
+    assert "://" not in (REPOSITORY / name).read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", LOCKS[1:])
+def test_the_image_gets_the_versions_that_are_tested(name: str) -> None:
+    tested = {(package, pin[0]) for (package, _), pin in pins("requirements.lock").items()}
+    assert {(package, pin[0]) for (package, _), pin in pins(name).items()} <= tested
+
+
+def test_the_locks_hold_every_declared_dependency() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
+    run = {re.split(r"[><=~!;\[ ]", line)[0] for line in project["project"]["dependencies"]}
+    everything = run | {
+        re.split(r"[><=~!;\[ ]", line)[0]
+        for line in [
+            *(line for extra in project["project"]["optional-dependencies"].values() for line in extra),
+            *project["dependency-groups"]["dev"],
+        ]
+        if isinstance(line, str)
+    }
+    assert run <= {package for package, _ in pins("requirements-run.lock")}
+    assert everything <= {package for package, _ in pins("requirements.lock")}
+
+
+def test_the_peers_lock_holds_the_peers_and_changes_no_version_that_is_tested() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
+    peers = {package: pin[0] for (package, _), pin in pins(PEERS).items()}
+    assert {re.split(r"[><=~!;\[ ]", line)[0] for line in project["dependency-groups"]["peers"]} <= set(peers)
+    tested = pins("requirements.lock")
+    shared = {key: pin[0] for key, pin in pins(PEERS).items() if key in tested}
+    assert shared
+    assert shared == {key: tested[key][0] for key in shared}
+
+
+def test_a_machine_without_a_new_python_is_told_so_in_one_line(tmp_path: Path) -> None:
+    write_command(tmp_path / "bin/python-old", "exit 1")
+    done = run_install(tmp_path, tmp_path / "bin", tmp_path / "venv", PYTHON="python-old")
+    assert done.returncode == 1
+    assert re.fullmatch(r"spotsieve set-up: needs Python 3\.11 or newer.*\n", done.stderr)
+
+
+def test_a_machine_without_the_venv_module_is_told_so_in_one_line(tmp_path: Path) -> None:
+    script = (
+        '[ "$1" = -c ] && exit 0\necho "The virtual environment was not created: ensurepip is not available"\nexit 1'
+    )
+    write_command(tmp_path / "bin/python-bare", script)
+    done = run_install(tmp_path, tmp_path / "bin", tmp_path / "venv", PYTHON="python-bare")
+    assert done.returncode == 1
+    assert re.fullmatch(r"spotsieve set-up: needs Python's venv module.*python3-venv\n", done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("pip_says", "told"),
+    [
+        ("NewConnectionError: Failed to establish a new connection", "the package registry cannot be reached"),
+        (
+            "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE",
+            "does not match requirements.lock",
+        ),
+        ("OSError: [Errno 28] No space left on device", "the disk is full"),
+        ("ERROR: No matching distribution found for numba==0.0", "pip could not install the locked packages"),
+    ],
+)
+def test_a_failed_installation_is_explained_in_one_line(tmp_path: Path, pip_says: str, told: str) -> None:
+    write_command(tmp_path / "venv/bin/python", f'[ "$1" = -c ] && exit 0\necho "{pip_says}"\nexit 1')
+    done = run_install(tmp_path, tmp_path / "bin", tmp_path / "venv")
+    assert done.returncode == 1
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "venv/.installed").exists()
+
+
+def test_no_network_is_said_with_the_next_step_when_kafka_is_not_cached_yet(tmp_path: Path) -> None:
+    environment = os.environ | {
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "HOME": str(tmp_path),
+        "https_proxy": "127.0.0.1:9",
+        "HTTPS_PROXY": "127.0.0.1:9",
+    }
+    command = [sys.executable, "-m", "spotsieve.stream.demo.localkafka", "--prepare"]
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 5
+    assert "must be fetched once" in done.stderr.splitlines()[-1]
+    assert "run the same command again" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The distribution, built from the files that git knows."""
+    directory = tmp_path_factory.mktemp("wheel")
+    sources = directory / "src"
+    for name in tracked_files():
+        (sources / name).parent.mkdir(parents=True, exist_ok=True)
+        (sources / name).write_bytes((REPOSITORY / name).read_bytes())
+    options = ["--no-deps", "--no-index", "--no-build-isolation", "--quiet", "--wheel-dir", str(directory)]
+    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, str(sources)], check=True)
+    return next(directory.glob("*.whl"))
+
+
+def tracked_files() -> list[str]:
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("needs a git work tree")
+    return [name for name in done.stdout.decode().split("\0") if name and (REPOSITORY / name).is_file()]
+
+
+def test_the_distribution_holds_every_file_of_its_packages(wheel: Path) -> None:
+    packaged = set(zipfile.ZipFile(wheel).namelist())
+    expected = {
+        f"spotsieve/{name}"
+        for name in tracked_files()
+        if name.startswith(("stream/", "state/")) or name in ("__init__.py", "py.typed")
+    }
+    assert expected - packaged == set()
+
+
+def test_the_distribution_holds_neither_tests_nor_configuration(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
+    assert tops == {"spotsieve"}
+    assert {name.split("/")[1] for name in names if ".dist-info/" not in name} == {
+        "__init__.py",
+        "py.typed",
+        "state",
+        "stream",
+    }
+
+
+def test_the_installed_distribution_runs_away_from_the_sources(wheel: Path, tmp_path: Path) -> None:
+    zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
+    code = "import spotsieve.stream.cli as cli; print(cli.__file__); cli.main(['config', 'example'])"
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "installed")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(str(tmp_path / "installed"))
+    assert "[kafka]" in done.stdout

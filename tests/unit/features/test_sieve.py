@@ -1,0 +1,180 @@
+"""The columns of the default scheme on made and on real pages: what is kept, what is counted, what never changes."""
+
+import dataclasses
+import json
+import lzma
+from typing import Any
+
+import numpy as np
+import pytest
+import xxhash
+
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.features import scorecard
+from spotsieve.stream.features.languages import path_names
+from spotsieve.stream.features.sieve import SievedPages, SieveSettings, blocks_of, sieve_pages
+from spotsieve.stream.fingerprints.bodydigest import SHORT_BYTES
+from spotsieve.stream.text.vectors import PADDING
+from tests.reference.blocks import noted_blocks_of
+from tests.reference.lexbor import DATA
+from tests.reference.scorecard import reasons_of
+from tests.reference.sieve import columns_of
+
+SETTINGS = SieveSettings()
+STORY = (
+    "The council said on Monday that the old bridge over the river will be closed for most of the summer, and that "
+    "walkers and riders are asked to take the way by the mill until the work is done. It is not known what it costs."
+)
+ARTICLE = f"<article><h1>Bridge closed</h1><p>{STORY}</p><p>{STORY[::-1]}</p></article>"
+
+
+def sieved(pages: list[bytes], markup: bool = True, settings: SieveSettings = SETTINGS) -> SievedPages:
+    bounds = np.concatenate([[0], np.cumsum([len(page) for page in pages])]).astype(np.int64)
+    return sieve_pages(np.frombuffer(b"".join(pages), dtype=np.uint8), bounds, markup, settings)
+
+
+def rows(found: SievedPages) -> list[tuple[object, ...]]:
+    return [
+        (
+            *(
+                getattr(found, field.name)[row].tolist()
+                for field in dataclasses.fields(found)
+                if "minima" not in field.name
+            ),
+            found.minima[found.minima_bounds[row] : found.minima_bounds[row + 1]].tolist(),
+        )
+        for row in range(len(found))
+    ]
+
+
+def real_pages(name: str, every: int) -> list[tuple[bytes, bool]]:
+    path = DATA / name / "pages.jsonl.xz"
+    if not path.exists():
+        pytest.skip(f"../shared/data/{name} is not beside the repository: the labelled pages are not part of it")
+    with lzma.open(path) as lines:
+        records = [json.loads(line) for number, line in enumerate(lines) if number % every == 0]
+    return [(record["body"].encode(), "html" in record["content_type"]) for record in records]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("name", "every"), [("news", 80), ("docs", 60), ("newsgroups", 150)])
+def test_real_pages_give_the_twins_columns(name: str, every: int) -> None:
+    for page, markup in real_pages(name, every):
+        found, expected = sieved([page], markup), columns_of(page, markup, SETTINGS)
+        (row,) = rows(found)
+        assert row == (
+            expected.tokens,
+            expected.kept,
+            expected.blocks,
+            expected.weak,
+            list(expected.body),
+            expected.features,
+            expected.language,
+            list(expected.digest),
+            expected.simhash,
+            expected.sketch,
+            expected.minima,
+        )
+        blocks = blocks_of(page, markup)
+        assert [block.reason for block in blocks] == reasons_of(noted_blocks_of(page, markup))
+
+
+def test_menus_are_left_out_and_paragraphs_kept() -> None:
+    menu = "<nav><ul>" + "<li><a href='/x'>Local news</a></li>" * 20 + "</ul></nav>"
+    blocks = blocks_of((menu + ARTICLE + menu).encode(), True)
+    kept = [" ".join(block.tokens) for block in blocks if block.kept]
+    assert any(text.startswith("the council said") for text in kept)
+    assert not any("local news" in text for text in kept)
+
+
+def test_the_same_text_in_another_template_has_the_same_digest() -> None:
+    menu = "<nav><ul>" + "<li><a href='/x'>Local news</a></li>" * 20 + "</ul></nav>"
+    other = menu.replace("<li>", "<LI><b>").replace("Local", "Our own").replace("nav>", "NAV>")
+    plain = (menu + ARTICLE + menu).encode()
+    dressed = (other + ARTICLE.replace("<p>", "<P class=x>\n") + other).encode()
+    found = sieved([plain, dressed])
+    kept = [[block.tokens for block in blocks_of(page, True) if block.kept] for page in (plain, dressed)]
+    assert kept[0] == kept[1]
+    assert found.text_digest[0].tolist() == found.text_digest[1].tolist() != [0, 0]
+
+
+def test_every_line_of_plain_text_is_kept_quoted_ones_too() -> None:
+    blocks = blocks_of(f"Ann wrote:\n> {STORY}\n> more\n| and more\n\nBob".encode(), False)
+    assert [(block.tokens[0], block.kept) for block in blocks] == [("ann", True), ("bob", True)]
+
+
+@pytest.mark.parametrize("size", [0, 1, 240, 241, 1023, 1024, 1025, 1088, 1089, 2048, 2049, 2113, 70_000])
+def test_the_body_digest_is_xxhash_s_but_for_short_pages(size: int) -> None:
+    page = np.random.default_rng(size).bytes(size)
+    expected = xxhash.xxh3_128_intdigest(page) if size > SHORT_BYTES else 0
+    for batch in ([page], [page, b"another page"]):
+        low, high = sieved(batch).body_digest[0].tolist()
+        assert high << 64 | low == expected
+
+
+def test_the_batch_a_page_comes_in_never_matters() -> None:
+    pages = [ARTICLE.encode(), b"", b"<p>the cat</p>" * 700, b"<", "漢字".encode() * 900, b"a" * 200, STORY.encode()]
+    alone = [row for page in pages for row in rows(sieved([page]))]
+    assert rows(sieved(pages)) == alone
+    assert rows(sieved(pages[::-1])) == alone[::-1]
+    bounds = np.concatenate([[0], np.cumsum([len(page) for page in pages])]).astype(np.int64)
+    padded = np.frombuffer(b"".join(pages) + bytes(PADDING), dtype=np.uint8)
+    assert rows(sieve_pages(padded, bounds, True, SETTINGS)) == alone
+
+
+def test_an_empty_batch_and_an_empty_page_have_empty_columns() -> None:
+    assert len(sieved([])) == 0
+    assert sieved([]).sketch.shape == (0, 8)
+    (row,) = rows(sieved([b""]))
+    assert row == (0, 0, 0, False, [0, 0], 0, 0, [0, 0], 0, [0] * 8, [])
+    assert blocks_of(b"", True) == []
+
+
+def test_a_page_names_its_language() -> None:
+    german = "Der Rat hat am Montag gesagt, dass die alte Brücke für den Sommer geschlossen wird."
+    pages = [
+        f"<p>{text * 3}</p>".encode() for text in (STORY, german, "橋は夏の間閉鎖されると議会が発表した。", "1 2 3 4")
+    ]
+    assert [path_names()[path] for path in sieved(pages).language] == ["en", "de", "unspaced", "und"]
+
+
+def test_shorter_texts_are_one_shingle_and_repeats_are_features_of_their_own() -> None:
+    found = sieved([b"one two", b"one", b"a b c a b c a b c"], False)
+    assert found.feature_counts.tolist() == [1, 1, 7]
+    assert np.diff(found.minima_bounds).tolist() == [1, 1, 3]
+    assert len(set(found.minima.tolist())) == 5
+
+
+def test_columns_of_a_page_never_change() -> None:
+    found = sieved([STORY.encode()], False)
+    assert found.text_digest[0].tolist() == GOLDEN_DIGEST
+    assert found.simhash[0] == GOLDEN_SIMHASH
+    assert found.minima[:2].tolist() == GOLDEN_MINIMA
+    assert found.sketch[0, :2].tolist() == GOLDEN_SKETCH
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"shingle_words": 0}, "shingle_words must be a whole number in 1..16, got 0"),
+        ({"minima": 256}, "minima must be a whole number in 1..255, got 256"),
+        ({"sketch_bits": 100}, "sketch_bits must be a multiple of 64 in 64..2048, got 100"),
+        ({"sketch_bits": 4096}, "sketch_bits must be a multiple of 64 in 64..2048, got 4096"),
+    ],
+)
+def test_impossible_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingError) as refused:
+        SieveSettings(**settings)
+    assert message in str(refused.value)
+
+
+def test_a_changed_scorecard_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scorecard, "DIGEST", "0" * 64)
+    with pytest.raises(RuntimeError, match="install the package again"):
+        scorecard.frozen_points.__wrapped__()
+
+
+GOLDEN_DIGEST = [0x403432AFD2764E4E, 0x1DE16A7E57F6E29F]
+GOLDEN_SIMHASH = 0xD40D0027D44AC124
+GOLDEN_MINIMA = [0xEBBF9531A2D94, 0xF8193F9537395]
+GOLDEN_SKETCH = [0x4B98DBCF798C02FD, 0xDB9B0BB48389ED79]

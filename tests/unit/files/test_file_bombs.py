@@ -1,0 +1,198 @@
+"""Files and records that unfold to far more than they are: bounded memory, a reason for each, and the run goes on."""
+
+import bz2
+import gzip
+import json
+import lzma
+import os
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cramjam
+import pytest
+import zstandard
+
+from spotsieve.stream.errors import PageError, Reject
+from spotsieve.stream.files.compression import read_chunks
+from spotsieve.stream.files.http import MAX_CODINGS, MAX_HEADER_BYTES, read_http
+from spotsieve.stream.files.warc import split_warc
+from tests.conftest import REPOSITORY
+from tests.unit.files.test_files_warc import chunked, http, warc
+from tests.worlds.filter_crawl import lines, page, read_json, warc_record
+
+MIB = 2**20
+MOST_RESIDENT = 1200 * MIB
+"""Of a filter that meets bombs: 330 MiB of it are the interpreter, its libraries and the compiled kernels."""
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "xz": lzma.compress,
+    "zst": zstandard.ZstdCompressor().compress,
+    "bz2": bz2.compress,
+}
+CODINGS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "br": lambda data: bytes(cramjam.brotli.compress(data, 5)),
+    "zstd": zstandard.ZstdCompressor().compress,
+}
+
+
+class Ran(NamedTuple):
+    """A filter that has ended. resident: the most memory it had, in bytes."""
+
+    summary: dict[str, Any]
+    verdicts: list[dict[str, Any]]
+    resident: int
+
+
+def filter_alone(tmp_path: Path, *files: Path) -> Ran:
+    """`spotsieve filter` over files, in a process whose memory is measured."""
+    verdicts = tmp_path / "verdicts.jsonl"
+    command = [
+        sys.executable,
+        "-m",
+        "spotsieve.stream",
+        "filter",
+        "--json",
+        *map(str, files),
+        "--verdicts",
+        str(verdicts),
+    ]
+    process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    with process.stdout:
+        summary = json.loads(process.stdout.read())
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return Ran(summary, read_json(verdicts), usage.ru_maxrss * 1024)
+
+
+@pytest.mark.promise(
+    "hostile input costs bounded time and memory, and the run goes on",
+    fault="small files that unfold to a line of 100 MB",
+)
+def test_a_line_of_100_mb_in_a_small_file_is_rejected_and_the_next_page_judged(tmp_path: Path) -> None:
+    bomb = b'{"url": "https://a.example/", "body": "' + bytes(100 * MIB) + b'"}\n'
+    files = []
+    for number, (kind, compress) in enumerate(COMPRESS.items()):
+        files.append(tmp_path / f"crawl.jsonl.{kind}")
+        files[-1].write_bytes(compress(lines([page(2 * number)]) + bomb + lines([page(2 * number + 1)])))
+        assert files[-1].stat().st_size < MIB
+    ran = filter_alone(tmp_path, *files)
+    assert [line["id"] for line in ran.verdicts] == [f"p{number}" for number in range(2 * len(COMPRESS))]
+    assert ran.summary["rejected_reasons"] == {"too_large": len(COMPRESS)}
+    assert ran.resident < MOST_RESIDENT
+
+
+@pytest.mark.promise(
+    "hostile input costs bounded time and memory, and the run goes on",
+    fault="records that unfold to a thousand times their size",
+)
+def test_records_that_unfold_to_more_than_a_page_may_have_are_unchecked_and_the_next_is_judged(tmp_path: Path) -> None:
+    # together 1.3 GB of pages: each is unfolded to one byte more than max_page_bytes, and so seen to be larger
+    file = tmp_path / "crawl.warc"
+    with file.open("wb") as out:
+        for coding, fold in CODINGS.items():
+            folded = fold(b"<p>the bomb" + bytes(17 * MIB))
+            out.write(warc(http(folded, f"Content-Encoding: {coding}")) * 20)
+        out.write(warc_record(1, "https://b.example/"))
+    ran = filter_alone(tmp_path, file)
+    # their beginnings are alike to the byte
+    assert ran.summary["reasons"] == {"not_text": 1, "exact": 79, "no_match": 1}
+    assert ran.verdicts[-1]["verdict"] == "novel"
+    assert ran.resident < MOST_RESIDENT
+
+
+def test_a_bomb_of_lines_is_divided_a_megabyte_at_a_time(tmp_path: Path) -> None:
+    # as one chunk of 64 MB it was a list of 64 million lines
+    file = tmp_path / "crawl.jsonl.zst"
+    file.write_bytes(COMPRESS["zst"](lines([page(1)]) + b"\n" * (20 * MIB) + lines([page(2)])))
+    with file.open("rb") as opened:
+        assert max(map(len, read_chunks(opened, "bomb"))) <= MIB
+    ran = filter_alone(tmp_path, file)
+    assert [line["id"] for line in ran.verdicts] == ["p1", "p2"]
+    assert ran.resident < MOST_RESIDENT
+
+
+def test_json_of_ten_million_brackets_is_rejected(tmp_path: Path) -> None:
+    file = tmp_path / "crawl.jsonl"
+    deep = b"[" * 10_000_000
+    surrogates = b'{"url": "\\ud800", "body": ' + deep
+    file.write_bytes(b"\n".join([b'{"a":' + deep, surrogates, b""]) + lines([page(1)]))
+    ran = filter_alone(tmp_path, file)
+    assert ran.summary["rejected_reasons"] == {"not_json": 2}
+    assert [line["id"] for line in ran.verdicts] == ["p1"]
+    assert ran.resident < MOST_RESIDENT
+
+
+def test_a_file_within_a_file_is_not_unfolded(tmp_path: Path) -> None:
+    file = tmp_path / "crawl.jsonl.gz"
+    file.write_bytes(gzip.compress(gzip.compress(bytes(100 * MIB))))
+    ran = filter_alone(tmp_path, file)
+    assert ran.verdicts == []
+    assert set(ran.summary["rejected_reasons"]) == {"not_json"}
+
+
+@pytest.mark.parametrize("kind", COMPRESS)
+def test_a_file_of_40_000_empty_members_is_read_in_linear_time(tmp_path: Path, kind: str) -> None:
+    member = b"\x50\x2a\x4d\x18" + bytes(4) if kind == "zst" else COMPRESS[kind](b"")  # a skippable frame of 8 bytes
+    times = []
+    for count in (5_000, 40_000):
+        file = tmp_path / kind
+        file.write_bytes(member * count)
+        before = time.thread_time()
+        with file.open("rb") as opened:
+            assert b"".join(read_chunks(opened, kind)) == b""
+        times.append(time.thread_time() - before)
+    assert times[1] < 20 * times[0] + 0.05
+
+
+def test_short_records_with_line_feeds_alone_are_divided_without_searching_the_rest_for_each() -> None:
+    record = b"WARC/1.0\nContent-Length: 0\n\n\n"
+    times = []
+    for count in (2_000, 40_000):
+        before = time.thread_time()
+        assert sum(1 for _ in split_warc(iter([record * count]))) == count
+        times.append(time.thread_time() - before)
+    assert times[1] < 60 * times[0]  # 20 where linear, 400 where quadratic
+
+
+def test_codings_within_codings_are_unfolded_five_deep_and_no_deeper() -> None:
+    def nested(depth: int) -> bytes:
+        body = b"<p>the text at the bottom"
+        for _ in range(depth):
+            body = gzip.compress(body)
+        return http(body, f"Content-Encoding: {', '.join(['gzip'] * depth)}")
+
+    assert read_http(nested(MAX_CODINGS), 1000).body == b"<p>the text at the bottom"
+    with pytest.raises(PageError, match=r"Content-Encoding must name at most 5 codings, got 6; unfold") as caught:
+        read_http(nested(MAX_CODINGS + 1), 1000)
+    assert caught.value.reason is Reject.BAD_WARC
+
+
+def test_every_layer_of_a_nested_bomb_is_cut_at_the_page_limit() -> None:
+    inner = gzip.compress(bytes(100 * MIB))
+    assert len(read_http(http(gzip.compress(inner), "Content-Encoding: gzip, gzip"), MIB).body) == MIB + 1
+
+
+def test_a_response_header_of_megabytes_is_rejected() -> None:
+    fits = b"HTTP/1.1 200 OK\r\nx: " + b"a" * (MAX_HEADER_BYTES - 24) + b"\r\n\r\nbody"
+    assert read_http(fits, 1000).body == b"body"
+    for head in (fits.replace(b"x:", b"xy:"), b"HTTP/1.1 200 OK\r\n" + b"a:\r\n" * 10**6 + b"\r\n\r\nbody"):
+        with pytest.raises(PageError, match=f"a header of at most {MAX_HEADER_BYTES} bytes") as caught:
+            read_http(head, 1000)
+        assert caught.value.reason is Reject.BAD_WARC
+
+
+def test_a_body_of_a_million_chunks_and_one_whose_chunk_says_that_it_is_endless() -> None:
+    header = "Transfer-Encoding: chunked"
+    assert len(read_http(http(chunked(b"ab" * 10**6, 2), header), 10 * MIB).body) == 2 * 10**6
+    assert read_http(http(b"f" * 1000 + b"\r\nthe text", header), MIB).body == b"the text"
+    folded = chunked(gzip.compress(bytes(100 * MIB)), 100)
+    assert len(read_http(http(folded, header, "Content-Encoding: gzip"), MIB).body) == MIB + 1

@@ -1,0 +1,96 @@
+"""Compressed files are known by their bytes, read in bounded memory, and cut ones up to the cut."""
+
+import bz2
+import gzip
+import io
+import lzma
+import random
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+import zstandard
+
+from spotsieve.stream.errors import InputError
+from spotsieve.stream.files.compression import CHUNK_BYTES, compression_of, read_chunks
+
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "xz": lzma.compress,
+    "zstd": zstandard.ZstdCompressor().compress,
+    "bzip2": bz2.compress,
+}
+DATA = b"".join(f'{{"url": "http://a/{n}", "body": "words {n * n}"}}\n'.encode() for n in range(40_000))
+kinds = pytest.mark.parametrize("kind", COMPRESS)
+
+
+def read(data: bytes) -> bytes:
+    return b"".join(read_chunks(io.BytesIO(data), "pages.jsonl.gz"))
+
+
+def read_until_damage(data: bytes) -> tuple[bytes, InputError]:
+    got = bytearray()
+    try:
+        for chunk in read_chunks(io.BytesIO(data), "pages.jsonl.gz"):
+            got += chunk
+    except InputError as error:
+        return bytes(got), error
+    pytest.fail("the damage was not seen")
+
+
+@kinds
+def test_each_kind_is_known_by_its_first_bytes_and_read_whole(kind: str) -> None:
+    data = COMPRESS[kind](DATA)
+    assert compression_of(data) == kind
+    assert read(data) == DATA
+
+
+@kinds
+def test_members_one_after_the_other_are_read_through_and_zeros_are_padding(kind: str) -> None:
+    parts = [DATA[:1000], b"", DATA[1000:5000], DATA[5000:]]
+    padding = b"" if kind in ("zstd", "bzip2") else bytes(512)
+    assert read(b"".join(COMPRESS[kind](part) + padding for part in parts) + bytes(4096)) == DATA
+
+
+@kinds
+def test_a_cut_file_gives_what_came_before_and_then_says_so(kind: str) -> None:
+    data = COMPRESS[kind](random.Random(1).randbytes(3_000_000) + DATA)
+    whole = read(data)
+    got, error = read_until_damage(data[: len(data) * 2 // 3])
+    assert whole.startswith(got)
+    assert len(got) > 1_000_000
+    assert f"pages.jsonl.gz must be whole {kind}: it ends in the middle" in str(error)
+    assert "filter it again" in str(error)
+
+
+@kinds
+def test_a_damaged_file_gives_what_came_before_and_then_says_so(kind: str) -> None:
+    data = bytearray(COMPRESS[kind](random.Random(1).randbytes(3_000_000)))
+    middle = len(data) // 2
+    data[middle : middle + 1000] = bytes(1000)
+    got, error = read_until_damage(bytes(data) + b"trailing garbage")
+    assert error.exit_code == 3
+    assert len(got) <= 3_000_000
+
+
+def test_garbage_behind_the_last_member_is_damage() -> None:
+    got, _ = read_until_damage(gzip.compress(DATA) + b"garbage")
+    assert got == DATA
+
+
+def test_files_that_are_not_compressed_are_read_as_they_are() -> None:
+    for data in (b"", b"{", b"\x1f", DATA):
+        assert read(data) == data
+
+
+@kinds
+def test_a_bomb_is_unfolded_in_bounded_memory(kind: str) -> None:
+    data = COMPRESS[kind](bytes(100 * 2**20))
+    tracemalloc.start()
+    try:
+        largest = max(map(len, read_chunks(io.BytesIO(data), "bomb")))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert largest <= CHUNK_BYTES
+    assert peak < 90 * 2**20

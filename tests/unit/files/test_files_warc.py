@@ -1,0 +1,214 @@
+"""WARC is divided into records with all their bytes; responses become pages as a browser would see them."""
+
+import gzip
+import zlib
+from collections.abc import Callable, Iterator
+
+import cramjam
+import pytest
+import zstandard
+
+from spotsieve.stream.errors import InputError, PageError, Reject
+from spotsieve.stream.files.records import Record
+from spotsieve.stream.files.warc import Capture, capture_of, split_warc
+
+HTML = b"<html><p>The mayor spoke about the budget.</p></html>"
+TIME_MS = 1_709_251_210_000
+
+
+def warc(block: bytes, kind: str = "response", **fields: str) -> bytes:
+    head = {
+        "WARC-Type": kind,
+        "WARC-Record-ID": "<urn:uuid:0d3c1f2e-0000-4000-8000-000000000001>",
+        "WARC-Target-URI": "https://example.com/a",
+        "WARC-Date": "2024-03-01T00:00:10Z",
+        "Content-Type": "application/http; msgtype=response",
+        "Content-Length": str(len(block)),
+    } | {name.replace("_", "-"): value for name, value in fields.items()}
+    lines = [f"{name}: {value}" for name, value in head.items() if value]
+    return ("WARC/1.1\r\n" + "\r\n".join(lines) + "\r\n\r\n").encode() + block + b"\r\n\r\n"
+
+
+def http(body: bytes = HTML, *headers: str) -> bytes:
+    lines = ["HTTP/1.1 200 OK", "Content-Type: text/html; charset=utf-8", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def chunked(body: bytes, size: int = 7) -> bytes:
+    parts = [body[start : start + size] for start in range(0, len(body), size)]
+    return b"".join(b"%x;ext=1\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+
+
+def split(data: bytes, step: int = 1000, most: int = 100_000) -> list[Record]:
+    return list(split_warc(iter([data[start : start + step] for start in range(0, len(data), step)]), most))
+
+
+def capture(raw: bytes, most: int = 10_000) -> Capture:
+    found = capture_of(raw, most, 5)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("step", [1, 7, 1000, 10**6])
+def test_records_have_all_their_bytes_and_put_together_are_the_file(step: int) -> None:
+    records = [
+        warc(b"software: x\r\n", "warcinfo"),
+        warc(http()),
+        warc(HTML, "resource"),
+        warc(http(b"\r\n\r\nWARC/1.0\r\n")),
+    ]
+    found = split(b"".join(records), step)
+    assert [record.raw for record in found] == records
+    assert [record.number for record in found] == [0, 1, 2, 3]
+    assert not any(record.fault for record in found)
+
+
+def test_a_response_is_a_page_with_the_servers_content_type() -> None:
+    assert capture(warc(http())) == Capture("https://example.com/a", "text/html; charset=utf-8", HTML, TIME_MS)
+
+
+def test_resource_and_conversion_records_are_pages_with_the_records_content_type() -> None:
+    for kind in ("resource", "conversion"):
+        found = capture(warc(b"plain text", kind, Content_Type="text/plain"))
+        assert (found.content_type, found.body) == ("text/plain", b"plain text")
+
+
+def test_line_feeds_alone_and_angle_brackets_of_old_tools_are_read() -> None:
+    raw = warc(http(), WARC_Target_URI="<https://example.com/b>").replace(b"\r\n", b"\n")
+    (record,) = split(raw)
+    found = capture(record.raw.replace(f"Content-Length: {len(http())}".encode(), b"Content-Length: 114"))
+    assert found.url == "https://example.com/b"
+    assert HTML in found.body
+
+
+@pytest.mark.parametrize(
+    ("kind", "content_type"),
+    [
+        ("warcinfo", "application/warc-fields"),
+        ("request", "application/http; msgtype=request"),
+        ("metadata", "application/warc-fields"),
+        ("revisit", "application/http; msgtype=response"),
+        ("response", "text/dns"),
+        ("unheard-of", "text/html"),
+    ],
+)
+def test_other_records_are_no_pages(kind: str, content_type: str) -> None:
+    assert capture_of(warc(b"x: y\r\n", kind, Content_Type=content_type), 1000, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (chunked(HTML), ["Transfer-Encoding: chunked"]),
+        (gzip.compress(HTML, mtime=0), ["Content-Encoding: gzip"]),
+        (chunked(gzip.compress(HTML, mtime=0)), ["content-encoding: GZIP", "transfer-encoding: chunked"]),
+        (zlib.compress(HTML), ["Content-Encoding: deflate"]),
+        (zlib.compress(HTML, wbits=-15), ["Content-Encoding: deflate"]),
+        (bytes(cramjam.brotli.compress(HTML)), ["Content-Encoding: br"]),
+        (zstandard.compress(HTML), ["Content-Encoding: zstd"]),
+        (zlib.compress(gzip.compress(HTML, mtime=0)), ["Content-Encoding: gzip, deflate"]),
+        (HTML, ["Content-Encoding: gzip"]),
+        (HTML, ["Content-Encoding: br"]),
+        (HTML, ["Content-Encoding: zstd"]),
+        (HTML, ["Content-Encoding: deflate"]),
+        (HTML, ["Content-Encoding: identity"]),
+        (HTML, ["Transfer-Encoding: chunked"]),
+        (HTML, ["Content-Length: 99999"]),
+    ],
+)
+def test_bodies_are_unfolded_and_such_as_only_claim_to_be_folded_are_taken_as_they_are(
+    body: bytes, headers: list[str]
+) -> None:
+    assert capture(warc(http(body, *headers))).body == HTML
+
+
+def test_of_a_cut_body_what_can_be_unfolded_is_kept() -> None:
+    text = b"".join(b"word %d " % number for number in range(2000))
+    found = capture(warc(http(gzip.compress(text, mtime=0)[:-200], "Content-Encoding: gzip")), 10**6)
+    assert text.startswith(found.body)
+    assert len(found.body) > 5000
+    cut = chunked(HTML, 20)[:50]  # two chunk heads of 10 bytes, a line end of 2
+    assert capture(warc(http(cut, "Transfer-Encoding: chunked"))).body == HTML[:28]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "fold"), [("gzip", gzip.compress), ("zstd", zstandard.compress), ("br", cramjam.brotli.compress)]
+)
+def test_a_bomb_in_a_body_is_unfolded_to_just_over_the_limit(encoding: str, fold: Callable[[bytes], bytes]) -> None:
+    found = capture(warc(http(bytes(fold(bytes(50_000_000))), f"Content-Encoding: {encoding}")), 10_000)
+    assert len(found.body) == 10_001
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (warc(b"no status line"), Reject.BAD_WARC),
+        (warc(b""), Reject.BAD_WARC),
+        (warc(http(), WARC_Target_URI=""), Reject.BAD_WARC),
+        (warc(http(), WARC_Date="some day"), Reject.BAD_TIME),
+    ],
+)
+def test_a_response_without_what_a_page_needs_is_rejected(raw: bytes, reason: Reject) -> None:
+    with pytest.raises(PageError) as caught:
+        capture_of(raw, 1000, 0)
+    assert caught.value.reason is reason
+    assert caught.value.next_step
+
+
+def test_a_missing_date_is_replaced_by_the_files() -> None:
+    assert capture(warc(http(), WARC_Date="")).time_ms == 5
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        warc(http(), Content_Length=""),
+        warc(http(), Content_Length="many"),
+        warc(http(), Content_Length="-5"),
+        warc(http(), Content_Length="1" * 30),
+        b"garbage\r\n",
+        b"WARC/1.1\r\nX: " + b"x" * 70_000 + b"\r\n\r\n",
+    ],
+)
+@pytest.mark.parametrize("step", [13, 10**6])
+def test_a_broken_record_is_rejected_and_the_next_is_found(broken: bytes, step: int) -> None:
+    first, bad, last = split(warc(http()) + broken + b"\r\n" + warc(HTML, "resource"), step)
+    assert first.raw == warc(http())
+    assert bad.fault
+    assert bad.fault[0] is Reject.BAD_WARC
+    assert (last.number, last.raw) == (2, warc(HTML, "resource"))
+
+
+def test_a_record_over_the_limit_is_passed_over_without_being_held() -> None:
+    big, last = split(warc(http(b"x" * 200_000)) + warc(http()))
+    assert big.fault
+    assert big.fault[0] is Reject.TOO_LARGE
+    assert len(big.raw) <= 1024
+    assert last.raw == warc(http())
+
+
+@pytest.mark.parametrize("keep", [20, 150, 280, 300])
+def test_a_file_that_ends_within_a_record_has_a_truncated_record(keep: int) -> None:
+    first, cut = split(warc(http()) + warc(http())[:keep])
+    assert first.fault is None
+    assert cut.fault
+    assert cut.fault[0] is Reject.TRUNCATED
+
+
+def test_the_damage_of_a_file_is_raised_after_its_last_record() -> None:
+    def chunks() -> Iterator[bytes]:
+        yield warc(http()) + warc(http())[:200]
+        raise InputError("f", "must be whole gzip")
+
+    records = split_warc(chunks())
+    assert next(records).fault is None
+    cut = next(records)
+    assert cut.fault
+    assert cut.fault[0] is Reject.TRUNCATED
+    with pytest.raises(InputError, match="whole gzip"):
+        next(records)
+
+
+def test_an_empty_file_has_no_records() -> None:
+    assert split(b"") == []
+    assert split(b"\r\n\r\n") == []

@@ -1,0 +1,117 @@
+"""Outputs are complete under their name, or partial under another."""
+
+import gzip
+import io
+import lzma
+import os
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from spotsieve.stream.errors import SettingError, StateError
+from spotsieve.stream.files.compression import read_chunks
+from spotsieve.stream.files.records import Layout, Record
+from spotsieve.stream.files.writer import OutputFile, Outputs
+
+
+def read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return b"".join(read_chunks(file, str(path)))
+
+
+def names(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".xz", ".zst"])
+def test_the_names_ending_chooses_the_compression(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"novel.jsonl{ending}"
+    output = OutputFile(str(path))
+    output.write_record(Record(0, b'{"a": 1}\r'), Layout.JSONL)
+    output.write_line(b"{}")
+    assert not path.exists(), "an output has its name only when it is complete"
+    output.complete()
+    assert read(path) == b'{"a": 1}\r\n{}\n'
+    assert names(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".xz", ".zst"])
+def test_an_empty_output_is_a_valid_file(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"novel.jsonl{ending}"
+    OutputFile(str(path)).complete()
+    assert read(path) == b""
+    if ending == ".gz":
+        assert gzip.decompress(path.read_bytes()) == b""
+    if ending == ".xz":
+        assert lzma.decompress(path.read_bytes()) == b""
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_warc_records_are_compressed_one_by_one(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"novel.warc{ending}"
+    output = OutputFile(str(path))
+    records = [b"WARC/1.1\r\none\r\n\r\n", b"WARC/1.1\r\ntwo\r\n\r\n"]
+    for number, raw in enumerate(records):
+        output.write_record(Record(number, raw), Layout.WARC)
+    output.complete()
+    assert read(path) == b"".join(records)
+    first = (
+        gzip.compress(records[0], 6, mtime=0) if ending == ".gz" else zstandard.ZstdCompressor(3).compress(records[0])
+    )
+    assert path.read_bytes().startswith(first)
+
+
+def test_an_abandoned_output_is_readable_and_has_another_name(tmp_path: Path) -> None:
+    path = tmp_path / "novel.jsonl.gz"
+    path.write_bytes(b"of an earlier run")
+    output = OutputFile(str(path))
+    output.write_line(b"{}")
+    partial = output.abandon()
+    assert partial == tmp_path / "novel.jsonl.gz.partial"
+    assert read(partial) == b"{}\n"
+    assert path.read_bytes() == b"of an earlier run"
+
+
+def test_what_is_no_regular_file_is_written_directly(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        output = OutputFile(str(pipe))
+        output.write_line(b"{}")
+        output.flush()
+        assert os.read(reader, 100) == b"{}\n"
+        output.complete()
+    finally:
+        os.close(reader)
+    assert names(tmp_path) == ["pipe"]
+
+
+def test_standard_output_is_left_open() -> None:
+    stdout = io.BytesIO()
+    output = OutputFile("-", stdout)
+    output.write_line(b"{}")
+    output.complete()
+    assert stdout.getvalue() == b"{}\n"
+
+
+def test_both_layouts_in_one_output_are_refused(tmp_path: Path) -> None:
+    output = OutputFile(str(tmp_path / "out"))
+    output.write_record(Record(0, b"{}"), Layout.JSONL)
+    with pytest.raises(SettingError, match="must hold records of one layout"):
+        output.write_record(Record(0, b"WARC/1.0"), Layout.WARC)
+    output.abandon()
+
+
+def test_an_output_that_cannot_be_opened_is_a_setting_error_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="No such file or directory"):
+        Outputs.open(str(tmp_path / "a"), None, str(tmp_path / "missing" / "b"), None)
+    assert names(tmp_path) == []
+
+
+def test_a_full_disk_says_what_to_do() -> None:
+    output = OutputFile("/dev/full")
+    output.write_line(b"x" * 100)
+    with pytest.raises(StateError, match=r"No space left on device.*free disk space"):
+        output.complete()

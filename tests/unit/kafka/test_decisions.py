@@ -1,0 +1,43 @@
+"""Owns that each error of aiokafka has its decision, written down once, and what a few of them must be."""
+
+from aiokafka import errors
+from aiokafka.errors import KafkaError
+
+from spotsieve.stream.errors import BrokerError, BrokerTrouble
+from spotsieve.stream.kafka.errors import DECISIONS, Decision, decision, ended
+from spotsieve.stream.settings.model import Settings
+
+
+def every_error(parent: type[KafkaError] = KafkaError) -> set[type[KafkaError]]:
+    return {parent}.union(*(every_error(child) for child in parent.__subclasses__()))
+
+
+def test_every_error_that_aiokafka_knows_has_one_decision_of_its_own() -> None:
+    missing = {error.__name__ for error in every_error() if error.__module__ == errors.__name__} - {
+        error.__name__ for error in DECISIONS
+    }
+    assert not missing, "a release of aiokafka with new errors: decide them in stream/kafka/errors.py"
+
+
+def test_what_aiokafka_itself_tries_again_never_stops_the_service() -> None:
+    stopping = [error.__name__ for error in every_error() if error.retriable and DECISIONS[error] is Decision.STOP]
+    assert not stopping
+
+
+def test_a_right_that_is_missing_stops_and_a_coordinator_that_moved_does_not() -> None:
+    assert decision(errors.TransactionalIdAuthorizationFailed()) is Decision.STOP
+    assert decision(errors.NotCoordinatorForGroupError()) is Decision.RETRY
+    assert decision(errors.GroupLoadInProgressError()) is Decision.RETRY
+    assert decision(errors.ProducerFenced()) is Decision.RENEW
+
+
+def test_an_error_of_a_later_release_is_decided_like_its_parent() -> None:
+    assert decision(type("Later", (errors.NotCoordinatorForGroupError,), {})()) is Decision.RETRY
+    assert decision(type("Unheard", (KafkaError,), {})()) is Decision.RENEW
+
+
+def test_what_stops_is_explained_and_what_does_not_begins_anew() -> None:
+    assert isinstance(ended(errors.InvalidTransactionTimeout(), Settings(), "committing"), BrokerError)
+    trouble = ended(KafkaError("Unexpected error\nduring coordination"), Settings(), "fetching")
+    assert isinstance(trouble, BrokerTrouble)
+    assert "\n" not in str(trouble)

@@ -1,0 +1,114 @@
+"""Owns which log topics are refused, which are warned of, and when topics count as created."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import structlog
+from aiokafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
+
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.kafka import topics
+from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES, TopicFacts, check_log, check_topics, create_topics
+from spotsieve.stream.settings.model import Settings
+
+KEPT = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
+
+
+def test_a_log_that_keeps_every_record_is_taken_without_a_word() -> None:
+    with structlog.testing.capture_logs() as lines:
+        check_log("signatures", TopicFacts(1, KEPT))
+    assert not lines
+
+
+def test_a_log_that_forgets_is_warned_of() -> None:
+    with structlog.testing.capture_logs() as lines:
+        check_log("signatures", TopicFacts(1, {**KEPT, "retention.ms": "604800000"}))
+    (line,) = lines
+    assert line["log_level"] == "warning"
+    assert line["retention.ms"] == "604800000"
+    assert "retention.bytes" not in line
+
+
+@pytest.mark.parametrize(
+    ("hours", "times", "warned"),
+    [
+        (720, {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": "3600000"}, False),
+        (0.5, {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": "3600000"}, True),
+        (720, {}, True),
+        (720, {"message.timestamp.type": "LogAppendTime"}, False),
+        (0, {}, False),
+    ],
+)
+async def test_with_a_horizon_an_input_whose_messages_may_be_dated_far_ahead_is_warned_of(
+    hours: float, times: dict[str, str], warned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def facts_of(_: Settings, names: list[str]) -> dict[str, TopicFacts]:
+        return {name: TopicFacts(1, {**KEPT, **(times if name == "pages" else {})}) for name in names}
+
+    monkeypatch.setattr(topics, "topic_facts", facts_of)
+    with structlog.testing.capture_logs() as lines:
+        await check_topics(Settings.model_validate({"index": {"horizon_hours": hours}}))
+    said = [line for line in lines if "dated farther ahead than the horizon" in line["event"]]
+    assert [(line["log_level"], line["topic"]) for line in said] == [("warning", "pages")] * warned
+
+
+@pytest.mark.parametrize(
+    ("facts", "rule"),
+    [
+        (TopicFacts(2, KEPT), "must have one partition"),
+        (TopicFacts(1, {**KEPT, "cleanup.policy": "compact,delete"}), "must not be compacted"),
+        (TopicFacts(1, {**KEPT, "max.message.bytes": "1000"}), "must take records of"),
+        (TopicFacts(1, {**KEPT, "max.message.bytes": str(LOG_RECORD_BYTES)}), "and their batch header"),
+    ],
+)
+def test_a_log_that_cannot_carry_the_order_of_pages_is_refused(facts: TopicFacts, rule: str) -> None:
+    with pytest.raises(SettingError, match=rule):
+        check_log("signatures", facts)
+
+
+class SlowBroker:
+    """The admin client, as far as creating topics needs it: it tells of a topic some looks after it was made."""
+
+    def __init__(self, there: bool, looks: int) -> None:
+        self.there, self.looks, self.looked = there, looks, 0
+
+    async def create_topics(self, new: list[Any]) -> SimpleNamespace:
+        return SimpleNamespace(topic_errors=[(new[0].name, TopicAlreadyExistsError.errno if self.there else 0, None)])
+
+    async def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
+        self.looked += 1
+        told = 0 if self.looked > self.looks else UnknownTopicOrPartitionError.errno
+        return [{"topic": name, "error_code": told, "partitions": []} for name in names]
+
+
+async def created(broker: SlowBroker, monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
+    @asynccontextmanager
+    async def admin(_: Settings) -> AsyncIterator[SlowBroker]:
+        yield broker
+
+    monkeypatch.setattr(topics, "_admin", admin)
+    monkeypatch.setattr(topics, "TELLING_PAUSE_SECONDS", 0)
+    return await create_topics(Settings(), 4, 1)
+
+
+async def test_topics_are_created_once_the_broker_tells_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = SlowBroker(there=False, looks=3)
+    assert set((await created(broker, monkeypatch)).values()) == {True}
+    assert broker.looked == 4
+
+
+async def test_a_broker_that_never_tells_of_its_topics_is_not_waited_for_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = SlowBroker(there=False, looks=10_000)
+    await created(broker, monkeypatch)
+    assert broker.looked == topics.TELLING_TRIES
+
+
+async def test_topics_that_were_there_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = SlowBroker(there=True, looks=3)
+    assert set((await created(broker, monkeypatch)).values()) == {False}
+    assert broker.looked == 0

@@ -1,0 +1,189 @@
+"""`spotsieve filter` in trouble: cut files, mistakes, signals, kills, full disks."""
+
+import gzip
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from spotsieve.stream.cli import main
+from tests.worlds.filter_crawl import filter_json, lines, page, read_json, refused, spotsieve, write_crawl
+
+
+@pytest.fixture
+def crawl(tmp_path: Path) -> Path:
+    path = tmp_path / "crawl.jsonl"
+    write_crawl(path)
+    return path
+
+
+def test_a_cut_file_is_judged_up_to_the_cut_the_next_file_whole_and_the_exit_code_says_so(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut = tmp_path / "cut.jsonl.gz"
+    whole = gzip.compress(lines([page(number) for number in range(10, 40)]))
+    cut.write_bytes(whole[: len(whole) // 2])
+    summary = filter_json(capsys, cut, crawl, "--verdicts", tmp_path / "v.jsonl", code=3)
+    found = [line["id"] for line in read_json(tmp_path / "v.jsonl")]
+    assert found[:5] == ["p10", "p11", "p12", "p13", "p14"]
+    assert found[-5:] == ["p1", "p2", "copy", "short", "short2"]
+    assert summary["rejected_reasons"] == {"truncated": 1}
+    assert "must be whole gzip: it ends in the middle" in summary["errors"][0]
+    assert refused(capsys, cut)[0] == 3
+
+
+def test_a_file_cut_before_its_first_page_is_no_empty_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(gzip.compress(lines([page(1)]))[:12])
+    assert "must be whole gzip: it ends in the middle" in filter_json(capsys, cut, code=3)["errors"][0]
+
+
+def test_an_empty_file_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "empty.jsonl"
+    path.touch()
+    assert filter_json(capsys, path, "--out", tmp_path / "out")["records"] == 0
+    assert (tmp_path / "out").read_bytes() == b""
+
+
+def test_mistakes_are_told_in_one_line_before_any_work(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    html = tmp_path / "page.html"
+    html.write_text("<html>")
+    for arguments, code, words in (
+        ([crawl, tmp_path / "missing"], 3, "cannot be read: No such file or directory"),
+        ([tmp_path], 3, "cannot be read: Is a directory"),
+        ([html], 3, "must be JSONL or WARC"),
+        ([crawl, "--out", crawl], 2, "must not be written where"),
+        ([crawl, "--out", "x", "--verdicts", "./x"], 2, "must not be written where --out already is"),
+        ([crawl, "--json", "--out", "-"], 2, "must not be written where --json already is"),
+        ([crawl, "--out", tmp_path / "no" / "dir"], 2, "cannot be written"),
+        ([crawl, "--set", "scheme.tables=1"], 2, "tables"),
+        ([crawl, "--config", tmp_path / "no.toml"], 2, "cannot be read"),
+    ):
+        found, error = refused(capsys, *arguments)
+        assert (found, words in error) == (code, True), error
+
+
+def test_other_settings_on_the_same_state_are_refused_with_what_differs(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "state"
+    filter_json(capsys, crawl, "--state", state)
+    code, error = refused(capsys, crawl, "--state", state, "--set", "scheme.min_jaccard=0.5")
+    assert code == 4
+    assert "scheme.min_jaccard is 0.32 in the state and 0.5 in the configuration" in error
+
+
+def test_standard_input_is_judged_as_it_comes_and_a_signal_ends_the_run_in_order(tmp_path: Path) -> None:
+    verdicts = tmp_path / "v.jsonl"
+    with spotsieve("-", "--state", tmp_path / "state", "--verdicts", verdicts, "--out", "-") as process:
+        assert process.stdin
+        assert process.stdout
+        given = json.dumps(page(1)).encode() + b"\n"
+        process.stdin.write(given)
+        process.stdin.flush()
+        assert process.stdout.readline() == given, "the page passes though the batch is not full"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(240) == 130
+        assert process.stderr
+        error = process.stderr.read().decode()
+    assert "interrupted" in error
+    assert "1 pages" in error or "1 page" in error
+    assert not verdicts.exists(), "an interrupted run does not look complete"
+    assert len(read_json(tmp_path / "v.jsonl.partial")) == 1
+
+
+def test_a_state_in_use_is_refused_and_named(crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = tmp_path / "state"
+    with spotsieve("-", "--state", state, "--out", "-") as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(lines([page(1)]))
+        process.stdin.flush()
+        process.stdout.readline()
+        code, error = refused(capsys, crawl, "--state", state)
+        process.stdin.close()
+        assert process.wait(240) == 0
+    assert code == 4
+    assert str(state) in error
+
+
+def test_a_run_that_was_killed_is_continued_with_the_same_verdicts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = [page(number % 150, f"n{number}", str(number)) for number in range(400)]
+    path, state, verdicts = tmp_path / "p.jsonl", tmp_path / "state", tmp_path / "v.jsonl"
+    path.write_bytes(lines(pages))
+    flags = ["--state", state, "--verdicts", verdicts, "--set", "service.batch_pages=10"]
+    with spotsieve("-", "--stdin-name", path, *flags) as process:
+        assert process.stdin
+        process.stdin.write(lines(pages[:123]))
+        process.stdin.flush()
+        log = state / "log"
+        deadline = time.monotonic() + 240
+        while time.monotonic() < deadline and not (log.exists() and log.stat().st_size > 1000):
+            time.sleep(0.02)
+        process.kill()
+    assert not verdicts.exists()
+    filter_json(capsys, path, *flags)
+    found = {line["id"]: line["duplicate_of"] for line in read_json(verdicts)}
+    assert found == {f"n{number}": None if number < 150 else f"n{number % 150}" for number in range(400)}
+
+
+def test_a_full_disk_is_told_and_nothing_looks_complete(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, error = refused(capsys, crawl, "--out", "/dev/full", "--verdicts", tmp_path / "v.jsonl")
+    assert code == 4
+    assert "No space left on device" in error
+    assert not (tmp_path / "v.jsonl").exists()
+
+
+def test_a_file_that_vanishes_before_it_is_read_is_named_and_the_others_are_judged(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone.jsonl"
+    gone.write_bytes(crawl.read_bytes())
+    monkeypatch.setattr("spotsieve.stream.warm.compile_kernels", lambda _: gone.unlink())
+    summary = filter_json(capsys, gone, crawl, code=3)
+    assert summary["pages"] == 5
+    assert "gone.jsonl cannot be read: No such file or directory" in summary["errors"][0]
+
+
+def test_a_log_that_was_cut_short_is_told_of_and_the_run_goes_on(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "state"
+    filter_json(capsys, crawl, "--state", state)
+    with (state / "log").open("ab") as log:
+        log.write(b"\x07")
+    assert main(["filter", str(crawl), "--state", str(state)]) == 0
+    error = capsys.readouterr().err
+    assert "incomplete record 1" in error
+    assert "5 pages of 1 file" in error
+
+
+def test_another_log_of_the_same_length_is_not_gone_on_with(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("one", "other"):
+        assert main(["filter", str(crawl), "--state", str(tmp_path / name)]) == 0
+    (tmp_path / "other" / "log").replace(tmp_path / "one" / "log")
+    capsys.readouterr()
+    assert main(["filter", str(crawl), "--state", str(tmp_path / "one")]) == 4
+    told = capsys.readouterr().err
+    assert "must be the record that the state applied there" in told
+    assert "delete the state directory to rebuild it" in told
+
+
+def test_a_file_name_that_is_no_utf8_is_read_and_written_with_escapes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path / "p") + b"\xff.jsonl"))
+    path.write_bytes(lines([page(1) | {"id": None}]))
+    filter_json(capsys, path, "--verdicts", tmp_path / "v.jsonl")
+    assert read_json(tmp_path / "v.jsonl")[0]["id"] == f"{tmp_path}/p\\xff.jsonl/0/0"

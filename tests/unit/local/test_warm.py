@@ -1,0 +1,84 @@
+"""Owns the proof that nothing is left to compile when the first real page comes."""
+
+import subprocess
+import sys
+
+import pytest
+
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.schemes.registry import SCHEMES, TERMS, scheme_of
+from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
+from spotsieve.stream.settings.schemes import SpotsieveSettings
+from spotsieve.stream.signature import Compared
+from spotsieve.stream.warm import compile_kernels
+from tests.conftest import REPOSITORY
+from tests.worlds.scheme_settings import settings_named
+
+FILTER_AFTER_WARM_UP = """
+import gc, json, sys
+from pathlib import Path
+from numba.core.dispatcher import Dispatcher
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.files import filtering
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.warm import compile_kernels
+from spotsieve.state.log.record import encode
+from spotsieve.stream.engine import open_engine
+from tests.broker.crawls import crawl, edited, html_of
+
+settings = Settings.model_validate({"scheme": json.loads(sys.argv[1]), "index": {"directory": sys.argv[2]}})
+scheme = scheme_of(settings.scheme)
+
+def compiled():
+    # Kernels are globals of their modules, or held by a cached function, where the garbage collector finds them.
+    modules = [module for name, module in sys.modules.items() if name.startswith(("stream.", "state."))]
+    there = [value for module in modules for value in vars(module).values()] + gc.get_objects()
+    return {
+        f"{one.py_func.__module__}.{one.py_func.__qualname__}": len(one.signatures)
+        for one in there
+        if isinstance(one, Dispatcher) and one.py_func.__module__.startswith(("stream.", "state."))
+    }
+
+compile_kernels(scheme)
+before = compiled()
+engine = open_engine(settings, "log")
+bodies = [html_of(number % 40, template=number % 3) for number in range(120)] + [edited(html_of(1)), "", "short"]
+pages = [
+    Page("log", 0, number, f"https://{number % 7}.example/{number}", body.encode(), number % 5 > 0, 0)
+    for number, body in enumerate(bodies)
+]
+digest = engine.settings_digest
+kinds = set()
+for record, first in enumerate(range(0, len(pages), 30)):
+    applied = engine.apply(encode(scheme.sign(pages[first:first + 30]), bytes(16), record, digest), record)
+    kinds |= set(applied.verdicts.kind.tolist())
+engine.state.close()
+assert kinds == {0, 1, 2}, kinds
+assert sum(before.values()) > 5, before
+after = compiled()
+print(*(name for name in after if after[name] != before.get(name)), sep="\\n", end="")
+"""
+
+
+@pytest.mark.parametrize("scheme", [name for name in SCHEMES if name not in TERMS or name == "concept"])
+def test_the_first_pages_compile_nothing(scheme: str, tmp_path: object) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FILTER_AFTER_WARM_UP, settings_named(scheme).model_dump_json(), f"{tmp_path}/state"],
+        cwd=REPOSITORY, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_warm_up_confirms_a_page_of_its_own_record_and_a_filed_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    confirmed: list[bool] = []
+    confirm = SpotsieveScheme.confirm
+
+    def noted(self: Scheme, pages: Compared, others: Compared):  # type: ignore[no-untyped-def]
+        found = confirm(self, pages, others)  # type: ignore[arg-type]
+        confirmed.append(bool((found.most_template >= 0).any()))
+        return found
+
+    monkeypatch.setattr(SpotsieveScheme, "confirm", noted)
+    compile_kernels(scheme_of(SpotsieveSettings()))
+    assert confirmed.count(True) >= 2

@@ -1,0 +1,292 @@
+"""Owns the proof of the quality run without its peers: sets, judging again, candidates, robustness, the document."""
+
+import json
+import lzma
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from spotsieve.stream.cli import main as spotsieve
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.features import scorecard
+from spotsieve.stream.features.sieve import blocks_of
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import REFUSED
+from spotsieve.stream.signature import compared_pages
+from spotsieve.stream.verdict import FoundBy
+from tests.measure.quality import ablations, figures, ours, peers, report_targets, robustness, variants
+from tests.measure.quality.__main__ import _shown, main
+from tests.measure.quality.ablations import Ablation, Instead
+from tests.measure.quality.candidates import ways_of_finding
+from tests.measure.quality.sets import LabelledSet, find_sets, load_set
+from tests.measure.quality.thresholds import AXES, Axis, axis
+from tests.unit.evaluation.test_scoring import write_labels
+from tests.worlds.filter_crawl import article, lines, page
+
+COUNT = 12
+
+
+def body(seed: int) -> str:
+    paragraphs = "</p><p>".join(f"{sentence}." for sentence in article(seed).split(". "))
+    menu = "".join(f"<li><a href='/{n}'>Menu word{n} of site{seed}</a></li>" for n in range(20))
+    return f"<html><body><ul>{menu}</ul><div><p>{paragraphs}</p></div></body></html>"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Twelve articles on six hosts, and an exact copy of each of the first four."""
+    made = tmp_path / "small"
+    made.mkdir()
+    pages: list[dict[str, Any]] = []
+    texts: list[dict[str, Any]] = []
+    truth, pairs = ["id\tkind\tgroup\thost"], ["id_a\tid_b\tsimilarity\tkind"]
+    for seed in [*range(COUNT), *range(4)]:
+        name = f"p{seed}" if len(pages) < COUNT else f"copy{seed}"
+        pages.append(page(seed, name) | {"body": body(seed).replace("site", "place") if "c" in name else body(seed)})
+        truth.append(f"{name}\t{'cluster' if seed < 4 else 'singleton'}\tg{seed}\th{len(pages) % 6}")
+        texts.append({"id": name, "text": article(seed)})
+        if name.startswith("copy"):
+            pairs.append(f"p{seed}\t{name}\t1.0\tcopy")
+    (made / "pages.jsonl.xz").write_bytes(lzma.compress(lines(pages)))
+    (made / "texts.jsonl.xz").write_bytes(lzma.compress(lines(texts)))
+    return write_labels(made, "\n".join(truth) + "\n", "\n".join(pairs) + "\n")
+
+
+@pytest.fixture
+def small(folder: Path) -> LabelledSet:
+    return load_set(folder)
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Path:
+    config = tmp_path / "chain.toml"
+    config.write_text('[scheme]\nname = "chain"\n', "utf-8")
+    return config
+
+
+def test_a_set_knows_its_hosts_clusters_and_main_texts(small: LabelledSet) -> None:
+    assert small.hosts[:3] == ("h1", "h2", "h3")
+    assert small.clusters == (*range(COUNT), *range(4))
+    assert small.main_texts["copy1"] == article(1)
+    part = small.part([0, 2, 13])
+    assert ([page.label for page in part.pages], part.truth.ids) == (["p0", "p2", "copy1"], ("p0", "p2", "copy1"))
+
+
+def test_a_folder_given_by_hand_is_measured_after_those_beside_the_repository(folder: Path) -> None:
+    assert find_sets([folder])[-1] == folder
+
+
+def test_the_figures_are_those_of_spotsieve_score(
+    small: LabelledSet, chain: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judged = ours.run(small, ours.settings_with({}, chain))
+    assert spotsieve(["score", str(small.folder), "--json", "-c", str(chain)]) == 0
+    pages = json.loads(capsys.readouterr().out)["pages"]
+    assert (judged.scores.pages.found_count, judged.lost, judged.f1) == (pages["found"], pages["lost"], pages["f1"])
+    assert judged.reasons.total() == len(small.pages)
+
+
+def test_pages_signed_once_are_judged_under_other_thresholds_as_if_signed_anew(small: LabelledSet, chain: Path) -> None:
+    signed = ours.sign(small.pages, ours.settings_with({}, chain))
+    for step in AXES["chain"][0].swept:
+        settings = ours.settings_with(step.overrides, chain)
+        again, anew = ours.judge(signed, small.truth, settings), ours.run(small, settings)
+        assert again.originals == anew.originals
+
+
+def test_a_threshold_that_changes_signatures_is_refused_as_an_axis(
+    small: LabelledSet, chain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong: Sequence[Axis] = [axis("scheme.distance", [1, 2])]
+    monkeypatch.setattr(figures, "AXES", {"chain": wrong})
+    run = figures.Run([small], {}, chain, True, lambda _: None)
+    with pytest.raises(SettingError, match=r"scheme\.distance must not change signatures"):
+        figures.measure_sweeps(run, figures.Figures())
+
+
+def test_the_keys_that_lead_to_an_original_are_told_by_their_kind(small: LabelledSet, chain: Path) -> None:
+    judged = ours.run(small, ours.settings_with({}, chain))
+    ways = ways_of_finding(judged, small.truth)
+    assert ways["tables only"] == sum(ways.values()) == judged.scores.pages.found_count
+    found_by = [FoundBy(0)] * COUNT + [
+        FoundBy.TABLES | FoundBy.MINIMA, FoundBy.MINIMA, FoundBy.MINIMA | FoundBy.TEXT, FoundBy.BODY,
+    ]  # fmt: skip
+    assert ways_of_finding(replace(judged, found_by=tuple(found_by)), small.truth) == {
+        "exact digest": 2, "tables only": 0, "smallest hashes only": 1, "both": 1, "first page of the host only": 0,
+    }  # fmt: skip
+
+
+def test_without_a_kind_of_keys_pages_meet_under_the_others(small: LabelledSet) -> None:
+    settings = ours.settings_with({})
+    for off, left in ((FoundBy.TABLES, FoundBy.MINIMA), (FoundBy.MINIMA, FoundBy.TABLES)):
+        row = Ablation("fewer keys", keys_off=(off, FoundBy.TEXT))
+        judged = variants.run_ablation(row, small, settings, None)
+        assert {found_by & ~FoundBy.HOST for found_by in judged.found_by} == {0, left}
+        assert judged.f1 == 1.0
+
+
+def test_a_jaccard_of_whole_multisets_is_what_the_sketch_estimates(small: LabelledSet) -> None:
+    settings = ours.settings_with({})
+    exact = variants.scheme_of(Ablation("exact", instead=Instead.EXACT_JACCARD), small, settings)
+    scheme, signed = ours.scheme_under(settings), exact.sign(small.pages)
+    assert signed.sketch.tolist() == [[place] for place in range(len(small.pages))]
+    plain = scheme.sign(small.pages)
+    for one, other in ((0, COUNT), (0, 1), (2, COUNT + 2)):
+        scores = []
+        for chosen, columns in ((exact, signed), (scheme, plain)):
+            pages = compared_pages(columns, chosen.compares_features)
+            found = chosen.confirm(pages.take(np.array([one])), pages.take(np.array([other])))
+            assert bool(found.most_template[0] != REFUSED) is (other >= COUNT)
+            scores.append(float(found.score[0]))
+        assert scores[0] == pytest.approx(scores[1], abs=0.15)
+
+
+def test_a_multiset_counts_every_repeat() -> None:
+    def features(text: str) -> NDArray[np.uint64]:
+        return variants.features_of(blocks_of(text.encode(), False), 2, numbers)
+
+    numbers: dict[str, int] = {}
+    once, twice = features("one two three"), features("one two three one two")
+    assert (len(once), len(twice), variants.jaccard(once, twice)) == (2, 4, 0.5)
+    assert variants.jaccard(features(""), features("")) == 0.0
+
+
+def test_text_kept_for_want_of_other_text_is_left_out_without_the_ladder() -> None:
+    bare = page(1) | {"body": "<ul><li>One two</ul><p>Three four five six"}
+    original = Page("x", 0, 0, "", bare["body"].encode(), True, 0)
+    assert variants.without_ladder(original).body == b" "
+    whole = replace(original, body=body(1).encode())
+    kept = [block for block in blocks_of(whole.body, True) if block.kept]
+    [text] = blocks_of(variants.without_ladder(whole).body, False)
+    assert text.tokens == tuple(token for block in kept for token in block.tokens)
+
+
+def test_a_group_of_cards_is_switched_by_points_alone(small: LabelledSet) -> None:
+    html = small.pages[0].body
+    every, first = (Ablation("", instead=instead) for instead in (Instead.EVERY_BLOCK, Instead.FIRST_CARD_ALONE))
+    with variants.points_of(every):
+        assert all(block.kept for block in blocks_of(html, True))
+    with variants.points_of(first):
+        assert not all(block.kept for block in blocks_of(html, True))
+        assert scorecard.frozen_points()["words"] == (0,) * 11
+    assert any(scorecard.frozen_points()["words"])
+
+
+def test_an_unedited_copy_is_found_and_a_rewritten_one_is_not(small: LabelledSet, chain: Path) -> None:
+    settings = ours.settings_with({}, chain)
+    sample = robustness.draw_sample(small, 100)
+    assert len(sample.pages) == COUNT
+    signed = ours.sign(sample.pages, settings)
+    for host in (None, "another.example"):
+        same = [page.html for page in sample.marked]
+        assert robustness.share_found(sample.pages, signed, same, settings, host) == 1.0
+        others = [body(100 + number) for number in range(COUNT)]
+        assert robustness.share_found(sample.pages, signed, others, settings, host) == 0.0
+
+
+def test_every_kind_of_edit_changes_every_page_but_the_first_kind(small: LabelledSet) -> None:
+    sample = robustness.draw_sample(small, 3)
+    for kind in robustness.kinds(sample):
+        edited = [kind.edit(page, Random(1)) for page in sample.marked]
+        assert [html == page.html for html, page in zip(edited, sample.marked, strict=True)] == [
+            kind.name == "unedited"
+        ] * 3
+
+
+def test_a_copy_is_at_another_address_of_its_host_or_at_another_host(small: LabelledSet) -> None:
+    original = small.pages[0]
+    near, far = (robustness.copy_of(original, "<p>x", host) for host in (None, "another.example"))
+    assert near.url.startswith("https://example.com/")
+    assert far.url.startswith("https://another.example/")
+    assert near.url != original.url
+    assert near.source != original.source
+
+
+def test_a_peer_drops_a_page_that_meets_one_that_was_let_through() -> None:
+    class Equal:
+        def __init__(self) -> None:
+            self.filed: dict[int, Any] = {}
+
+        def find(self, sketch: Any) -> list[int]:
+            return [place for place, other in self.filed.items() if abs(other - sketch) <= 1]
+
+        def add(self, place: int, sketch: Any) -> None:
+            self.filed[place] = sketch
+
+    assert peers.stream_through([5, 6, 7, None, None, 6], Equal()) == (None, 0, None, None, None, 0)
+
+
+def test_shingles_of_a_short_text_are_the_text() -> None:
+    assert peers.shingles("One two, THREE four five six") == {"one two three four five", "two three four five six"}
+    assert peers.shingles("One two") == {"one two"}
+    assert peers.shingles(" . ") == set()
+
+
+def test_every_ablation_names_what_there_is() -> None:
+    for rows_of in (ablations.ABLATIONS, ablations.SKETCHES, ablations.GROUPS):
+        for scheme, rows in rows_of.items():
+            assert len({row.name for row in rows}) == len(rows)
+            base = ours.settings_with({"scheme.name": scheme})
+            for row in rows:
+                is_default = ours.settings_with({"scheme.name": scheme, **row.overrides}) == base
+                assert is_default is not bool(row.overrides) or row.name == "512 bits"
+                assert row.overrides or row.instead or row.without or row.keys_off
+
+
+def test_a_quick_run_writes_the_document(folder: Path, chain: Path, tmp_path: Path) -> None:
+    parts = ["sets", "speed", "ablations", "sweeps", "validation"]
+    pytest.importorskip("matplotlib", reason="plots need the packages that `make quality` installs")
+    out = tmp_path / "q.md"
+    assert main([*parts, "--quick", "--only", "--sets", str(folder), "-c", str(chain), "--out", str(out)]) == 0
+    text = out.read_text("utf-8")
+    for title in (
+        "Targets",
+        "By page",
+        "Speed of signing",
+        "Errors by kind",
+        "What finds the originals",
+        "Cross-validation",
+    ):
+        assert f"\n## {title}\n" in text
+    assert "| small | 16 |" in text
+    assert str(tmp_path) not in text.replace(f"--out {out}", "").replace(str(folder), "").replace(str(chain), "")
+    assert (tmp_path / "q" / "sweep-scheme-max-distance-bits.svg").exists()
+
+
+def test_the_document_names_no_folder_of_this_machine() -> None:
+    given = ["sets", "--cache", "/somewhere", "--quick", "--out", "/else/where.md"]
+    assert _shown(given) == ["sets", "--quick"]
+
+
+def test_each_target_is_met_or_not(small: LabelledSet, chain: Path) -> None:
+    run = figures.Run([replace(small, name="docs")], {}, chain, True, lambda _: None)
+    found = figures.Figures(judged={"docs": ours.run(small, run.settings)})
+    found.robustness = [
+        robustness.Row(robustness.Kind("half of it", lambda page, _: page.html, 0.9), 0.95, 0.89, {}),
+        robustness.Row(robustness.Kind("none of it", lambda page, _: page.html), 0.1, 0.1, {}),
+    ]
+    text = report_targets.targets(run, found)
+    assert "| docs: page F1 | 1.000, 0 lost | >= 0.98, <= 0 of 12 lost | met |" in text
+    assert "| found: half of it | 0.890 | >= 0.9 | **NOT MET** |" in text
+    assert "none of it" not in text
+    assert report_targets.targets(run, figures.Figures()) == ""
+
+
+def test_a_part_of_the_run_is_printed(folder: Path, chain: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sets", "ablations", "--quick", "--only", "--sets", str(folder), "-c", str(chain)]) == 0
+    shown = capsys.readouterr().out
+    assert "\n## Ablations\n" in shown
+    assert "| small | 16 | 1.000 |" in shown
+
+
+def test_what_cannot_be_measured_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sets", "--only", "--sets", str(tmp_path / "nowhere")]) == 3
+    assert main(["sets", "--only"]) == 3
+    assert main(["sets", "--set", "scheme.nonsense=1"]) == 2
+    assert capsys.readouterr().err.count("\n") == 3

@@ -1,0 +1,32 @@
+"""Owns what the scheme `chain` decides at its limits: which pages have a fingerprint, and which digests are one."""
+
+import xxhash
+
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes.chain import ChainScheme
+from spotsieve.stream.settings.schemes import ChainSettings
+from spotsieve.stream.signature import Status
+
+TEXT = b"the alpha beta gamma delta epsilon a zeta eta theta iota kappa is lambda mu nu xi omicron"
+
+
+def page_of(body: bytes) -> Page:
+    return Page(source="pages", partition=0, offset=0, url="", body=body, markup=False, event_time_ms=0)
+
+
+def scheme_of(min_features: int) -> ChainScheme:
+    return ChainScheme(ChainSettings(min_features=min_features))
+
+
+def test_a_page_of_exactly_min_features_has_a_fingerprint_and_one_of_fewer_has_none() -> None:
+    count = int(scheme_of(1).sign([page_of(TEXT)]).feature_count[0])
+    assert count > 1
+    enough, too_few = (scheme_of(limit).sign([page_of(TEXT)]) for limit in (count, count + 1))
+    assert enough.status[0] == Status.FINGERPRINTED
+    assert enough.fingerprint[0] != 0
+    assert (too_few.status[0], too_few.fingerprint[0]) == (Status.TOO_FEW_FEATURES, 0)
+
+
+def test_a_digest_is_xxh3_128_of_the_body_low_word_first() -> None:
+    (low, high) = scheme_of(1).sign([page_of(TEXT)]).digest[0].tolist()
+    assert high << 64 | low == xxhash.xxh3_128_intdigest(TEXT)

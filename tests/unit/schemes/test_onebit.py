@@ -1,0 +1,95 @@
+"""The scheme `onebit`: one bit of each minimum, the distance that a resemblance allows, and the groups."""
+
+import numpy as np
+import pytest
+
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.judge import judge
+from spotsieve.stream.schemes import REFUSED, UNCAPPED
+from spotsieve.stream.schemes.onebit import OnebitScheme, pack_bits
+from spotsieve.stream.settings.schemes import OnebitSettings
+from spotsieve.stream.signature import Compared, Signatures, Status, no_features
+from tests.reference.acceptance import changed_bits, originals_of, sketches, within_sketch
+from tests.reference.grouping import unpack_bits
+from tests.reference.minhash import minima_of
+from tests.reference.shingles import shingles_of, words_of
+from tests.worlds.spotsieve_pages import PATHS, STORIES, newspaper, page
+
+BODIES = [newspaper(STORIES[name, 1]) for name in PATHS]
+
+
+def signed(settings: OnebitSettings, *bodies: str) -> Signatures:
+    return OnebitScheme(settings).sign([page(number, "", body) for number, body in enumerate(bodies)])
+
+
+def compared(bits: np.ndarray[tuple[int, int], np.dtype[np.uint32]]) -> Compared:
+    nothing = np.zeros(len(bits), np.uint32)
+    return Compared(nothing.astype(np.uint64), nothing, pack_bits(bits), nothing, *no_features(len(nothing)))
+
+
+@pytest.mark.parametrize("k", [64, 100])
+def test_a_fingerprint_is_the_lowest_bit_of_each_minimum(k: int) -> None:
+    found = signed(OnebitSettings(k=k), *BODIES[:6])
+    minima = [minima_of(shingles_of(words_of(body.encode(), True), 3, 3), k) for body in BODIES[:6]]
+    assert unpack_bits(found.sketch)[:, :k].tolist() == [[least % 2 for least in one] for one in minima]
+    assert found.sketch.shape == (6, -(-k // 64))
+    assert not unpack_bits(found.sketch)[:, k:].any()
+
+
+@pytest.mark.parametrize(
+    ("k", "r", "r_h"), [(64, 0.9, 3), (100, 0.8, 10), (400, 0.7, 60), (400, 0.9, 20), (1000, 0.5, 250), (64, 1, 0)]
+)
+def test_the_distance_is_the_one_that_the_resemblance_allows_and_its_groups_share_all_bits(
+    k: int, r: float, r_h: int
+) -> None:
+    # (64, .9) and (100, .8) are the paper's examples (sec. 3 and 3.2)
+    scheme = OnebitScheme(OnebitSettings(k=k, r=r))
+    assert scheme.r_h == r_h
+    widths = np.diff(scheme.groups)
+    assert (scheme.groups[0], scheme.groups[-1], len(widths)) == (0, k, r_h + 1)
+    assert widths.max() - widths.min() <= 1
+
+
+@pytest.mark.parametrize(("k", "r"), [(64, 0.9), (400, 0.9), (1000, 0.95)])
+def test_a_pair_is_a_copy_at_the_distance_and_not_one_bit_beyond(k: int, r: float) -> None:
+    scheme = OnebitScheme(OnebitSettings(k=k, r=r))
+    bits = np.random.default_rng(k).integers(0, 2, (2, k), np.uint32)
+    bits[1] = bits[0]
+    others = bits.copy()
+    others[0, : scheme.r_h] ^= np.uint32(1)
+    others[1, : scheme.r_h + 1] ^= np.uint32(1)
+    found = scheme.confirm(compared(bits), compared(others))
+    assert found.most_template.tolist() == [UNCAPPED, REFUSED]
+    assert found.score.tolist() == pytest.approx([1 - 2 * scheme.r_h / k, 1 - 2 * (scheme.r_h + 1) / k])
+
+
+@pytest.mark.parametrize(("k", "r"), [(400, 0.95), (400, 0.8), (400, 1)])
+def test_exactly_the_pages_within_the_distance_are_found(k: int, r: float) -> None:
+    scheme = OnebitScheme(OnebitSettings(k=k, r=r))
+    some = sketches(changed_bits, 7, scheme.r_h + 5)(1_500, scheme.r_h)
+    verdicts, _ = judge(some, scheme, MemoryState(), 65_536, 65_536)
+    found = [original.offset if original else -1 for original in verdicts.originals]
+    assert found == originals_of(some, within_sketch(scheme.r_h)).tolist()
+
+
+def test_differing_bits_estimate_the_jaccard_of_the_shingles() -> None:
+    words = [f"w{number}" for number in range(300)]
+    bodies = [" ".join(words), " ".join(words[:240])]
+    scheme = OnebitScheme(OnebitSettings(k=1000))
+    bits = unpack_bits(signed(OnebitSettings(k=1000), *bodies).sketch)[:, :1000].astype(np.uint32)
+    one, other = (set(shingles_of(body.split(), 3, 3)) for body in bodies)
+    jaccard = len(one & other) / len(one | other)
+    # Eq. 6: the variance is (1 - J^2) / k; three standard errors
+    expected = pytest.approx(jaccard, abs=3 * ((1 - jaccard**2) / 1000) ** 0.5)
+    assert scheme.confirm(compared(bits[:1]), compared(bits[1:])).score[0] == expected
+
+
+@pytest.mark.parametrize(("words", "status"), [(9, Status.TOO_FEW_FEATURES), (10, Status.FINGERPRINTED)])
+def test_a_page_of_fewer_shingles_than_the_least_is_not_judged(words: int, status: Status) -> None:
+    assert signed(OnebitSettings(), " ".join(f"word{number}" for number in range(words))).status[0] == status
+
+
+def test_impossible_parameters_are_refused() -> None:
+    for name, value in (("k", 63), ("k", 1001), ("r", 0.4), ("r", 1.1), ("w", 0)):
+        with pytest.raises(ValueError, match=name):
+            OnebitSettings.model_validate({name: value})

@@ -1,0 +1,215 @@
+"""Owns the order within a commit, and that one without an answer holds nothing up after a hand-over."""
+
+import asyncio
+from collections import Counter
+from typing import Any, cast
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError, KafkaTimeoutError, ProducerFenced
+from aiokafka.structs import ConsumerRecord
+
+from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.service.commit import Committer
+from spotsieve.stream.service.failure import Failure
+from spotsieve.stream.service.microbatch import MicroBatch, micro_batches
+from spotsieve.stream.service.outputs import OutputBuilder, Outputs
+from spotsieve.stream.service.partitions import OwnedPartition, Partitions
+from spotsieve.stream.settings.model import Settings
+
+PARTITION = TopicPartition("pages", 0)
+
+
+class SilentProducer:
+    """A producer that was stopped in the middle of a transaction: aiokafka never answers what waits for it."""
+
+    def __init__(self, sends_offsets: bool = True) -> None:
+        self._sends_offsets = sends_offsets
+
+    async def begin_transaction(self) -> None:
+        pass
+
+    async def send_batch(self, *_: object, **__: object) -> asyncio.Future[None]:
+        return asyncio.get_running_loop().create_future()
+
+    async def send_offsets_to_transaction(self, *_: object) -> None:
+        if not self._sends_offsets:
+            raise ProducerFenced
+
+    async def commit_transaction(self) -> None:
+        await asyncio.Event().wait()
+
+
+class OneBatch:
+    """Builds one batch of anything."""
+
+    def build(self, *_: object) -> Outputs:
+        return Outputs([("pages.novel", 0, cast("Any", None))], Counter(), 0)
+
+
+class Reopened:
+    """Remembers which partitions were to be opened again."""
+
+    def __init__(self) -> None:
+        self.partitions: list[OwnedPartition] = []
+
+    def reopen(self, owned: OwnedPartition, _: KafkaError) -> None:
+        owned.epoch += 1
+        self.partitions.append(owned)
+
+    def committed(self, owned: OwnedPartition, next_offset: int) -> None:
+        owned.committed = next_offset
+
+
+def batch_of(owned: OwnedPartition, offset: int = 7) -> MicroBatch:
+    message = ConsumerRecord("pages", 0, offset, 0, 0, None, b"{}", None, 0, 2, ())
+    (batch,) = micro_batches({PARTITION: [message]}, {PARTITION: owned}, 512, 2**20)
+    return batch
+
+
+def committer_of(reopened: Reopened, finished: list[None]) -> Committer:
+    consumer = cast("AIOKafkaConsumer", None)
+    partitions, builder = cast("Partitions", reopened), cast("OutputBuilder", OneBatch())
+    return Committer(Settings(), consumer, partitions, builder, Metrics(), lambda: finished.append(None), Failure())
+
+
+@pytest.mark.timeout(10)
+async def test_a_commit_that_is_never_answered_frees_its_batches_when_the_partition_is_handed_over() -> None:
+    finished: list[None] = []
+    reopened = Reopened()
+    committer = committer_of(reopened, finished)
+    owned = OwnedPartition(PARTITION)
+    owned.producer = SilentProducer()
+    for _ in range(3):
+        committer.submit(batch_of(owned))
+    await asyncio.sleep(0.05)
+    assert not finished
+    owned.epoch += 1
+    owned.lost.set()
+    await asyncio.sleep(0.05)
+    assert len(finished) == 3
+    assert await owned.drained(1)
+    assert not reopened.partitions, "the next owner begins at the committed offset, not this one"
+
+
+@pytest.mark.timeout(10)
+async def test_a_fenced_producer_reopens_the_partition_though_its_deliveries_are_never_answered() -> None:
+    finished: list[None] = []
+    reopened = Reopened()
+    committer = committer_of(reopened, finished)
+    owned = OwnedPartition(PARTITION)
+    owned.producer = SilentProducer(sends_offsets=False)
+    committer.submit(batch_of(owned))
+    await asyncio.sleep(0.05)
+    assert reopened.partitions == [owned]
+    assert len(finished) == 1
+
+
+class AnsweringProducer:
+    """Writes down what it is asked; each delivery is answered a moment later, with `failure` where there is one."""
+
+    def __init__(self, steps: list[str], failure: Exception | None) -> None:
+        self._steps = steps
+        self._failure = failure
+
+    async def begin_transaction(self) -> None:
+        self._steps.append("begin")
+
+    async def send_batch(self, *_: object, **__: object) -> asyncio.Future[None]:
+        delivery = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(0.02, self._answer, delivery)
+        return delivery
+
+    def _answer(self, delivery: asyncio.Future[None]) -> None:
+        self._steps.append("delivered" if self._failure is None else "not delivered")
+        if self._failure is None:
+            delivery.set_result(None)
+        else:
+            delivery.set_exception(self._failure)
+
+    async def send_offsets_to_transaction(self, offsets: dict[TopicPartition, int], _: str) -> None:
+        self._steps.append(f"offset {offsets[PARTITION]}")
+
+    async def commit_transaction(self) -> None:
+        self._steps.append("commit")
+
+
+class AnsweringConsumer:
+    """Writes down the offsets that are committed without a transaction."""
+
+    def __init__(self, steps: list[str]) -> None:
+        self._steps = steps
+
+    async def commit(self, offsets: dict[TopicPartition, int]) -> None:
+        self._steps.append(f"offset {offsets[PARTITION]}")
+
+
+async def steps_of(
+    guarantee: str, failure: Exception | None = None, stale: bool = False
+) -> tuple[list[str], OwnedPartition, Reopened]:
+    """What the broker is asked for one slice (offset 7), what the partition is then, and what was to be reopened."""
+    steps: list[str] = []
+    reopened, finished = Reopened(), list[None]()
+    settings = Settings.model_validate({"service": {"guarantee": guarantee}})
+    partitions, builder = cast("Partitions", reopened), cast("OutputBuilder", OneBatch())
+    consumer = cast("AIOKafkaConsumer", AnsweringConsumer(steps))
+    committer = Committer(settings, consumer, partitions, builder, Metrics(), lambda: finished.append(None), Failure())
+    owned = OwnedPartition(PARTITION)
+    owned.producer = AnsweringProducer(steps, failure)
+    batch = batch_of(owned)
+    owned.epoch += stale
+    committer.submit(batch)
+    assert await owned.drained(5)
+    await asyncio.sleep(0)
+    assert len(finished) == 1
+    return steps, owned, reopened
+
+
+@pytest.mark.timeout(10)
+async def test_a_transaction_is_committed_after_every_delivery_with_the_offset_behind_the_last_message() -> None:
+    steps, owned, reopened = await steps_of("exactly_once")
+    assert steps == ["begin", "offset 8", "delivered", "commit"]
+    assert owned.committed == 8
+    assert not reopened.partitions
+
+
+@pytest.mark.timeout(10)
+async def test_at_least_once_commits_the_offset_after_every_delivery() -> None:
+    steps, owned, _ = await steps_of("at_least_once")
+    assert steps == ["delivered", "offset 8"]
+    assert owned.committed == 8
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+async def test_after_a_failed_delivery_nothing_is_committed_and_the_partition_is_reopened(guarantee: str) -> None:
+    steps, owned, reopened = await steps_of(guarantee, KafkaTimeoutError())
+    assert steps[-1] == "not delivered"
+    assert "commit" not in steps
+    assert owned.committed == 0
+    assert reopened.partitions == [owned]
+
+
+@pytest.mark.timeout(10)
+async def test_a_slice_fetched_before_its_partition_was_reopened_is_dropped() -> None:
+    steps, owned, reopened = await steps_of("exactly_once", stale=True)
+    assert not steps
+    assert owned.committed == 0
+    assert not reopened.partitions
+
+
+@pytest.mark.timeout(10)
+async def test_slices_that_waited_together_are_committed_up_to_the_last_of_them() -> None:
+    steps: list[str] = []
+    partitions, builder = cast("Partitions", Reopened()), cast("OutputBuilder", OneBatch())
+    consumer = cast("AIOKafkaConsumer", AnsweringConsumer(steps))
+    committer = Committer(Settings(), consumer, partitions, builder, Metrics(), lambda: None, Failure())
+    owned = OwnedPartition(PARTITION)
+    owned.producer = AnsweringProducer(steps, None)
+    for offset in (7, 8, 9):
+        committer.submit(batch_of(owned, offset))
+    assert await owned.drained(5)
+    await asyncio.sleep(0)
+    assert owned.committed == 10
+    assert [step for step in steps if step.startswith("offset")][-1] == "offset 10"
+    assert steps.count("commit") <= 2

@@ -1,0 +1,165 @@
+"""Owns what a slice's outputs are: where each message goes, with which headers, and where a topic is too small."""
+
+import random
+
+import numpy as np
+import pytest
+from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.structs import ConsumerRecord, TopicPartition
+
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.intake import Decoder
+from spotsieve.stream.judge import KEEP_FIRST, judge
+from spotsieve.stream.kafka.topics import TopicFacts
+from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.service.microbatch import MicroBatch, micro_batches, sign
+from spotsieve.stream.service.outputs import OutputBuilder, Outputs, header_text
+from spotsieve.stream.service.partitions import OwnedPartition
+from spotsieve.stream.settings.model import Settings
+from tests.worlds.spotsieve_pages import STORIES, newspaper
+
+LIMIT = 4_000
+PARTITION = TopicPartition("pages", 0)
+SETTINGS = Settings.model_validate({"input": {"format": "html"}})
+
+
+class Producer:
+    """As much of aiokafka's producer as building batches needs."""
+
+    def create_batch(self) -> BatchBuilder:
+        return BatchBuilder(10_000, 0, is_transactional=1)
+
+
+def outputs_of(*values: bytes) -> tuple[Outputs, dict[str, int]]:
+    """What is produced for these pages where every output takes LIMIT bytes, and the records in each topic."""
+    records = [
+        ConsumerRecord("pages", 0, offset, 0, 0, b"http://a.example", value, None, 3, 3, ())
+        for offset, value in enumerate(values)
+    ]
+    (batch,) = micro_batches({PARTITION: records}, {PARTITION: OwnedPartition(PARTITION)}, 100, 10**9)
+    judged(batch)
+    facts = {role: TopicFacts(1, {"max.message.bytes": str(LIMIT)}) for role in ("novel", "duplicates", "rejected")}
+    outputs = OutputBuilder(SETTINGS, facts).build(Producer(), 0, [(batch, batch.slices[0])])
+    counts: dict[str, int] = {}
+    for topic, _, builder in outputs.batches:
+        counts[topic] = counts.get(topic, 0) + builder.record_count()
+    return outputs, counts
+
+
+def judged(batch: MicroBatch) -> None:
+    scheme = scheme_of(SETTINGS.scheme)
+    sign(batch, Decoder(SETTINGS.input), scheme)
+    assert batch.signatures is not None
+    batch.verdicts, _ = judge(batch.signatures, scheme, MemoryState(), 16, 64)
+
+
+async def test_a_page_that_no_output_can_hold_is_a_dead_letter_that_names_it() -> None:
+    noise = random.Random(7).randbytes(2 * LIMIT)
+    outputs, counts = outputs_of(noise, b"<p>small</p>")
+    assert outputs.dead_letters == {"too_large": 1}
+    assert counts == {"pages.novel": 1, "pages.rejected": 1}
+
+
+async def test_a_page_that_fits_compressed_is_let_through() -> None:
+    outputs, counts = outputs_of(b"<p>small</p>", b"<p>the same word again</p>" * LIMIT, b"<p>other</p>")
+    assert not outputs.dead_letters
+    assert counts == {"pages.novel": 3}
+    assert [builder.record_count() for _, _, builder in outputs.batches] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("size", [LIMIT // 2, LIMIT - 400])
+async def test_batches_stay_below_their_topics_limit(size: int) -> None:
+    noise = random.Random(9)
+    pages = [noise.randbytes(size) for _ in range(6)]
+    outputs, counts = outputs_of(*pages)
+    assert counts == {"pages.novel": 6}
+    sizes = np.array([len(builder._build()) for _, _, builder in outputs.batches])
+    assert (sizes <= LIMIT).all()
+
+
+Made = tuple[int, bytes | None, bytes | None, dict[str, bytes]]
+
+
+def made_of(
+    mode: str, partition: int, *slices: list[bytes | None], longer_by: float = KEEP_FIRST
+) -> dict[str, list[Made]]:
+    """Topic -> (partition, key, value, headers) of what is produced for consecutive slices of an input partition."""
+    settings = Settings.model_validate({"input": {"format": "html"}, "service": {"mode": mode}})
+    place = TopicPartition("pages", partition)
+    work, offset, state, scheme = [], 0, MemoryState(), scheme_of(settings.scheme)
+    for values in slices:
+        records = [
+            ConsumerRecord("pages", partition, offset + n, 0, 0, key_of(value), value, None, 3, 3, (("trace", b"7"),))
+            for n, value in enumerate(values)
+        ]
+        offset += len(values)
+        (batch,) = micro_batches({place: records}, {place: OwnedPartition(place)}, 100, 10**9)
+        sign(batch, Decoder(settings.input), scheme)
+        if batch.signatures is not None:
+            batch.verdicts, filing = judge(batch.signatures, scheme, state, 16, 64, longer_by)
+            state.file(filing, state.position + 1, 0)
+        work.append((batch, batch.slices[0]))
+    facts = {role: TopicFacts(2, {}) for role in ("novel", "duplicates", "rejected")}
+    made: dict[str, list[Made]] = {}
+    for topic, to, builder in OutputBuilder(settings, facts).build(Producer(), partition, work).batches:
+        builder.close()
+        records_of = MemoryRecords(bytes(builder._build())).next_batch()
+        made.setdefault(topic, []).extend((to, one.key, one.value, dict(one.headers)) for one in records_of)
+    return made
+
+
+def key_of(value: bytes | None) -> bytes | None:
+    """A page without an address is the one that is rejected here."""
+    return None if value == b"nowhere" else b"http://a.example\x1b[2J"
+
+
+async def test_each_message_keeps_its_headers_and_goes_where_its_verdict_sends_it_in_order() -> None:
+    first, second = b"<p>first</p>", b"<p>second</p>"
+    made = made_of("filter", 3, [first, None, first], [second, b"nowhere"])
+    verdict = {
+        "spotsieve-verdict": b"unchecked", "spotsieve-reason": b"too_few_features", "spotsieve-scheme": b"spotsieve",
+    }  # fmt: skip
+    assert [(to, value) for to, _, value, _ in made["pages.novel"]] == [(1, first), (1, None), (1, second)]
+    headers = [headers for _, _, _, headers in made["pages.novel"]]
+    assert headers == [
+        {"trace": b"7", **verdict, "spotsieve-page": b"pages/3/0"},
+        {"trace": b"7"},
+        {"trace": b"7", **verdict, "spotsieve-page": b"pages/3/3"},
+    ]
+    ((_, key, report, none),) = made["pages.duplicates"]
+    assert key == key_of(first)
+    assert none == {}
+    assert b'"duplicate_of":{"id":"pages/3/0","page":"pages/3/0"' in (report or b"")
+    ((to, _, value, reasons),) = made["pages.rejected"]
+    assert (to, value, reasons["trace"], reasons["spotsieve-reason"]) == (1, b"nowhere", b"7", b"no_url")
+
+
+async def test_annotated_duplicates_pass_too_and_name_their_original() -> None:
+    page = b"<p>first</p>"
+    made = made_of("annotate", 0, [page, page])
+    assert [value for _, _, value, _ in made["pages.novel"]] == [page, page]
+    headers = made["pages.novel"][1][3]
+    assert headers["trace"] == b"7"
+    assert headers["spotsieve-verdict"] == b"duplicate"
+    assert headers["spotsieve-duplicate-of"] == b"pages/0/0"
+    assert headers["spotsieve-score"] == b"1.0000"
+
+
+def test_a_header_is_one_line_without_control_characters_and_cut_at_a_whole_character() -> None:
+    assert header_text("a\r\nb\x1b[2J") == rb"a\x0d\x0ab\x1b[2J"
+    assert header_text("a" + "é" * 1000) == b"a" + "é".encode() * 511
+
+
+@pytest.mark.parametrize("mode", ["filter", "annotate"])
+async def test_a_longer_copy_says_in_its_headers_which_page_it_replaces(mode: str) -> None:
+    story = [STORIES["English", 1], STORIES["English", 1] + STORIES["English", 2][:1]]
+    short, longer = (newspaper(paragraphs).encode() for paragraphs in story)
+    made = made_of(mode, 1, [short, longer], [longer], longer_by=1.1)["pages.novel"]
+    assert [value for _, _, value, _ in made] == [short, longer, longer][: 2 if mode == "filter" else 3]
+    headers = [{name: text for name, text in found.items() if "replaces" in name} for *_, found in made]
+    assert headers[:2] == [{}, {"spotsieve-replaces": b"pages/1/0", "spotsieve-replaces-page": b"pages/1/0"}]
+    assert made[1][3]["spotsieve-reason"] == b"longer"
+    if mode == "annotate":
+        assert made[2][3]["spotsieve-duplicate-of"] == b"pages/1/1"
+        assert not headers[2]

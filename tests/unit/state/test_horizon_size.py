@@ -1,0 +1,59 @@
+"""The state of a stream that never ends stays as large as a horizon of it: shown over 20 horizons."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spotsieve.state.index import first_difference
+from spotsieve.state.log.record import LogRecord
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.verify.walk import verify
+from spotsieve.stream.settings.model import IndexSettings
+from tests.measure.bench.horizon import engine_over, horizon_load, horizon_of, measure_horizon
+
+PAGES, HORIZONS, BATCH = 1000, 20, 100
+SETTINGS = IndexSettings(horizon_hours=horizon_of(PAGES), write_buffer_mb=1)
+
+
+def open_state(directory: Path) -> RocksState:
+    return RocksState.open(directory, "{}", "log", SETTINGS)
+
+
+def apply(state: RocksState, log: Iterable[LogRecord]) -> None:
+    engine = engine_over(state, SETTINGS)
+    for record in log:
+        engine.apply(record, record.sequence)
+
+
+@pytest.mark.promise("the state is as large as a horizon of pages, however long it runs", fault="20 horizons of pages")
+def test_entries_buckets_and_bytes_stay_flat_over_20_horizons_and_a_replay_ends_equal(tmp_path: Path) -> None:
+    log = list(horizon_load(PAGES, HORIZONS, BATCH))
+    a_horizon = PAGES // BATCH
+    sizes = []
+    with open_state(tmp_path / "one") as state:
+        for start in range(0, len(log), a_horizon):
+            apply(state, log[start : start + a_horizon])
+            keys = sum(name.startswith(b"buckets/") for name, _ in state.items())
+            sizes.append((state.stats()["entries"], keys, state.compact()))
+    measured = np.array(sizes, float)
+    early, late = measured[5:10].mean(axis=0), measured[-5:].mean(axis=0)
+    # entries, keys of buckets, bytes after compaction
+    assert (np.abs(late / early - 1) < 0.04).all(), sizes
+    assert (measured[5:].max(axis=0) / early < 1.1).all(), sizes
+    # Without the sweep there would be as many keys again with each horizon.
+    assert measured[-1][1] < 1.6 * measured[0][1]
+    for start in range(0, len(log), 7 * a_horizon):
+        with open_state(tmp_path / "other") as other:
+            apply(other, log[start : start + 7 * a_horizon])
+    with open_state(tmp_path / "one") as state, open_state(tmp_path / "other") as other:
+        assert other.clock.floor > 10 * other.stats()["entries"]
+        assert first_difference(state, other) is None
+    assert verify(tmp_path / "one").damaged == 0
+
+
+def test_the_benchmark_compares_a_full_horizon_with_all_that_was_ever_filed(tmp_path: Path) -> None:
+    figures = measure_horizon(512, 4, tmp_path)
+    assert figures["entries_without"] > 3 * figures["entries_with"] > 512
+    assert figures["ratio"] > 0

@@ -1,0 +1,266 @@
+"""Owns exports: every byte of a state comes back, and a file that is not whole makes no state."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xxhash
+
+from spotsieve.state.forgetting import ForgottenPage
+from spotsieve.state.format import layouts as formats
+from spotsieve.state.index import first_difference
+from spotsieve.state.log.local import FILE_NAME, LocalLog
+from spotsieve.state.log.record import decode, encode_forget
+from spotsieve.state.store.rocks import DIRECTORY, IDENTITY, RocksState
+from spotsieve.state.verify.walk import verify
+from spotsieve.stream.cli import main
+from spotsieve.stream.engine import forget
+from spotsieve.stream.errors import EXIT_INPUT, EXIT_SETTING, EXIT_STATE
+from tests.conftest import REPOSITORY
+from tests.unit.state.test_state_snapshot import owner
+from tests.unit.state.test_state_verify import names_entry
+from tests.worlds.local_states import DIGEST, RECORDS, TEXT, apply_log, listing, open_state
+
+AT = 20
+MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ", ".zst": b"\x28\xb5\x2f\xfd", "": b'{"spotsieve_state":1,'}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state with a forgotten page, behind its log's end."""
+    directory = tmp_path_factory.mktemp("made") / "state"
+    with open_state(directory) as state:
+        apply_log(directory, 0, AT, state)
+        held = {name[8:]: value for name, value in state.items() if name.startswith(b"buckets/")}
+        keys = tuple(int.from_bytes(key, "big") for key, value in held.items() if names_entry(key, value, 7))
+        (page_id,) = state.page_ids(np.array([7], np.uint64))
+        assert page_id is not None
+        record = encode_forget([ForgottenPage(7, *page_id, keys)], bytes(16), AT, DIGEST)
+        with LocalLog(directory) as log:
+            forget(state, decode(record), log.append(record))
+    return directory
+
+
+@pytest.fixture(scope="module")
+def exported(made: Path) -> list[bytes]:
+    file = made.parent / "export.jsonl"
+    assert main(["state", "export", "--state", str(made), "--out", str(file)]) == 0
+    return file.read_bytes().splitlines()
+
+
+def write(folder: Path, lines: list[bytes]) -> str:
+    file = folder / "changed.jsonl"
+    file.write_bytes(b"".join(line + b"\n" for line in lines))
+    return str(file)
+
+
+def sealed(lines: list[bytes], **counts: int) -> list[bytes]:
+    """Lines with a trailer whose checksum is right for them."""
+    trailer = json.loads(lines[-1]) | counts
+    trailer["xxh3_128"] = xxhash.xxh3_128_hexdigest(b"".join(line + b"\n" for line in lines[:-1]))
+    return [*lines[:-1], json.dumps(trailer).encode()]
+
+
+@pytest.mark.promise("an export makes an equal state, to the byte", fault="the state's disk is lost")
+@pytest.mark.parametrize("ending", MAGIC)
+def test_an_imported_state_is_the_exported_one_byte_for_byte_and_goes_on_by_the_log(
+    ending: str, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, copy = tmp_path / f"export.jsonl{ending}", tmp_path / "deep" / "copy"
+    assert main(["state", "export", "--state", str(made), "--out", str(file)]) == 0
+    assert f"record {AT + 1} of the log 'local'" in capsys.readouterr().out
+    assert {path.name for path in tmp_path.iterdir()} == {file.name}
+    assert file.read_bytes().startswith(MAGIC[ending])
+    assert main(["state", "import", str(file), "--state", str(copy)]) == 0
+    assert "bring its log" in capsys.readouterr().out
+    assert {path.name for path in copy.iterdir()} == {DIRECTORY}
+    with open_state(made) as original, open_state(copy) as imported:
+        assert first_difference(original, imported) is None
+        assert original._database[IDENTITY] == imported._database[IDENTITY]
+    shutil.copy(made / FILE_NAME, copy / FILE_NAME)
+    found = verify(copy)
+    assert (found.damages, found.checked["forgotten entries"]) == ([], 1)
+    kept = Path(shutil.copytree(made, tmp_path / "kept"))
+    for directory in (kept, copy):
+        with open_state(directory) as state:
+            apply_log(directory, AT + 1, RECORDS, state)
+    with open_state(kept) as original, open_state(copy) as imported:
+        assert original.position == RECORDS
+        assert first_difference(original, imported) is None
+
+
+def test_the_lines_say_what_the_state_holds(made: Path, exported: list[bytes]) -> None:
+    header, *lines = map(json.loads, exported)
+    assert (header["spotsieve_state"], header["log"], header["log_position"]) == (1, "local", AT + 1)
+    assert (header["settings"], header["settings_digest"]) == (TEXT, DIGEST.hex())
+    assert [line["text"] for line in lines if "source" in line and "text" in line] == ["pages", "news/ärger.jsonl"]
+    entries = [line for line in lines if "entry" in line]
+    assert [entry["entry"] for entry in entries] == list(range(header["entries"]))
+    assert entries[7] == {"entry": 7, "forgotten": True}
+    assert entries[8]["url"].startswith("https://example.org/ü/")
+    assert len(entries[8]["sketch"]) == 2
+    buckets = [line for line in lines if "bucket" in line]
+    assert [bucket["bucket"] for bucket in buckets] == sorted(bucket["bucket"] for bucket in buckets)
+    assert {bool(bucket["inline"]) for bucket in buckets if bucket["bucket"][:2] in ("fd", "fc")} == {False}
+    assert all(len(bucket["inline"]) in (0, len(bucket["entries"])) for bucket in buckets)
+    with open_state(made) as state:
+        values = {name[8:].hex(): value for name, value in state.items() if name.startswith(b"buckets/")}
+    key = next(bucket for bucket in buckets if len(bucket["entries"]) > 1)
+    assert len(values[key["bucket"]]) == 1 + len(key["entries"]) * (13 if key["inline"] else 5)
+    postings = sum(len(bucket["entries"]) for bucket in buckets)
+    assert (
+        lines[-1] | {"end": True, "entries": len(entries), "buckets": len(buckets), "postings": postings} == lines[-1]
+    )
+
+
+def test_a_pipe_and_a_snapshot_and_a_running_state_are_exported_alike(
+    made: Path, exported: list[bytes], tmp_path: Path
+) -> None:
+    assert main(["state", "snapshot", "--state", str(made), str(tmp_path / "snapshot")]) == 0
+    before = listing(tmp_path / "snapshot")
+    command = [sys.executable, "-m", "spotsieve.stream", "state"]
+    export = [*command, "export", "--state", str(tmp_path / "snapshot")]
+    done = subprocess.run(export, cwd=REPOSITORY, capture_output=True, check=True)
+    assert done.stdout.splitlines() == exported
+    assert b"exported" in done.stderr
+    assert listing(tmp_path / "snapshot") == before
+    running = Path(shutil.copytree(made, tmp_path / "running"))
+    with owner(running, answers=True) as process:
+        assert main(["state", "export", "--state", str(running), "-o", str(tmp_path / "running.jsonl")]) == 0
+        process.kill()
+    assert (tmp_path / "running.jsonl").read_bytes().splitlines() == exported
+    imported = [*command, "import", "-", "--state", str(tmp_path / "copy"), "--json"]
+    told = json.loads(
+        subprocess.run(imported, cwd=REPOSITORY, input=done.stdout, capture_output=True, check=True).stdout
+    )
+    assert told["log_position"] == AT + 1
+    assert told["postings"] >= told["buckets"] > 5_000
+
+
+Change = Callable[[list[bytes]], list[bytes]]
+
+
+def replaced(place: int, **fields: Any) -> Change:
+    def change(lines: list[bytes]) -> list[bytes]:
+        changed = list(lines)
+        changed[place] = json.dumps(json.loads(lines[place]) | fields).encode()
+        return sealed(changed)
+
+    return change
+
+
+@pytest.mark.promise("a damaged state is named and gives no verdict", fault="an export that was cut or changed")
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        (lambda lines: lines[:0], "line 1 must follow: the export is cut"),
+        (lambda lines: lines[:-1], "must follow: the export is cut"),
+        (lambda lines: lines[:100], "must follow: the export is cut"),
+        (lambda lines: [*lines[:50], *lines[51:]], "must be as FORMATS.md has it"),
+        (lambda lines: [*lines[:-3], *lines[-2:]], "must tell counts and checksum"),
+        (lambda lines: [line.replace(b'"partition":', b'"partition":1') for line in lines], "must tell counts"),
+        (lambda lines: [*lines, lines[-2]], "must not be there: the export has ended"),
+        (lambda lines: [lines[0], *lines[2:]], "must be as FORMATS.md has it"),
+        (lambda lines: [lines[0], lines[-2], *lines[1:]], "in this order"),
+        (lambda lines: lines[1:], "must begin with the header of an export"),
+        (lambda lines: [b"no JSON", *lines], "must be as FORMATS.md has it"),
+        (lambda lines: [b"[]", *lines], "must be as FORMATS.md has it"),
+        (replaced(0, spotsieve_state=2), "must be an export of version 1 of a state of format 2"),
+        (replaced(0, format=1), "must be an export of version 1 of a state of format 2"),
+        (replaced(0, settings="{}"), "must be as FORMATS.md has it"),
+        (replaced(0, log_position="one"), "must be as FORMATS.md has it"),
+        (replaced(0, first_entry=1), "must be as FORMATS.md has it"),
+        (replaced(0, entries=5), "must be as FORMATS.md has it"),
+        (replaced(0, entries=10**6), "must come after 1000000 entries"),
+        (replaced(1, text=5), "must be as FORMATS.md has it"),
+        (replaced(5, source=9), "must be as FORMATS.md has it"),
+        (replaced(5, template=2**31), "must be as FORMATS.md has it"),
+        (replaced(5, partition=2**31), "must be as FORMATS.md has it"),
+        (replaced(5, sketch=["xyz"]), "must be as FORMATS.md has it"),
+        (replaced(5, more=1), "must be as FORMATS.md has it"),
+        (replaced(-2, entries=[10**6]), "must be as FORMATS.md has it"),
+        (replaced(-2, entries=[5, 5]), "must be as FORMATS.md has it"),
+        (replaced(-2, entries=[5, 4], inline=["0" * 16] * 2), "must be as FORMATS.md has it"),
+        (replaced(-2, entries=[-1]), "must be as FORMATS.md has it"),
+        (replaced(-2, inline=[]), "must be as FORMATS.md has it"),
+        (replaced(-2, bucket="0" * 16), "must be as FORMATS.md has it"),
+    ],
+)  # fmt: skip
+def test_an_export_that_is_cut_or_changed_is_refused_and_makes_no_state(
+    change: Change, rule: str, exported: list[bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(tmp_path, change(exported))
+    assert main(["state", "import", file, "--state", str(tmp_path / "copy")]) == EXIT_INPUT
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"spotsieve: {file}")
+    assert rule in line
+    assert list((tmp_path / "copy").iterdir()) == []
+
+
+@pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
+def test_a_compressed_export_that_was_cut_is_refused(
+    ending: str, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / f"export.jsonl{ending}"
+    assert main(["state", "export", "--state", str(made), "--out", str(file)]) == 0
+    file.write_bytes(file.read_bytes()[:-100])
+    assert main(["state", "import", str(file), "--state", str(tmp_path / "copy")]) == EXIT_INPUT
+    assert str(file) in capsys.readouterr().err
+    assert list((tmp_path / "copy").iterdir()) == []
+
+
+def value_of(state: RocksState, key: bytes) -> bytes:
+    (value,) = [value for name, value in state.items() if name == b"entries/" + key]
+    return value
+
+
+def test_text_that_is_not_utf_8_comes_back_as_it_was(made: Path, tmp_path: Path) -> None:
+    directory = Path(shutil.copytree(made, tmp_path / "state"))
+    with open_state(directory) as state:
+        key = (9).to_bytes(8, "big")
+        parts = formats.unpack_entry(key, value_of(state, key))
+        changed = parts._replace(url=b"https://example.org/\xff\xed\xa0\x80", label="ä\n\x1b".encode())
+        state._entries[key] = formats.pack_entry(changed)
+    assert main(["state", "export", "--state", str(directory), "-o", str(tmp_path / "export.jsonl")]) == 0
+    assert main(["state", "import", str(tmp_path / "export.jsonl"), "--state", str(tmp_path / "copy")]) == 0
+    with open_state(directory) as original, open_state(tmp_path / "copy") as imported:
+        assert value_of(imported, key) == formats.pack_entry(changed)
+        assert first_difference(original, imported) is None
+
+
+def test_a_state_that_is_there_is_not_written_over_and_mistakes_are_one_line(
+    made: Path, exported: list[bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(tmp_path, exported)
+    before = {path: path.read_bytes() for path in (made / DIRECTORY).iterdir()}
+
+    def refused(code: int, rule: str, *arguments: object) -> None:
+        capsys.readouterr()
+        assert main(["state", *map(str, arguments)]) == code
+        (line,) = capsys.readouterr().err.splitlines()
+        assert rule in line
+
+    refused(EXIT_STATE, "must hold no state yet", "import", file, "--state", made)
+    assert before == {path: path.read_bytes() for path in (made / DIRECTORY).iterdir()}
+    refused(EXIT_INPUT, "cannot be read", "import", tmp_path / "nowhere", "--state", tmp_path / "copy")
+    refused(EXIT_STATE, "must be a directory that can be written", "import", file, "--state", file)
+    refused(EXIT_STATE, "must hold a state", "export", "--state", tmp_path)
+    refused(EXIT_SETTING, "give --out a file", "export", "--state", made, "--json")
+    refused(EXIT_SETTING, "cannot be written", "export", "--state", made, "--out", tmp_path / "none" / "file")
+    refused(EXIT_SETTING, "must not end in .bz2", "export", "--state", made, "--out", tmp_path / "export.bz2")
+
+
+def test_a_damaged_state_leaves_no_export(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = Path(shutil.copytree(made, tmp_path / "state"))
+    with open_state(directory) as state:
+        state._entries[(9).to_bytes(8, "big")] = b"\x02damaged"
+    file = tmp_path / "export.jsonl"
+    assert main(["state", "export", "--state", str(directory), "-o", str(file)]) == EXIT_STATE
+    assert "entries[0000000000000009]" in capsys.readouterr().err
+    assert not list(tmp_path.glob("export*"))

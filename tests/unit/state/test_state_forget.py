@@ -1,0 +1,214 @@
+"""Owns `spotsieve state forget` on a state with a local log: what is found, what is logged, what a person is told."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spotsieve.state.index import first_difference
+from spotsieve.state.log.local import FILE_NAME, LocalLog
+from spotsieve.state.snapshot import requests
+from spotsieve.state.store.rocks import DIRECTORY, RocksState
+from spotsieve.state.verify.walk import verify
+from spotsieve.stream.cli import main
+from spotsieve.stream.errors import EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
+from spotsieve.stream.local.filtering import LocalEngine
+from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.settings.model import IndexSettings, Settings
+from spotsieve.stream.settings.verdicts import verdict_settings_text
+from tests.worlds.filter_crawl import filter_json, lines, page
+
+PAGES = 6
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "pages.jsonl").write_bytes(lines([page(seed) for seed in range(PAGES)]))
+    assert main(["filter", str(folder / "pages.jsonl"), "--state", str(folder / "state")]) == 0
+    return folder
+
+
+@pytest.fixture
+def state(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made / "state", tmp_path / "state"))
+
+
+def forget(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> dict[str, Any]:
+    assert main(["state", "forget", "--json", *map(str, arguments)]) == code
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return told
+
+
+def copies(capsys: pytest.CaptureFixture[str], state: Path, *seeds: int) -> dict[str, Any]:
+    """Filter another copy of these pages."""
+    file = state.parent / f"copies{len(list(state.parent.iterdir()))}.jsonl"
+    file.write_bytes(lines([page(seed, f"copy-{seed}-{file.stem}") for seed in seeds]))
+    return filter_json(capsys, file, "--state", state)
+
+
+def open_state(directory: Path) -> RocksState:
+    return RocksState.open(directory, verdict_settings_text(Settings()), LocalLog.name, IndexSettings())
+
+
+@pytest.mark.promise("the next copy of a forgotten page is novel", fault="spotsieve state forget on a filter's state")
+def test_a_forgotten_page_is_novel_again_and_a_rebuild_from_the_log_agrees(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert copies(capsys, state, 0, 1)["duplicate"] == 2
+    told = forget(capsys, "--state", state, "--url", page(0)["url"])
+    (found,) = told["found"]
+    assert (found["id"], found["url"], found["entry"]) == ("p0", page(0)["url"], 0)
+    assert found["buckets"] > 5
+    assert (told["missing"], told["dry_run"], told["log"], len(told["records"])) == ([], False, "local", 1)
+    # Applied at once, and gone from what lies on disk as the state's contents.
+    assert verify(state).checked["forgotten entries"] == 1
+    with open_state(state) as opened:
+        assert opened.position == told["records"][0] + 1
+        assert not any(page(0)["url"].encode() in value for _, value in opened.items())
+    summary = copies(capsys, state, 0, 1, 0)
+    assert (summary["novel"], summary["duplicate"]) == (1, 2)
+    shutil.move(state / DIRECTORY, tmp_path / "kept")
+    assert filter_json(capsys, "--state", state, "/dev/null")["state_entries"] == PAGES + 1
+    kept = tmp_path / "other"
+    kept.mkdir()
+    shutil.move(tmp_path / "kept", kept / DIRECTORY)
+    with open_state(state) as rebuilt, open_state(kept) as before:
+        assert first_difference(rebuilt, before) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "entries"),
+    [
+        (["--id", "p1"], [1]),
+        (["--id", "{file}/0/2"], [2]),
+        (["--id", "p1", "--id", "p3", "--url", "https://example.com/4"], [1, 3, 4]),
+        (["--url-prefix", "https://example.com/"], list(range(PAGES))),
+        (["--host", "WWW.example.com"], list(range(PAGES))),
+    ],
+)  # fmt: skip
+def test_pages_are_found_by_name_by_page_id_by_the_beginning_of_the_address_and_by_host(
+    arguments: list[str], entries: list[int], made: Path, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = [argument.format(file=made / "pages.jsonl") for argument in arguments]
+    dry = forget(capsys, "--state", state, "--dry-run", *named)
+    assert [found["entry"] for found in dry["found"]] == entries
+    assert dry["records"] == []
+    told = forget(capsys, "--state", state, *named)
+    assert told["found"] == dry["found"]
+    assert verify(state).checked["forgotten entries"] == len(entries)
+    assert copies(capsys, state, *range(PAGES))["novel"] == len(entries)
+
+
+def test_a_dry_run_writes_nothing_and_works_while_a_filter_runs(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = (state / FILE_NAME).read_bytes()
+    assert main(["state", "forget", "--state", str(state), "--id", "p1", "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert "would forget" in shown
+    assert "https://example.com/1" in shown
+    assert "1 page; nothing was written" in shown
+    assert (state / FILE_NAME).read_bytes() == log
+    assert {path.name for path in (state / requests.FOLDER).iterdir()} == {requests.LOCK}
+    with LocalLog(state):
+        assert main(["state", "forget", "--state", str(state), "--id", "p1", "--dry-run"]) == 0
+        assert main(["state", "forget", "--state", str(state), "--id", "p1"]) == EXIT_STATE
+        assert "a running spotsieve filter holds its log" in capsys.readouterr().err
+    assert (state / FILE_NAME).read_bytes() == log
+
+
+def test_what_is_not_there_is_told_with_what_is_like_it_and_the_rest_is_forgotten(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--state", str(state), "--url", "http://www.example.com/3/", "--url", "https://example.com/2"]
+    assert main(["state", "forget", *arguments, "--id", "nobody"]) == EXIT_NOT_FOUND
+    shown = capsys.readouterr().out
+    assert "not found  url http://www.example.com/3/\n           but there is https://example.com/3\n" in shown
+    assert "not found  id nobody" in shown
+    assert "1 page forgotten from record" in shown
+    told = forget(capsys, *arguments, code=EXIT_NOT_FOUND)
+    assert told["found"] == told["records"] == []
+    assert {"url": "https://example.com/2"} in told["missing"], "it was forgotten before"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "named"),
+    [
+        ([], EXIT_SETTING, "state forget must name pages; give --url, --id, --url-prefix, --host"),
+        (["--url", ""], EXIT_SETTING, "--url must not be empty"),
+        (["--url-prefix", " "], EXIT_SETTING, "--url-prefix must not be empty"),
+        (["--host", "https://example.com/"], EXIT_SETTING, "--host must be the name of a host"),
+        (["--id", "p1", "--state", "{state}/nowhere"], EXIT_STATE, "--state must hold a state"),
+        (["--id", "p1", "-c", "nowhere.toml"], EXIT_SETTING, "nowhere.toml cannot be read"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_line_that_names_the_next_step(
+    arguments: list[str], code: int, named: str, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [argument.format(state=state) for argument in arguments]
+    if "--state" not in given:
+        given += ["--state", str(state)]
+    assert main(["state", "forget", *given]) == code
+    (line,) = capsys.readouterr().err.splitlines()
+    assert named in line
+
+
+def test_a_state_without_its_log_or_with_another_or_a_snapshot_of_it_is_refused(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    snapshot = tmp_path / "snapshot"
+    assert main(["state", "snapshot", "--state", str(state), str(snapshot)]) == 0
+
+    def refused(directory: Path, rule: str) -> None:
+        capsys.readouterr()
+        assert main(["state", "forget", "--state", str(directory), "--id", "p1"]) == EXIT_STATE
+        assert rule in capsys.readouterr().err
+
+    refused(snapshot, "must not be a snapshot of a state with a local log")
+    assert forget(capsys, "--state", snapshot, "--id", "p1", "--dry-run")["found"][0]["entry"] == 1
+    (state / FILE_NAME).unlink()
+    refused(state, "must hold its local log")
+    assert not (state / FILE_NAME).exists()
+    with LocalLog(state) as other:
+        other.append(b"another record, of another log" * 3)
+    refused(state, "must be the record that the state applied there")
+
+
+def test_a_state_that_is_behind_its_log_is_forgotten_in_when_the_log_is_read_on(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    behind = shutil.copytree(state / DIRECTORY, state.parent / DIRECTORY)
+    assert copies(capsys, state, 77)["novel"] == 1
+    shutil.rmtree(state / DIRECTORY)
+    shutil.move(behind, state / DIRECTORY)
+    told = forget(capsys, "--state", state, "--id", "p1")
+    assert told["looked_at_up_to"] < told["records"][0]
+    with LocalEngine(state, Settings(), scheme_of(Settings().scheme)) as local:
+        assert local.engine.state.position == told["records"][0] + 1
+        assert local.entry_count == PAGES + 1, "what the log held before the forgetting is read too"
+        assert local.engine.state.page_ids(np.array([1], np.uint64)) == [None]
+    assert copies(capsys, state, 1)["novel"] == 1
+
+
+def test_a_state_that_follows_a_topic_needs_the_configuration_of_its_service(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = verdict_settings_text(Settings())
+    with RocksState.open(tmp_path, text, "signatures-of-another", IndexSettings()):
+        pass
+    arguments = ["state", "forget", "--state", str(tmp_path), "--id", "p1"]
+    assert main(arguments) == EXIT_SETTING
+    shown = capsys.readouterr().err
+    assert "topics.log must be the log that the state" in shown
+    assert "give the configuration of the service that works on it (-c)" in shown
+    given = ["--set", "topics.log=signatures-of-another", "--set", "index.bucket_cap=9"]
+    assert main([*arguments, *given]) == EXIT_STATE
+    shown = capsys.readouterr().err
+    assert "index.bucket_cap is 256 in the state and 9 in the configuration" in shown
+    assert "(-c)" in shown
+    # Only to look, it does not.
+    assert main([*arguments, "--dry-run"]) == EXIT_NOT_FOUND

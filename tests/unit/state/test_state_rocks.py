@@ -1,0 +1,333 @@
+"""The state on disk: bound to its settings and log, owned by one process, whole after a full disk or damage."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rocksdict import Rdict
+
+from spotsieve.state.identity import check_last_record, check_log_range
+from spotsieve.state.index import first_difference, states_equal
+from spotsieve.state.log.local import LocalLog
+from spotsieve.state.log.record import encode
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.rocks import DIRECTORY, RocksState
+from spotsieve.state.store.rocks_options import column_families, database_options
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.errors import CorruptRecord, SettingsMismatch, StateError
+from spotsieve.stream.schemes.chain import ChainScheme
+from spotsieve.stream.settings.model import IndexSettings, Settings
+from spotsieve.stream.settings.schemes import ChainSettings
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from tests.reference.signatures import make_signatures
+
+DIGEST = bytes(16)
+SCHEME = ChainScheme(ChainSettings())
+
+
+def open_state(directory: Path, settings_text: str = "{}", log_name: str = "log") -> RocksState:
+    return RocksState.open(directory, settings_text, log_name, IndexSettings(write_buffer_mb=1))
+
+
+def records(count: int, pages: int = 40, seeds: int = 7) -> list[bytes]:
+    """From the seventh (seeds) record on, all pages are near those of earlier records."""
+    return [
+        encode(make_signatures(pages, seed=number % seeds, first=number * pages), bytes(16), number, DIGEST)
+        for number in range(count)
+    ]
+
+
+def apply_all(state: RocksState | MemoryState, log: list[bytes], first: int = 0) -> Engine:
+    engine = Engine(SCHEME, state, IndexSettings(), DIGEST, "log")
+    for offset in range(first, len(log)):
+        engine.apply(log[offset], offset)
+    return engine
+
+
+def test_a_state_in_use_by_another_process_is_refused(tmp_path: Path) -> None:
+    program = f"""
+import sys
+from pathlib import Path
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.settings.model import IndexSettings
+state = RocksState.open(Path({str(tmp_path)!r}), "{{}}", "log", IndexSettings())
+print("open", flush=True)
+sys.stdin.read()
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"open\n"
+        with pytest.raises(StateError, match="must belong to one process, and another one holds its lock") as refused:
+            open_state(tmp_path)
+        assert str(tmp_path) in str(refused.value)
+        assert "stop the other process" in str(refused.value)
+        holder.stdin.close()
+    open_state(tmp_path).close()
+
+
+@pytest.mark.promise(
+    "other settings on an old state or log refuse to start, and say what differs", fault="the settings changed"
+)
+def test_other_settings_on_the_same_state_are_refused_naming_each_difference(tmp_path: Path) -> None:
+    ours = Settings.model_validate({"scheme": {"max_distance_bits": 3, "tables": 10}})
+    theirs = Settings.model_validate({"scheme": {"max_distance_bits": 2, "tables": 6}, "index": {"bucket_cap": 9}})
+    open_state(tmp_path, verdict_settings_text(ours)).close()
+    with pytest.raises(SettingsMismatch) as refused:
+        open_state(tmp_path, verdict_settings_text(theirs))
+    message = str(refused.value)
+    assert "scheme.max_distance_bits is 3 in the state and 2 in the configuration" in message
+    assert "scheme.tables is 10 in the state and 6 in the configuration" in message
+    assert "index.bucket_cap is 256 in the state and 9 in the configuration" in message
+    assert "spots" not in message
+    assert "restore these settings, or begin anew" in message
+    open_state(tmp_path, verdict_settings_text(ours)).close()
+
+
+def test_settings_that_change_no_verdict_may_change(tmp_path: Path) -> None:
+    other = Settings.model_validate(
+        {"index": {"directory": str(tmp_path), "cache_mb": 8}, "kafka": {"group_id": "x"}, "service": {"linger_ms": 1}}
+    )
+    assert verdict_settings_text(other) == verdict_settings_text(Settings())
+    assert "bucket_cap" in verdict_settings_text(other)
+    assert len(settings_digest(verdict_settings_text(other))) == 16
+
+
+def test_another_log_on_the_same_state_is_refused(tmp_path: Path) -> None:
+    open_state(tmp_path, log_name="cluster-a/signatures").close()
+    with pytest.raises(StateError, match="must follow the log it was built from, 'cluster-a/signatures', got 'local'"):
+        open_state(tmp_path, log_name="local")
+
+
+def test_a_record_signed_with_other_settings_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    with open_state(tmp_path) as state:
+        engine = Engine(SCHEME, state, IndexSettings(), bytes(range(16)), "signatures")
+        with pytest.raises(SettingsMismatch, match=r"log signatures\[5\] was signed with other settings"):
+            engine.apply(records(1)[0], 5)
+        assert (state.position, state.entry_count) == (0, 0)
+
+
+def test_a_state_of_an_earlier_format_is_refused_and_says_to_begin_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr("spotsieve.state.format.layouts.STATE_FORMAT", 1)
+        open_state(tmp_path).close()
+    with pytest.raises(StateError, match="must have format 2, got 1; use the release that wrote it, or begin anew"):
+        open_state(tmp_path)
+
+
+@pytest.mark.parametrize(("position", "first", "end"), [(0, 0, 0), (5, 0, 5), (5, 5, 5), (5, 3, 9)])
+def test_a_log_that_reaches_the_state_is_accepted(position: int, first: int, end: int) -> None:
+    check_log_range("signatures", position, first, end)
+
+
+def test_a_log_that_ends_before_or_begins_after_the_state_is_refused() -> None:
+    with pytest.raises(StateError, match="must reach the state's position 9, but ends at 8"):
+        check_log_range("signatures", 9, 0, 8)
+    with pytest.raises(StateError, match=r"from the state's position on, but offsets 4\.\.6 are gone"):
+        check_log_range("signatures", 4, 7, 20)
+
+
+def test_a_log_that_was_filled_again_beyond_the_state_is_refused_by_the_last_record_that_was_applied() -> None:
+    check_last_record("signatures", 9, 0xAB, 0xAB)
+    check_last_record("signatures", 9, 0xAB, None)
+    check_last_record("signatures", 0, 0, 0xAB)
+    with pytest.raises(StateError, match=r"log signatures\[8\] must be .* \(checksum 0{14}ab\).*made anew"):
+        check_last_record("signatures", 9, 0xAB, 0xAC)
+
+
+def test_a_deleted_state_is_rebuilt_from_the_log_equal_to_the_byte(tmp_path: Path) -> None:
+    with LocalLog(tmp_path) as log:
+        for record in records(30):
+            log.append(record)
+        with open_state(tmp_path / "one") as one, open_state(tmp_path / "two") as two:
+            engine = Engine(SCHEME, one, IndexSettings(), DIGEST, "log")
+            for offset, record in log.read_from(0):
+                engine.apply(record, offset)
+            again = Engine(SCHEME, two, IndexSettings(), DIGEST, "log")
+            for offset, record in log.read_from(0):
+                again.apply(record, offset)
+            assert states_equal(one, two)
+            assert one.entry_count > 100
+            again.apply(records(31)[30], 30)
+            assert not states_equal(one, two)
+
+
+def test_an_applied_record_gives_the_same_verdicts_again_and_files_nothing(tmp_path: Path) -> None:
+    log = records(4)
+    with open_state(tmp_path) as state:
+        engine = Engine(SCHEME, state, IndexSettings(), DIGEST, "log")
+        first = [engine.apply(record, offset) for offset, record in enumerate(log)]
+        before = list(state.items())
+        for offset, record in enumerate(log):
+            again = engine.apply(record, offset)
+            assert again.again
+            assert again.filed == 0
+            np.testing.assert_array_equal(again.verdicts.kind, first[offset].verdicts.kind)
+            np.testing.assert_array_equal(again.verdicts.score, first[offset].verdicts.score)
+            assert again.verdicts.originals == first[offset].verdicts.originals
+        assert list(state.items()) == before
+        assert first[0].filed > 0
+
+
+def test_a_position_moves_even_where_nothing_is_filed_and_offsets_may_be_skipped(tmp_path: Path) -> None:
+    with open_state(tmp_path) as state:
+        engine = Engine(SCHEME, state, IndexSettings(), DIGEST, "log")
+        engine.apply(encode(make_signatures(0, seed=1), bytes(16), 0, DIGEST), 41)
+        assert (state.position, state.entry_count) == (42, 0)
+    with open_state(tmp_path) as state:
+        assert state.position == 42
+
+
+def test_a_full_disk_is_a_clear_error_and_the_state_is_intact_after_it(tmp_path: Path) -> None:
+    log = records(400, seeds=400)
+    for number, record in enumerate(log):
+        (tmp_path / f"{number}.record").write_bytes(record)
+    program = f"""
+import resource
+from pathlib import Path
+from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.settings.schemes import ChainSettings
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.errors import StateError
+from spotsieve.stream.schemes.chain import ChainScheme
+from spotsieve.state.store.rocks import RocksState
+directory = Path({str(tmp_path)!r})
+state = RocksState.open(directory / "state", "{{}}", "log", IndexSettings(write_buffer_mb=1))
+engine = Engine(ChainScheme(ChainSettings()), state, IndexSettings(), bytes(16), "log")
+resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
+try:
+    for offset in range(400):
+        engine.apply((directory / f"{{offset}}.record").read_bytes(), offset)
+except StateError as error:
+    print(offset, state.position, error)
+state.close()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=400, check=False)
+    assert done.returncode == 0, done.stderr
+    failed_at, position, message = done.stdout.split(" ", 2)
+    assert int(failed_at) == int(position) > 0
+    assert message.startswith("index.directory must have room to grow")
+    assert "free disk space and start again: the state is intact" in message
+    with open_state(tmp_path / "state") as state:
+        assert state.position <= int(position)
+        rebuilt = MemoryState()
+        apply_all(rebuilt, log[: state.position])
+        assert first_difference(state, rebuilt) is None
+        apply_all(state, log, state.position)
+        apply_all(rebuilt, log, rebuilt.position)
+        assert first_difference(state, rebuilt) is None
+
+
+def test_a_damaged_table_file_is_corrupt_and_says_to_rebuild(tmp_path: Path) -> None:
+    with open_state(tmp_path) as state:
+        apply_all(state, records(20, seeds=20))
+    largest = max((tmp_path / DIRECTORY).glob("*.sst"), key=lambda path: path.stat().st_size)
+    damaged = bytearray(largest.read_bytes())
+    for place in range(1000, len(damaged) // 2, 500):
+        damaged[place] ^= 0xFF
+    largest.write_bytes(damaged)
+    with open_state(tmp_path) as state:
+        with pytest.raises(CorruptRecord, match="rebuild the state from the log"):
+            list(state.items())
+        with pytest.raises(CorruptRecord, match="rebuild the state from the log"):
+            apply_all(state, records(20, seeds=20))
+
+
+def test_a_first_start_that_was_killed_before_anything_was_written_is_begun_again(tmp_path: Path) -> None:
+    database = Rdict(str(tmp_path / DIRECTORY), database_options())
+    database.close()
+    with open_state(tmp_path) as state:
+        apply_all(state, records(2))
+        assert state.position == 2
+
+
+def test_a_family_that_is_lost_is_not_made_anew(tmp_path: Path) -> None:
+    with open_state(tmp_path) as state:
+        apply_all(state, records(2))
+    database = Rdict(str(tmp_path / DIRECTORY), database_options(), column_families(None))
+    database.drop_column_family("buckets")
+    database.close()
+    with pytest.raises(CorruptRecord, match="buckets"):
+        open_state(tmp_path)
+
+
+def test_a_directory_that_cannot_be_made_is_a_state_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StateError, match=r"index\.directory must be a directory that can be written: Not a directory"):
+        open_state(tmp_path / "file" / "below")
+
+
+def test_a_closed_state_says_so_and_may_be_closed_again(tmp_path: Path) -> None:
+    state = open_state(tmp_path)
+    state.close()
+    state.close()
+    with pytest.raises(StateError, match="is closed"):
+        state.file(None, 1, 0)
+
+
+def test_a_record_is_filed_in_one_write_with_its_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Watched:
+        """The database, telling every call that is made on it."""
+
+        def __init__(self, database: object) -> None:
+            self.database, self.called = database, list[str]()
+
+        def __getattr__(self, name: str) -> object:
+            self.called.append(name)
+            return getattr(self.database, name)
+
+        def __setitem__(self, key: bytes, value: bytes) -> None:
+            self.called.append("put")
+
+    with open_state(tmp_path) as state:
+        watched = Watched(state._database)
+        with monkeypatch.context() as patched:
+            patched.setattr(state, "_database", watched)
+            apply_all(state, records(3))
+        assert watched.called == ["write"] * 3
+        assert state.entry_count > 0
+
+
+def test_sources_are_numbered_as_they_are_filed_so_originals_keep_theirs_after_reopening(tmp_path: Path) -> None:
+    log = [
+        encode(make_signatures(40, seed=seed, first=40 * seed, sources=sources), bytes(16), seed, DIGEST)
+        for seed, sources in enumerate([("b", "a"), ("c", "b"), ("a", "d")])
+    ]
+    memory = apply_all(MemoryState(), log)
+    expected = [memory.apply(record, offset).verdicts.originals for offset, record in enumerate(log)]
+    with open_state(tmp_path) as state:
+        apply_all(state, log)
+        assert state.stats()["sources"] == 4
+    with open_state(tmp_path) as state:
+        engine = Engine(SCHEME, state, IndexSettings(), DIGEST, "log")
+        found = [engine.apply(record, offset).verdicts.originals for offset, record in enumerate(log)]
+    assert found == expected
+    assert {original.source for originals in found for original in originals if original} == {"a", "b", "c", "d"}
+
+
+def test_figures_of_a_state(tmp_path: Path) -> None:
+    with open_state(tmp_path) as state:
+        apply_all(state, records(10))
+        figures = state.stats()
+        assert figures["entries"] == state.entry_count
+        assert figures["position"] == 10
+        assert figures["sources"] == 2
+        assert figures["memtable_bytes"] > 0
+        assert state.compact() > 10_000
+        assert state.stats()["memtable_bytes"] < figures["memtable_bytes"]
+    with open_state(tmp_path) as state:
+        assert state.stats()["bytes_on_disk"] > 10_000
+
+
+def test_writing_the_same_entry_number_twice_is_a_programming_error(tmp_path: Path) -> None:
+    from spotsieve.stream.judge import judge
+
+    with open_state(tmp_path) as state:
+        _, filing = judge(make_signatures(5, seed=1), SCHEME, state, 256, 64)
+        state.file(filing, 1, 0)
+        with pytest.raises(ValueError, match="filing begins at entry 0, the state at"):
+            state.file(filing, 2, 0)

@@ -1,0 +1,324 @@
+"""Owns snapshots and their restoring: with and without an owner, damaged, interrupted, over something, continued."""
+
+import contextlib
+import fcntl
+import json
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spotsieve.state.index import first_difference
+from spotsieve.state.log.local import FILE_NAME as LOG_NAME
+from spotsieve.state.snapshot import requests
+from spotsieve.state.snapshot.manifest import FILE_NAME, read_manifest
+from spotsieve.state.snapshot.take import take_snapshot
+from spotsieve.state.store.rocks import DIRECTORY
+from spotsieve.state.verify.walk import verify
+from spotsieve.stream.cli import main
+from spotsieve.stream.errors import CorruptRecord, StateError
+from spotsieve.stream.local.filtering import LocalEngine
+from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.settings.model import Settings
+from tests.conftest import REPOSITORY
+from tests.worlds.crawls import crawl
+from tests.worlds.local_states import RECORDS, TEXT, apply_log, flip, listing, open_state
+
+OWNER = """
+import sys, time
+from pathlib import Path
+from spotsieve.state.snapshot.requests import Requests
+from tests.unit.local_states import apply_log, open_state
+directory = Path(sys.argv[1])
+state = open_state(directory)
+requests = Requests(directory, state)
+print("open", flush=True)
+while True:
+    if {answers} and requests.waiting():
+        requests.answer()
+    time.sleep(0.01)
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("made")
+    with open_state(directory) as state:
+        apply_log(directory, 0, RECORDS, state)
+    return directory
+
+
+@pytest.fixture
+def directory(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "state"))
+
+
+def owner(directory: Path, *, answers: bool) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", OWNER.format(answers=answers), str(directory)],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"open\n"
+    return process
+
+
+@pytest.fixture
+def owned(directory: Path) -> Iterator[Path]:
+    """A state that another process works on, and which answers."""
+    with owner(directory, answers=True) as process:
+        yield directory
+        process.kill()
+
+
+def restored_equals(snapshot: Path, directory: Path, into: Path) -> None:
+    assert main(["state", "restore", str(snapshot), "--state", str(into)]) == 0
+    with open_state(into) as restored, open_state(directory) as original:
+        assert first_difference(restored, original) is None
+    assert (into / LOG_NAME).read_bytes() == (directory / LOG_NAME).read_bytes()
+
+
+def leftovers(directory: Path) -> set[str]:
+    return {path.name for path in (directory / requests.FOLDER).iterdir()} - {requests.LOCK}
+
+
+def test_a_state_at_rest_is_snapshot_verified_and_restored_equal(
+    directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    snapshot = tmp_path / "deep" / "snapshot"
+    assert main(["state", "snapshot", "--state", str(directory), str(snapshot)]) == 0
+    shown = capsys.readouterr()
+    assert f"from record {RECORDS} of the log 'local'" in shown.out
+    assert shown.err == ""
+    manifest = read_manifest(snapshot)
+    assert (manifest.log_position, manifest.log_records, manifest.settings) == (RECORDS, RECORDS, TEXT)
+    found = {path.relative_to(snapshot).as_posix() for path in snapshot.rglob("*") if path.is_file()}
+    assert found == {facts.name for facts in manifest.files} | {FILE_NAME}
+    assert main(["state", "verify", str(snapshot)]) == 0
+    assert leftovers(directory) == set()
+    restored_equals(snapshot, directory, tmp_path / "restored")
+    assert verify(tmp_path / "restored").damaged == 0
+    assert main(["state", "info", str(snapshot), "--json"]) == 0
+
+
+def test_a_state_that_a_process_works_on_is_snapshot_by_asking_it(
+    owned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    snapshot = tmp_path / "snapshot"
+    assert main(["state", "snapshot", "--state", str(owned), str(snapshot), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["log_position"] == RECORDS
+    assert told["settings"]["scheme.sketch_bits"] == 128
+    assert leftovers(owned) == set()
+    # And again: nothing of the first is in the way.
+    assert main(["state", "snapshot", "--state", str(owned), str(tmp_path / "second")]) == 0
+    assert [read_manifest(tmp_path / name).log_position for name in ("snapshot", "second")] == [RECORDS] * 2
+
+
+def test_a_snapshot_stays_as_it_is_while_the_state_goes_on(directory: Path, tmp_path: Path) -> None:
+    snapshot = tmp_path / "snapshot"
+    take_snapshot(directory, snapshot)
+    before = listing(snapshot)
+    with open_state(directory) as state:
+        apply_log(directory, RECORDS, RECORDS + 20, state)
+        state.compact()
+    assert listing(snapshot) == before
+    # Restored beside the log that went on, the state catches up and is equal.
+    into = tmp_path / "restored"
+    into.mkdir()
+    shutil.copy(directory / LOG_NAME, into / LOG_NAME)
+    assert main(["state", "restore", str(snapshot), "--state", str(into)]) == 0
+    with open_state(into) as restored, open_state(directory) as original:
+        assert restored.position == RECORDS
+        apply_log(into, restored.position, RECORDS + 20, restored)
+        assert first_difference(restored, original) is None
+
+
+def test_an_owner_that_is_killed_over_the_request_leaves_it_to_the_one_who_asks(
+    directory: Path, tmp_path: Path
+) -> None:
+    with owner(directory, answers=False) as process:
+        threading.Timer(0.7, process.kill).start()
+        began = time.monotonic()
+        take_snapshot(directory, tmp_path / "snapshot")
+        assert time.monotonic() - began > 0.6
+    restored_equals(tmp_path / "snapshot", directory, tmp_path / "restored")
+
+
+def test_what_a_killed_owner_had_begun_is_made_again_by_the_next(directory: Path, tmp_path: Path) -> None:
+    def kill_and_leave_a_part() -> None:
+        (name,) = [(directory / requests.FOLDER / requests.REQUEST).read_text()]
+        (directory / requests.FOLDER / name).mkdir()
+        (directory / requests.FOLDER / f"{name}.tmp").mkdir()
+        process.kill()
+
+    with owner(directory, answers=False) as process:
+        threading.Timer(0.7, kill_and_leave_a_part).start()
+        take_snapshot(directory, tmp_path / "snapshot")
+    assert verify(tmp_path / "snapshot").damaged == 0
+    assert leftovers(directory) == set()
+
+
+def test_an_owner_that_does_not_answer_in_time_is_told_and_nothing_is_left(directory: Path, tmp_path: Path) -> None:
+    with owner(directory, answers=False) as process:
+        with pytest.raises(StateError, match=r"must be answered for within 0\.6 s"):
+            take_snapshot(directory, tmp_path / "snapshot", timeout_s=0.6)
+        process.kill()
+    assert leftovers(directory) == set()
+    assert {path.name for path in tmp_path.iterdir()} == {"state"}
+
+
+def test_an_owner_that_cannot_make_a_checkpoint_says_why_and_goes_on(directory: Path) -> None:
+    class Refusing:
+        def checkpoint(self, path: Path) -> None:
+            raise StateError("index.directory", "must have room to grow", str(path))
+
+    folder = directory / requests.FOLDER
+    folder.mkdir()
+    answering = requests.Requests(directory, Refusing())  # type: ignore[arg-type]
+    with (folder / requests.LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        (folder / requests.REQUEST).write_text("ab" * 16)
+        assert answering.waiting()
+        assert answering.answer() == "ab" * 16
+        assert (folder / requests.ANSWER).read_text().startswith("ab" * 16 + " index.directory must have room to grow")
+        assert not answering.waiting()
+    # Nobody holds the lock any more: a request that was left is passed over.
+    (folder / requests.REQUEST).write_text("cd" * 16)
+    assert answering.answer() is None
+    assert not answering.waiting()
+
+
+@pytest.mark.parametrize("text", ["../../../elsewhere" + "a" * 14, "", "AB" * 16, "\xff"])
+def test_a_request_that_is_no_name_is_removed(text: str, directory: Path) -> None:
+    folder = directory / requests.FOLDER
+    folder.mkdir()
+    with (folder / requests.LOCK).open("w") as lock, open_state(directory) as state:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        (folder / requests.REQUEST).write_text(text)
+        assert requests.Requests(directory, state).answer() is None
+        assert leftovers(directory) == set()
+
+
+def test_two_snapshots_at_once_are_refused(directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (directory / requests.FOLDER).mkdir()
+    with (directory / requests.FOLDER / requests.LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert main(["state", "snapshot", "--state", str(directory), str(tmp_path / "snapshot")]) == 4
+    assert "another one is under way" in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {"state"}
+
+
+def test_a_target_that_exists_or_a_state_that_does_not_is_refused(
+    directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "taken").mkdir()
+    assert main(["state", "snapshot", "--state", str(directory), str(tmp_path / "taken")]) == 4
+    assert "TARGET must not exist yet" in capsys.readouterr().err
+    assert main(["state", "snapshot", "--state", str(tmp_path / "taken"), str(tmp_path / "new")]) == 4
+    assert "--state must hold a state" in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    assert main(["state", "snapshot", "--state", str(directory), str(tmp_path / "file" / "below")]) == 4
+    assert "must be a directory that can be made" in capsys.readouterr().err
+
+
+def test_a_damaged_state_gives_no_snapshot(directory: Path, tmp_path: Path) -> None:
+    next((directory / DIRECTORY).glob("MANIFEST-*")).unlink()
+    with pytest.raises(CorruptRecord, match="MANIFEST"):
+        take_snapshot(directory, tmp_path / "snapshot")
+    assert {path.name for path in tmp_path.iterdir()} == {"state"}
+
+
+@pytest.mark.parametrize("harm", ["flipped", "cut", "missing", "manifest", "version", "no manifest"])
+def test_a_damaged_snapshot_is_refused_and_nothing_is_restored(
+    harm: str, directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    snapshot, into = tmp_path / "snapshot", tmp_path / "restored"
+    take_snapshot(directory, snapshot)
+    table = max((snapshot / DIRECTORY).glob("*.sst"), key=lambda path: path.stat().st_size)
+    manifest = snapshot / FILE_NAME
+    shutil.copy(table, tmp_path / "kept")
+    table.unlink()  # A hard link: the state's own file must stay.
+    shutil.copy(tmp_path / "kept", table)
+    if harm == "flipped":
+        flip(table, 2000)
+    elif harm == "cut":
+        table.write_bytes(table.read_bytes()[:-1])
+    elif harm == "missing":
+        table.unlink()
+    elif harm == "manifest":
+        flip(manifest, 60)
+    elif harm == "version":
+        manifest.write_bytes(manifest.read_bytes().replace(b"snapshot 1", b"snapshot 2", 1))
+    else:
+        manifest.unlink()
+    assert main(["state", "restore", str(snapshot), "--state", str(into)]) == 4
+    line = capsys.readouterr().err
+    named = {"manifest": "xxh3-64", "version": "must be of version 1, got '2'", "no manifest": FILE_NAME}
+    assert named.get(harm, table.name) in line
+    assert not list(into.glob("*"))
+
+
+def test_nothing_is_overwritten_by_a_restore(
+    directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    snapshot = tmp_path / "snapshot"
+    take_snapshot(directory, snapshot)
+    before = listing(directory)
+    assert main(["state", "restore", str(snapshot), "--state", str(directory)]) == 4
+    assert "nothing is overwritten" in capsys.readouterr().err
+    assert listing(directory) == before
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / LOG_NAME).write_bytes((directory / LOG_NAME).read_bytes()[:-9])
+    assert main(["state", "restore", str(snapshot), "--state", str(other)]) == 4
+    assert "must hold no local log, or the one" in capsys.readouterr().err
+    assert {path.name for path in other.iterdir()} == {LOG_NAME}
+
+
+@pytest.mark.timeout(180)
+def test_a_running_filter_is_snapshot_killed_restored_and_catches_up_equal(tmp_path: Path) -> None:
+    directory, snapshot, into = (tmp_path / name for name in ("state", "snapshot", "restored"))
+    lines = [message.value + b"\n" for message in crawl(4_000, seed=3).messages if message.value]
+    with subprocess.Popen(
+        [sys.executable, "-m", "spotsieve.stream", "filter", "-", "--stdin-name", "crawl", "--state", str(directory),
+         "--set", "service.batch_pages=64"],
+        cwd=REPOSITORY, stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as filtering:  # fmt: skip
+        assert filtering.stdin is not None
+
+        def feed() -> None:
+            assert filtering.stdin is not None
+            with contextlib.suppress(OSError):  # killed
+                while True:
+                    for line in lines:
+                        filtering.stdin.write(line)
+
+        feeding = threading.Thread(target=feed)
+        feeding.start()
+        log = directory / LOG_NAME
+        while not log.exists() or log.stat().st_size < 100_000:
+            assert filtering.poll() is None, filtering.stderr and filtering.stderr.read()
+            time.sleep(0.05)
+        manifest = take_snapshot(directory, snapshot, 60)
+        size = log.stat().st_size
+        while log.stat().st_size < size + 100_000:
+            time.sleep(0.05)
+        filtering.kill()
+        feeding.join()
+        with contextlib.suppress(OSError):
+            filtering.stdin.close()
+    assert manifest.entries > 0
+    shutil.copytree(directory, into, ignore=shutil.ignore_patterns(DIRECTORY, requests.FOLDER))
+    assert main(["state", "restore", str(snapshot), "--state", str(into)]) == 0
+    settings = Settings()
+    scheme = scheme_of(settings.scheme)
+    with LocalEngine(into, settings, scheme) as restored, LocalEngine(directory, settings, scheme) as original:
+        assert restored.engine.state.position > manifest.log_position
+        assert first_difference(restored.engine.state, original.engine.state) is None

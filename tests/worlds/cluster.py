@@ -1,0 +1,80 @@
+"""Owns a cluster of two local brokers, of which one can be lost: who leads and who coordinates then moves."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from spotsieve.stream.demo.localkafka import LocalKafka, prepare
+from spotsieve.stream.demo.localkafka.properties import NODE_ID
+from spotsieve.stream.kafka.cluster import administrator
+from tests.worlds.listeners import Listener, free_ports, listener_settings
+
+SECOND_ID = NODE_ID + 1
+COPIES = {
+    "offsets.topic.replication.factor": "2",
+    "transaction.state.log.replication.factor": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    # On a busy machine a broker that is late with its heartbeat loses what it leads: it gets it back soon.
+    "broker.session.timeout.ms": "6000",
+    "leader.imbalance.check.interval.seconds": "2",
+    "leader.imbalance.per.broker.percentage": "0",
+}
+GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
+
+
+@contextmanager
+def two_brokers() -> Iterator[tuple[LocalKafka, LocalKafka]]:
+    """A controller and broker, and a second broker (0.3 GB, 4 s) that can be killed and started again."""
+    prepare()
+    first_port, second_port, controller = free_ports(3)
+    settings = listener_settings({"PLAINTEXT": Listener(first_port)}, controller)
+    first = LocalKafka(port=first_port, heap_mb=384, settings={**settings, **COPIES})
+    own = {
+        "process.roles": "broker",
+        "node.id": str(SECOND_ID),
+        "listeners": f"PLAINTEXT://127.0.0.1:{second_port}",
+        "controller.quorum.voters": settings["controller.quorum.voters"],
+    }
+    second = LocalKafka(port=second_port, heap_mb=256, settings={**own, **COPIES})
+    with first, second:
+        yield first, second
+
+
+class Coordinators:
+    """Which node coordinates each group and transactional id, as it is now.
+
+    It leads the partition of the internal topic that Java's hash of the name chooses (Kafka,
+    "GroupCoordinator.partitionFor").
+    """
+
+    def __init__(self, servers: str) -> None:
+        described = {row["topic"]: row["partitions"] for row in asyncio.run(_describe(servers))}
+        self._leaders = {
+            topic: {each["partition"]: each["leader"] for each in partitions} for topic, partitions in described.items()
+        }
+
+    def of_group(self, group: str) -> int:
+        """The node that coordinates a group."""
+        return self._of(GROUPS, group)
+
+    def of_transactions(self, transactional_id: str) -> int:
+        """The node that coordinates the transactions of an id."""
+        return self._of(TRANSACTIONS, transactional_id)
+
+    def _of(self, topic: str, name: str) -> int:
+        leaders = self._leaders[topic]
+        return int(leaders[(_java_hash(name) & 0x7FFFFFFF) % len(leaders)])
+
+
+async def _describe(servers: str) -> list[dict[str, Any]]:
+    async with administrator(bootstrap_servers=servers) as admin:
+        described: list[dict[str, Any]] = await admin.describe_topics([GROUPS, TRANSACTIONS])
+        return described
+
+
+def _java_hash(text: str) -> int:
+    value = 0
+    for letter in text:
+        value = (31 * value + ord(letter)) & 0xFFFFFFFF
+    return value

@@ -1,0 +1,176 @@
+"""Owns the pages that properties of judging are shown on: two schemes, and pages that bring out their corners."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import xxhash
+from hypothesis import strategies as st
+
+from spotsieve.stream.fingerprints.tables import design_tables
+from spotsieve.stream.judge import KEEP_FIRST
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.schemes.chain import ChainScheme
+from spotsieve.stream.settings.schemes import ChainSettings
+from spotsieve.stream.signature import Signatures, Status
+from spotsieve.stream.verdict import FoundBy, Kind, Reason, Verdicts
+from tests.reference.confirming import MINIMA_CAP, MOST_TEMPLATE, PRESUMED, ConfirmingScheme
+from tests.reference.judge import Key, ObviousJudge, Outcome, Pair, Row, digest_key, original_id
+
+FINGERPRINTED = int(Status.FINGERPRINTED)
+
+
+class Look(NamedTuple):
+    """What a page shows: fingerprint (its digest follows from it and from all but the host), status, sketch, minima,
+    kept text (0: none), host, length (which the digest does not follow from).
+    """
+
+    word: int
+    status: int = FINGERPRINTED
+    sketch: int = 0
+    minima: tuple[int, ...] = ()
+    text: int = 0
+    host: int = 0
+    length: int = 10
+
+
+Submitted = tuple[Look, int]
+"""A page and its id."""
+
+NEAR = [0, 1, 3, 7, 15, 31, 1 << 20, (1 << 20) | 1, 1 << 40, (1 << 40) | 3, (1 << 60) | (1 << 40), 2**64 - 1]
+"""Fingerprints that share buckets and lie 1..6 bits apart: chains of near pages and full buckets are common."""
+SKETCHES = [0, 1, 3, 7, 15, 0xFF, 0xFF00, 0xFFFF]
+LENGTHS = st.sampled_from([0, 8, 9, 10, 10, 10, 11, 12, 14, 30])
+STATUS = st.sampled_from([Status.FINGERPRINTED] * 6 + [Status.TOO_FEW_FEATURES, Status.EMPTY, Status.NOT_TEXT]).map(int)
+
+
+@dataclass(frozen=True)
+class World:
+    """A scheme, pages that bring out its corners, and the same scheme for the obvious judge."""
+
+    scheme: Scheme
+    looks: st.SearchStrategy[Look]
+    masks: tuple[int, ...]
+    decisive_tables: bool
+
+    def twin(self, cap: int, candidate_limit: int, longer_by: float = KEEP_FIRST) -> ObviousJudge:
+        """The obvious judge of this scheme."""
+        return ObviousJudge(self.keys_of, confirm, PRESUMED, MOST_TEMPLATE, cap, candidate_limit, longer_by)
+
+    def keys_of(self, signatures: Signatures, index: int) -> list[Key]:
+        """The keys of a page, one by one."""
+        status = signatures.status[index]
+        if status == Status.EMPTY:
+            return []
+        word = int(signatures.fingerprint[index])
+        tables = [
+            Key((table, word & mask), word, 3, self.decisive_tables, FoundBy.TABLES)
+            for table, mask in enumerate(self.masks)
+        ]
+        body = digest_key(signatures, index, "digest", FoundBy.BODY)
+        if self.decisive_tables:
+            return tables if status == Status.FINGERPRINTED else [body]
+        keys = [body]
+        if signatures.text_digest[index].any():
+            keys.append(digest_key(signatures, index, "text_digest", FoundBy.TEXT))
+        if status == Status.FINGERPRINTED:
+            first, last = signatures.features_bounds[index : index + 2]
+            minima = [int(hash_) % 2**56 for hash_ in signatures.features[first:last]]
+            keys += tables + [Key(("minima", hash_), 0, 0, False, FoundBy.MINIMA, MINIMA_CAP) for hash_ in minima]
+            if signatures.host[index]:
+                keys.append(Key(("host", int(signatures.host[index])), 0, 0, False, FoundBy.HOST, 1))
+        return keys
+
+
+def looks_of(*columns: st.SearchStrategy[Any]) -> st.SearchStrategy[Look]:
+    """The first columns of a look, one strategy each."""
+    return st.tuples(*columns).map(lambda drawn: Look(*drawn))
+
+
+def confirm(page: Row, other: Row) -> Pair:
+    """As ConfirmingScheme(.., 4) does."""
+    distance = sum((one ^ two).bit_count() for one, two in zip(page.sketch, other.sketch, strict=True))
+    same_host = page.host == other.host != 0
+    most_template = (64 - 4 * distance if same_host else 10**9) if distance <= 4 else -1
+    return Pair(most_template, 64 - distance if same_host else None, 1 - distance / 64)
+
+
+CHAIN = ChainScheme(ChainSettings(max_distance_bits=3, tables=4))
+DESIGN = design_tables(3, 4)
+DECIDED = st.tuples(st.sampled_from(NEAR), STATUS, LENGTHS).map(lambda drawn: Look(*drawn[:2], length=drawn[2]))
+CONFIRMED = looks_of(
+    st.sampled_from([0, 1, 1 << 20, 2**64 - 1]),
+    STATUS,
+    st.sampled_from(SKETCHES),
+    st.sets(st.integers(0, 5), max_size=3).map(lambda hashes: tuple(sorted(hashes))),
+    st.sampled_from([0, 0, 1, 2]),
+    st.integers(0, 2),
+    LENGTHS,
+)
+WORLDS = {
+    "chain": World(CHAIN, DECIDED, CHAIN.design.masks, True),
+    "confirming": World(ConfirmingScheme(DESIGN, 4), CONFIRMED, DESIGN.masks, False),
+}
+
+
+def some(world: World, data: st.DataObject, most: int = 40) -> list[Submitted]:
+    """Pages of that world, each with an id of its own."""
+    looks = data.draw(st.lists(world.looks, min_size=1, max_size=most))
+    # Now and then many alike: more than a chunk of the walk.
+    looks += data.draw(st.sampled_from([[], [], [], looks[:1] * 70, looks[:4] * 20]))
+    return pages_of(looks)
+
+
+def pages_of(looks: Sequence[Look]) -> list[Submitted]:
+    """Give every page an id of its own."""
+    return [(look, page_id) for page_id, look in enumerate(looks)]
+
+
+def signatures_of(pages: Sequence[Submitted]) -> Signatures:
+    """Pages of two sources; the id is spread over source, partition and offset."""
+    looks, ids = [look for look, _ in pages], [page_id for _, page_id in pages]
+    count = len(pages)
+    return Signatures(
+        ("one", "two"),
+        np.array([i % 2 for i in ids], np.uint16),
+        np.array([i % 3 for i in ids], np.int32),
+        np.array(ids, np.int64),
+        np.array(ids, np.int64) * 1000,
+        np.array([words_of(look[:5]) for look in looks], np.uint64).reshape(-1, 2),
+        np.array([look.word for look in looks], np.uint64),
+        np.array([look.status for look in looks], np.uint8),
+        np.array([look.length for look in looks], np.uint32),
+        tuple(b"http://x/%d" % i for i in ids),
+        (b"",) * count,
+        np.array([words_of(look.text) if look.text else (0, 0) for look in looks], np.uint64).reshape(-1, 2),
+        np.array([look.host for look in looks], np.uint64),
+        np.zeros(count, np.uint8),
+        np.array([hash_ for look in looks for hash_ in look.minima], np.uint64),
+        np.cumsum([0, *(len(look.minima) for look in looks)]),
+        np.array([look.sketch for look in looks], np.uint64).reshape(-1, 1),
+    )
+
+
+def words_of(content: object) -> tuple[int, int]:
+    """A digest of content: low word, high word."""
+    digest = xxhash.xxh3_128_intdigest(repr(content).encode())
+    return digest % 2**64, digest >> 64
+
+
+def outcomes_of(verdicts: Verdicts) -> list[Outcome]:
+    """Verdicts as the obvious judge says them."""
+    outcomes: list[Outcome] = []
+    for index in range(len(verdicts)):
+        score = float(verdicts.score[index])
+        outcomes.append(
+            (
+                Kind(verdicts.kind[index]).name.lower(),
+                original_id(verdicts.originals[index] or verdicts.replaces[index]),
+                None if np.isnan(score) else score,
+                Reason(verdicts.reason[index]).label,
+                int(verdicts.found_by[index]),
+                bool(verdicts.cut[index]),
+            )
+        )
+    return outcomes

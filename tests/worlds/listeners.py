@@ -1,0 +1,43 @@
+"""Owns the settings of a local broker that listens at several ports, each for another kind of client."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spotsieve.stream.demo.localkafka.ports import free_port
+from spotsieve.stream.demo.localkafka.properties import NODE_ID
+
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One port of a broker: how it speaks, and the port that clients are told of where that is another one."""
+
+    port: int
+    protocol: str = "PLAINTEXT"
+    told_port: int | None = None
+
+
+def listener_settings(listeners: Mapping[str, Listener], controller_port: int) -> dict[str, str]:
+    """server.properties of a combined node: listener name -> port; PLAINTEXT must be one, brokers speak there."""
+    listening = {**{name: each.port for name, each in listeners.items()}, "CONTROLLER": controller_port}
+    told = {name: each.told_port or each.port for name, each in listeners.items()}
+    protocols = {**{name: each.protocol for name, each in listeners.items()}, "CONTROLLER": "PLAINTEXT"}
+    return {
+        "listeners": _addresses(listening),
+        "advertised.listeners": _addresses(told),
+        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+        "controller.quorum.voters": f"{NODE_ID}@{HOST}:{controller_port}",
+    }
+
+
+def free_ports(number: int) -> list[int]:
+    """So many different ports that nothing listens on now."""
+    found: set[int] = set()
+    while len(found) < number:
+        found.add(free_port())
+    return list(found)
+
+
+def _addresses(ports: Mapping[str, int]) -> str:
+    return ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items())

@@ -1,0 +1,55 @@
+"""States with a local log, of made-up signatures, for tests of verifying and snapshots."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+
+from spotsieve.state.log.local import LocalLog
+from spotsieve.state.log.record import encode
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.settings.model import IndexSettings, Settings
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.signature import Signatures
+from tests.reference.signatures import make_signatures
+
+SETTINGS = Settings.model_validate({"scheme": {"sketch_bits": 128}})
+TEXT = verdict_settings_text(SETTINGS)
+DIGEST = settings_digest(TEXT)
+RECORDS, PAGES = 40, 40
+
+
+def open_state(directory: Path) -> RocksState:
+    return RocksState.open(directory, TEXT, LocalLog.name, IndexSettings(write_buffer_mb=1))
+
+
+def different_pages(number: int) -> Signatures:
+    """Pages of a record, nearly all of them novel, with minima of their own."""
+    random = np.random.default_rng(number)
+    return dataclasses.replace(
+        make_signatures(PAGES, seed=number, first=number * PAGES),
+        digest=random.integers(0, 2**64, (PAGES, 2), np.uint64),
+        features=np.sort(random.integers(0, 2**64, (PAGES, 6), np.uint64), axis=1).ravel(),
+        features_bounds=np.arange(PAGES + 1) * 6,
+    )
+
+
+def apply_log(directory: Path, first: int, end: int, state: RocksState) -> None:
+    engine = Engine(scheme_of(SETTINGS.scheme), state, SETTINGS.index, DIGEST, LocalLog.name)
+    with LocalLog(directory) as log:
+        for number in range(log.end, end):
+            log.append(encode(different_pages(number), bytes(16), number, DIGEST))
+        for offset, record in log.read_from(first):
+            engine.apply(record, offset)
+
+
+def flip(file: Path, place: int) -> None:
+    content = bytearray(file.read_bytes())
+    content[place] ^= 0x10
+    file.write_bytes(content)
+
+
+def listing(directory: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
