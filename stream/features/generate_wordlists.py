@@ -1,8 +1,8 @@
 """Writes wordlists.txt, the frozen function words of many languages, from lists that others keep and a few of our own.
 
 Run by hand, `python -m spotsieve.stream.features.generate_wordlists LUCENE_JAR`, in an environment that has
-stopwordsiso 0.7.1, spacy 3.8.18 and wordfreq 3.1.1; LUCENE_JAR is the Maven artefact org.apache.lucene:lucene-analysis-common:9.12.0. Put
-the digest that it prints into stream/features/languages.py: other lists change verdicts. Nothing else calls it.
+stopwordsiso 0.7.1, spacy 3.8.18 and wordfreq 3.1.1; LUCENE_JAR is the Maven artefact org.apache.lucene:lucene-analysis-common:9.12.0.
+Put the digest that it prints into stream/features/languages.py: other lists change verdicts. Nothing else calls it.
 
 A language's words are those of Lucene's list; without one, those on which stopwords-iso and spaCy agree (the only list
 there is, where one of them has none); more words of wordlist_sources.txt; cut to MOST_WORDS in the order of their

@@ -1,7 +1,7 @@
 """Owns the rival of the pipeline benchmark: what a competent user writes with aiokafka to copy a topic, as a process.
 
-`python -m tests.measure.bench.passthrough SERVERS INPUT OUTPUT GROUP GUARANTEE` copies until SIGTERM or its parent's end,
-under the same guarantee and with the same batch sizes as the filter, and looks at no page.
+`python -m tests.measure.bench.passthrough SERVERS INPUT OUTPUT GROUP GUARANTEE` copies until SIGTERM or its parent
+ends, under the same guarantee and with the same batch sizes as the filter, and looks at no page.
 """
 
 import asyncio

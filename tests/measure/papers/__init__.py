@@ -1,1 +1,1 @@
-"""Measurements that papers report, made again with our schemes; `python -m tests.measure.papers` writes docs/papers.md."""
+"""Measurements that papers report, made again with our schemes; they write docs/papers.md."""
