@@ -19,25 +19,25 @@ import gc, json, sys
 from pathlib import Path
 from numba.core.dispatcher import Dispatcher
 from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.files import filtering
+from spotsieve.stream.local import filtering
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.warm import compile_kernels
 from spotsieve.state.log.record import encode
 from spotsieve.stream.engine import open_engine
-from tests.broker.crawls import crawl, edited, html_of
+from tests.worlds.crawls import crawl, edited, html_of
 
 settings = Settings.model_validate({"scheme": json.loads(sys.argv[1]), "index": {"directory": sys.argv[2]}})
 scheme = scheme_of(settings.scheme)
 
 def compiled():
     # Kernels are globals of their modules, or held by a cached function, where the garbage collector finds them.
-    modules = [module for name, module in sys.modules.items() if name.startswith(("stream.", "state."))]
+    modules = [module for name, module in sys.modules.items() if name.startswith("spotsieve.")]
     there = [value for module in modules for value in vars(module).values()] + gc.get_objects()
     return {
         f"{one.py_func.__module__}.{one.py_func.__qualname__}": len(one.signatures)
         for one in there
-        if isinstance(one, Dispatcher) and one.py_func.__module__.startswith(("stream.", "state."))
+        if isinstance(one, Dispatcher) and one.py_func.__module__.startswith("spotsieve.")
     }
 
 compile_kernels(scheme)

@@ -33,7 +33,7 @@ OWNER = """
 import sys, time
 from pathlib import Path
 from spotsieve.state.snapshot.requests import Requests
-from tests.unit.local_states import apply_log, open_state
+from tests.worlds.local_states import apply_log, open_state
 directory = Path(sys.argv[1])
 state = open_state(directory)
 requests = Requests(directory, state)

@@ -190,6 +190,6 @@ def memory_of_bombs() -> int:
 
 
 def test_bombs_of_16_mb_and_a_token_of_50_take_bounded_memory() -> None:
-    program = "from tests.unit.test_page_bombs import memory_of_bombs; print(memory_of_bombs())"
+    program = "from tests.unit.text.test_page_bombs import memory_of_bombs; print(memory_of_bombs())"
     ran = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert int(ran.stdout) < MOST_MEMORY * PAGE_BYTES

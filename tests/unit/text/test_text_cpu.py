@@ -38,7 +38,7 @@ def digest_of_signatures() -> str:
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="names an x86-64 target")
 def test_signatures_are_the_same_on_a_cpu_without_vector_extensions(tmp_path: Path) -> None:
     plain = {**os.environ, "NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}
-    program = "from tests.unit.test_text_cpu import digest_of_signatures; print(digest_of_signatures())"
+    program = "from tests.unit.text.test_text_cpu import digest_of_signatures; print(digest_of_signatures())"
     there = subprocess.run(
         [sys.executable, "-c", program], cwd=REPOSITORY, env=plain, capture_output=True, text=True, check=True
     )
