@@ -1,42 +1,66 @@
-"""Owns whether a state belongs to this configuration and this log, and whether the log still reaches the state."""
+"""Checks that a state belongs to a configuration and to a log, and that the log still reaches the state."""
 
-from spotsieve.state.format.layouts import STATE_FORMAT
-from spotsieve.stream.errors import SettingsMismatch, StateError
+from pathlib import Path
+
+from spotsieve.state.format.meta import STATE_FORMAT, Identity
+from spotsieve.stream.errors import SettingError, SettingsMismatch, StateError
 from spotsieve.stream.settings.verdicts import describe_difference
 
 
-def check_identity(directory: str, stored: tuple[int, str, str], settings_text: str, log_name: str) -> None:
-    """stored: (state format, settings text, log name) as found in the state.
+def check_identity(directory: str, stored: Identity, settings_text: str, log_name: str) -> None:
+    """Check that a state may go on under these settings, with this log. stored: what the state belongs to
 
-    Raises SettingsMismatch naming each setting that differs, StateError for another format or another log.
+    Raises SettingsMismatch, which names each setting that differs, or StateError for another format or another log.
     """
-    stored_format, stored_settings, stored_log = stored
-    if stored_format != STATE_FORMAT:
+    if stored.state_format != STATE_FORMAT:
         raise StateError(
             f"state {directory}",
             f"must have format {STATE_FORMAT}",
-            stored_format,
+            stored.state_format,
             "use the release that wrote it, or begin anew: another index.directory (--state) and a log of this release",
         )
-    if stored_settings != settings_text:
+    if stored.settings != settings_text:
         raise SettingsMismatch(
             f"state {directory}",
             f"was written with other settings that change verdicts: "
-            f"{describe_difference(stored_settings, settings_text, 'state')}",
+            f"{describe_difference(stored.settings, settings_text, 'state')}",
             None,
             "restore these settings, or begin anew: another index.directory (--state) and another log (topics.log)",
         )
-    if stored_log != log_name:
+    if stored.log != log_name:
         raise StateError(
             f"state {directory}",
-            f"must follow the log it was built from, {stored_log!r}",
+            f"must follow the log it was built from, {stored.log!r}",
             log_name,
             "configure that log, or choose another index.directory to build a state from this one",
         )
 
 
+def check_service(directory: Path, stored: Identity, settings_text: str, log_name: str) -> None:
+    """Check that a configuration is the one of the service that works on a state. stored: what the state belongs to
+
+    Raises SettingError for another log topic, SettingsMismatch for other settings that change verdicts.
+    """
+    its_configuration = "give the configuration of the service that works on it (-c)"
+    if stored.log != log_name:
+        raise SettingError(
+            "topics.log",
+            f"must be the log that the state {directory} follows, {stored.log!r}",
+            log_name,
+            its_configuration,
+        )
+    if stored.settings != settings_text:
+        raise SettingsMismatch(
+            f"state {directory}",
+            "was written with other settings that change verdicts: "
+            f"{describe_difference(stored.settings, settings_text, 'state')}",
+            None,
+            its_configuration,
+        )
+
+
 def check_settings_digest(found: bytes, configured: bytes, log_name: str, offset: int) -> None:
-    """Raises SettingsMismatch where a log record was signed with other settings."""
+    """Check that a log record was signed with the configured settings. Raises SettingsMismatch."""
     if found != configured:
         raise SettingsMismatch(
             f"log {log_name}[{offset}]",
@@ -49,10 +73,10 @@ def check_settings_digest(found: bytes, configured: bytes, log_name: str, offset
 
 
 def check_last_record(log_name: str, position: int, applied: int, found: int | None) -> None:
-    """Whether the log's record before the state's position is the one that the state applied there.
+    """Check that the record before the state's position is the one that the state applied there.
 
-    applied, found: checksums; None where the log no longer holds that record, so that nothing tells its logs apart
-    Raises StateError where it is another: the log was made anew, or lost its end, and was filled again.
+    applied, found: checksums. None: the log no longer holds that record, so nothing tells one log from another.
+    Raises StateError if it is another record: the log was made anew, or lost its end, and was filled again.
     """
     if position and found is not None and found != applied:
         raise StateError(
@@ -66,10 +90,10 @@ def check_last_record(log_name: str, position: int, applied: int, found: int | N
 
 
 def check_log_range(log_name: str, position: int, first: int, end: int, pages_applied: int = 0) -> None:
-    """Whether a log that holds offsets first..end - 1 can continue a state whose next offset is position.
+    """Check that a log with the offsets first..end - 1 can continue a state whose next offset is position.
 
-    pages_applied: of the record at the position
-    Raises StateError where the log ends before the state's position, or begins after it.
+    pages_applied: how many pages of the record at the position are applied
+    Raises StateError if the log ends before the state's position, or begins after it.
     """
     applied_end = position + (pages_applied > 0)
     if applied_end > end:

@@ -1,22 +1,23 @@
-"""Owns what the judge sees of the state, and what it hands back to be filed; no store is imported here."""
+"""Defines what the judge sees of the state and what it hands back to be filed. It imports no store."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.state.horizon import Clock
 from spotsieve.stream.signature import Compared, Entry, Signatures
 
-if TYPE_CHECKING:
-    from spotsieve.state.horizon import Clock
+PageId = tuple[str, int, int]
+"""(source, partition, offset)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """The postings of u buckets, each in the order of filing (so entry numbers ascend).
+    """The postings of u buckets, each in the order of filing, so entry numbers ascend.
 
     bounds: int64[u + 1]  numbers: uint64[p] (entry numbers)  inlines: uint64[p] (fingerprint, or second digest word)
     """
@@ -29,7 +30,7 @@ class Buckets:
         return len(self.bounds) - 1
 
     def living(self, floor: int) -> "Buckets":
-        """The same u buckets without the postings of entries below floor."""
+        """Return the same u buckets without the postings of entries below the floor."""
         keep = self.numbers >= np.uint64(floor)
         if keep.all():
             return self
@@ -38,7 +39,7 @@ class Buckets:
         return Buckets(kept[self.bounds], self.numbers[keep], self.inlines[keep])
 
     def take(self, rows: NDArray[np.int64]) -> "Buckets":
-        """These buckets, in this order: int64[r], each once and ascending -> r buckets."""
+        """Choose buckets by their rows: int64[r], ascending, each once -> r buckets."""
         sizes = np.diff(self.bounds)
         chosen = np.zeros(len(sizes), np.bool_)
         chosen[rows] = True
@@ -52,10 +53,11 @@ class Buckets:
 class Filing:
     """What one record adds to the state.
 
-    signatures: the record's pages  pages: int64[f], which of them are filed, ascending; they get the entry numbers
-    first_number, first_number + 1, ...  template: uint32[f], their features that are taken for their host's template
+    signatures: the pages of the record
+    pages: int64[f], which of them are filed, ascending; they get the entry numbers first_number, first_number + 1, ...
+    template: uint32[f], how many features of each filed page count as the template of its host
     keys: uint64[c] and buckets: the WHOLE new contents of every bucket that grew
-    capped: filings left out because their bucket was full (a page in no bucket at all is not filed)
+    capped: filings left out because their bucket was full (a page that fits in no bucket is not filed)
     keeps_features: whether entries hold the features of their pages
     """
 
@@ -71,72 +73,72 @@ class Filing:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What forgetting pages takes out of the state.
+    """What forgetting takes out of the state.
 
-    page_ids: r times (source, partition, offset)  numbers: uint64[r], of their entries, of which only the number stays
-    keys: uint64[c] and buckets: the WHOLE new contents of every bucket that shrinks; one that becomes empty is gone
+    page_ids: the r pages  numbers: uint64[r], their entries; of each only the number stays
+    keys: uint64[c] and buckets: the WHOLE new contents of every bucket that shrinks; an empty one is deleted
     """
 
-    page_ids: tuple[tuple[str, int, int], ...]
+    page_ids: tuple[PageId, ...]
     numbers: NDArray[np.uint64]
     keys: NDArray[np.uint64]
     buckets: Buckets
 
 
 class FiledPages(Protocol):
-    """Entries of the state, read at once and decoded as far as they are asked for; e of them."""
+    """The entries of e filed pages, read at once; each is decoded only as far as somebody asks."""
 
     def compared(self, with_features: bool) -> Compared:
-        """What a scheme confirms candidates by, of all e. Raises CorruptRecord.
+        """Return what a scheme confirms candidates by: e rows. Raises CorruptRecord.
 
-        with_features: whether the scheme compares features; else their column is left empty.
+        with_features: whether the scheme compares features; if not, their column stays empty
         """
 
     def entries(self, places: NDArray[np.int64]) -> list[Entry]:
-        """places: int64[a], each 0..e - 1 -> the filed pages. Raises CorruptRecord."""
+        """Return what verdicts tell of these pages. places: int64[a], each 0..e - 1. Raises CorruptRecord."""
 
 
 class StateView(Protocol):
-    """What judging reads."""
+    """What judging reads of a state."""
 
     @property
     def entry_count(self) -> int:
-        """Number of pages ever filed; the next one gets this entry number."""
+        """How many pages were ever filed; the next one gets this entry number."""
 
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
-        """keys: uint64[u], all different -> their postings; a bucket never filed under is empty."""
+        """Return the postings under keys: uint64[u], all different. A bucket that was never filed under is empty."""
 
     def filed(self, numbers: NDArray[np.uint64]) -> FiledPages:
-        """numbers: uint64[e] -> the filed pages of these numbers. Raises CorruptRecord where one is missing."""
+        """Return the filed pages by number: uint64[e]. Raises CorruptRecord if one is missing."""
 
 
 class State(StateView, Protocol):
-    """A store of the index; a function of the log up to its position."""
+    """A store of the index. Its content is a function of the log up to its position."""
 
     @property
     def position(self) -> int:
-        """The next log offset to read: everything before it is applied."""
+        """The next log offset to read; everything before it is applied."""
 
     @property
     def last_record(self) -> int:
-        """Checksum of the last log record applied: which log it was. 0 before the first record.
+        """The checksum of the last record applied, which tells logs apart; 0 before the first record.
 
-        The record before the position; where pages_applied is not 0, the one at the position.
+        It belongs to the record before the position, or to the one at the position if pages_applied is not 0.
         """
 
     @property
     def pages_applied(self) -> int:
-        """How many pages of the record at the position are applied: not 0 only after a crash between two runs."""
+        """How many pages of the record at the position are applied; more than 0 only after a crash between two runs."""
 
     @property
-    def clock(self) -> "Clock":
-        """How far event time has come; where there is no horizon, nowhere."""
+    def clock(self) -> Clock:
+        """How far event time has come; without a horizon it stays at its beginning."""
 
-    def page_ids(self, numbers: NDArray[np.uint64]) -> list[tuple[str, int, int] | None]:
-        """numbers: uint64[e] -> (source, partition, offset) of each, None where no entry has the number any more."""
+    def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
+        """Return the page id of each entry: uint64[e]. None stands where no entry has the number any more."""
 
     def remove(self, removal: Removal, position: int, last_record: int) -> None:
-        """Take forgotten pages out and move the position, both or neither. Raises StateError."""
+        """Take forgotten pages out and move the position, both or neither. Raises StateError if writing fails."""
 
     def file(
         self,
@@ -144,36 +146,59 @@ class State(StateView, Protocol):
         position: int,
         last_record: int,
         pages_applied: int = 0,
-        clock: "Clock | None" = None,
+        clock: Clock | None = None,
     ) -> None:
-        """Apply a filing and move the position, both or neither. Raises StateError where it cannot be written.
+        """Apply a filing and move the position, both or neither. Raises StateError if writing fails.
 
         last_record: checksum of the record that ends at the position, or whose first pages_applied are applied
-        clock: what it is now; entries below its floor are removed, and buckets swept (None: as it was)
+        clock: the new clock, None if it stays; entries below its floor are removed, and buckets are swept
         """
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Everything remembered, as (name, value) bytes in a fixed order, for comparing states; slow."""
+        """Give everything remembered as (name, value) bytes, in a fixed order, to compare states. Slow."""
 
     def stats(self) -> dict[str, int]:
-        """Figures for metrics: entries (living ones), floor, watermark_ms, swept_buckets (since it was opened),
-        position, bytes_on_disk, estimated_keys; more where cheap.
+        """Return figures for metrics; a store may add others that are cheap.
+
+        entries (the living ones), floor, watermark_ms, swept_buckets (since the state was opened), position,
+        bytes_on_disk, estimated_keys
         """
 
     def checkpoint(self, path: Path) -> None:
-        """Make a directory that holds the state as it is now, for a snapshot. Raises StateError."""
+        """Make a directory that holds the state as it is now. Raises StateError."""
 
     def close(self) -> None:
-        """Write what is buffered and let go of the directory."""
+        """Write what is buffered and release the directory."""
+
+
+class Living:
+    """A view of a state without its dead entries."""
+
+    def __init__(self, state: StateView, floor: int) -> None:
+        self._state = state
+        self._floor = floor
+
+    @property
+    def entry_count(self) -> int:
+        """How many pages were ever filed; the next one gets this entry number."""
+        return self._state.entry_count
+
+    def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
+        """Return the living postings under keys: uint64[u]."""
+        return self._state.buckets(keys).living(self._floor)
+
+    def filed(self, numbers: NDArray[np.uint64]) -> FiledPages:
+        """Return the filed pages by number: uint64[e], all living. Raises CorruptRecord if one is missing."""
+        return self._state.filed(numbers)
 
 
 def states_equal(one: State, other: State) -> bool:
-    """Whether two states hold the same, byte for byte."""
+    """Tell whether two states hold the same, byte for byte."""
     return first_difference(one, other) is None
 
 
 def first_difference(one: State, other: State) -> tuple[bytes, bytes, bytes] | None:
-    """(name, value in one, value in other) where two states first differ; b"" where a side has ended."""
+    """Return (name, value in one, value in other) where two states first differ; b"" for a side without it."""
     left, right = one.items(), other.items()
     while True:
         a, b = next(left, None), next(right, None)

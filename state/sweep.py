@@ -1,14 +1,16 @@
-"""Owns the removal of dead postings from buckets that no filing rewrites: a walk over all of them, round after round.
+"""Removes dead postings from buckets that no filing rewrites, by walking over all buckets, round after round.
 
-Every filing pays for the walk: VISITS_PER_POSTING buckets for each posting that it adds, whatever it is that grew. So
-its cost is bounded, and nothing of it depends on time: the state stays a function of the log. A posting makes at most
-one new bucket. With L postings filed a horizon and B buckets in all, a round takes B / 2 filings; a bucket whose last
-posting dies waits half a round on average, so B = L + B / 4, which is 4/3 of the buckets that live, and a round takes
-two thirds of a horizon. (Measured with the default scheme: 1.47 times, and three quarters.) One visit for each posting
-would make B = 2 L; a fixed number for each page would let B grow without end once a scheme's pages have twice as many
-keys.
-A round begins when the floor has moved since the last one began: a stream without novel pages sweeps nothing, and grows
-nothing.
+Every filing pays for a part of the walk: it visits VISITS_PER_POSTING buckets for each posting that it adds. So the
+cost is bounded, and nothing depends on time: the state stays a function of the log.
+
+A posting makes at most one new bucket. Let L postings be filed in a horizon, and let there be B buckets in all. Then a
+round takes B / 2 filings. A bucket whose last posting dies waits half a round on average, so B = L + B / 4: 4/3 of the
+living buckets, and a round takes two thirds of a horizon. (Measured with the default scheme: 1.47 times, and three
+quarters.) With one visit for each posting, B would be 2 L. With a fixed number of visits for each page, B would grow
+without end under a scheme whose pages have twice as many keys.
+
+A new round begins when the floor has moved since the last one began. A stream without novel pages adds nothing, and
+nothing is swept.
 """
 
 from collections.abc import Callable
@@ -22,12 +24,15 @@ from spotsieve.state.index import Buckets, Filing
 VISITS_PER_POSTING = 2
 _KEYS = 2**64
 Visit = Callable[[int, int], tuple[NDArray[np.uint64], Buckets]]
-"""(first key, how many) -> the next buckets from that key on: keys uint64[b], ascending, and contents."""
+"""visit(first key, how many) returns the next buckets from that key on: keys uint64[b], ascending, and contents."""
 
 
 class Sweep(NamedTuple):
-    """How far the walk has come. next_key: of the round under way; 0: there is none
-    floor: when the round, or the last one, began: no bucket before next_key (0: none at all) has a posting below it.
+    """How far the walk has come.
+
+    next_key: where the round goes on; 0 between two rounds
+    floor: the horizon's floor when the round, or the last one, began. Buckets before next_key (all of them if it is 0)
+    have no posting below it.
     """
 
     next_key: int = 0
@@ -35,8 +40,9 @@ class Sweep(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """What a part of the walk changes. visited: buckets looked at
-    keys: uint64[c]  buckets: what they hold now; none: the bucket goes
+    """What one part of the walk changes.
+
+    visited: how many buckets it looked at  keys: uint64[c]  buckets: their new contents; an empty one is deleted
     """
 
     sweep: Sweep
@@ -46,9 +52,10 @@ class Swept(NamedTuple):
 
 
 def walk_on(sweep: Sweep, floor: int, filing: Filing, visit: Visit) -> Swept | None:
-    """The next part of the walk, over the buckets as they were before the filing; None where nothing is to be swept.
+    """Walk the next part, over the buckets as they were before the filing; None if there is nothing to sweep.
 
-    floor: entries below it are dead. What the filing rewrites wins: its buckets are without dead postings already.
+    floor: entries below it are dead. If the filing rewrites a bucket too, write the filing's last: it has no dead
+    postings either.
     """
     added = int(np.count_nonzero(filing.buckets.numbers >= np.uint64(filing.first_number)))
     if not added or (not sweep.next_key and sweep.floor == floor):

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.forgetting import PageId, removal_of
-from spotsieve.state.horizon import Clock, Living, runs_of, step_of
+from spotsieve.state.forgetting import removal_of
+from spotsieve.state.horizon import Clock, runs_of, step_of
 from spotsieve.state.identity import check_last_record, check_settings_digest
-from spotsieve.state.index import Filing, State
+from spotsieve.state.index import Filing, Living, PageId, State
 from spotsieve.state.log.record import LogRecord, decode
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.judge import KEEP_FIRST, judge

@@ -1,4 +1,4 @@
-"""Owns the error classes: each class is a decision about what happens next."""
+"""Defines the error classes. Each class is a decision about what happens next; no text of an error decides anything."""
 
 import enum
 
@@ -14,7 +14,7 @@ EXIT_INTERRUPTED = 130
 
 
 class Reject(enum.StrEnum):
-    """Why a message never became a page; the value is the metric label and the header text."""
+    """Why a message did not become a page. The value is the metric label and the header text."""
 
     NOT_JSON = "not_json"
     NO_BODY = "no_body"
@@ -43,7 +43,7 @@ class SpotsieveError(Exception):
 
 
 class PageError(SpotsieveError):
-    """Reject the message: it goes to the dead letters with `reason`, and the stream goes on."""
+    """Reject the message: it goes to the dead letters with its `reason`, and the stream goes on."""
 
     exit_code = EXIT_INPUT
 
@@ -70,12 +70,16 @@ class StateError(SpotsieveError):
     exit_code = EXIT_STATE
 
 
+class StateLocked(StateError):
+    """Ask the owner or wait: another process works on the state, or on its local log."""
+
+
 class SettingsMismatch(StateError):
     """Stop: the state or the log was written with other settings that change verdicts."""
 
 
 class CorruptRecord(StateError):
-    """Stop: stored bytes fail their checksum or grammar; names the store, the key in hex and the offset."""
+    """Stop: stored bytes fail their checksum or grammar. It names the store and the key in hex, or the offset."""
 
     def __init__(
         self, store: str, key: bytes | int | str, rule: str, next_step: str = "rebuild the state from the log"
@@ -85,12 +89,12 @@ class CorruptRecord(StateError):
 
 
 class BrokerTrouble(SpotsieveError):
-    """Begin the worker anew, with new clients: waiting may help, but what it holds of the broker is of no more use."""
+    """Begin the worker anew, with new clients: waiting may help, but the present clients are of no more use."""
 
     exit_code = EXIT_BROKER
 
 
 class BrokerError(SpotsieveError):
-    """Stop: the broker refuses or cannot be reached, and waiting does not help."""
+    """Stop: the broker refuses or does not answer, and waiting does not help."""
 
     exit_code = EXIT_BROKER

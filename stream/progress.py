@@ -1,4 +1,4 @@
-"""Owns the progress line of long work: pages a second, share dropped, bytes a second, time left."""
+"""Shows the progress of long work on one line: pages a second, share dropped, bytes a second, time left."""
 
 import time
 from collections.abc import Callable
@@ -7,13 +7,19 @@ from typing import TextIO
 from spotsieve.stream.text_safety import escape_control_characters
 
 INTERVAL_S = 0.5
+OnProgress = Callable[[str, int, int], None]
+"""on_progress(what, done, of): long work calls it now and then to say how far it has come."""
+
+
+def ignore_progress(what: str, done: int, of: int) -> None:
+    """Take what long work says of its progress, and show nothing."""
 
 
 class ProgressLine:
-    """One line on a terminal, rewritten twice a second; silent where `stream` is no terminal."""
+    """One line on a terminal, rewritten twice a second. It shows nothing if `stream` is no terminal."""
 
     def __init__(self, stream: TextIO, total_bytes: int | None, clock: Callable[[], float] = time.monotonic) -> None:
-        """total_bytes: of all files as they are on disk, None where unknown."""
+        """total_bytes: size of all files on disk, None if unknown"""
         self._stream = stream
         self._total = total_bytes
         self._clock = clock
@@ -31,21 +37,28 @@ class ProgressLine:
             self._width = len(text)
 
     def update(self, pages: int, dropped: int, bytes_read: int) -> None:
-        """Show where the work is; cheap to call often."""
+        """Show how far the work has come; cheap to call often."""
         now = self._clock()
         if self._shown and now - self._last >= INTERVAL_S:
             self._last = now
             self.say(progress_text(pages, dropped, bytes_read, self._total, now - self._began))
 
     def update_records(self, records: int, of: int, pages: int) -> None:
-        """Show how much of a log is read again; cheap to call often."""
+        """Show how much of a log was read again; cheap to call often."""
         now = self._clock()
         if self._shown and now - self._last >= INTERVAL_S:
             self._last = now
             self.say(records_text(records, of, pages, now - self._began))
 
+    def update_step(self, what: str, done: int, of: int) -> None:
+        """Show how far a step of the work has come, as an OnProgress; not before the first half second."""
+        now = self._clock()
+        if self._shown and now - max(self._last, self._began) >= INTERVAL_S:
+            self._last = now
+            self.say(f"{what}: {done:,} of {of:,}")
+
     def close(self) -> None:
-        """Take the line away, so that other text can be written."""
+        """Remove the line, so that other text can be written."""
         if self._width:
             self._stream.write("\r" + " " * self._width + "\r")
             self._stream.flush()
@@ -53,7 +66,9 @@ class ProgressLine:
 
 
 def progress_text(pages: int, dropped: int, bytes_read: int, total: int | None, seconds: float) -> str:
-    """What the line says, e.g. "12,345 pages  1,020 pages/s  31.4 % dropped  21.3 MB/s  44 % read, 0:01:05 left"."""
+    """Return what the line says of files, such as "12,345 pages  1,020 pages/s  31.4% dropped  21.3 MB/s  44% read,
+    0:01:05 left".
+    """
     seconds = max(seconds, 1e-9)
     share = dropped / pages if pages else 0.0
     text = (
@@ -66,7 +81,9 @@ def progress_text(pages: int, dropped: int, bytes_read: int, total: int | None, 
 
 
 def records_text(records: int, of: int, pages: int, seconds: float) -> str:
-    """Such as "reading the log again: 1,234 of 5,678 records  80,000 pages  40,000 pages/s, 0:00:07 left"."""
+    """Return what the line says of a log, such as "reading the log again: 1,234 of 5,678 records  80,000 pages  40,000
+    pages/s, 0:00:07 left".
+    """
     rate, left = pages / max(seconds, 1e-9), seconds * (of - records) / max(records, 1)
     return (
         f"reading the log again: {records:,} of {of:,} records  {pages:,} pages  {rate:,.0f} pages/s, "
@@ -75,6 +92,6 @@ def records_text(records: int, of: int, pages: int, seconds: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Hours, minutes and seconds, as 1:02:03."""
+    """Return hours, minutes and seconds, as 1:02:03."""
     whole = round(seconds)
     return f"{whole // 3600}:{whole % 3600 // 60:02}:{whole % 60:02}"

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.format import layouts as formats
+from spotsieve.state.format.buckets import decode_buckets, encode_buckets
 from spotsieve.state.index import Buckets
 from spotsieve.state.log.record import decode, encode
 from spotsieve.state.store.memory import MemoryState
@@ -43,8 +43,8 @@ class _StoredState(MemoryState):
         """keys: uint64[u] -> their postings."""
         found = super().buckets(keys)
         sizes = np.diff(found.bounds).tolist()
-        stored = zip(formats.encode_buckets(keys, found), sizes, strict=True)
-        return formats.decode_buckets(keys, [value if size else None for value, size in stored])
+        stored = zip(encode_buckets(keys, found), sizes, strict=True)
+        return decode_buckets(keys, [value if size else None for value, size in stored])
 
 
 def compile_kernels(scheme: Scheme) -> None:

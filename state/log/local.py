@@ -1,12 +1,12 @@
-"""Owns the log as a file, for the filter that runs without a broker: frames of records, numbered from 0.
+"""Keeps a log in a file, for the filter that runs without a broker. Its frames hold the records, numbered from 0.
 
     file   = magic 8 bytes ("SPSVLOG" and version 1), frame*
     frame  = length u32, head check u32, record, record check u64
     head check   = xxh32 of the length's 4 bytes, seeded with the frame's number (its low 32 bits)
     record check = xxh3-64 of the record
 
-All integers little endian. The head check tells a frame that was cut short by a crash (a sound head, too few bytes
-after it: a torn tail) from a damaged length, which would otherwise look the same and lose everything behind it.
+All integers are little endian. A crash may cut the last frame short: its head is sound and bytes after it are missing.
+That is a torn tail. Without the head check a damaged length would look the same and lose everything behind it.
 """
 
 import fcntl
@@ -20,16 +20,19 @@ from typing import BinaryIO, Self
 
 import xxhash
 
-from spotsieve.stream.errors import CorruptRecord, StateError
+from spotsieve.stream.errors import CorruptRecord, StateError, StateLocked
 
-FILE_NAME = "log"
+LOG_FILE = "log"
+"""Name of the file in the state directory."""
+RECORD_BYTES = 8 * 2**20
+"""The greatest size of a record of signatures in a local log."""
 MAGIC = b"SPSVLOG\x01"
 _HEAD = struct.Struct("<II")
 _CHECK = struct.Struct("<Q")
 
 
 class TornTail(UserWarning):
-    """The last frame of a local log was incomplete and was cut off; its pages were never judged."""
+    """Warns that the last frame of a local log was incomplete and was cut off; its pages were never judged."""
 
 
 class LocalLog:
@@ -38,11 +41,11 @@ class LocalLog:
     name = "local"
 
     def __init__(self, directory: Path) -> None:
-        """Open or begin the log; cut a torn tail, with a TornTail warning.
+        """Open or begin the log. A torn tail is cut off, with a TornTail warning.
 
-        Raises StateError (locked, not a log, not writable), CorruptRecord (damage before the last frame).
+        Raises StateLocked, StateError (not a log, not writable), CorruptRecord (damage before the last frame).
         """
-        self.path = directory / FILE_NAME
+        self.path = directory / LOG_FILE
         self._starts = array("Q")
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -62,7 +65,7 @@ class LocalLog:
         return len(self._starts)
 
     def append(self, record: bytes) -> int:
-        """Append one record; -> its offset. Where the disk is full nothing of it stays. Raises StateError."""
+        """Append one record and return its offset. If the disk is full, nothing of it stays. Raises StateError."""
         length = struct.pack("<I", len(record))
         frame = b"".join(
             (
@@ -84,7 +87,7 @@ class LocalLog:
         return self.end - 1
 
     def read_from(self, offset: int) -> Iterator[tuple[int, bytes]]:
-        """(offset, record) from an offset to the end as it is now. Raises CorruptRecord naming file and place."""
+        """Give (offset, record) from an offset to the present end. Raises CorruptRecord, which names file and place."""
         for number in range(offset, self.end):
             start = self._starts[number]
             stop = self._starts[number + 1] if number + 1 < self.end else self._end
@@ -96,14 +99,14 @@ class LocalLog:
             yield number, record
 
     def sync(self) -> None:
-        """Return once everything appended would survive a power failure. Raises StateError."""
+        """Return when everything appended would survive a power failure. Raises StateError."""
         try:
             os.fdatasync(self._file.fileno())
         except OSError as error:
             raise _unusable(self.path, error) from None
 
     def close(self) -> None:
-        """Sync, and let the log go. Closing twice does nothing."""
+        """Sync, and release the log. Closing twice does nothing."""
         if not self._file.closed:
             try:
                 self.sync()
@@ -120,7 +123,7 @@ class LocalLog:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StateError(
+            raise StateLocked(
                 "local log",
                 "must belong to one process, and another one holds its lock",
                 str(self.path),
@@ -128,7 +131,7 @@ class LocalLog:
             ) from None
 
     def _scan(self) -> int:
-        """Find every frame by its head; -> where the sound part of the file ends."""
+        """Find every frame by its head, and return where the sound part of the file ends."""
         size, handle = os.fstat(self._file.fileno()).st_size, self._file.fileno()
         magic = os.pread(handle, len(MAGIC), 0)
         if magic != MAGIC:
@@ -181,7 +184,7 @@ class LocalLog:
 
 
 def whole_frames(file: BinaryIO) -> tuple[int, int]:
-    """(records, bytes with the magic) that a log's file holds whole, by their heads; somebody may be appending."""
+    """Count by their heads the whole records of a log's file, which may be growing: (records, bytes with the magic)."""
     size, number, at = os.fstat(file.fileno()).st_size, 0, len(MAGIC)
     while at + _HEAD.size <= size:
         file.seek(at)

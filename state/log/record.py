@@ -1,5 +1,6 @@
-"""Owns the log record, the form in which the order of pages is written down: one columnar record a micro-batch, and one
-for pages that are to be forgotten.
+"""Encodes and decodes log records. The log writes down the order of pages; every reader of it reaches the same state.
+
+A record of kind 1 holds the signatures of a micro-batch, column by column. A record of kind 2 names pages to forget.
 
     record    = version u8 (2), kind u8, writer 16 bytes, sequence u64, settings digest 16 bytes, body, checksum u64
     body      = pages u32, sources u16, sketch words u8 (w), source*, column*, features, sketch, addresses
@@ -13,11 +14,12 @@ for pages that are to be forgotten.
     addresses = all URLs, then all labels
     checksum  = xxh3-64 of everything before it
 
-The body of kind 2, forget, is that of state/forgetting.py. All integers are little endian.
+state/log/forget_body.py has the body of kind 2, forget. All integers are little endian.
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -26,7 +28,8 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from spotsieve.state.forgetting import ForgottenPage, decode_body, encode_body
+from spotsieve.state.forgetting import ForgottenPage
+from spotsieve.state.log.forget_body import decode_body, encode_body, split_pages
 from spotsieve.stream.errors import CorruptRecord, StateError
 from spotsieve.stream.signature import MAX_FEATURES, MAX_SKETCH_WORDS, Signatures, Status, unused_columns
 
@@ -34,7 +37,7 @@ RECORD_VERSION = 2
 KIND_SIGNATURES = 1
 KIND_FORGET = 2
 MAX_ADDRESS_BYTES = 2048
-"""Longer URLs and labels are cut in the log (and so in verdicts): they are shown, never compared."""
+"""The log cuts longer URLs and labels, and so verdicts show them cut. They are only shown, never compared."""
 
 _HEAD = struct.Struct("<BB16sQ16s")
 _COUNTS = struct.Struct("<IHB")
@@ -57,20 +60,29 @@ _LENGTHS = ("features", "urls", "labels")
 _PAGE_BYTES = sum(np.dtype(kind).itemsize * (1 + (name in _PAIRS)) for name, kind in _COLUMNS) + 2 * len(_LENGTHS)
 _FIXED_BYTES = _HEAD.size + _COUNTS.size + _CHECKSUM_BYTES
 FRAME_BYTES = _HEAD.size + _CHECKSUM_BYTES
-"""Of a record beside its body."""
+"""Size of a record without its body."""
 NO_PAGES = Signatures(
-    (), np.empty(0, np.uint16), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64),
-    np.empty((0, 2), np.uint64), np.empty(0, np.uint64), np.empty(0, np.uint8), np.empty(0, np.uint32), (), (),
+    sources=(),
+    source=np.empty(0, np.uint16),
+    partition=np.empty(0, np.int32),
+    offset=np.empty(0, np.int64),
+    event_time_ms=np.empty(0, np.int64),
+    digest=np.empty((0, 2), np.uint64),
+    fingerprint=np.empty(0, np.uint64),
+    status=np.empty(0, np.uint8),
+    feature_count=np.empty(0, np.uint32),
+    urls=(),
+    labels=(),
     **unused_columns(0),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """What a record says: who wrote it, its number with that writer, under which settings, and its signatures.
+    """What a record says: who wrote it, its number with that writer, under which settings, and its pages.
 
-    signatures: none in a record that forgets  forgotten: the pages to be forgotten, none in one of signatures
-    checksum: xxh3-64 of all before it; with writer and sequence in it, no two appends have the same
+    signatures: empty in a record that forgets  forgotten: the pages to forget, empty in a record of signatures
+    checksum: xxh3-64 of all before it; it covers writer and sequence, so no two appends have the same
     """
 
     writer: bytes
@@ -82,7 +94,10 @@ class LogRecord:
 
 
 def encode(signatures: Signatures, writer: bytes, sequence: int, settings_digest: bytes) -> bytes:
-    """writer, settings_digest: 16 bytes each  sequence: counts the writer's records. URLs must be cut: see split."""
+    """Write a record of signatures, whose addresses split() has cut.
+
+    writer, settings_digest: 16 bytes each  sequence: counts the records of the writer
+    """
     feature_counts, words = np.diff(signatures.features_bounds), signatures.sketch.shape[1]
     if words > MAX_SKETCH_WORDS or feature_counts.max(initial=0) > MAX_FEATURES:
         raise ValueError(f"a page has at most {MAX_SKETCH_WORDS} sketch words and {MAX_FEATURES} features")
@@ -100,12 +115,18 @@ def encode(signatures: Signatures, writer: bytes, sequence: int, settings_digest
 
 
 def encode_forget(pages: Sequence[ForgottenPage], writer: bytes, sequence: int, settings_digest: bytes) -> bytes:
-    """The record that forgets these pages; for writer, sequence and settings_digest see encode."""
+    """Write a record that forgets these pages. writer, sequence, settings_digest: as in encode()"""
     return _sealed(KIND_FORGET, writer, sequence, settings_digest, encode_body(pages))
 
 
+def encode_forget_records(pages: Iterable[ForgottenPage], settings_digest: bytes, max_bytes: int) -> list[bytes]:
+    """Write as many records as it takes to forget these pages, each within max_bytes, by a writer of its own."""
+    writer, parts = uuid.uuid4().bytes, split_pages(pages, max_bytes - FRAME_BYTES)
+    return [encode_forget(part, writer, number, settings_digest) for number, part in enumerate(parts)]
+
+
 def decode(record: bytes, log_name: str = "log", offset: int = 0) -> LogRecord:
-    """log_name, offset: where the record was read, for messages.
+    """Read a record. log_name, offset: where it was found, for messages
 
     Raises CorruptRecord where checksum or grammar fail, StateError for a version or kind this release does not know.
     """
@@ -124,14 +145,14 @@ def decode(record: bytes, log_name: str = "log", offset: int = 0) -> LogRecord:
 
 
 def checksum_of(record: bytes) -> int:
-    """The checksum that ends a record, unchecked; 0 where it is too short to have one."""
+    """Return the checksum at the end of a record, without checking it; 0 if the record is too short to have one."""
     return int.from_bytes(record[-_CHECKSUM_BYTES:], "little") if len(record) >= _FIXED_BYTES else 0
 
 
 def split(signatures: Signatures, max_bytes: int) -> Iterator[Signatures]:
-    """Cut a micro-batch so that each part's record stays within max_bytes; verdicts do not depend on where.
+    """Cut a micro-batch into parts whose records stay within max_bytes. Verdicts do not depend on where the cuts are.
 
-    URLs and labels are cut to MAX_ADDRESS_BYTES here, at a whole UTF-8 character; a part holds one page at least.
+    URLs and labels are cut to MAX_ADDRESS_BYTES here, at a whole UTF-8 character. A part holds at least one page.
     """
     urls, labels = tuple(map(cut_address, signatures.urls)), tuple(map(cut_address, signatures.labels))
     sources = sum(2 + len(text.encode()) for text in signatures.sources)
@@ -224,7 +245,7 @@ def _lengths(texts: tuple[bytes, ...]) -> NDArray[np.int64]:
 
 
 def cut_address(text: bytes) -> bytes:
-    """A URL or label in UTF-8 as the log holds it: MAX_ADDRESS_BYTES at most, cut at a whole character."""
+    """Cut a URL or label in UTF-8 as the log holds it: at most MAX_ADDRESS_BYTES, ending in a whole character."""
     if len(text) <= MAX_ADDRESS_BYTES:
         return text
     return text[:MAX_ADDRESS_BYTES].decode("utf-8", "ignore").encode()

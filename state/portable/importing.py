@@ -1,4 +1,4 @@
-"""Owns making a state of its portable form: written beside its place, and put there when all of it is whole."""
+"""Makes a state from an export. It is written beside its place, and put there when all of it is whole."""
 
 import struct
 from collections.abc import Iterator
@@ -10,39 +10,46 @@ import numpy as np
 import xxhash
 from rocksdict import Rdict, WriteBatch, WriteOptions
 
-from spotsieve.state.format import layouts as formats
-from spotsieve.state.portable.export import (
-    BATCH,
-    VERSION,
-    Fields,
-    Told,
-    bucket_values,
-    entry_value,
-    loaded,
-    progress_of,
+from spotsieve.state.format.buckets import decode_buckets
+from spotsieve.state.format.entries import ENTRY_VERSION, FORGOTTEN, entry_fault
+from spotsieve.state.format.keys import decode_keys
+from spotsieve.state.format.meta import (
+    IDENTITY,
+    MARKS,
+    PROGRESS,
+    STATE_FORMAT,
+    decode_clock,
+    encode_identity,
+    encode_marks,
+    encode_progress,
 )
-from spotsieve.state.snapshot.restore import made_beside, put_in_place
-from spotsieve.state.snapshot.take import sync_directory
-from spotsieve.state.store.rocks import IDENTITY, MARKS, PROGRESS
+from spotsieve.state.format.sources import encode_source
+from spotsieve.state.portable.lines import VERSION, Fields, bucket_values, entry_value, loaded, progress_of
+from spotsieve.state.store.directory import made_beside, put_in_place, sync_directory
 from spotsieve.state.store.rocks_errors import rocks_errors
 from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.stream.errors import CorruptRecord, InputError
+from spotsieve.stream.progress import OnProgress, ignore_progress
 from spotsieve.stream.settings.verdicts import settings_digest
 
+BATCH = 4096
 PARTIAL = ".import-partial"
 _SECTIONS = ("source", "entry", "bucket", "end")
-"""What a line is by the last of these names that it has: an entry has a source too."""
+"""The last of these names that a line has tells what it is: an entry has a source too."""
 _AGAIN = "export the state again (spotsieve state export), and copy the file whole"
 
 
-def import_state(lines: Iterator[bytes], name: str, directory: Path, told: Told = lambda *_: None) -> Fields:
-    """Make the state in directory from the lines of an export; -> its header and the counts of its trailer.
+def import_state(
+    lines: Iterator[bytes], name: str, directory: Path, on_progress: OnProgress = ignore_progress
+) -> Fields:
+    """Make the state in a directory from the lines of an export; return its header and the counts of its trailer.
 
-    name: the file's, for messages. Raises StateError where a state is there already or there is no room, InputError
-    where the export is cut, damaged, or of another version; nothing is then left.
+    name: of the file, for messages
+    Raises StateError if there is a state already or no room, InputError if the export is cut, damaged or of another
+    version. Then nothing is left.
     """
     with made_beside(directory, PARTIAL) as partial:
-        facts = Import(lines, name, partial, told).run()
+        facts = Import(lines, name, partial, on_progress).run()
         sync_directory(partial)
         put_in_place(partial, directory)
     return facts
@@ -53,20 +60,20 @@ def _section_of(fields: Fields) -> int:
 
 
 class Import:
-    """One reading of an export into a new database."""
+    """Reads one export into a new database."""
 
-    def __init__(self, lines: Iterator[bytes], name: str, path: Path, told: Told) -> None:
+    def __init__(self, lines: Iterator[bytes], name: str, path: Path, on_progress: OnProgress) -> None:
         self._lines = lines
         self._name = name
         self._path = path
-        self._told = told
+        self._on_progress = on_progress
         self._line = 0
         self._hashed = xxhash.xxh3_128()
         self._counts = dict.fromkeys(("sources", "entries", "buckets", "postings"), 0)
         self._last_bucket = b""
 
     def run(self) -> Fields:
-        """Write everything; the meta values last, when the trailer has told that all is whole."""
+        """Write everything. The meta values come last, when the trailer has shown that all is whole."""
         header = self._header()
         with ExitStack() as closing, rocks_errors(self._path, "write"):
             self._open(closing)
@@ -79,15 +86,17 @@ class Import:
         header = self._parsed(line)
         if "spotsieve_state" not in header:
             raise self._wrong('must begin with the header of an export, {"spotsieve_state": 1, ...}')
-        if (header["spotsieve_state"], header.get("format")) != (VERSION, formats.STATE_FORMAT):
+        if (header["spotsieve_state"], header.get("format")) != (VERSION, STATE_FORMAT):
             raise InputError(
-                self._name, f"must be an export of version {VERSION} of a state of format {formats.STATE_FORMAT}",
-                f"version {header['spotsieve_state']}, format {header.get('format')}", "use the release that wrote it",
-            )  # fmt: skip
+                self._name,
+                f"must be an export of version {VERSION} of a state of format {STATE_FORMAT}",
+                f"version {header['spotsieve_state']}, format {header.get('format')}",
+                "use the release that wrote it",
+            )
         with self._reading():
             progress, clock = progress_of(header)
-            formats.decode_clock(progress, formats.encode_marks(clock.marks) if clock.marks else None)
-            whole = formats.encode_progress(progress) and clock.floor == header["first_entry"]
+            decode_clock(progress, encode_marks(clock.marks) if clock.marks else None)
+            whole = encode_progress(progress) and clock.floor == header["first_entry"]
             if (
                 not whole
                 or type(header["log"]) is not str
@@ -104,7 +113,7 @@ class Import:
         for family in self._families.values():
             closing.callback(family.close)
         self._handles = {name: self._database.get_column_family_handle(name) for name in self._families}
-        # What is cut short is made again from the file, so nothing is logged; flushed at the end.
+        # No write-ahead log: an import that is cut short begins again from the file. The end flushes everything.
         self._unlogged = WriteOptions()
         self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # an attribute, whatever the stub says
 
@@ -138,13 +147,15 @@ class Import:
         return counted
 
     def _write(self, section: str, lines: list[Fields], header: Fields) -> None:
-        """A batch of lines of one section."""
+        """Write a batch of lines of one section."""
         with self._reading():
             items = {"source": self._sources, "entry": self._entries, "bucket": self._buckets}[section](lines, header)
         name = {"source": "sources", "entry": "entries", "bucket": "buckets"}[section]
         self._put(name, items)
         self._counts[name] += len(lines)
-        self._told(f"{name} read", self._counts[name], max(self._counts[name], header["entries"] * (name == "entries")))
+        self._on_progress(
+            f"{name} read", self._counts[name], max(self._counts[name], header["entries"] * (name == "entries"))
+        )
 
     def _put(self, family: str, items: list[tuple[bytes, bytes]]) -> None:
         batch = WriteBatch(raw_mode=True)
@@ -158,16 +169,16 @@ class Import:
         for number, fields in enumerate(lines, self._counts["sources"]):
             if fields != {"source": number, "text": fields["text"]}:
                 raise ValueError
-            items.append((number.to_bytes(8, "big"), formats.encode_source(fields["text"])))
+            items.append((number.to_bytes(8, "big"), encode_source(fields["text"])))
         return items
 
     def _entries(self, lines: list[Fields], header: Fields) -> list[tuple[bytes, bytes]]:
         items = []
         for number, fields in enumerate(lines, header["first_entry"] + self._counts["entries"]):
-            told, value = entry_value(fields)
-            if told != number or value[:1] not in (formats.FORGOTTEN, bytes([formats.ENTRY_VERSION])):
+            named, value = entry_value(fields)
+            if named != number or value[:1] not in (FORGOTTEN, bytes([ENTRY_VERSION])):
                 raise ValueError
-            if value != formats.FORGOTTEN and formats.entry_fault(value, value[1], self._counts["sources"]):
+            if value != FORGOTTEN and entry_fault(value, value[1], self._counts["sources"]):
                 raise ValueError
             items.append((number.to_bytes(8, "big"), value))
         return items
@@ -178,8 +189,8 @@ class Import:
             int(buckets.numbers.max()) >= header["entries"]
         ):
             raise ValueError
-        # Reading them says whether postings ascend, and fit.
-        if not np.array_equal(formats.decode_buckets(formats.keys_of(keys), values).numbers, buckets.numbers):
+        # Reading them back checks that postings ascend and fit.
+        if not np.array_equal(decode_buckets(decode_keys(keys), values).numbers, buckets.numbers):
             raise ValueError
         self._last_bucket = keys[-1]
         self._counts["postings"] += len(buckets.numbers)
@@ -188,10 +199,10 @@ class Import:
     def _write_meta(self, header: Fields) -> None:
         progress, clock = progress_of(header)
         batch = WriteBatch(raw_mode=True)
-        batch[IDENTITY] = formats.encode_identity(header["settings"], header["log"])
+        batch[IDENTITY] = encode_identity(header["settings"], header["log"])
         if clock.marks:
-            batch[MARKS] = formats.encode_marks(clock.marks)
-        batch[PROGRESS] = formats.encode_progress(progress)
+            batch[MARKS] = encode_marks(clock.marks)
+        batch[PROGRESS] = encode_progress(progress)
         self._database.write(batch, self._unlogged)
         for family in (self._database, *self._families.values()):
             family.flush()

@@ -1,4 +1,4 @@
-"""Owns the manifest of a snapshot: what it holds, from where in the log it goes on, and the checksum of every file.
+"""Writes and reads the manifest of a snapshot: what it holds, where in the log it goes on, every file's checksum.
 
 manifest = "spotsieve-snapshot 1" LF, JSON LF, checksum LF
 JSON     = {"created", "entries", "files": [{"bytes", "name", "xxh3_128"}*], "format", "log", "log_position",
@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from spotsieve.stream.errors import CorruptRecord, StateError
 
-FILE_NAME = "snapshot.manifest"
+MANIFEST_FILE = "snapshot.manifest"
 _KIND = b"spotsieve-snapshot "
 _VERSION = b"1"
 _CHECKSUM_BYTES = 17
@@ -27,7 +27,7 @@ _BLOCK_BYTES = 2**20
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """A file of a snapshot. name: its path in it, with /  xxh3_128: hex"""
+    """A file of a snapshot. name: its path within, with /  xxh3_128: in hex"""
 
     name: str
     bytes: int
@@ -38,8 +38,9 @@ class FileFacts:
 class Manifest:
     """What a snapshot says of itself.
 
-    created: UTC, ISO 8601  format: of the state  log_position: next offset to apply  settings: those that change
-    verdicts, as canonical text  settings_digest: hex  log_records: of the local log it holds, None without one
+    created: UTC, ISO 8601  format: the state's  log_position: the next offset to apply
+    settings: canonical text of those that change verdicts  settings_digest: in hex
+    log_records: how many the local log in it holds, None without one
     """
 
     created: str
@@ -54,28 +55,35 @@ class Manifest:
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """The file's bytes."""
+    """Write the manifest as bytes."""
     text = json.dumps(dataclasses.asdict(manifest), sort_keys=True, separators=(",", ":"))
     body = _KIND + _VERSION + b"\n" + text.encode() + b"\n"
     return body + b"%016x\n" % xxhash.xxh3_64_intdigest(body)
 
 
 def read_manifest(snapshot: Path) -> Manifest:
-    """Raises StateError where there is none or it is of another version, CorruptRecord where it is damaged."""
-    path = snapshot / FILE_NAME
+    """Read the manifest in a snapshot.
+
+    Raises StateError if there is none, or one of another version; CorruptRecord if it is damaged.
+    """
+    path = snapshot / MANIFEST_FILE
     try:
         content = path.read_bytes()
     except OSError as error:
         raise StateError(
-            "snapshot", f"must hold {FILE_NAME}: {error.strerror}", str(snapshot),
+            "snapshot",
+            f"must hold {MANIFEST_FILE}: {error.strerror}",
+            str(snapshot),
             "name a directory that spotsieve state snapshot made",
-        ) from None  # fmt: skip
+        ) from None
     first, _, rest = content.partition(b"\n")
     if first.startswith(_KIND) and first != _KIND + _VERSION:
         raise StateError(
-            str(path), f"must be of version {_VERSION.decode()}", first[len(_KIND) :].decode("ascii", "replace"),
+            str(path),
+            f"must be of version {_VERSION.decode()}",
+            first[len(_KIND) :].decode("ascii", "replace"),
             "use the release that made it",
-        )  # fmt: skip
+        )
     body, checksum = content[:-_CHECKSUM_BYTES], content[-_CHECKSUM_BYTES:]
     if first != _KIND + _VERSION or checksum != b"%016x\n" % xxhash.xxh3_64_intdigest(body):
         raise CorruptRecord(str(path), 0, "must end in its xxh3-64 checksum", "take another snapshot")
@@ -87,13 +95,16 @@ def read_manifest(snapshot: Path) -> Manifest:
         ) from None
 
 
-def digest_of(file: BinaryIO, told: Callable[[int], None], into: BinaryIO | None = None) -> tuple[int, str]:
-    """(bytes, xxh3-128 in hex) of what is left of a file, copied on the way where `into` is given."""
+def digest_of(file: BinaryIO, on_block: Callable[[int], None], into: BinaryIO | None = None) -> tuple[int, str]:
+    """Read the rest of a file, and return its size and its xxh3-128 in hex.
+
+    on_block: called with the size of each block that was read  into: where to copy the file on the way, if anywhere
+    """
     hashed, size = xxhash.xxh3_128(), 0
     while block := file.read(_BLOCK_BYTES):
         hashed.update(block)
         if into is not None:
             into.write(block)
         size += len(block)
-        told(len(block))
+        on_block(len(block))
     return size, hashed.hexdigest()

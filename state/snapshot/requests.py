@@ -1,13 +1,13 @@
-"""Owns how the process that owns a state is asked for a checkpoint of it: by files, answered between two records.
+"""Answers requests for a checkpoint, in the process that owns a state. Requests are files, read between two records.
 
-    DIRECTORY/snapshot/lock        locked (flock) by the one who asks, for as long as it waits
-    DIRECTORY/snapshot/request     the name of the checkpoint that is wanted: 32 hex digits
+    DIRECTORY/snapshot/lock        the one who asks locks it (flock) for as long as it waits
+    DIRECTORY/snapshot/request     the name of the wanted checkpoint: 32 hex digits
     DIRECTORY/snapshot/NAME        the checkpoint: a RocksDB database, its table files hard links
-    DIRECTORY/snapshot/answer      the name again, then what went wrong, if anything, behind a space
+    DIRECTORY/snapshot/answer      the name again; if something went wrong, a space and what it was
 
-Files, and not a socket or a port: whoever may write to the state directory may ask, over volumes and from other
-containers too, the owner needs no thread for it, and whichever side is killed, the other one notices by a lock that is
-free: the asker's here, the owner's that RocksDB holds.
+Why files, and not a socket or a port: whoever may write to the state directory may ask, over volumes and from other
+containers too. The owner needs no thread for it. If one side is killed, the other notices by a lock that is free: the
+asker's here, and the owner's in RocksDB.
 """
 
 import fcntl
@@ -23,7 +23,7 @@ NAME_DIGITS = 32
 
 
 class Requests:
-    """The owner's side. Call it between two records, from the thread that files them."""
+    """The owner's side. Call it between two records, in the thread that files them."""
 
     def __init__(self, directory: Path, state: State) -> None:
         self._folder = directory / FOLDER
@@ -31,13 +31,13 @@ class Requests:
         self._state = state
 
     def waiting(self) -> bool:
-        """Whether somebody asks: one look at the directory."""
+        """Tell whether somebody asks, by one look at the directory."""
         return os.path.exists(self._request)  # noqa: PTH110 - between any two records: a third of what pathlib takes
 
     def answer(self) -> str | None:
-        """Make the checkpoint that is asked for; -> its name, None where nobody waits for it any more.
+        """Make the wanted checkpoint and return its name; None if nobody waits for it any more.
 
-        What goes wrong is told to the one who asks: the owner goes on.
+        If something goes wrong, the one who asks is told, and the owner goes on.
         """
         try:
             name = Path(self._request).read_text("ascii", "replace")
@@ -45,7 +45,7 @@ class Requests:
                 Path(self._request).unlink()
                 return None
             trouble = ""
-            shutil.rmtree(self._folder / name, ignore_errors=True)  # of an owner that was killed before it answered
+            shutil.rmtree(self._folder / name, ignore_errors=True)  # left by an owner that was killed over it
             try:
                 self._state.checkpoint(self._folder / name)
             except StateError as error:
@@ -53,12 +53,12 @@ class Requests:
             write_whole(self._folder / ANSWER, name + trouble)
             Path(self._request).unlink(missing_ok=True)
         except OSError:
-            return None  # The one who asks took it back, or cannot be answered: it sees that no answer comes.
+            return None  # The asker took the request back, or cannot be answered; it sees that no answer comes.
         return name
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file that nobody sees half written."""
+    """Write a file so that nobody sees it half written."""
     partial = path.with_name(path.name + ".partial")
     partial.write_text(text, "utf-8")
     partial.replace(path)

@@ -1,27 +1,31 @@
-"""Owns finding filed pages by address or id: one walk over the entries, and one over the buckets that hold them."""
+"""Finds filed pages by address or id: one walk over the entries, then one over the buckets that hold them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from spotsieve.state.forgetting import ForgottenPage
-from spotsieve.state.format import layouts as formats
+from spotsieve.state.format.buckets import decode_buckets
+from spotsieve.state.format.entries import FORGOTTEN, decode_entry
+from spotsieve.state.format.keys import decode_keys
+from spotsieve.state.log.record import cut_address
 from spotsieve.state.still.reading import StillState
-from spotsieve.stream.schemes.identity import host_of
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.hosts import host_of
+from spotsieve.stream.progress import OnProgress, ignore_progress
 from spotsieve.stream.signature import Entry
 
 BATCH = 4096
 MOST_SIMILAR = 5
-Told = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which pages are looked for.
+    """Which pages to look for.
 
-    urls: addresses as they were sent, cut as the log cuts them  ids: pages' own names, or source/partition/offset
-    prefixes: beginnings of addresses  hosts: as spotsieve.stream.schemes.identity.host_of has them
+    urls: addresses as they were sent, cut as the log cuts them  ids: own names of pages, or source/partition/offset
+    prefixes: beginnings of addresses  hosts: as spotsieve.stream.hosts.host_of gives them
     """
 
     urls: frozenset[str] = frozenset()
@@ -30,17 +34,27 @@ class Wanted:
     hosts: frozenset[str] = frozenset()
 
     def all(self) -> set[tuple[str, str]]:
-        """(kind, text) of each."""
+        """Return the (kind, text) of each."""
         kinds = {"url": self.urls, "id": self.ids, "url prefix": self.prefixes, "host": self.hosts}
         return {(kind, text) for kind, texts in kinds.items() for text in texts}
+
+
+def wanted_pages(urls: Sequence[str], ids: Sequence[str], prefixes: Sequence[str], hosts: Sequence[str]) -> Wanted:
+    """Turn what a person names into what entries hold. Raises SettingError for a name that is no host."""
+    names = [host_of(f"//{host}") for host in hosts]
+    for name, given in zip(names, hosts, strict=True):
+        if not name or any(mark in given for mark in "/?#@"):
+            raise SettingError("--host", "must be the name of a host", given, "such as example.org")
+    cut = frozenset(cut_address(url.encode("utf-8", "replace")).decode() for url in urls)
+    return Wanted(cut, frozenset(ids), tuple(dict.fromkeys(prefixes)), frozenset(names))
 
 
 @dataclass(slots=True)
 class Found:
     """What was found.
 
-    pages: entry number -> the entry  missing: (kind, text) of what was looked for and is not there
-    similar: addresses that have a missing one in them, or are as good as one, the first few
+    pages: entries by number  missing: (kind, text) of what is not there
+    similar: for each missing address the first few that contain it, apart from scheme, "www.", query and fragment
     """
 
     pages: dict[int, Entry] = field(default_factory=dict)
@@ -48,18 +62,18 @@ class Found:
     similar: dict[str, list[str]] = field(default_factory=dict)
 
 
-def find_entries(state: StillState, wanted: Wanted, told: Told = lambda *_: None) -> Found:
-    """Every filed page that is wanted. told(what, done, of): progress. Raises CorruptRecord."""
+def find_entries(state: StillState, wanted: Wanted, on_progress: OnProgress = ignore_progress) -> Found:
+    """Find every wanted page. Raises CorruptRecord."""
     found, met = Found(), set[tuple[str, str]]()
     cores = {url: core for url in wanted.urls if (core := _core(url))}
     count = state.progress.entry_count
     for key, value in state.items("entries"):
         number = int.from_bytes(key, "big")
         if number % BATCH == 0:
-            told("entries looked at", number, count)
-        if value == formats.FORGOTTEN:
+            on_progress("entries looked at", number, count)
+        if value == FORGOTTEN:
             continue
-        entry = formats.decode_entry(key, value, state.sources)
+        entry = decode_entry(key, value, state.sources)
         reasons = list(_reasons(entry, wanted))
         met.update(reasons)
         if reasons:
@@ -73,20 +87,22 @@ def find_entries(state: StillState, wanted: Wanted, told: Told = lambda *_: None
     return found
 
 
-def file_places(state: StillState, entries: dict[int, Entry], told: Told = lambda *_: None) -> list[ForgottenPage]:
-    """The entries, by number, each with the keys of all buckets that hold it. Raises CorruptRecord."""
+def file_places(
+    state: StillState, entries: dict[int, Entry], on_progress: OnProgress = ignore_progress
+) -> list[ForgottenPage]:
+    """Find the buckets that hold these entries; what is returned can be forgotten. Raises CorruptRecord."""
     keys = {number: list[int]() for number in entries}
     numbers = np.array(sorted(entries), np.uint64)
     done, of = 0, state.estimated_keys("buckets")
     for names, values in _batches(state.items("buckets")):
-        bucket_keys = formats.keys_of(names)
-        buckets = formats.decode_buckets(bucket_keys, values)
+        bucket_keys = decode_keys(names)
+        buckets = decode_buckets(bucket_keys, values)
         hits = np.flatnonzero(np.isin(buckets.numbers, numbers))
         places = np.searchsorted(buckets.bounds, hits, side="right") - 1
         for number, key in zip(buckets.numbers[hits].tolist(), bucket_keys[places].tolist(), strict=True):
             keys[number].append(key)
         done += len(names)
-        told("buckets looked at", done, max(done, of))
+        on_progress("buckets looked at", done, max(done, of))
     return [
         ForgottenPage(number, entry.source, entry.partition, entry.offset, tuple(keys[number]))
         for number, entry in sorted(entries.items())
@@ -107,7 +123,7 @@ def _reasons(entry: Entry, wanted: Wanted) -> Iterator[tuple[str, str]]:
 
 
 def _core(url: str) -> str:
-    """What is left of an address where people differ: without scheme, "www.", query, fragment and final slash."""
+    """Cut from an address what people write in different ways: scheme, "www.", query, fragment, final slash."""
     rest = url.partition("//")[2] or url
     for end in "?#":
         rest = rest.partition(end)[0]

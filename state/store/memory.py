@@ -1,4 +1,4 @@
-"""Owns the state in memory: the same contract as the stored one, in dictionaries, for tests, trials and comparisons."""
+"""Keeps a state in memory, under the same contract as the one on disk: for tests, trials and comparisons."""
 
 import heapq
 from collections.abc import Iterator
@@ -7,22 +7,26 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.format import layouts as formats
+from spotsieve.state.format.buckets import encode_buckets
+from spotsieve.state.format.entries import FORGOTTEN, encode_entries
+from spotsieve.state.format.keys import encode_keys
+from spotsieve.state.format.meta import Progress, encode_marks, encode_progress
+from spotsieve.state.format.sources import encode_source
 from spotsieve.state.horizon import Clock
-from spotsieve.state.index import Buckets, Filing, Removal
-from spotsieve.state.store.entries import ReadEntries, page_ids
-from spotsieve.state.store.sources import Sources
+from spotsieve.state.index import Buckets, Filing, PageId, Removal
+from spotsieve.state.store.filed_pages import ReadEntries, page_ids
+from spotsieve.state.store.source_numbers import SourceNumbers
 from spotsieve.state.sweep import Sweep, walk_on
 from spotsieve.stream.errors import StateError
 
 
 class MemoryState:
-    """Buckets and entries in dictionaries; lost when the process ends."""
+    """A state in dictionaries. It is lost when the process ends."""
 
     def __init__(self) -> None:
         self._buckets: dict[int, tuple[NDArray[np.uint64], NDArray[np.uint64]]] = {}
         self._entries: list[bytes] = []
-        self._sources = Sources()
+        self._sources = SourceNumbers()
         self._position = 0
         self._last_record = 0
         self._pages_applied = 0
@@ -32,7 +36,7 @@ class MemoryState:
 
     @property
     def entry_count(self) -> int:
-        """Number of pages ever filed."""
+        """How many pages were ever filed."""
         return self._clock.floor + len(self._entries)
 
     @property
@@ -42,7 +46,7 @@ class MemoryState:
 
     @property
     def last_record(self) -> int:
-        """Checksum of the last record applied."""
+        """The checksum of the last record applied."""
         return self._last_record
 
     @property
@@ -56,7 +60,7 @@ class MemoryState:
         return self._clock
 
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
-        """keys: uint64[u] -> their postings."""
+        """Return the postings under keys: uint64[u]."""
         empty = np.empty(0, np.uint64)
         found = [self._buckets.get(key, (empty, empty)) for key in keys.tolist()]
         bounds = np.zeros(len(found) + 1, np.int64)
@@ -68,8 +72,8 @@ class MemoryState:
         )
 
     def filed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
-        """numbers: uint64[e] -> the filed pages. Raises CorruptRecord where one is missing."""
-        return ReadEntries(formats.number_keys(numbers), self._values(numbers), self._sources.texts)
+        """Return the filed pages by number: uint64[e]. Raises CorruptRecord if one is missing."""
+        return ReadEntries(encode_keys(numbers), self._values(numbers), self._sources.texts)
 
     def _values(self, numbers: NDArray[np.uint64]) -> list[bytes | None]:
         places = [number - self._clock.floor for number in numbers.tolist()]
@@ -92,7 +96,7 @@ class MemoryState:
             numbers, new = self._sources.number(filing)
             for text in new:
                 self._sources.add(text)
-            self._entries += formats.encode_entries(filing, numbers)
+            self._entries += encode_entries(filing, numbers)
         self._position, self._last_record, self._pages_applied = position, last_record, pages_applied
         self._clock = clock
 
@@ -117,46 +121,35 @@ class MemoryState:
         keys = np.array(heapq.nsmallest(most, (key for key in self._buckets if key >= first_key)), np.uint64)
         return keys, self.buckets(keys)
 
-    def page_ids(self, numbers: NDArray[np.uint64]) -> list[tuple[str, int, int] | None]:
-        """numbers: uint64[e] -> (source, partition, offset) of each, None where no entry has the number any more."""
-        return page_ids(formats.number_keys(numbers), self._values(numbers), self._sources.texts)
+    def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
+        """Return the page id of each entry: uint64[e]. None stands where no entry has the number any more."""
+        return page_ids(encode_keys(numbers), self._values(numbers), self._sources.texts)
 
     def remove(self, removal: Removal, position: int, last_record: int) -> None:
         """Take forgotten pages out and move the position."""
         self._put(removal.keys, removal.buckets)
         for number in removal.numbers.tolist():
-            self._entries[number - self._clock.floor] = formats.FORGOTTEN
+            self._entries[number - self._clock.floor] = FORGOTTEN
         self._position, self._last_record, self._pages_applied = position, last_record, 0
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Everything remembered, named and ordered as RocksState.items does."""
+        """Give everything remembered, named and ordered as in RocksState.items."""
         if self._clock.marks:
-            yield b"meta/marks", formats.encode_marks(self._clock.marks)
-        yield (
-            b"meta/progress",
-            formats.encode_progress(
-                formats.Progress(
-                    self._position,
-                    self.entry_count,
-                    self._last_record,
-                    self._pages_applied,
-                    self._clock.watermark_ms,
-                    self._sweep,
-                )
-            ),
-        )
+            yield b"meta/marks", encode_marks(self._clock.marks)
+        counted = (self._position, self.entry_count, self._last_record, self._pages_applied)
+        yield b"meta/progress", encode_progress(Progress(*counted, self._clock.watermark_ms, self._sweep))
         for key in sorted(self._buckets):
             numbers, inlines = self._buckets[key]
             bucket = Buckets(np.array([0, len(numbers)]), numbers, inlines)
-            value = formats.encode_buckets(np.array([key], np.uint64), bucket)[0]
+            value = encode_buckets(np.array([key], np.uint64), bucket)[0]
             yield b"buckets/" + key.to_bytes(8, "big"), value
         for number, value in enumerate(self._entries, self._clock.floor):
             yield b"entries/" + number.to_bytes(8, "big"), value
         for number, text in enumerate(self._sources.texts):
-            yield b"sources/" + number.to_bytes(8, "big"), formats.encode_source(text)
+            yield b"sources/" + number.to_bytes(8, "big"), encode_source(text)
 
     def stats(self) -> dict[str, int]:
-        """Entries, position, and how full the buckets are."""
+        """Return entries, position, and how full the buckets are."""
         sizes = [len(numbers) for numbers, _ in self._buckets.values()]
         return {
             "entries": len(self._entries),
@@ -169,8 +162,8 @@ class MemoryState:
         }
 
     def checkpoint(self, path: Path) -> None:
-        """Refused: there are no files."""
+        """Refuse: a state in memory has no files."""
         raise StateError("state", "must be on disk to be snapshot", str(path), "open it with RocksState")
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is nothing to release."""

@@ -1,4 +1,4 @@
-"""Owns the state on disk: buckets, entries, sources and log position in one RocksDB, each record one atomic write."""
+"""Keeps the state on disk: buckets, entries, sources and the log position in one RocksDB. Each record is one write."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -9,26 +9,37 @@ import numpy as np
 from numpy.typing import NDArray
 from rocksdict import Checkpoint, DbClosedError, Rdict, ReadOptions, WriteBatch, WriteOptions
 
-from spotsieve.state.format import layouts as formats
+from spotsieve.state.format.buckets import decode_buckets, encode_buckets
+from spotsieve.state.format.entries import FORGOTTEN, encode_entries
+from spotsieve.state.format.keys import decode_keys, encode_keys
+from spotsieve.state.format.meta import (
+    IDENTITY,
+    MARKS,
+    PROGRESS,
+    Progress,
+    decode_clock,
+    decode_identity,
+    decode_progress,
+    encode_marks,
+    encode_progress,
+)
+from spotsieve.state.format.sources import encode_source
 from spotsieve.state.horizon import Clock
 from spotsieve.state.identity import check_identity
-from spotsieve.state.index import Buckets, Filing, Removal
-from spotsieve.state.store.entries import ReadEntries, page_ids
+from spotsieve.state.index import Buckets, Filing, PageId, Removal
+from spotsieve.state.store.filed_pages import ReadEntries, page_ids
 from spotsieve.state.store.rocks_errors import REBUILD, rocks_errors
-from spotsieve.state.store.rocks_options import column_families, database_options
-from spotsieve.state.store.sources import Sources
+from spotsieve.state.store.rocks_opening import begin_state, check_last_entries, open_database, read_sources
+from spotsieve.state.store.rocks_options import column_families
+from spotsieve.state.store.rocks_reading import keys_and_values
+from spotsieve.state.store.source_numbers import SourceNumbers
 from spotsieve.state.sweep import Sweep, walk_on
-from spotsieve.stream.errors import CorruptRecord, StateError
+from spotsieve.stream.errors import CorruptRecord
 from spotsieve.stream.settings.model import IndexSettings
-
-DIRECTORY = "index"
-"""Name of the database inside the state directory; the local log lies beside it."""
-
-IDENTITY, MARKS, PROGRESS = b"identity", b"marks", b"progress"
 
 
 class RocksState:
-    """The index of one process. Use open(); not safe for several threads, but reading releases the GIL."""
+    """The state of one process. Make it with open(). One thread at a time may use it; reading releases the GIL."""
 
     def __init__(self, directory: Path, database: Rdict) -> None:
         self.directory = directory
@@ -38,10 +49,10 @@ class RocksState:
             database.get_column_family(name) for name in ("buckets", "entries", "sources")
         )
         self._write_options = WriteOptions()
-        # What a sweep reads once would push out of the cache what pages meet again and again.
+        # A sweep reads its buckets once. They would push out of the cache those that pages meet again and again.
         self._sweep_options = ReadOptions()
         self._sweep_options.fill_cache(False)  # type: ignore[call-arg]  # rocksdict's stub lacks the argument
-        self._known = Sources()
+        self._known = SourceNumbers()
         self._position = 0
         self._entry_count = 0
         self._last_record = 0
@@ -53,43 +64,23 @@ class RocksState:
 
     @classmethod
     def open(cls, directory: Path, settings_text: str, log_name: str, settings: IndexSettings) -> Self:
-        """Open the state in directory, or begin one.
+        """Open the state in a directory, or begin one.
 
-        settings_text: canonical text of the settings that change verdicts  log_name: which log the state follows
-        Raises StateError (locked, unreadable, another log), SettingsMismatch, CorruptRecord.
+        settings_text: canonical text of the settings that change verdicts  log_name: the log that the state follows
+        Raises StateLocked, StateError (unreadable, another log), SettingsMismatch, CorruptRecord.
         """
-        path = directory / DIRECTORY
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StateError(
-                "index.directory",
-                f"must be a directory that can be written: {error.strerror}",
-                str(directory),
-                "choose another with index.directory or --state",
-            ) from None
-        unflushed_bytes = sum(log.stat().st_size for log in path.glob("*.log"))
-        options = database_options()
-        begun = unflushed_bytes > 0 or any(path.glob("*.sst"))
-        # Over what was written already, RocksDB would begin anew where CURRENT is lost, and where a damaged manifest no
-        # longer names a family it would make it, empty.
-        options.create_if_missing(not begun)
-        options.create_missing_column_families(not begun)
-        if begun and not (path / "CURRENT").exists():
-            raise CorruptRecord("index", str(path / "CURRENT"), "is missing although the state is not new", REBUILD)
-        with rocks_errors(directory, "open"):
-            database = Rdict(str(path), options, column_families(settings))
+        database, unflushed = open_database(directory, settings)
         state = cls(directory, database)
         try:
-            state._load(settings_text, log_name, unflushed_bytes // formats.ENTRY_BYTES + 1)
+            state._load(settings_text, log_name, unflushed)
         except BaseException:
-            state._let_go()
+            state._release()
             raise
         return state
 
     @property
     def entry_count(self) -> int:
-        """Number of pages ever filed."""
+        """How many pages were ever filed."""
         return self._entry_count
 
     @property
@@ -99,7 +90,7 @@ class RocksState:
 
     @property
     def last_record(self) -> int:
-        """Checksum of the last record applied."""
+        """The checksum of the last record applied."""
         return self._last_record
 
     @property
@@ -113,19 +104,19 @@ class RocksState:
         return self._clock
 
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
-        """keys: uint64[u] -> their postings."""
-        names = formats.number_keys(keys)
+        """Return the postings under keys: uint64[u]."""
+        names = encode_keys(keys)
         with rocks_errors(self.directory, "read"):
             values: Any = self._buckets.get(cast("list[Any]", names))
-        return formats.decode_buckets(keys, values)
+        return decode_buckets(keys, values)
 
     def filed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
-        """numbers: uint64[e] -> the filed pages. Raises CorruptRecord where one is missing."""
+        """Return the filed pages by number: uint64[e]. Raises CorruptRecord if one is missing."""
         names, values = self._read_entries(numbers)
         return ReadEntries(names, values, self._known.texts)
 
-    def page_ids(self, numbers: NDArray[np.uint64]) -> list[tuple[str, int, int] | None]:
-        """numbers: uint64[e] -> (source, partition, offset) of each, None where no entry has the number any more."""
+    def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
+        """Return the page id of each entry: uint64[e]. None stands where no entry has the number any more."""
         return page_ids(*self._read_entries(numbers), self._known.texts)
 
     def file(
@@ -136,12 +127,12 @@ class RocksState:
         pages_applied: int = 0,
         clock: Clock | None = None,
     ) -> None:
-        """Write a filing and the position in one batch; where writing fails nothing of it is remembered."""
+        """Write a filing and the position in one batch. If writing fails, nothing of it is remembered."""
         clock = self._clock if clock is None else clock
         batch = WriteBatch(raw_mode=True)
         count, new_sources, sweep = self._entry_count, list[str](), self._sweep
         if clock.floor > self._clock.floor:
-            # One tombstone for all of them: what it costs is RocksDB's to pay, when it compacts.
+            # One tombstone for all of them. RocksDB pays for it later, when it compacts.
             batch.delete_range(
                 self._clock.floor.to_bytes(8, "big"), clock.floor.to_bytes(8, "big"), self._handles["entries"]
             )
@@ -151,14 +142,14 @@ class RocksState:
             batch.set_default_column_family(self._handles["buckets"])
             swept = walk_on(sweep, clock.floor, filing, self._visit)
             if swept is not None:
-                # Before the filing: of a bucket that both change, what the filing says is the newer.
+                # Before the filing: if both change a bucket, the filing's content is the newer.
                 _put_buckets(batch, swept.keys, swept.buckets)
                 sweep = swept.sweep
                 self._swept_buckets += swept.visited
             _put_buckets(batch, filing.keys, filing.buckets)
             new_sources = self._put_entries(batch, filing)
             count += len(filing.pages)
-        progress = formats.Progress(position, count, last_record, pages_applied, clock.watermark_ms, sweep)
+        progress = Progress(position, count, last_record, pages_applied, clock.watermark_ms, sweep)
         self._write(batch, progress, clock)
         for text in new_sources:
             self._known.add(text)
@@ -169,13 +160,13 @@ class RocksState:
         batch.set_default_column_family(self._handles["buckets"])
         _put_buckets(batch, removal.keys, removal.buckets)
         batch.set_default_column_family(self._handles["entries"])
-        for name in formats.number_keys(removal.numbers):
-            batch[name] = formats.FORGOTTEN
-        progress = formats.Progress(position, self._entry_count, last_record, 0, self._clock.watermark_ms, self._sweep)
+        for name in encode_keys(removal.numbers):
+            batch[name] = FORGOTTEN
+        progress = Progress(position, self._entry_count, last_record, 0, self._clock.watermark_ms, self._sweep)
         self._write(batch, progress, self._clock)
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Everything remembered but the identity, as (family/key, value), in order."""
+        """Give everything remembered but the identity, as (family/key, value), in order."""
         with rocks_errors(self.directory, "read"):
             if self._clock.marks:
                 yield b"meta/" + MARKS, self._database[MARKS]  # type: ignore[misc]
@@ -185,7 +176,7 @@ class RocksState:
                     yield name.encode() + b"/" + key, value
 
     def stats(self) -> dict[str, int]:
-        """Figures that cost microseconds: entries, position, bytes on disk and in memory, keys (estimated)."""
+        """Return figures that cost microseconds: entries, position, bytes on disk and in memory, estimated keys."""
         families = [self._buckets, self._entries]
 
         def total(name: str) -> int:
@@ -204,7 +195,7 @@ class RocksState:
         }
 
     def compact(self) -> int:
-        """Merge everything into the last level, as a state at rest has it; -> bytes of the live table files."""
+        """Merge everything into the last level, as in a state at rest, and return the bytes of the live table files."""
         families = [self._database, self._buckets, self._entries, self._sources]
         with rocks_errors(self.directory, "write"):
             for family in families:
@@ -213,23 +204,23 @@ class RocksState:
         return sum(family.property_int_value("rocksdb.live-sst-files-size") or 0 for family in families)
 
     def checkpoint(self, path: Path) -> None:
-        """Flush, and make a directory that holds the state as it is now; table files are shared as hard links."""
+        """Flush, and make a directory that holds the state as it is now. It shares table files as hard links."""
         with rocks_errors(self.directory, "write"):
             Checkpoint(self._database).create_checkpoint(str(path))
 
     def sync(self) -> None:
-        """Return once everything filed would survive a power failure."""
+        """Return when everything filed would survive a power failure."""
         with rocks_errors(self.directory, "write"):
             self._database.flush_wal(sync=True)
 
     def close(self) -> None:
-        """Write what is buffered and let the directory go. Closing twice does nothing."""
+        """Write what is buffered and release the directory. Closing twice does nothing."""
         if self._failed:
-            with suppress(Exception):  # RocksDB refuses to flush after a failed write; that error was raised then
-                self._let_go()
+            with suppress(Exception):  # After a failed write RocksDB refuses to flush; the write has raised its error.
+                self._release()
         else:
             with rocks_errors(self.directory, "close"):
-                self._let_go()
+                self._release()
 
     def __enter__(self) -> Self:
         return self
@@ -238,29 +229,29 @@ class RocksState:
         self.close()
 
     def _read_entries(self, numbers: NDArray[np.uint64]) -> tuple[list[bytes], list[bytes | None]]:
-        names = formats.number_keys(numbers)
+        names = encode_keys(numbers)
         with rocks_errors(self.directory, "read"):
             values: Any = self._entries.get(cast("list[Any]", names))
         return names, values
 
-    def _write(self, batch: WriteBatch, progress: formats.Progress, clock: Clock) -> None:
-        """Write a batch and the progress with it; where writing fails nothing of it is remembered."""
+    def _write(self, batch: WriteBatch, progress: Progress, clock: Clock) -> None:
+        """Write a batch and the progress with it. If writing fails, nothing of it is remembered."""
         batch.set_default_column_family(None)
         if clock.marks != self._clock.marks:
-            batch[MARKS] = formats.encode_marks(clock.marks)
-        batch[PROGRESS] = formats.encode_progress(progress)
+            batch[MARKS] = encode_marks(clock.marks)
+        batch[PROGRESS] = encode_progress(progress)
         self._failed = True
         with rocks_errors(self.directory, "write"):
             self._database.write(batch, self._write_options)
         self._failed = False
         self._remember(progress, clock)
 
-    def _remember(self, progress: formats.Progress, clock: Clock) -> None:
+    def _remember(self, progress: Progress, clock: Clock) -> None:
         self._position, self._entry_count, self._last_record, self._pages_applied, _, self._sweep = progress
         self._clock = clock
 
     def _visit(self, first_key: int, most: int) -> tuple[NDArray[np.uint64], Buckets]:
-        """The next buckets from a key on, for the sweep."""
+        """Read the next buckets from a key on, for the sweep."""
         keys, values = list[bytes](), list[bytes | None]()
         with rocks_errors(self.directory, "read"):
             at = self._buckets.iter(self._sweep_options)
@@ -270,77 +261,44 @@ class RocksState:
                 values.append(at.value())
                 at.next()
             at.status()
-        numbers = np.frombuffer(b"".join(keys), ">u8").astype(np.uint64)
-        return numbers, formats.decode_buckets(numbers, values)
+        numbers = decode_keys(keys)
+        return numbers, decode_buckets(numbers, values)
 
     def _load(self, settings_text: str, log_name: str, unflushed: int) -> None:
         with rocks_errors(self.directory, "read"):
             identity: Any = self._database.get(IDENTITY)
             progress: Any = self._database.get(PROGRESS)
             marks: Any = self._database.get(MARKS)
-            sources = list(keys_and_values(self._sources))
-        if identity is None and progress is None and self._is_empty():
-            batch = WriteBatch(raw_mode=True)
-            batch[IDENTITY] = formats.encode_identity(settings_text, log_name)
-            batch[PROGRESS] = formats.encode_progress(formats.Progress(0, 0, 0))
-            durable = WriteOptions()
-            durable.sync = True
-            with rocks_errors(self.directory, "write"):
-                self._database.write(batch, durable)
+            families = (self._buckets, self._entries, self._sources)
+            empty = all(next(keys_and_values(family), None) is None for family in families)
+        if identity is None and progress is None and empty:
+            begin_state(self.directory, self._database, settings_text, log_name)
             return
         if identity is None or progress is None:
             missing = IDENTITY if identity is None else PROGRESS
             raise CorruptRecord("meta", missing, "is missing although the state is not new", REBUILD)
-        check_identity(str(self.directory), formats.decode_identity(identity), settings_text, log_name)
-        decoded = formats.decode_progress(progress)
-        self._remember(decoded, formats.decode_clock(decoded, marks))
-        for number, (key, value) in enumerate(sources):
-            if key != number.to_bytes(8, "big"):
-                raise CorruptRecord("sources", key, f"must have the number {number}", REBUILD)
-            self._known.add(formats.decode_source(key, value))
-        self._check_last_entries(unflushed)
-
-    def _is_empty(self) -> bool:
-        with rocks_errors(self.directory, "read"):
-            families = (self._buckets, self._entries, self._sources)
-            return all(next(keys_and_values(family), None) is None for family in families)
-
-    def _check_last_entries(self, unflushed: int) -> None:
-        """Families written together must have come back together; `spotsieve state verify` looks at all of it.
-
-        A write-ahead log that is lost before RocksDB has listed it in the manifest, at its next flush, leaves out the
-        entries that it held, and it alone: they are among the last ones.
-        """
-        count, floor, missing = self._entry_count, self._clock.floor, -1
-        with rocks_errors(self.directory, "read"):
-            at = self._entries.iter()
-            at.seek_to_last()
-            last: Any = at.key() if at.valid() else None
-            for number in range(count - 1, max(count - unflushed, floor) - 1, -1):
-                if not at.valid() or at.key() != number.to_bytes(8, "big"):
-                    missing = number
-                    break
-                at.prev()
-            at.status()
-        if missing >= 0 or (last is not None and count == floor):
-            key = last if missing < 0 else missing.to_bytes(8, "big")
-            raise CorruptRecord("entries", key, f"must be there as one of {count} by the progress", REBUILD)
+        check_identity(str(self.directory), decode_identity(identity), settings_text, log_name)
+        decoded = decode_progress(progress)
+        self._remember(decoded, decode_clock(decoded, marks))
+        for text in read_sources(self.directory, self._sources):
+            self._known.add(text)
+        check_last_entries(self.directory, self._entries, self._entry_count, self._clock.floor, unflushed)
 
     def _put_entries(self, batch: WriteBatch, filing: Filing) -> list[str]:
-        """Put the filed pages and the sources that are new."""
+        """Put the filed pages into the batch, and the new sources, which are returned."""
         numbers, new = self._known.number(filing)
         batch.set_default_column_family(self._handles["sources"])
         for number, text in enumerate(new, len(self._known.texts)):
-            batch[number.to_bytes(8, "big")] = formats.encode_source(text)
+            batch[number.to_bytes(8, "big")] = encode_source(text)
         first, last = filing.first_number, filing.first_number + len(filing.pages)
-        names = formats.number_keys(np.arange(first, last, dtype=np.uint64))
+        names = encode_keys(np.arange(first, last, dtype=np.uint64))
         batch.set_default_column_family(self._handles["entries"])
-        for name, value in zip(names, formats.encode_entries(filing, numbers), strict=True):
+        for name, value in zip(names, encode_entries(filing, numbers), strict=True):
             batch[name] = value
         return new
 
-    def _let_go(self) -> None:
-        """Every family flushes as it closes; the lock is gone with the last one, so all are closed whatever fails."""
+    def _release(self) -> None:
+        """Close every family. Each flushes as it closes, and the last one gives the lock back, whatever fails."""
         self._handles.clear()
         with ExitStack() as closing:
             for family in (self._database, self._sources, self._entries, self._buckets):
@@ -348,24 +306,14 @@ class RocksState:
 
 
 def _put_buckets(batch: WriteBatch, keys: NDArray[np.uint64], buckets: Buckets) -> None:
-    """Put buckets into the batch's family; one without postings is deleted."""
+    """Put buckets into the family of the batch. An empty bucket is deleted."""
     sizes = np.diff(buckets.bounds).tolist()
-    values = formats.encode_buckets(keys, buckets)
-    for name, value, size in zip(formats.number_keys(keys), values, sizes, strict=True):
+    values = encode_buckets(keys, buckets)
+    for name, value, size in zip(encode_keys(keys), values, sizes, strict=True):
         if size:
             batch[name] = value
         else:
             batch.delete(name)
-
-
-def keys_and_values(family: Rdict, options: ReadOptions | None = None) -> Iterator[tuple[bytes, bytes]]:
-    """Every key and value, in order. rocksdict's own items() ends without a word where a block cannot be read."""
-    at = family.iter(options)
-    at.seek_to_first()
-    while at.valid():
-        yield at.key(), at.value()
-        at.next()
-    at.status()
 
 
 def _close(family: Rdict) -> None:

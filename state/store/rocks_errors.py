@@ -1,4 +1,7 @@
-"""Owns what RocksDB's messages mean: which error a person gets, and what to do about it."""
+"""Turns RocksDB's messages into our errors, which say what happened and what to do.
+
+rocksdict raises plain Exception and tells what happened only in its text. So this module alone decides by text.
+"""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +10,7 @@ from pathlib import Path
 
 from rocksdict import DbClosedError
 
-from spotsieve.stream.errors import CorruptRecord, StateError
+from spotsieve.stream.errors import CorruptRecord, StateError, StateLocked
 
 _PLACE = re.compile(r"in \S*?([0-9]+\.sst) offset ([0-9]+)")
 _DAMAGE = ("corruption", "no such file", "column family not found", "column families not opened")
@@ -19,16 +22,18 @@ REBUILD = (
 
 @contextmanager
 def rocks_errors(directory: Path, action: str) -> Iterator[None]:
-    """Turn RocksDB's messages into ours. rocksdict raises plain Exception and tells what happened only in its text."""
+    """Raise our error for RocksDB's. action: open, read, write or close. Raises StateError, CorruptRecord."""
     try:
         yield
     except DbClosedError:
         raise StateError("index.directory", "is closed", str(directory), "open the state again") from None
     except UnicodeEncodeError:
         raise StateError(
-            "index.directory", "must have a path in UTF-8, which is all that RocksDB's binding takes", str(directory),
+            "index.directory",
+            "must have a path in UTF-8, which is all that RocksDB's binding takes",
+            str(directory),
             "choose another with index.directory or --state",
-        ) from None  # fmt: skip
+        ) from None
     except Exception as error:
         if type(error) is not Exception:
             raise
@@ -36,10 +41,10 @@ def rocks_errors(directory: Path, action: str) -> Iterator[None]:
 
 
 def explain(text: str, directory: Path, action: str) -> StateError:
-    """The error for a message of RocksDB while doing this: open, read, write or close."""
+    """Return the error for a message of RocksDB during an action."""
     lower = text.lower()
     if action == "open" and "lock" in lower and ("unavailable" in lower or "held" in lower or "hold" in lower):
-        return StateError(
+        return StateLocked(
             "index.directory",
             "must belong to one process, and another one holds its lock",
             str(directory),
@@ -63,7 +68,7 @@ def explain(text: str, directory: Path, action: str) -> StateError:
 
 
 def corrupt(text: str, directory: Path) -> CorruptRecord:
-    """What RocksDB says of damage: the table file and the offset of the block where it tells them."""
+    """Return the error for damage. It names the table file and the offset of the block if RocksDB tells them."""
     place = _PLACE.search(text)
     if place is None:
         return CorruptRecord("index", str(directory), f"must be whole, but RocksDB says: {text.strip()}", REBUILD)

@@ -1,4 +1,4 @@
-"""Owns how RocksDB is tuned: which options every column family is opened with, and what each was measured to save."""
+"""Tunes RocksDB: the options of every column family, and what each was measured to save."""
 
 from pathlib import Path
 
@@ -13,12 +13,12 @@ _BASE = Path(__file__).parent / "rocksdb"
 
 
 def database_options() -> Options:
-    """Options of the database and of the default family, which holds the meta values only.
+    """Return the options of the database and of the default family, which holds only the meta values.
 
-    Every check is on, some of them also by RocksDB's defaults: damage must stop the process, not change a verdict. With
-    write-ahead logs that are tracked in the manifest, one that is missing or cut refuses the opening. Without, a lost
-    file of them leaves out its records and keeps those after it: a state of position 1209 opened with 210 of 1,210
-    entries. The last file, which is still written, may end early: the state is then a whole earlier one.
+    Every check is on, some of them also by RocksDB's defaults: damage must stop the process, not change a verdict.
+    The manifest tracks the write-ahead logs, so a missing or cut one refuses the opening. Without that, a lost file
+    loses its records and keeps those after it: a state of position 1209 opened with 210 of 1,210 entries. The last
+    file, which is still being written, may end early: the state is then a whole earlier one.
     """
     options, _ = Options.load_latest(str(_BASE))
     options.set_paranoid_checks(True)
@@ -36,9 +36,10 @@ def database_options() -> Options:
 
 
 def column_families(settings: IndexSettings | None) -> dict[str, Options]:
-    """Options of every family but the default one; None: only the names matter.
+    """Return the options of every family but the default one. settings: None if only the names matter
 
-    All must be given at every opening, or RocksDB opens the family with its defaults and the tuning is silently lost.
+    Every opening must give all of them. Otherwise RocksDB opens a family with its defaults, and the tuning is silently
+    lost.
     """
     settings = settings or IndexSettings()
     cache = Cache(settings.cache_mb * MIB)
@@ -50,17 +51,19 @@ def column_families(settings: IndexSettings | None) -> dict[str, Options]:
 
 
 def _buckets(settings: IndexSettings, cache: Cache) -> Options:
-    """Random 8-byte keys, small values, mostly absent when read.
+    """Return the options for random 8-byte keys with small values, which are mostly absent when read.
 
-    The write buffer is cut into memtables that are flushed together: inserting into a skip list of 4 MiB, which stays
-    in the processor's cache, takes 0.9 us a key against 1.7 us for one of 32 MiB, and the table files are as large as
-    without (7 M keys: 1.6 us a key in all, flushes and compactions included, against 2.4). Small memtables without the
-    merging flush double the cost: four times as many compactions. Twice RocksDB's number of level-0 files before a
-    compaction halves how often the whole last level is rewritten and costs an absent key one more filter.
-    The last level, where nearly all of it lies, is compressed: 248 bytes a filed page against 361 (2 digests, 4 tables
-    and 8 minima, a million pages), for 4 us of CPU a page with 10 keys and 12 with 14. What was written lately is not,
-    since it is soon written again. zstd would take 190 bytes and several times as long to read a block.
-    Measured and left: write-ahead log off (no difference), universal compaction (half as much again), hash-list
+    The write buffer is cut into memtables that are flushed together. A skip list of 4 MiB stays in the processor's
+    cache: an insertion takes 0.9 us a key, against 1.7 us for one of 32 MiB. The table files stay as large (7 M keys:
+    1.6 us a key in all, flushes and compactions included, against 2.4). Small memtables without the merging flush
+    double the cost: four times as many compactions. A compaction begins at twice RocksDB's number of level-0 files:
+    that halves how often the whole last level is rewritten, and costs an absent key one more filter.
+
+    The last level, which holds nearly everything, is compressed: 248 bytes a filed page against 361 (2 digests, 4
+    tables and 8 minima, a million pages), for 4 us of CPU a page with 10 keys and 12 us with 14. Recent data is not
+    compressed, since it is soon written again. zstd would take 190 bytes and several times as long to read a block.
+
+    Measured and left out: write-ahead log off (no difference), universal compaction (half as much again), hash-list
     memtables (1 us less a key when inserting, 2 us more when flushing), blocks of 1 KiB (more index, slower).
     """
     options = Options(raw_mode=True)
@@ -82,7 +85,7 @@ def _buckets(settings: IndexSettings, cache: Cache) -> Options:
 
 
 def _entries(cache: Cache) -> Options:
-    """Ascending keys, written once, read for the originals of duplicates."""
+    """Return the options for ascending keys that are written once and read for the originals of duplicates."""
     options = Options(raw_mode=True)
     table = BlockBasedOptions()
     table.set_block_cache(cache)

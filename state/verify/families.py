@@ -1,18 +1,17 @@
-"""Owns reading the families of a state at rest past what is damaged, from a copy made of hard links."""
+"""Reads the families of a state at rest, going on behind what is damaged, from a copy made of hard links."""
 
-import errno
-import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from rocksdict import DBRecoveryMode, Rdict, RdictIter, ReadOptions
 
-from spotsieve.state.store.rocks import DIRECTORY
+from spotsieve.state.store.directory import INDEX_FOLDER
+from spotsieve.state.store.rocks_lock import locked
 from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.stream.errors import StateError
 
@@ -24,11 +23,11 @@ Add = Callable[[str, str], None]
 
 
 def open_families(directory: Path, closing: ExitStack, add: Add) -> "dict[str, Family] | None":
-    """Lock the state, copy and open it; None where it cannot be opened at all, which is then added as a damage.
+    """Lock the state, copy it and open the copy. If it cannot be opened at all, add that as a damage and return None.
 
-    Raises StateError where there is no state, where it is in use, or where no copy can be made.
+    Raises StateError if there is no state or no copy can be made, StateLocked if the state is in use.
     """
-    path = directory / DIRECTORY
+    path = directory / INDEX_FOLDER
     if not path.is_dir() or not any(path.iterdir()):
         raise StateError(
             "directory", "must hold a state", str(directory), "name the directory given as index.directory (--state)"
@@ -60,7 +59,7 @@ def open_families(directory: Path, closing: ExitStack, add: Add) -> "dict[str, F
 
 
 class Family:
-    """A column family that is read on behind what cannot be read."""
+    """A column family. Reading goes on behind what cannot be read."""
 
     def __init__(self, family: Rdict) -> None:
         self._family = family
@@ -69,28 +68,28 @@ class Family:
         self._options.set_readahead_size(_READAHEAD_BYTES)
 
     def estimated_keys(self) -> int:
-        """As RocksDB estimates them."""
+        """Return how many keys RocksDB estimates."""
         return self._family.property_int_value("rocksdb.estimate-num-keys") or 0
 
     def first_number(self) -> int:
-        """The least key as a number, -1 where there is none or none can be read."""
+        """Return the least key as a number, -1 if there is none or none can be read."""
         at = self._family.iter(self._options)
         at.seek_to_first()
         first: Any = at.key() if at.valid() else None
         return -1 if first is None else int.from_bytes(first, "big")
 
     def last_number(self) -> int:
-        """The greatest key as a number, -1 where there is none or none can be read."""
+        """Return the greatest key as a number, -1 if there is none or none can be read."""
         at = self._family.iter(self._options)
         at.seek_to_last()
         key: Any = at.key() if at.valid() else None
         return -1 if key is None else int.from_bytes(key, "big")
 
     def items(self, skipped: Skipped) -> Iterator[tuple[bytes, bytes]]:
-        """Every key and value that can be read, in order.
+        """Give every key and value that can be read, in order.
 
-        skipped(start, end, why) is called for each stretch that cannot: from key start to before key end (None: to the
-        last). It may hold keys that a check of their own would find whole: blocks are looked for in steps.
+        skipped(start, end, why) is called for each stretch that cannot, from key start to before key end (None: to the
+        last). A stretch may hold some whole keys: the next readable block is looked for in steps.
         """
         at = self._family.iter(self._options)
         at.seek_to_first()
@@ -111,7 +110,7 @@ class Family:
                 return
 
     def _beyond(self, start: bytes) -> RdictIter:
-        """At the first key after start from which reading goes on, by doubling steps and then halving the last one."""
+        """Seek the first key after start where reading goes on: double the step, then halve the last one."""
         bad = int.from_bytes(start[:8].ljust(8, b"\0"), "big")
         good, step = bad, 1
         while good == bad:
@@ -147,37 +146,8 @@ def _said(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock that RocksDB takes of a database, so that none opens it meanwhile.
-
-    It is a lock of the process: one that has the database open itself must not come here, it would lose its lock.
-    """
-    try:
-        handle = (path / "LOCK").open("r+b")
-    except FileNotFoundError:
-        yield  # A snapshot: nobody works on it.
-        return
-    except OSError as error:
-        if error.errno not in {errno.EROFS, errno.EACCES}:
-            raise
-        yield  # What cannot be written is not in use by whom we are.
-        return
-    with handle:
-        try:
-            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise StateError(
-                "directory",
-                "must not be in use, and a running process holds its lock",
-                str(path.parent),
-                "stop that process, or take a snapshot of it (spotsieve state snapshot) and verify the snapshot",
-            ) from None
-        yield
-
-
 def _open(copy: Path, closing: ExitStack, *, strict: bool) -> dict[str, Family]:
-    """strict: an incomplete or damaged record at the end of the write-ahead log is an error too."""
+    """Open the copy. strict: an incomplete or damaged record at the end of the write-ahead log is an error too"""
     options, families = database_options(), column_families(None)
     options.create_if_missing(False)
     options.create_missing_column_families(False)
@@ -196,7 +166,7 @@ def _open(copy: Path, closing: ExitStack, *, strict: bool) -> dict[str, Family]:
 
 
 def _copy(path: Path, directory: Path, closing: ExitStack) -> Path:
-    """A copy that RocksDB may change: table files as hard links, which it never writes to, the others as they are."""
+    """Make a copy that RocksDB may change: hard links of table files, which it never writes to; copies of the rest."""
     try:
         scratch = TemporaryDirectory(prefix=SCRATCH_PREFIX, dir=directory)
     except OSError:
@@ -215,13 +185,15 @@ def _copy(path: Path, directory: Path, closing: ExitStack) -> Path:
             shutil.copyfile(file, copy / file.name)
         except OSError as error:
             raise StateError(
-                "directory", f"must be readable, and leave room for a copy: {error.strerror}", str(file),
+                "directory",
+                f"must be readable, and leave room for a copy: {error.strerror}",
+                str(file),
                 "verify as the user who owns the state, and free disk space",
-            ) from None  # fmt: skip
+            ) from None
     return copy
 
 
 def _remove_leftovers(directory: Path) -> None:
-    """Copies of a walk that was killed; the lock says that none is under way."""
+    """Remove the copies of killed walks. We hold the lock, so no other walk is under way."""
     for leftover in directory.glob(f"{SCRATCH_PREFIX}*"):
         shutil.rmtree(leftover, ignore_errors=True)

@@ -51,7 +51,8 @@ def run(options: argparse.Namespace) -> int:
     """Filter the files; the exit code."""
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.files.writer import Outputs
-    from spotsieve.stream.local.filtering import LocalEngine, filter_files
+    from spotsieve.stream.local.filtering import filter_files
+    from spotsieve.stream.local.local_engine import LocalEngine
     from spotsieve.stream.local.summary import Summary
     from spotsieve.stream.progress import ProgressLine
     from spotsieve.stream.schemes.registry import scheme_in_scope, scheme_of

@@ -1,1 +1,1 @@
-"""The engine without a broker: pages of files filtered, asked about or forgotten, with a log in a file."""
+"""The engine without a broker: it filters files, answers queries and forgets pages, with a log in a file."""

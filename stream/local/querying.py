@@ -1,6 +1,6 @@
-"""Owns asking a state about pages in files: each gets the verdict it would get if it came next, and nothing is filed.
+"""Asks a state about pages in files. Each page gets the verdict it would get if it came next, and nothing is filed.
 
-Pages are signed and kept, QUERY_PAGES of them, then all their buckets are read at once, and they are judged.
+QUERY_PAGES pages are signed and kept. Then all their buckets are read at once, and the pages are judged.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import orjson
 
-from spotsieve.state.horizon import Living, step_of
-from spotsieve.state.index import StateView
+from spotsieve.state.horizon import step_of
+from spotsieve.state.index import Living, StateView
 from spotsieve.state.still.reading import StillState
 from spotsieve.state.still.view import StillView
 from spotsieve.stream.errors import InputError, PageError
@@ -27,22 +27,22 @@ from spotsieve.stream.signature import Entry, Signatures
 from spotsieve.stream.verdict import Verdicts
 
 QUERY_PAGES = 16_384
-"""Pages asked about at once: their keys and buckets are in memory, 0.7 GB if every bucket were full."""
+"""How many pages are asked about at once. Their keys and buckets are in memory: 0.7 GB if every bucket were full."""
 
 
 @dataclass(slots=True)
 class Asked:
-    """Pages that wait for their answers. pages: as an entry of each, for its line, in the order of the signatures"""
+    """Pages that wait for their answers. pages: what the line of each tells, in the order of the signatures"""
 
     signatures: list[Signatures] = field(default_factory=list)
     pages: list[Entry] = field(default_factory=list)
 
 
 class StateQuery:
-    """A state that lies still, and the scheme that it was made by."""
+    """A state that does not change, and the scheme that made it."""
 
     def __init__(self, state: StillState, settings: Settings) -> None:
-        """Raises SettingError where the scheme's parameters do not go together."""
+        """Raises SettingError if the parameters of the scheme contradict each other."""
         self.settings = settings
         self.scheme: Scheme = scheme_in_scope(settings)
         self._view = StillView(state)
@@ -52,11 +52,14 @@ class StateQuery:
 
     @property
     def entries(self) -> int:
-        """Pages that the state knows."""
+        """How many pages the state knows."""
         return self._view.entry_count - self._clock.floor
 
     def answer(self, parts: Sequence[Signatures], matches: bool) -> Iterator[tuple[Verdicts, list[list[Match]]]]:
-        """Verdicts of consecutive pages, in runs; with all that each page matches, if wanted. Raises StateError."""
+        """Give the verdicts of consecutive pages, run by run, and all that each page matches, if wanted.
+
+        Raises StateError.
+        """
         keys = [np.empty(0, np.uint64), *(self.scheme.probe(part).keys for part in parts)]
         self.passes += self._view.load(np.unique(np.concatenate(keys)))
         for part in parts:
@@ -66,7 +69,7 @@ class StateQuery:
                 yield verdicts, find_matches(run, self.scheme, view) if matches else []
 
     def _runs(self, part: Signatures) -> Iterator[tuple[Signatures, StateView]]:
-        """Pages in a row that meet the same part of the state: one whose time is beyond the state's moves its floor."""
+        """Cut the pages into runs that meet the same part of the state. A time beyond the state's moves the floor."""
         if not self._step_ms or not len(part):
             yield part, self._view
             return
@@ -87,17 +90,17 @@ def query_files(
     matches: bool = False,
     on_batch: Callable[[], None] = lambda: None,
 ) -> None:
-    """Ask about every record of the inputs, in order; the figures go into summary, damaged files into summary.faults.
+    """Ask about every record of the inputs, in order. Figures go into summary, damaged files into summary.faults.
 
-    matches: write with each verdict all that the page matches. on_batch: called after each micro-batch that was signed.
-    Raises StateError (an output's disk is full, damaged state).
+    matches: whether to write all that a page matches with its verdict  on_batch: called after each micro-batch
+    Raises StateError (the disk of an output is full, damaged state).
     """
     waiting = Asked()
     for file in inputs:
         for pages in _batches(file, query.settings, outputs, summary):
             if pages:
                 waiting.signatures.append(query.scheme.sign(pages))
-                waiting.pages += map(_told_of, pages)
+                waiting.pages += map(_entry_of, pages)
             if len(waiting.pages) >= QUERY_PAGES:
                 _answer(waiting, query, outputs, summary, matches)
                 waiting = Asked()
@@ -107,7 +110,7 @@ def query_files(
 
 
 def _batches(file: Input, settings: Settings, outputs: Outputs, summary: Summary) -> Iterator[list[Page]]:
-    """The pages of a file, in micro-batches; a damaged one ends where it is damaged."""
+    """Give the pages of a file in micro-batches. A damaged file ends where it is damaged."""
     pages, held, before = list[Page](), 0, summary.bytes_read
     with FileReader(file, settings.input) as reader:
         try:
@@ -147,6 +150,6 @@ def _answer(asked: Asked, query: StateQuery, outputs: Outputs, summary: Summary,
     outputs.flush()
 
 
-def _told_of(page: Page) -> Entry:
-    """What a line tells of a page: its body is not kept."""
+def _entry_of(page: Page) -> Entry:
+    """Return what a line tells of a page, without its body."""
     return Entry(page.source, page.partition, page.offset, page.event_time_ms, page.url, page.label)

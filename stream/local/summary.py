@@ -1,4 +1,4 @@
-"""Owns the figures of a run over files, and how a person reads them."""
+"""Counts what a run over files did, and writes the counts for people and for machines."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -15,10 +15,10 @@ from spotsieve.stream.verdict import Kind, Reason, Verdicts
 
 @dataclass(slots=True)
 class Summary:
-    """What a run counted; grows as the run goes on.
+    """The counts of a run, which grow as it goes on.
 
     other_records: WARC records that are no pages  bytes_read: as on disk  entries: pages the state knows
-    future_times: pages whose own time lay beyond their file's, and was set back to it
+    future_times: pages with a time later than their file's, which was set back to the file's
     """
 
     files: int = 0
@@ -36,23 +36,23 @@ class Summary:
 
     @property
     def pages(self) -> int:
-        """Pages judged."""
+        """How many pages were judged."""
         return self.verdicts.total()
 
     @property
     def duplicates(self) -> int:
-        """Pages dropped."""
+        """How many pages were dropped."""
         return self.verdicts[Kind.DUPLICATE.name.lower()]
 
     def count(self, verdicts: Verdicts) -> None:
-        """Add a micro-batch."""
+        """Add the verdicts of a micro-batch."""
         for kind in Kind:
             self.verdicts[kind.name.lower()] += int(np.count_nonzero(verdicts.kind == kind))
         for reason in Reason:
             self.reasons[reason.label] += int(np.count_nonzero(verdicts.reason == reason))
 
     def as_json(self) -> dict[str, Any]:
-        """For machines: every figure, with the unit in its name where it has one."""
+        """Return every figure for machines; a name ends in its unit if there is one."""
         return {
             "files": self.files,
             "records": self.records,
@@ -72,7 +72,7 @@ class Summary:
         }
 
     def as_text(self) -> str:
-        """For people: a few lines, and one for each file that could not be read to its end."""
+        """Return a few lines for people, and one for each file that could not be read to its end."""
         share = self.duplicates / self.pages if self.pages else 0.0
         speed = self.pages / self.seconds if self.seconds else 0.0
         files = "1 file" if self.files == 1 else f"{self.files} files"

@@ -8,11 +8,9 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from spotsieve.stream.hosts import host_of
 from spotsieve.stream.page import Page
 from spotsieve.stream.signature import MAX_FEATURES, Status
-
-MAX_HOST_CHARACTERS = 253
-"""Of a name in DNS. What is longer is none, and is not looked at label by label: that took a second for a megabyte."""
 
 
 def identity_columns(pages: Sequence[Page], digests: NDArray[np.uint64] | None = None) -> dict[str, Any]:
@@ -83,30 +81,3 @@ def hash_hosts(pages: Sequence[Page]) -> NDArray[np.uint64]:
             name = host.encode("utf-8", "replace")
             known[host] = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little")
     return np.array([known[host] for host in hosts], np.uint64)
-
-
-def host_of(url: str) -> str:
-    """The host in lower case and ASCII, without port, final dot and "www."; "" for an address without one.
-
-    Read by hand: urllib.parse takes 3 us for an address and raises for some that crawlers meet.
-    """
-    before, found, rest = url.strip().partition("//")
-    if not found or "/" in before or "?" in before or "#" in before:
-        return ""
-    for end in "/?#\\":
-        rest = rest.partition(end)[0]
-    host = rest.rpartition("@")[2].lower()
-    if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    host = host.partition(":")[0].rstrip(".").removeprefix("www.")
-    return host if host.isascii() else _in_ascii(host)
-
-
-def _in_ascii(host: str) -> str:
-    """An international name as DNS has it (xn--...), so that both spellings are one host; itself where it is none."""
-    if len(host) > MAX_HOST_CHARACTERS:
-        return host
-    try:
-        return host.encode("idna").decode("ascii")
-    except UnicodeError:
-        return host

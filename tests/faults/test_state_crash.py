@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from spotsieve.state.forgetting import ForgottenPage
-from spotsieve.state.format.layouts import FORGOTTEN
+from spotsieve.state.format.entries import FORGOTTEN
 from spotsieve.state.index import first_difference
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import encode, encode_forget

@@ -8,16 +8,29 @@ import numpy as np
 import pytest
 
 from spotsieve.state.forgetting import ForgottenPage
-from spotsieve.state.format import layouts as formats
+from spotsieve.state.format.buckets import decode_buckets, encode_buckets
+from spotsieve.state.format.entries import decode_compared, decode_entry, encode_entries
+from spotsieve.state.format.keys import encode_keys
+from spotsieve.state.format.meta import (
+    Progress,
+    decode_clock,
+    decode_identity,
+    decode_marks,
+    decode_progress,
+    encode_identity,
+    encode_marks,
+    encode_progress,
+)
+from spotsieve.state.format.sealing import seal
+from spotsieve.state.format.sources import decode_source, encode_source
 from spotsieve.state.horizon import Clock, Mark
 from spotsieve.state.index import Buckets, Filing
-from spotsieve.state.log.local import FILE_NAME, LocalLog
+from spotsieve.state.log.local import LOG_FILE, LocalLog
 from spotsieve.state.log.record import checksum_of, decode, encode, encode_forget
 from spotsieve.state.portable.export import export_lines
-from spotsieve.state.snapshot.manifest import FILE_NAME as MANIFEST_NAME
-from spotsieve.state.snapshot.manifest import FileFacts, Manifest, encode_manifest, read_manifest
+from spotsieve.state.snapshot.manifest import MANIFEST_FILE, FileFacts, Manifest, encode_manifest, read_manifest
 from spotsieve.state.still.reading import still_state
-from spotsieve.state.store.entries import ReadEntries
+from spotsieve.state.store.filed_pages import ReadEntries
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.sweep import Sweep
 from spotsieve.stream.engine import Engine
@@ -88,7 +101,7 @@ LOCAL_LOG = "535053564c4f47010300000077acae806f6e65a0e11f32a7ab1f9100000000c898f
 
 
 def test_a_bucket_key_is_its_tag_and_bits_big_endian() -> None:
-    assert formats.number_keys(KEYS) == [
+    assert encode_keys(KEYS) == [
         bytes.fromhex(key) for key in ("0901020304050607", "fd00000000000003", "fc00000000000004")
     ]
 
@@ -99,9 +112,9 @@ def test_tags_of_keys_keep_their_meaning() -> None:
 
 
 def test_a_bucket_value_is_its_version_and_13_bytes_a_posting_or_5_where_no_inline_bits_are_kept() -> None:
-    assert [value.hex() for value in formats.encode_buckets(KEYS, BUCKETS)] == BUCKET_VALUES
+    assert [value.hex() for value in encode_buckets(KEYS, BUCKETS)] == BUCKET_VALUES
     keys = np.insert(KEYS, 0, np.uint64(7))
-    decoded = formats.decode_buckets(keys, [None, *map(bytes.fromhex, BUCKET_VALUES)])
+    decoded = decode_buckets(keys, [None, *map(bytes.fromhex, BUCKET_VALUES)])
     assert decoded.bounds.tolist() == [0, 0, 2, 4, 5]
     assert decoded.numbers.tolist() == BUCKETS.numbers.tolist()
     assert decoded.inlines.tolist() == BUCKETS.inlines.tolist()
@@ -116,39 +129,39 @@ def test_a_bucket_value_of_another_version_or_length_or_order_is_corrupt_and_nam
         "": b"", "02": b"\x02", "01...": b"\x01" + sound[1:], "...-1": sound[:-1], "...+1": sound + b"x",
         "twice": sound + sound[1:],
     }[damage]  # fmt: skip
-    name = formats.number_keys(KEYS)[bucket].hex()
+    name = encode_keys(KEYS)[bucket].hex()
     with pytest.raises(CorruptRecord, match=rf"buckets\[{name}\] must be version 2 and whole postings"):
-        formats.decode_buckets(KEYS, list(values))
+        decode_buckets(KEYS, list(values))
 
 
 def test_an_entry_is_46_bytes_its_sketch_and_its_address() -> None:
     filing = Filing(one_page(), np.array([0]), 0, np.array([210], np.uint32), KEYS[:0], NO_BUCKETS, 0)
-    (value,) = formats.encode_entries(filing, np.array([0], np.uint32))
+    (value,) = encode_entries(filing, np.array([0], np.uint32))
     assert value.hex() == ENTRY
-    entry = formats.decode_entry(b"\0", value, ["pages"])
+    entry = decode_entry(b"\0", value, ["pages"])
     assert (entry.source, entry.partition, entry.offset, entry.event_time_ms) == ("pages", 7, 258, 1_700_000_000_000)
     assert (entry.url, entry.label, entry.id) == ("https://example.org/a", "a", "a")
 
 
 def test_an_entry_of_a_scheme_that_compares_features_has_them_before_its_address() -> None:
     filing = Filing(one_page(), np.array([0]), 0, np.array([210], np.uint32), KEYS[:0], NO_BUCKETS, 0, True)
-    (value,) = formats.encode_entries(filing, np.array([0], np.uint32))
+    (value,) = encode_entries(filing, np.array([0], np.uint32))
     features = "02000000" "0500000000000000" "5857565554535251"  # fmt: skip
     expected = ENTRY.replace("1500" "0100", "1580" "0100").replace("68747470", features + "68747470")  # fmt: skip
     assert value.hex() == expected
-    assert formats.decode_entry(b"\0", value, ["pages"]).url == "https://example.org/a"
-    found = formats.decode_compared([b"\0"], [value], with_features=True)
+    assert decode_entry(b"\0", value, ["pages"]).url == "https://example.org/a"
+    found = decode_compared([b"\0"], [value], with_features=True)
     assert (found.features.tolist(), found.spans.tolist()) == ([5, 0x5152535455565758], [[0, 2]])
 
 
 def test_what_is_compared_is_read_from_the_heads_of_entries() -> None:
-    compared = formats.decode_compared([b"\0", b"\1"], [bytes.fromhex(ENTRY)] * 2)
+    compared = decode_compared([b"\0", b"\1"], [bytes.fromhex(ENTRY)] * 2)
     assert (compared.host.tolist(), compared.feature_count.tolist()) == ([0xAABBCCDD] * 2, [300] * 2)
     assert compared.sketch.tolist() == [[0x6162636465666768, 1]] * 2
     assert compared.template.tolist() == [210] * 2
     columns = (compared.host, compared.feature_count, compared.sketch, compared.template)
     assert [array.dtype for array in columns] == ["u8", "u4", "u8", "u4"]
-    assert len(formats.decode_compared([], [])) == 0
+    assert len(decode_compared([], [])) == 0
 
 
 @pytest.mark.parametrize(
@@ -159,76 +172,76 @@ def test_an_entry_without_a_sketch_like_that_of_the_others_is_corrupt_and_named(
 ) -> None:
     sound = bytes.fromhex(ENTRY)
     with pytest.raises(CorruptRecord, match=r"entries\[00ff\] must be version 2 with a sketch of 2 words"):
-        formats.decode_compared([b"\0", b"\x00\xff"], [sound, damage(sound)])
+        decode_compared([b"\0", b"\x00\xff"], [sound, damage(sound)])
 
 
 @pytest.mark.parametrize("damage", [lambda v: v[:-1], lambda v: v + b"x", lambda v: b"\x09" + v[1:], lambda v: v[:10]])
 def test_a_damaged_entry_is_corrupt_and_named(damage: Callable[[bytes], bytes]) -> None:
     with pytest.raises(CorruptRecord, match=r"entries\[00ff\]"):
-        formats.decode_entry(b"\x00\xff", damage(bytes.fromhex(ENTRY)), ["pages"])
+        decode_entry(b"\x00\xff", damage(bytes.fromhex(ENTRY)), ["pages"])
     with pytest.raises(CorruptRecord, match=r"entries\[00ff\] is missing although a bucket refers to it"):
         ReadEntries([b"", b"\x00\xff"], [b"", None], [])
     with pytest.raises(CorruptRecord, match="the source that it declares"):
-        formats.decode_entry(b"\x00\xff", bytes.fromhex(ENTRY), [])
+        decode_entry(b"\x00\xff", bytes.fromhex(ENTRY), [])
 
 
 def test_a_source_is_its_version_and_utf_8() -> None:
-    assert formats.encode_source("pägés").hex() == "0170c3a467c3a973"
-    assert formats.decode_source(b"", formats.encode_source("pägés")) == "pägés"
+    assert encode_source("pägés").hex() == "0170c3a467c3a973"
+    assert decode_source(b"", encode_source("pägés")) == "pägés"
     for damaged in (b"", b"\x02abc", b"\x01\xff"):
         with pytest.raises(CorruptRecord, match="sources"):
-            formats.decode_source(b"", damaged)
+            decode_source(b"", damaged)
 
 
 def test_the_progress_value() -> None:
-    progress = formats.Progress(5, 258, 0xFEDC, 3, 0x018BCFE56800, Sweep(0x0901020304050607, 4))
-    value = formats.encode_progress(progress)
+    progress = Progress(5, 258, 0xFEDC, 3, 0x018BCFE56800, Sweep(0x0901020304050607, 4))
+    value = encode_progress(progress)
     assert value.hex() == (
         "02" "0500000000000000" "0201000000000000" "dcfe000000000000" "03000000" "0068e5cf8b010000"
         "0706050403020109" "0400000000000000" "f14eeb71b7b18ddf"
     )  # fmt: skip
-    assert formats.decode_progress(value) == progress
+    assert decode_progress(value) == progress
     for place in range(len(value)):
         with pytest.raises(CorruptRecord, match="meta"):
-            formats.decode_progress(value[:place] + bytes([value[place] ^ 1]) + value[place + 1 :])
+            decode_progress(value[:place] + bytes([value[place] ^ 1]) + value[place + 1 :])
 
 
 def test_the_marks_value() -> None:
     marks = (Mark(-2, 0), Mark(7, 258))
-    value = formats.encode_marks(marks)
+    value = encode_marks(marks)
     assert value.hex() == (
         "01" "0200" "feffffffffffffff" "0000000000000000" "0700000000000000" "0201000000000000" "63038a4e44487710"
     )  # fmt: skip
-    assert formats.decode_marks(value) == marks
+    assert decode_marks(value) == marks
     for damaged in (value[:-9] + value[-8:], value[:-1], b""):
         with pytest.raises(CorruptRecord, match="meta"):
-            formats.decode_marks(damaged)
-    cut = formats.seal(value[:-9])
+            decode_marks(damaged)
+    cut = seal(value[:-9])
     with pytest.raises(CorruptRecord, match="the marks that it declares"):
-        formats.decode_marks(cut)
+        decode_marks(cut)
     for wrong in ((marks[1], marks[0]), (Mark(1, 5), Mark(2, 5)), (Mark(1, 5), Mark(1, 6))):
         with pytest.raises(CorruptRecord, match="ascend"):
-            formats.decode_marks(formats.encode_marks(wrong))
+            decode_marks(encode_marks(wrong))
 
 
 def test_a_watermark_without_marks_or_marks_beyond_the_entries_are_corrupt() -> None:
-    marks = formats.encode_marks((Mark(1, 9),))
-    assert formats.decode_clock(formats.Progress(5, 9, 0), None) == Clock()
-    assert formats.decode_clock(formats.Progress(5, 9, 0, 0, 70), marks) == Clock(70, (Mark(1, 9),))
+    marks = encode_marks((Mark(1, 9),))
+    assert decode_clock(Progress(5, 9, 0), None) == Clock()
+    assert decode_clock(Progress(5, 9, 0, 0, 70), marks) == Clock(70, (Mark(1, 9),))
     for progress, value in (
-        (formats.Progress(5, 8, 0, 0, 70), marks), (formats.Progress(5, 9, 0), marks),
-        (formats.Progress(5, 9, 0, 0, 70), None),
+        (Progress(5, 8, 0, 0, 70), marks), (Progress(5, 9, 0), marks),
+        (Progress(5, 9, 0, 0, 70), None),
     ):  # fmt: skip
         with pytest.raises(CorruptRecord, match="must be there where the progress has a watermark"):
-            formats.decode_clock(progress, value)
+            decode_clock(progress, value)
 
 
 def test_the_identity_value() -> None:
-    value = formats.encode_identity('{"a":1}', "local")
+    value = encode_identity('{"a":1}', "local")
     assert value == b'\x01{"format": 2, "log": "local", "settings": "{\\"a\\":1}"}' + bytes.fromhex("fde994320d5aca5d")
-    assert formats.decode_identity(value) == (2, '{"a":1}', "local")
+    assert decode_identity(value) == (2, '{"a":1}', "local")
     with pytest.raises(CorruptRecord, match="must end in its xxh3-64 checksum"):
-        formats.decode_identity(value[:-1])
+        decode_identity(value[:-1])
 
 
 def test_a_log_record() -> None:
@@ -249,17 +262,17 @@ def test_a_local_log_file(tmp_path: Path) -> None:
     with LocalLog(tmp_path) as log:
         log.append(b"one")
         log.append(b"")
-    assert (tmp_path / FILE_NAME).read_bytes().hex() == LOCAL_LOG
+    assert (tmp_path / LOG_FILE).read_bytes().hex() == LOCAL_LOG
 
 
 def test_the_manifest_of_a_snapshot(tmp_path: Path) -> None:
     facts = FileFacts("index/CURRENT", 16, "99aa06d3014798d86001c324468d497f")
     manifest = Manifest("2026-11-21T17:00:00+00:00", 2, "signatures", 5, 3, '{"a":1}', "dc70", None, (facts,))
-    (tmp_path / MANIFEST_NAME).write_bytes(encode_manifest(manifest))
-    assert (tmp_path / MANIFEST_NAME).read_bytes() == MANIFEST
+    (tmp_path / MANIFEST_FILE).write_bytes(encode_manifest(manifest))
+    assert (tmp_path / MANIFEST_FILE).read_bytes() == MANIFEST
     assert read_manifest(tmp_path) == manifest
     for place in range(len(MANIFEST)):
-        (tmp_path / MANIFEST_NAME).write_bytes(MANIFEST[:place] + bytes([MANIFEST[place] ^ 1]) + MANIFEST[place + 1 :])
+        (tmp_path / MANIFEST_FILE).write_bytes(MANIFEST[:place] + bytes([MANIFEST[place] ^ 1]) + MANIFEST[place + 1 :])
         with pytest.raises(StateError):
             read_manifest(tmp_path)
 
@@ -275,23 +288,23 @@ def test_the_names_and_values_of_a_whole_state(tmp_path: Path) -> None:
         )
         engine.apply(bytes.fromhex(RECORD), 4)
         posting = "02" "0000000000" "efcdab8967452301"  # fmt: skip
-        progress = formats.Progress(5, 1, checksum_of(bytes.fromhex(RECORD)))
+        progress = Progress(5, 1, checksum_of(bytes.fromhex(RECORD)))
         assert [(name[:8], name[8:].hex(), value.hex()) for name, value in state.items()] == [
-            (b"meta/pro", b"gress".hex(), formats.encode_progress(progress).hex()),
+            (b"meta/pro", b"gress".hex(), encode_progress(progress).hex()),
             (b"buckets/", "0000000000000123", posting),
             (b"buckets/", "0100000000004567", posting),
             (b"buckets/", "02000000000089ab", posting),
             (b"buckets/", "030000000000cdef", posting),
             (b"entries/", "0000000000000000", ENTRY.replace("d2000000", "00000000")),
-            (b"sources/", "0000000000000000", formats.encode_source("pages").hex()),
+            (b"sources/", "0000000000000000", encode_source("pages").hex()),
         ]  # fmt: skip
         keys = (0x0123, 0x0100000000004567, 0x02000000000089AB, 0x030000000000CDEF)
         forget = encode_forget([ForgottenPage(0, "pages", 7, 258, keys)], WRITER, 1, DIGEST)
         engine.apply(forget, 5)
         assert [(name[:8], name[8:].hex(), value.hex()) for name, value in state.items()] == [
-            (b"meta/pro", b"gress".hex(), formats.encode_progress(formats.Progress(6, 1, checksum_of(forget))).hex()),
+            (b"meta/pro", b"gress".hex(), encode_progress(Progress(6, 1, checksum_of(forget))).hex()),
             (b"entries/", "0000000000000000", "00"),
-            (b"sources/", "0000000000000000", formats.encode_source("pages").hex()),
+            (b"sources/", "0000000000000000", encode_source("pages").hex()),
         ]
 
 

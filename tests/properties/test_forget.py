@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotsieve.state.forgetting import ForgottenPage
-from spotsieve.state.format import layouts as formats
+from spotsieve.state.format.entries import FORGOTTEN
 from spotsieve.state.index import State, first_difference
 from spotsieve.state.log.record import encode, encode_forget
 from spotsieve.state.portable.export import export_lines
@@ -162,7 +162,7 @@ def test_with_forgetting_anywhere_in_a_log_all_readers_hold_the_same_whole_state
             numbers = {number for number in posting_numbers(name[8:], value) if number >= memory.state.clock.floor}
             assert not gone & numbers
         if name.startswith(b"entries/"):
-            assert (value == formats.FORGOTTEN) == (int.from_bytes(name[8:], "big") in gone)
+            assert (value == FORGOTTEN) == (int.from_bytes(name[8:], "big") in gone)
 
 
 @worlds

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spotsieve.state.format import layouts as formats
+from spotsieve.state.format.buckets import decode_buckets
 from spotsieve.state.horizon import STEPS, Clock, Mark, runs_of, step_of
 from spotsieve.state.index import State, first_difference
 from spotsieve.state.log.record import LogRecord
@@ -108,7 +108,7 @@ def living(state: State) -> Iterator[tuple[bytes, Any]]:
     for name, value in state.items():
         family, _, key = name.partition(b"/")
         if family == b"buckets":
-            found = formats.decode_buckets(np.array([int.from_bytes(key, "big")], np.uint64), [value]).living(floor)
+            found = decode_buckets(np.array([int.from_bytes(key, "big")], np.uint64), [value]).living(floor)
             if len(found.numbers):
                 yield name, (found.numbers.tolist(), found.inlines.tolist())
         elif family != b"meta":

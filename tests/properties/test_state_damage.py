@@ -9,8 +9,8 @@ import pytest
 
 from spotsieve.state.index import first_difference
 from spotsieve.state.log.local import LocalLog
+from spotsieve.state.store.directory import INDEX_FOLDER
 from spotsieve.state.store.memory import MemoryState
-from spotsieve.state.store.rocks import DIRECTORY
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.errors import StateError
@@ -81,7 +81,7 @@ def test_a_state_with_any_file_damaged_is_refused_or_catches_up_equal(
     for seed in range(DAMAGES):
         chance = random.Random(seed)
         directory = Path(shutil.copytree(states[seed % 2], tmp_path / "state"))
-        what = f"seed {seed}: {harm(directory / DIRECTORY, chance)}"
+        what = f"seed {seed}: {harm(directory / INDEX_FOLDER, chance)}"
         found = verify(directory)
         try:
             with open_state(directory) as state:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from spotsieve.state.forgetting import split_pages
+from spotsieve.state.log.forget_body import split_pages
 from spotsieve.state.log.record import FRAME_BYTES, encode, encode_forget, split
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.format import layouts as formats
+from spotsieve.state.format.keys import decode_keys
 from spotsieve.state.still.reading import still_state
 from spotsieve.state.still.view import StillView
 from spotsieve.state.store.rocks import RocksState
@@ -37,7 +37,7 @@ def measure_query(pages: int, directory: Path | None = None) -> dict[str, float]
             state.compact()
         with still_state(Path(folder)) as still:
             view = StillView(still)
-            keys = formats.keys_of([name for name, _ in still.items("buckets")])
+            keys = decode_keys([name for name, _ in still.items("buckets")])
             figures = {"pages": float(pages), "buckets": float(len(keys))}
             for share in SHARES:
                 wanted = _some(keys, share)

@@ -23,10 +23,15 @@ MEMORY_MIB = 4_096
 INSTRUMENTED = (
     "spotsieve.stream.intake",
     "spotsieve.stream.files",
+    "spotsieve.stream.hosts",
     "spotsieve.stream.schemes.identity",
     "spotsieve.state.log.record",
     "spotsieve.state.log.local",
-    "spotsieve.state.forgetting",
+    "spotsieve.state.log.forget_body",
+    "spotsieve.state.format.entries",
+    "spotsieve.state.format.meta",
+    "spotsieve.state.format.sealing",
+    "spotsieve.state.format.sources",
     "spotsieve.state.snapshot.manifest",
     "spotsieve.state.verify.log",
     "tests.reference.text",
@@ -34,9 +39,6 @@ INSTRUMENTED = (
     "tests.reference.scorecard",
 )
 """Modules without kernels, which numba could not compile any more; the kernels are guided by their twins' coverage."""
-DECODERS = ("decode_entry", "entry_fault", "decode_compared", "decode_source", "decode_progress", "decode_marks",
-            "decode_clock", "decode_identity", "unseal")  # fmt: skip
-"""Of spotsieve.state.format.layouts, which has kernels beside them."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -95,9 +97,7 @@ def _guided(atheris: ModuleType, name: str, seconds: float, seed: int, folder: P
 def _functions() -> Iterator[FunctionType]:
     """What coverage is counted in, once imported."""
     for name, module in list(sys.modules.items()):
-        if name == "spotsieve.state.format.layouts":
-            yield from (getattr(module, decoder) for decoder in DECODERS)
-        elif name.startswith(INSTRUMENTED):
+        if name.startswith(INSTRUMENTED):
             for held in vars(module).values():
                 members = vars(held).values() if isinstance(held, type) else (held,)
                 for member in members:

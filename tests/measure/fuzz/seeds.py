@@ -12,7 +12,10 @@ import zstandard
 from webencodings.labels import LABELS
 
 from spotsieve.state.forgetting import ForgottenPage
-from spotsieve.state.format import layouts as formats
+from spotsieve.state.format.buckets import encode_buckets
+from spotsieve.state.format.entries import encode_entries, pack_entry, unpack_entry
+from spotsieve.state.format.meta import Progress, encode_identity, encode_marks, encode_progress
+from spotsieve.state.format.sources import encode_source
 from spotsieve.state.horizon import Mark
 from spotsieve.state.index import Buckets, Filing
 from spotsieve.state.log.record import encode, encode_forget
@@ -94,15 +97,15 @@ def state_values() -> list[bytes]:
     signatures = make_signatures(2, seed=1)
     buckets = Buckets(np.array([0, 2]), np.array([3, 9], np.uint64), np.array([1, 2], np.uint64))
     filing = Filing(signatures, np.array([0, 1]), 0, np.array([1, 0], np.uint32), np.empty(0, np.uint64), buckets, 0)
-    entry = formats.encode_entries(filing, np.array([0, 1], np.uint32))[0]
-    featured = formats.pack_entry(formats.unpack_entry(b"", entry)._replace(features=(1, 2, 3)))
+    entry = encode_entries(filing, np.array([0, 1], np.uint32))[0]
+    featured = pack_entry(unpack_entry(b"", entry)._replace(features=(1, 2, 3)))
     return [
-        *(bytes([0]) + formats.encode_buckets(np.array([tag << 56], np.uint64), buckets)[0] for tag in (1, 0xFE)),
+        *(bytes([0]) + encode_buckets(np.array([tag << 56], np.uint64), buckets)[0] for tag in (1, 0xFE)),
         bytes([1]) + entry,
-        bytes([2]) + formats.encode_progress(formats.Progress(7, 9, 11))[:-8],
-        bytes([3]) + formats.encode_identity("{}", "log")[:-8],
-        bytes([4]) + formats.encode_source("pages"),
-        bytes([5]) + formats.encode_marks([Mark(1, 2), Mark(3, 4)])[:-8],
+        bytes([2]) + encode_progress(Progress(7, 9, 11))[:-8],
+        bytes([3]) + encode_identity("{}", "log")[:-8],
+        bytes([4]) + encode_source("pages"),
+        bytes([5]) + encode_marks([Mark(1, 2), Mark(3, 4)])[:-8],
         *(bytes([kind]) + featured for kind in (1, 6)),
         bytes([6]) + entry,
     ]

@@ -15,14 +15,18 @@ import numpy as np
 import xxhash
 from webencodings.labels import LABELS
 
-from spotsieve.state.format import layouts as formats
-from spotsieve.state.log.local import FILE_NAME, MAGIC, LocalLog, TornTail, whole_frames
+from spotsieve.state.format.buckets import decode_buckets
+from spotsieve.state.format.entries import entry_fault
+from spotsieve.state.format.meta import decode_clock, decode_identity, decode_marks, decode_progress
+from spotsieve.state.format.sealing import seal
+from spotsieve.state.format.sources import decode_source
+from spotsieve.state.log.local import LOG_FILE, MAGIC, LocalLog, TornTail, whole_frames
 from spotsieve.state.log.record import decode
-from spotsieve.state.portable.export import Fields
 from spotsieve.state.portable.importing import Import
-from spotsieve.state.snapshot.manifest import FILE_NAME as MANIFEST_NAME
-from spotsieve.state.snapshot.manifest import read_manifest
-from spotsieve.state.store.entries import ReadEntries
+from spotsieve.state.portable.lines import Fields
+from spotsieve.state.snapshot.manifest import MANIFEST_FILE, read_manifest
+from spotsieve.state.store.filed_pages import ReadEntries
+from spotsieve.state.verify.findings import Findings
 from spotsieve.state.verify.log import examine_log
 from spotsieve.stream.errors import InputError, PageError, StateError
 from spotsieve.stream.features.extract import tokens_of
@@ -34,6 +38,7 @@ from spotsieve.stream.files.warc import Capture, capture_of, split_warc
 from spotsieve.stream.intake import Decoder, Message
 from spotsieve.stream.intake.charset import to_utf8
 from spotsieve.stream.page import Page
+from spotsieve.stream.progress import ignore_progress
 from spotsieve.stream.schemes.identity import identity_columns
 from spotsieve.stream.schemes.registry import SCHEMES as REGISTERED
 from spotsieve.stream.schemes.registry import scheme_of
@@ -204,7 +209,7 @@ def read_markup(data: bytes) -> None:
 
 def both_sealed(data: bytes) -> tuple[bytes, bytes]:
     """As it is, and under a sound checksum: only then the grammar behind it is reached."""
-    return data, formats.seal(data)
+    return data, seal(data)
 
 
 def read_log_record(data: bytes) -> None:
@@ -239,8 +244,8 @@ def read_local_log(data: bytes) -> None:
     directory = Path(_SCRATCH.name) / "log"
     directory.mkdir(exist_ok=True)
     for content in (data, framed(data)):
-        (directory / FILE_NAME).write_bytes(content)
-        with (directory / FILE_NAME).open("rb") as file:
+        (directory / LOG_FILE).write_bytes(content)
+        with (directory / LOG_FILE).open("rb") as file:
             whole = whole_frames(file)
         faults = faults_of(directory)
         try:
@@ -263,9 +268,9 @@ def read_local_log(data: bytes) -> None:
 
 def faults_of(directory: Path) -> list[str]:
     """What `spotsieve state verify` says of the log."""
-    faults: list[str] = []
-    examine_log(directory, None, lambda _, rule: faults.append(rule), faults.append, lambda *_: None)
-    return faults
+    found = Findings(MAX_RECORD_BYTES)
+    examine_log(directory, None, found, ignore_progress)
+    return [damage.rule for damage in found.damages] + found.notices
 
 
 def framed(data: bytes) -> bytes:
@@ -287,7 +292,7 @@ def read_state_value(data: bytes) -> None:
     for stored in both_sealed(value):
         try:
             if kind == 0:
-                buckets = formats.decode_buckets(KEYS, [stored, None, stored, None, stored, stored, stored])
+                buckets = decode_buckets(KEYS, [stored, None, stored, None, stored, stored, stored])
                 assert buckets.numbers.nbytes <= 8 * 5 * len(stored)
             elif kind == 1:
                 entries = ReadEntries([b"k", b"l"], [stored, stored], ["a", "b"])
@@ -295,17 +300,17 @@ def read_state_value(data: bytes) -> None:
                 assert compared.sketch.nbytes + compared.features.nbytes <= 2 * len(stored)
                 entries.entries(np.array([0, 1]))
             elif kind == 2:
-                formats.decode_clock(formats.decode_progress(stored), None)
+                decode_clock(decode_progress(stored), None)
             elif kind == 3:
-                version, settings, log = formats.decode_identity(stored)
+                version, settings, log = decode_identity(stored)
                 assert isinstance(version, int)
                 assert isinstance(settings + log, str)
             elif kind == 4:
-                formats.decode_source(b"k", stored)
+                decode_source(b"k", stored)
             elif kind == 5:
-                assert 16 * len(formats.decode_marks(stored)) <= len(stored)
+                assert 16 * len(decode_marks(stored)) <= len(stored)
             else:
-                fault = formats.entry_fault(stored, stored[1] if len(stored) > 1 else 0, 2)
+                fault = entry_fault(stored, stored[1] if len(stored) > 1 else 0, 2)
                 assert fault is None or len(fault) < SHOWN
         except StateError as error:
             check_error(error)
@@ -317,7 +322,7 @@ def read_snapshot_manifest(data: bytes) -> None:
     directory.mkdir(exist_ok=True)
     body = b"spotsieve-snapshot 1\n" + data + b"\n"
     for content in (data, body + b"%016x\n" % xxhash.xxh3_64_intdigest(body)):
-        (directory / MANIFEST_NAME).write_bytes(content)
+        (directory / MANIFEST_FILE).write_bytes(content)
         try:
             found = read_manifest(directory)
         except StateError as error:

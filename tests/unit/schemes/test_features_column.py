@@ -8,10 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotsieve.state.format import layouts as formats
+from spotsieve.state.format.entries import (
+    decode_compared,
+    decode_entry,
+    encode_entries,
+    entry_fault,
+    pack_entry,
+    unpack_entry,
+)
 from spotsieve.state.index import Buckets, Filing
 from spotsieve.state.log.record import decode, encode
-from spotsieve.state.portable.export import entry_fields, entry_value
+from spotsieve.state.portable.lines import entry_fields, entry_value
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.errors import CorruptRecord
@@ -63,14 +70,14 @@ def test_entries_and_records_give_back_the_features_row_by_row(sets: list[set[in
 def test_what_is_not_asked_for_is_neither_kept_nor_read(sets: list[set[int]]) -> None:
     signatures = signatures_with(sets)
     sources = signatures.source.astype(np.uint32)
-    without = formats.encode_entries(filing_of(signatures, keeps_features=False), sources)
-    kept = formats.encode_entries(filing_of(signatures, keeps_features=True), sources)
+    without = encode_entries(filing_of(signatures, keeps_features=False), sources)
+    kept = encode_entries(filing_of(signatures, keeps_features=True), sources)
     assert [len(one) - len(two) for one, two in zip(kept, without, strict=True)] == [
         4 + 8 * len(features) if features else 0 for features in sets
     ]
     names = [b"k"] * len(sets)
     for values, asked in ((kept, False), (without, True), (without, False)):
-        rows = formats.decode_compared(names, values, asked)
+        rows = decode_compared(names, values, asked)
         assert (len(rows.features), rows.spans.tolist()) == (0, [[0, 0]] * len(sets))
         assert rows.take(np.arange(len(sets))).spans.shape == (len(sets), 2)
     assert compared_pages(signatures, with_features=False).spans.tolist() == [[0, 0]] * len(sets)
@@ -89,8 +96,8 @@ def test_a_state_on_disk_gives_back_what_one_in_memory_does(tmp_path: Path) -> N
 
 def entry_with(*features: int) -> bytes:
     signatures = make_signatures(1, seed=1)
-    (value,) = formats.encode_entries(filing_of(signatures, keeps_features=False), np.zeros(1, np.uint32))
-    return formats.pack_entry(formats.unpack_entry(b"k", value)._replace(features=features, template=0))
+    (value,) = encode_entries(filing_of(signatures, keeps_features=False), np.zeros(1, np.uint32))
+    return pack_entry(unpack_entry(b"k", value)._replace(features=features, template=0))
 
 
 def test_an_export_holds_features_only_of_entries_that_have_them() -> None:
@@ -117,21 +124,21 @@ def test_an_export_holds_features_only_of_entries_that_have_them() -> None:
 )  # fmt: skip
 def test_an_entry_whose_features_are_cut_or_out_of_order_is_named(damage, rule: str) -> None:  # type: ignore[no-untyped-def]
     sound = entry_with(1, 2, 3)
-    assert formats.entry_fault(sound, 2, 2) is None
+    assert entry_fault(sound, 2, 2) is None
     damaged = damage(sound)
-    assert rule in str(formats.entry_fault(damaged, 2, 2))
+    assert rule in str(entry_fault(damaged, 2, 2))
     with pytest.raises(CorruptRecord, match=rule):
-        formats.unpack_entry(b"\xab", damaged)
+        unpack_entry(b"\xab", damaged)
     if rule == "the length" and damaged != sound[:62] + bytes(4) + sound[90:]:
         with pytest.raises(CorruptRecord, match=r"entries\[ab\] must have the length"):
-            formats.decode_entry(b"\xab", damaged, ["a", "b"])
+            decode_entry(b"\xab", damaged, ["a", "b"])
 
 
 def test_features_behind_the_end_of_an_entry_are_not_read() -> None:
     sound = entry_with(1, 2, 3)
     for damaged in (sound[:64], sound[:80], sound[:62] + b"\xff\xff\xff\xff" + sound[66:]):
         with pytest.raises(CorruptRecord, match=r"entries\[ab\] must have the length"):
-            formats.decode_compared([b"k", b"\xab"], [sound, damaged], with_features=True)
+            decode_compared([b"k", b"\xab"], [sound, damaged], with_features=True)
 
 
 @pytest.mark.parametrize("count", [MAX_FEATURES, MAX_FEATURES + 1])

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from spotsieve.stream.hosts import host_of
 from spotsieve.stream.schemes import OTHER_HOST, REFUSED, UNCAPPED
-from spotsieve.stream.schemes.identity import hash_hosts, host_of
+from spotsieve.stream.schemes.identity import hash_hosts
 from spotsieve.stream.schemes.spotsieve import MOST_PRESUMED, SpotsieveScheme
 from spotsieve.stream.settings.schemes import SpotsieveSettings
 from spotsieve.stream.signature import Compared, no_features

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spotsieve.state.store.rocks import DIRECTORY
-from spotsieve.stream.local.filtering import LocalEngine
+from spotsieve.state.store.directory import INDEX_FOLDER
+from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.progress import records_text
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.service import catchup
@@ -65,7 +65,7 @@ def test_a_filter_rebuilds_a_deleted_index_from_its_log_and_says_how_much_it_rea
     with open_state(tmp_path) as state:
         apply_log(tmp_path, 0, 6, state)
         entries = state.entry_count
-    shutil.rmtree(tmp_path / DIRECTORY)
+    shutil.rmtree(tmp_path / INDEX_FOLDER)
     told: list[tuple[int, int, int]] = []
     scheme = scheme_of(SETTINGS.scheme)
     with LocalEngine(tmp_path, SETTINGS, scheme, lambda *figures: told.append(figures)) as rebuilt:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from rocksdict import Rdict
 
-from spotsieve.state.format import layouts as formats
+from spotsieve.state.format.buckets import NUMBER_BYTES
+from spotsieve.state.format.meta import encode_marks
 from spotsieve.state.horizon import Mark
 from spotsieve.state.index import first_difference
 from spotsieve.state.log.local import LocalLog
@@ -18,8 +19,9 @@ from spotsieve.state.log.record import encode
 from spotsieve.state.snapshot.restore import restore_snapshot
 from spotsieve.state.snapshot.take import take_snapshot
 from spotsieve.state.still.inspect import describe
+from spotsieve.state.store.directory import INDEX_FOLDER
 from spotsieve.state.store.memory import MemoryState
-from spotsieve.state.store.rocks import DIRECTORY, RocksState
+from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.engine import Engine
@@ -68,7 +70,7 @@ def directory(made: Path, tmp_path: Path) -> Path:
 
 def change(directory: Path, family: str, act: Callable[[Any], None]) -> None:
     """Damage a family by a defect of ours, under right checksums."""
-    database = Rdict(str(directory / DIRECTORY), database_options(), column_families(None))
+    database = Rdict(str(directory / INDEX_FOLDER), database_options(), column_families(None))
     opened = database if family == "default" else database.get_column_family(family)
     act(opened)
     if opened is not database:
@@ -143,7 +145,7 @@ def put_dead_posting(buckets: Any) -> None:
     at.seek_to_first()
     value = at.value()
     # The posting of entry 0 before the first one: swept long ago.
-    buckets[at.key()] = value[:1] + bytes(formats.NUMBER_BYTES) + value[1 + formats.NUMBER_BYTES :]
+    buckets[at.key()] = value[:1] + bytes(NUMBER_BYTES) + value[1 + NUMBER_BYTES :]
 
 
 def drop_first_entry(entries: Any) -> None:
@@ -170,7 +172,7 @@ def test_verify_names_what_a_horizon_should_have_removed_or_kept(
 
 
 def test_a_state_whose_marks_are_lost_or_wrong_is_not_opened(directory: Path) -> None:
-    far = formats.encode_marks((Mark(1, 10**6),))
+    far = encode_marks((Mark(1, 10**6),))
     for act in (lambda meta: meta.delete(b"marks"), lambda meta: meta.__setitem__(b"marks", far)):
         change(directory, "default", act)
         with pytest.raises(CorruptRecord, match=b"marks".hex()):

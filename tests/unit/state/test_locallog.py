@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.state.log.local import FILE_NAME, MAGIC, LocalLog, TornTail
+from spotsieve.state.log.local import LOG_FILE, MAGIC, LocalLog, TornTail
 from spotsieve.stream.errors import CorruptRecord, StateError
 
 RECORDS = [bytes([number]) * (number * 37 + 1) for number in range(20)]
@@ -36,7 +36,7 @@ def test_records_come_back_in_order_from_any_offset_after_reopening(directory: P
 
 
 def test_a_tail_torn_at_any_byte_is_cut_with_a_warning_and_the_log_goes_on(directory: Path) -> None:
-    path = directory / FILE_NAME
+    path = directory / LOG_FILE
     whole = path.read_bytes()
     last_frame = 16 + len(RECORDS[-1])
     for missing in range(1, last_frame, 23):
@@ -50,7 +50,7 @@ def test_a_tail_torn_at_any_byte_is_cut_with_a_warning_and_the_log_goes_on(direc
 
 
 def test_zeros_after_the_last_frame_are_a_torn_tail(directory: Path) -> None:
-    with (directory / FILE_NAME).open("ab") as file:
+    with (directory / LOG_FILE).open("ab") as file:
         file.write(bytes(4096))
     with pytest.warns(TornTail, match="the last 4096 bytes"):
         log = LocalLog(directory)
@@ -59,7 +59,7 @@ def test_zeros_after_the_last_frame_are_a_torn_tail(directory: Path) -> None:
 
 
 def test_a_changed_byte_before_the_last_frame_is_corrupt_and_names_file_and_place(directory: Path) -> None:
-    path = directory / FILE_NAME
+    path = directory / LOG_FILE
     whole = path.read_bytes()
     for place in range(len(MAGIC), len(whole) - 16 - len(RECORDS[-1]), 41):
         damaged = bytearray(whole)
@@ -72,10 +72,10 @@ def test_a_changed_byte_before_the_last_frame_is_corrupt_and_names_file_and_plac
 
 
 def test_a_file_that_is_no_log_is_refused_and_left_alone(tmp_path: Path) -> None:
-    (tmp_path / FILE_NAME).write_bytes(b"something else entirely")
+    (tmp_path / LOG_FILE).write_bytes(b"something else entirely")
     with pytest.raises(StateError, match="local log must begin with"):
         LocalLog(tmp_path)
-    assert (tmp_path / FILE_NAME).read_bytes() == b"something else entirely"
+    assert (tmp_path / LOG_FILE).read_bytes() == b"something else entirely"
 
 
 def test_a_log_in_use_is_refused(directory: Path) -> None:
@@ -92,7 +92,7 @@ from pathlib import Path
 from spotsieve.state.log.local import LocalLog
 from spotsieve.stream.errors import StateError
 log = LocalLog(Path({str(directory)!r}))
-resource.setrlimit(resource.RLIMIT_FSIZE, ({(directory / FILE_NAME).stat().st_size + 1000}, resource.RLIM_INFINITY))
+resource.setrlimit(resource.RLIMIT_FSIZE, ({(directory / LOG_FILE).stat().st_size + 1000}, resource.RLIM_INFINITY))
 log.append(b"fits")
 try:
     log.append(bytes(2000))

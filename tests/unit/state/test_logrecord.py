@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spotsieve.state.forgetting import ForgottenPage, split_pages
+from spotsieve.state.forgetting import ForgottenPage
+from spotsieve.state.log.forget_body import split_pages
 from spotsieve.state.log.record import FRAME_BYTES, MAX_ADDRESS_BYTES, decode, encode, encode_forget, split
 from spotsieve.stream.errors import CorruptRecord, StateError
 from spotsieve.stream.signature import Status
@@ -39,7 +40,7 @@ def test_a_record_that_forgets_gives_back_its_pages_and_has_no_signatures() -> N
 
 @pytest.mark.parametrize("damage", ["cut", "longer", "none", "more", "not UTF-8"])
 def test_a_record_that_forgets_other_pages_than_it_declares_is_corrupt_even_with_a_sound_checksum(damage: str) -> None:
-    from spotsieve.state.format.layouts import seal
+    from spotsieve.state.format.sealing import seal
 
     body = encode_forget(FORGOTTEN[:1], WRITER, 1, DIGEST)[:-8]
     head, pages = body[:42], body[42:]
@@ -96,7 +97,7 @@ def test_a_cut_record_is_corrupt(length: int) -> None:
 
 
 def test_a_record_of_a_later_kind_or_version_says_to_upgrade() -> None:
-    from spotsieve.state.format.layouts import seal
+    from spotsieve.state.format.sealing import seal
 
     record = encode(make_signatures(1, seed=1), WRITER, 1, DIGEST)
     kind = seal(record[:1] + b"\x07" + record[2:-8])
@@ -123,7 +124,7 @@ def test_more_features_or_sketch_words_than_a_record_can_hold_are_a_programming_
 
 
 def test_columns_that_go_beyond_the_record_are_corrupt_even_with_a_sound_checksum() -> None:
-    from spotsieve.state.format.layouts import seal
+    from spotsieve.state.format.sealing import seal
 
     record = bytearray(encode(make_signatures(2, seed=1), WRITER, 1, DIGEST)[:-8])
     record[42] = 200  # the number of pages
@@ -133,7 +134,7 @@ def test_columns_that_go_beyond_the_record_are_corrupt_even_with_a_sound_checksu
 
 @pytest.mark.parametrize("damage", ["a byte too many", "a source that is not listed", "no status"])
 def test_columns_that_contradict_the_record_are_corrupt_even_with_a_sound_checksum(damage: str) -> None:
-    from spotsieve.state.format.layouts import seal
+    from spotsieve.state.format.sealing import seal
 
     body = encode(one_page(), WRITER, 1, DIGEST)[:-8]
     if damage == "a byte too many":

@@ -13,11 +13,13 @@ import pytest
 import xxhash
 
 from spotsieve.state.forgetting import ForgottenPage
-from spotsieve.state.format import layouts as formats
+from spotsieve.state.format.entries import pack_entry, unpack_entry
+from spotsieve.state.format.meta import IDENTITY
 from spotsieve.state.index import first_difference
-from spotsieve.state.log.local import FILE_NAME, LocalLog
+from spotsieve.state.log.local import LOG_FILE, LocalLog
 from spotsieve.state.log.record import decode, encode_forget
-from spotsieve.state.store.rocks import DIRECTORY, IDENTITY, RocksState
+from spotsieve.state.store.directory import INDEX_FOLDER
+from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import forget
@@ -79,11 +81,11 @@ def test_an_imported_state_is_the_exported_one_byte_for_byte_and_goes_on_by_the_
     assert file.read_bytes().startswith(MAGIC[ending])
     assert main(["state", "import", str(file), "--state", str(copy)]) == 0
     assert "bring its log" in capsys.readouterr().out
-    assert {path.name for path in copy.iterdir()} == {DIRECTORY}
+    assert {path.name for path in copy.iterdir()} == {INDEX_FOLDER}
     with open_state(made) as original, open_state(copy) as imported:
         assert first_difference(original, imported) is None
         assert original._database[IDENTITY] == imported._database[IDENTITY]
-    shutil.copy(made / FILE_NAME, copy / FILE_NAME)
+    shutil.copy(made / LOG_FILE, copy / LOG_FILE)
     found = verify(copy)
     assert (found.damages, found.checked["forgotten entries"]) == ([], 1)
     kept = Path(shutil.copytree(made, tmp_path / "kept"))
@@ -224,13 +226,13 @@ def test_text_that_is_not_utf_8_comes_back_as_it_was(made: Path, tmp_path: Path)
     directory = Path(shutil.copytree(made, tmp_path / "state"))
     with open_state(directory) as state:
         key = (9).to_bytes(8, "big")
-        parts = formats.unpack_entry(key, value_of(state, key))
+        parts = unpack_entry(key, value_of(state, key))
         changed = parts._replace(url=b"https://example.org/\xff\xed\xa0\x80", label="ä\n\x1b".encode())
-        state._entries[key] = formats.pack_entry(changed)
+        state._entries[key] = pack_entry(changed)
     assert main(["state", "export", "--state", str(directory), "-o", str(tmp_path / "export.jsonl")]) == 0
     assert main(["state", "import", str(tmp_path / "export.jsonl"), "--state", str(tmp_path / "copy")]) == 0
     with open_state(directory) as original, open_state(tmp_path / "copy") as imported:
-        assert value_of(imported, key) == formats.pack_entry(changed)
+        assert value_of(imported, key) == pack_entry(changed)
         assert first_difference(original, imported) is None
 
 
@@ -238,7 +240,7 @@ def test_a_state_that_is_there_is_not_written_over_and_mistakes_are_one_line(
     made: Path, exported: list[bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write(tmp_path, exported)
-    before = {path: path.read_bytes() for path in (made / DIRECTORY).iterdir()}
+    before = {path: path.read_bytes() for path in (made / INDEX_FOLDER).iterdir()}
 
     def refused(code: int, rule: str, *arguments: object) -> None:
         capsys.readouterr()
@@ -247,7 +249,7 @@ def test_a_state_that_is_there_is_not_written_over_and_mistakes_are_one_line(
         assert rule in line
 
     refused(EXIT_STATE, "must hold no state yet", "import", file, "--state", made)
-    assert before == {path: path.read_bytes() for path in (made / DIRECTORY).iterdir()}
+    assert before == {path: path.read_bytes() for path in (made / INDEX_FOLDER).iterdir()}
     refused(EXIT_INPUT, "cannot be read", "import", tmp_path / "nowhere", "--state", tmp_path / "copy")
     refused(EXIT_STATE, "must be a directory that can be written", "import", file, "--state", file)
     refused(EXIT_STATE, "must hold a state", "export", "--state", tmp_path)

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from spotsieve.state.index import first_difference
-from spotsieve.state.log.local import FILE_NAME, LocalLog
+from spotsieve.state.log.local import LOG_FILE, LocalLog
 from spotsieve.state.snapshot import requests
-from spotsieve.state.store.rocks import DIRECTORY, RocksState
+from spotsieve.state.store.directory import INDEX_FOLDER
+from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.cli import main
 from spotsieve.stream.errors import EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
-from spotsieve.stream.local.filtering import LocalEngine
+from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.settings.model import IndexSettings, Settings
 from spotsieve.stream.settings.verdicts import verdict_settings_text
@@ -71,11 +72,11 @@ def test_a_forgotten_page_is_novel_again_and_a_rebuild_from_the_log_agrees(
         assert not any(page(0)["url"].encode() in value for _, value in opened.items())
     summary = copies(capsys, state, 0, 1, 0)
     assert (summary["novel"], summary["duplicate"]) == (1, 2)
-    shutil.move(state / DIRECTORY, tmp_path / "kept")
+    shutil.move(state / INDEX_FOLDER, tmp_path / "kept")
     assert filter_json(capsys, "--state", state, "/dev/null")["state_entries"] == PAGES + 1
     kept = tmp_path / "other"
     kept.mkdir()
-    shutil.move(tmp_path / "kept", kept / DIRECTORY)
+    shutil.move(tmp_path / "kept", kept / INDEX_FOLDER)
     with open_state(state) as rebuilt, open_state(kept) as before:
         assert first_difference(rebuilt, before) is None
 
@@ -106,19 +107,19 @@ def test_pages_are_found_by_name_by_page_id_by_the_beginning_of_the_address_and_
 def test_a_dry_run_writes_nothing_and_works_while_a_filter_runs(
     state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = (state / FILE_NAME).read_bytes()
+    log = (state / LOG_FILE).read_bytes()
     assert main(["state", "forget", "--state", str(state), "--id", "p1", "--dry-run"]) == 0
     shown = capsys.readouterr().out
     assert "would forget" in shown
     assert "https://example.com/1" in shown
     assert "1 page; nothing was written" in shown
-    assert (state / FILE_NAME).read_bytes() == log
+    assert (state / LOG_FILE).read_bytes() == log
     assert {path.name for path in (state / requests.FOLDER).iterdir()} == {requests.LOCK}
     with LocalLog(state):
         assert main(["state", "forget", "--state", str(state), "--id", "p1", "--dry-run"]) == 0
         assert main(["state", "forget", "--state", str(state), "--id", "p1"]) == EXIT_STATE
         assert "a running spotsieve filter holds its log" in capsys.readouterr().err
-    assert (state / FILE_NAME).read_bytes() == log
+    assert (state / LOG_FILE).read_bytes() == log
 
 
 def test_what_is_not_there_is_told_with_what_is_like_it_and_the_rest_is_forgotten(
@@ -170,9 +171,9 @@ def test_a_state_without_its_log_or_with_another_or_a_snapshot_of_it_is_refused(
 
     refused(snapshot, "must not be a snapshot of a state with a local log")
     assert forget(capsys, "--state", snapshot, "--id", "p1", "--dry-run")["found"][0]["entry"] == 1
-    (state / FILE_NAME).unlink()
+    (state / LOG_FILE).unlink()
     refused(state, "must hold its local log")
-    assert not (state / FILE_NAME).exists()
+    assert not (state / LOG_FILE).exists()
     with LocalLog(state) as other:
         other.append(b"another record, of another log" * 3)
     refused(state, "must be the record that the state applied there")
@@ -181,10 +182,10 @@ def test_a_state_without_its_log_or_with_another_or_a_snapshot_of_it_is_refused(
 def test_a_state_that_is_behind_its_log_is_forgotten_in_when_the_log_is_read_on(
     state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    behind = shutil.copytree(state / DIRECTORY, state.parent / DIRECTORY)
+    behind = shutil.copytree(state / INDEX_FOLDER, state.parent / INDEX_FOLDER)
     assert copies(capsys, state, 77)["novel"] == 1
-    shutil.rmtree(state / DIRECTORY)
-    shutil.move(behind, state / DIRECTORY)
+    shutil.rmtree(state / INDEX_FOLDER)
+    shutil.move(behind, state / INDEX_FOLDER)
     told = forget(capsys, "--state", state, "--id", "p1")
     assert told["looked_at_up_to"] < told["records"][0]
     with LocalEngine(state, Settings(), scheme_of(Settings().scheme)) as local:

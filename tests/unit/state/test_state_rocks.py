@@ -12,8 +12,9 @@ from spotsieve.state.identity import check_last_record, check_log_range
 from spotsieve.state.index import first_difference, states_equal
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import encode
+from spotsieve.state.store.directory import INDEX_FOLDER
 from spotsieve.state.store.memory import MemoryState
-from spotsieve.state.store.rocks import DIRECTORY, RocksState
+from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.errors import CorruptRecord, SettingsMismatch, StateError
@@ -113,7 +114,7 @@ def test_a_state_of_an_earlier_format_is_refused_and_says_to_begin_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as earlier:
-        earlier.setattr("spotsieve.state.format.layouts.STATE_FORMAT", 1)
+        earlier.setattr("spotsieve.state.format.meta.STATE_FORMAT", 1)
         open_state(tmp_path).close()
     with pytest.raises(StateError, match="must have format 2, got 1; use the release that wrote it, or begin anew"):
         open_state(tmp_path)
@@ -225,7 +226,7 @@ state.close()
 def test_a_damaged_table_file_is_corrupt_and_says_to_rebuild(tmp_path: Path) -> None:
     with open_state(tmp_path) as state:
         apply_all(state, records(20, seeds=20))
-    largest = max((tmp_path / DIRECTORY).glob("*.sst"), key=lambda path: path.stat().st_size)
+    largest = max((tmp_path / INDEX_FOLDER).glob("*.sst"), key=lambda path: path.stat().st_size)
     damaged = bytearray(largest.read_bytes())
     for place in range(1000, len(damaged) // 2, 500):
         damaged[place] ^= 0xFF
@@ -238,7 +239,7 @@ def test_a_damaged_table_file_is_corrupt_and_says_to_rebuild(tmp_path: Path) -> 
 
 
 def test_a_first_start_that_was_killed_before_anything_was_written_is_begun_again(tmp_path: Path) -> None:
-    database = Rdict(str(tmp_path / DIRECTORY), database_options())
+    database = Rdict(str(tmp_path / INDEX_FOLDER), database_options())
     database.close()
     with open_state(tmp_path) as state:
         apply_all(state, records(2))
@@ -248,7 +249,7 @@ def test_a_first_start_that_was_killed_before_anything_was_written_is_begun_agai
 def test_a_family_that_is_lost_is_not_made_anew(tmp_path: Path) -> None:
     with open_state(tmp_path) as state:
         apply_all(state, records(2))
-    database = Rdict(str(tmp_path / DIRECTORY), database_options(), column_families(None))
+    database = Rdict(str(tmp_path / INDEX_FOLDER), database_options(), column_families(None))
     database.drop_column_family("buckets")
     database.close()
     with pytest.raises(CorruptRecord, match="buckets"):

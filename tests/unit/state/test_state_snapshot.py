@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 from spotsieve.state.index import first_difference
-from spotsieve.state.log.local import FILE_NAME as LOG_NAME
+from spotsieve.state.log.local import LOG_FILE
 from spotsieve.state.snapshot import requests
-from spotsieve.state.snapshot.manifest import FILE_NAME, read_manifest
+from spotsieve.state.snapshot.manifest import MANIFEST_FILE, read_manifest
 from spotsieve.state.snapshot.take import take_snapshot
-from spotsieve.state.store.rocks import DIRECTORY
+from spotsieve.state.store.directory import INDEX_FOLDER
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.cli import main
 from spotsieve.stream.errors import CorruptRecord, StateError
-from spotsieve.stream.local.filtering import LocalEngine
+from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.settings.model import Settings
 from tests.conftest import REPOSITORY
@@ -81,7 +81,7 @@ def restored_equals(snapshot: Path, directory: Path, into: Path) -> None:
     assert main(["state", "restore", str(snapshot), "--state", str(into)]) == 0
     with open_state(into) as restored, open_state(directory) as original:
         assert first_difference(restored, original) is None
-    assert (into / LOG_NAME).read_bytes() == (directory / LOG_NAME).read_bytes()
+    assert (into / LOG_FILE).read_bytes() == (directory / LOG_FILE).read_bytes()
 
 
 def leftovers(directory: Path) -> set[str]:
@@ -99,7 +99,7 @@ def test_a_state_at_rest_is_snapshot_verified_and_restored_equal(
     manifest = read_manifest(snapshot)
     assert (manifest.log_position, manifest.log_records, manifest.settings) == (RECORDS, RECORDS, TEXT)
     found = {path.relative_to(snapshot).as_posix() for path in snapshot.rglob("*") if path.is_file()}
-    assert found == {facts.name for facts in manifest.files} | {FILE_NAME}
+    assert found == {facts.name for facts in manifest.files} | {MANIFEST_FILE}
     assert main(["state", "verify", str(snapshot)]) == 0
     assert leftovers(directory) == set()
     restored_equals(snapshot, directory, tmp_path / "restored")
@@ -132,7 +132,7 @@ def test_a_snapshot_stays_as_it_is_while_the_state_goes_on(directory: Path, tmp_
     # Restored beside the log that went on, the state catches up and is equal.
     into = tmp_path / "restored"
     into.mkdir()
-    shutil.copy(directory / LOG_NAME, into / LOG_NAME)
+    shutil.copy(directory / LOG_FILE, into / LOG_FILE)
     assert main(["state", "restore", str(snapshot), "--state", str(into)]) == 0
     with open_state(into) as restored, open_state(directory) as original:
         assert restored.position == RECORDS
@@ -229,7 +229,7 @@ def test_a_target_that_exists_or_a_state_that_does_not_is_refused(
 
 
 def test_a_damaged_state_gives_no_snapshot(directory: Path, tmp_path: Path) -> None:
-    next((directory / DIRECTORY).glob("MANIFEST-*")).unlink()
+    next((directory / INDEX_FOLDER).glob("MANIFEST-*")).unlink()
     with pytest.raises(CorruptRecord, match="MANIFEST"):
         take_snapshot(directory, tmp_path / "snapshot")
     assert {path.name for path in tmp_path.iterdir()} == {"state"}
@@ -241,8 +241,8 @@ def test_a_damaged_snapshot_is_refused_and_nothing_is_restored(
 ) -> None:
     snapshot, into = tmp_path / "snapshot", tmp_path / "restored"
     take_snapshot(directory, snapshot)
-    table = max((snapshot / DIRECTORY).glob("*.sst"), key=lambda path: path.stat().st_size)
-    manifest = snapshot / FILE_NAME
+    table = max((snapshot / INDEX_FOLDER).glob("*.sst"), key=lambda path: path.stat().st_size)
+    manifest = snapshot / MANIFEST_FILE
     shutil.copy(table, tmp_path / "kept")
     table.unlink()  # A hard link: the state's own file must stay.
     shutil.copy(tmp_path / "kept", table)
@@ -260,7 +260,7 @@ def test_a_damaged_snapshot_is_refused_and_nothing_is_restored(
         manifest.unlink()
     assert main(["state", "restore", str(snapshot), "--state", str(into)]) == 4
     line = capsys.readouterr().err
-    named = {"manifest": "xxh3-64", "version": "must be of version 1, got '2'", "no manifest": FILE_NAME}
+    named = {"manifest": "xxh3-64", "version": "must be of version 1, got '2'", "no manifest": MANIFEST_FILE}
     assert named.get(harm, table.name) in line
     assert not list(into.glob("*"))
 
@@ -276,10 +276,10 @@ def test_nothing_is_overwritten_by_a_restore(
     assert listing(directory) == before
     other = tmp_path / "other"
     other.mkdir()
-    (other / LOG_NAME).write_bytes((directory / LOG_NAME).read_bytes()[:-9])
+    (other / LOG_FILE).write_bytes((directory / LOG_FILE).read_bytes()[:-9])
     assert main(["state", "restore", str(snapshot), "--state", str(other)]) == 4
     assert "must hold no local log, or the one" in capsys.readouterr().err
-    assert {path.name for path in other.iterdir()} == {LOG_NAME}
+    assert {path.name for path in other.iterdir()} == {LOG_FILE}
 
 
 @pytest.mark.timeout(180)
@@ -302,7 +302,7 @@ def test_a_running_filter_is_snapshot_killed_restored_and_catches_up_equal(tmp_p
 
         feeding = threading.Thread(target=feed)
         feeding.start()
-        log = directory / LOG_NAME
+        log = directory / LOG_FILE
         while not log.exists() or log.stat().st_size < 100_000:
             assert filtering.poll() is None, filtering.stderr and filtering.stderr.read()
             time.sleep(0.05)
@@ -315,7 +315,7 @@ def test_a_running_filter_is_snapshot_killed_restored_and_catches_up_equal(tmp_p
         with contextlib.suppress(OSError):
             filtering.stdin.close()
     assert manifest.entries > 0
-    shutil.copytree(directory, into, ignore=shutil.ignore_patterns(DIRECTORY, requests.FOLDER))
+    shutil.copytree(directory, into, ignore=shutil.ignore_patterns(INDEX_FOLDER, requests.FOLDER))
     assert main(["state", "restore", str(snapshot), "--state", str(into)]) == 0
     settings = Settings()
     scheme = scheme_of(settings.scheme)

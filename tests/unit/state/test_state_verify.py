@@ -13,12 +13,13 @@ import pytest
 from rocksdict import Rdict, WriteBatch
 
 from spotsieve.state.forgetting import ForgottenPage
-from spotsieve.state.format import layouts as formats
-from spotsieve.state.log.local import FILE_NAME, LocalLog
+from spotsieve.state.format.entries import FORGOTTEN
+from spotsieve.state.log.local import LOG_FILE, LocalLog
 from spotsieve.state.log.record import decode, encode_forget
-from spotsieve.state.store.rocks import DIRECTORY
+from spotsieve.state.store.directory import INDEX_FOLDER
 from spotsieve.state.store.rocks_options import column_families, database_options
-from spotsieve.state.verify.walk import Findings, verify
+from spotsieve.state.verify.findings import Findings
+from spotsieve.state.verify.walk import verify
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import forget
 from spotsieve.stream.errors import CorruptRecord, StateError
@@ -63,7 +64,7 @@ def interrupted(killed: Path, tmp_path: Path) -> Path:
 
 def change(directory: Path, family: str, key: bytes, value: bytes | None) -> None:
     """Write a wrong value under a right checksum, as a defect of ours would; None: delete it."""
-    database = Rdict(str(directory / DIRECTORY), database_options(), column_families(None))
+    database = Rdict(str(directory / INDEX_FOLDER), database_options(), column_families(None))
     opened = database if family == "default" else database.get_column_family(family)
     if value is None:
         opened.delete(key)
@@ -75,7 +76,7 @@ def change(directory: Path, family: str, key: bytes, value: bytes | None) -> Non
 
 
 def value_of(directory: Path, family: str, key: bytes) -> bytes:
-    database = Rdict(str(directory / DIRECTORY), database_options(), column_families(None))
+    database = Rdict(str(directory / INDEX_FOLDER), database_options(), column_families(None))
     opened = database.get_column_family(family)
     value = opened[key]
     opened.close()
@@ -90,7 +91,7 @@ def the_damage(found: Findings) -> str:
 
 
 def largest_table(directory: Path) -> Path:
-    return max((directory / DIRECTORY).glob("*.sst"), key=lambda path: path.stat().st_size)
+    return max((directory / INDEX_FOLDER).glob("*.sst"), key=lambda path: path.stat().st_size)
 
 
 @pytest.mark.parametrize("which", ["closed", "killed"])
@@ -98,7 +99,7 @@ def test_a_whole_state_is_walked_without_being_changed(which: str, request: pyte
     directory: Path = request.getfixturevalue(which)
     before = listing(directory)
     told: list[str] = []
-    found = verify(directory, told=lambda what, _done, _of: told.append(what))
+    found = verify(directory, on_progress=lambda what, _done, _of: told.append(what))
     assert (found.damaged, found.notices) == (0, [])
     assert found.log_position == found.checked["log records"] == RECORDS
     assert found.checked["entries"] > 1000
@@ -133,7 +134,7 @@ def test_forgotten_entries_are_counted_and_a_posting_that_names_one_is_damage(di
         assert applied.forgotten == (page_id,)
     found = verify(directory)
     assert (found.damages, found.checked["forgotten entries"]) == ([], 1)
-    change(directory, "entries", (8).to_bytes(8, "big"), formats.FORGOTTEN)
+    change(directory, "entries", (8).to_bytes(8, "big"), FORGOTTEN)
     found = verify(directory)
     assert found.damaged == sum(names_entry(key, value, 8) for key, value in held.items()) > 0
     assert "must name entries that exist, names entries[0000000000000008]" in found.damages[0].rule
@@ -156,10 +157,10 @@ def test_several_flipped_bytes_are_counted_and_shown_up_to_a_limit(directory: Pa
 
 @pytest.mark.promise("a damaged state is named and gives no verdict", fault="a flipped byte of a table file")
 def test_a_flipped_byte_of_any_table_file_is_never_passed_over(closed: Path, tmp_path: Path) -> None:
-    tables = sorted((closed / DIRECTORY).glob("*.sst"))
+    tables = sorted((closed / INDEX_FOLDER).glob("*.sst"))
     for number, table in enumerate(tables):
         copy = Path(shutil.copytree(closed, tmp_path / str(number)))
-        flip(copy / DIRECTORY / table.name, 40)
+        flip(copy / INDEX_FOLDER / table.name, 40)
         assert verify(copy).damaged, table.name
 
 
@@ -177,13 +178,13 @@ def test_a_flipped_byte_of_any_table_file_is_never_passed_over(closed: Path, tmp
 def test_a_file_that_is_missing_or_cut_is_named_and_the_state_does_not_open(
     directory: Path, harm: Callable[[Path], None], named: str
 ) -> None:
-    harm(directory / DIRECTORY)
+    harm(directory / INDEX_FOLDER)
     assert named in the_damage(verify(directory))
-    before = listing(directory / DIRECTORY).keys()
+    before = listing(directory / INDEX_FOLDER).keys()
     with pytest.raises(CorruptRecord, match=named) as refused:
         open_state(directory)
     assert "spotsieve state restore" in str(refused.value)
-    assert {name for name in before if name.endswith(".sst")} <= listing(directory / DIRECTORY).keys()
+    assert {name for name in before if name.endswith(".sst")} <= listing(directory / INDEX_FOLDER).keys()
 
 
 @pytest.mark.promise("a damaged state is named and gives no verdict", fault="a write-ahead log lost, cut or flipped")
@@ -192,7 +193,7 @@ def test_a_file_that_is_missing_or_cut_is_named_and_the_state_does_not_open(
 def test_a_damaged_write_ahead_log_that_others_follow_is_refused_or_leads_to_an_earlier_whole_state(
     interrupted: Path, number: int, harm: str
 ) -> None:
-    logs = sorted((interrupted / DIRECTORY).glob("*.log"))
+    logs = sorted((interrupted / INDEX_FOLDER).glob("*.log"))
     assert len(logs) == 6
     size = logs[number].stat().st_size
     if harm == "lost":
@@ -217,7 +218,7 @@ def test_a_damaged_write_ahead_log_that_others_follow_is_refused_or_leads_to_an_
 def test_a_damaged_end_of_the_last_write_ahead_log_is_told_and_the_state_goes_on_before_it(
     interrupted: Path, harm: str
 ) -> None:
-    last = max((interrupted / DIRECTORY).glob("*.log"))
+    last = max((interrupted / INDEX_FOLDER).glob("*.log"))
     if harm == "cut":
         os.truncate(last, last.stat().st_size - 5)
     else:
@@ -232,20 +233,20 @@ def test_a_damaged_end_of_the_last_write_ahead_log_is_told_and_the_state_goes_on
 
 
 def test_a_flipped_byte_in_a_log_record_is_found_with_its_offset_and_the_rest_is_read(directory: Path) -> None:
-    log = directory / FILE_NAME
+    log = directory / LOG_FILE
     flip(log, log.stat().st_size // 2)
     found = verify(directory)
     damage = the_damage(found)
     assert str(log) in damage
     assert "must match its checksum" in damage
     assert found.checked["log records"] == RECORDS
-    shutil.rmtree(directory / DIRECTORY)
+    shutil.rmtree(directory / INDEX_FOLDER)
     with open_state(directory) as state, pytest.raises(CorruptRecord, match="must match its checksum"):
         apply_log(directory, 0, RECORDS, state)
 
 
 def test_a_flipped_byte_in_the_head_of_a_log_record_ends_the_walk_and_is_counted(directory: Path) -> None:
-    log = directory / FILE_NAME
+    log = directory / LOG_FILE
     first = int.from_bytes(log.read_bytes()[8:12], "little")
     flip(log, 8 + 8 + first + 8)
     found = verify(directory)
@@ -255,7 +256,7 @@ def test_a_flipped_byte_in_the_head_of_a_log_record_ends_the_walk_and_is_counted
 
 
 def test_a_torn_tail_of_the_log_is_a_damage_only_where_the_state_had_applied_it(directory: Path) -> None:
-    log = directory / FILE_NAME
+    log = directory / LOG_FILE
     with log.open("ab") as file:
         file.write(b"\x07\x00")
     found = verify(directory)
@@ -311,7 +312,7 @@ def test_references_are_followed_both_ways(directory: Path) -> None:
 
 
 def test_lost_buckets_are_noticed_by_the_entries_that_none_refers_to(directory: Path) -> None:
-    database = Rdict(str(directory / DIRECTORY), database_options(), column_families(None))
+    database = Rdict(str(directory / INDEX_FOLDER), database_options(), column_families(None))
     buckets = database.get_column_family("buckets")
     batch, number = WriteBatch(raw_mode=True), (11).to_bytes(5, "little")
     batch.set_default_column_family(database.get_column_family_handle("buckets"))
@@ -405,7 +406,7 @@ def test_the_command_names_damage_counts_it_and_ends_with_4(
     assert (told["whole"], told["damaged_places"], len(told["damages"])) == (False, 2, 2)
 
 
-@pytest.mark.parametrize("make", [lambda _: None, Path.mkdir, lambda path: (path / DIRECTORY).mkdir(parents=True)])
+@pytest.mark.parametrize("make", [lambda _: None, Path.mkdir, lambda path: (path / INDEX_FOLDER).mkdir(parents=True)])
 def test_a_directory_without_a_state_is_told(
     make: Callable[[Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

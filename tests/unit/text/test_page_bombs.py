@@ -9,11 +9,11 @@ from functools import cache
 
 import pytest
 
+from spotsieve.stream.hosts import host_of
 from spotsieve.stream.intake import make_page
 from spotsieve.stream.intake.charset import to_utf8
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.schemes.identity import host_of
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
 from tests.conftest import REPOSITORY
 from tests.worlds.scheme_settings import settings_named

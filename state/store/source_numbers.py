@@ -1,4 +1,4 @@
-"""Owns the numbers of sources: each topic or path is stored once, numbered as filed pages first name it."""
+"""Numbers the sources. Each topic or path is stored once; its number tells when a filed page first named it."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,22 +6,22 @@ from numpy.typing import NDArray
 from spotsieve.state.index import Filing
 
 
-class Sources:
-    """Every source of the filed pages. texts: by number."""
+class SourceNumbers:
+    """The sources of all filed pages. texts: by number"""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self._numbers: dict[str, int] = {}
 
     def add(self, text: str) -> None:
-        """Give it the next number."""
+        """Give a source the next number."""
         self._numbers[text] = len(self.texts)
         self.texts.append(text)
 
     def number(self, filing: Filing) -> tuple[NDArray[np.uint32], list[str]]:
-        """-> the source number of each filed page: uint32[f], and the new sources, in the order of their numbers.
+        """Return the source number of each filed page: uint32[f], and the new sources in the order of their numbers.
 
-        Nothing is added: where the filing cannot be written, nothing of it may be remembered.
+        The new ones are not added yet: if the filing cannot be written, nothing of it may be remembered.
         """
         named = filing.signatures.source[filing.pages]
         different, first, place = np.unique(named, return_index=True, return_inverse=True)

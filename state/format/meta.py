@@ -1,0 +1,113 @@
+"""Encodes and decodes the meta values of a state: its identity, its progress, and the marks of its horizon.
+
+Each is sealed with a checksum. state/FORMATS.md has the grammar.
+"""
+
+import json
+import struct
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from spotsieve.state.format.sealing import seal, unseal
+from spotsieve.state.horizon import NO_TIME, Clock, Mark
+from spotsieve.state.sweep import Sweep
+from spotsieve.stream.errors import CorruptRecord
+
+IDENTITY, MARKS, PROGRESS = b"identity", b"marks", b"progress"
+"""The keys of the meta values."""
+STATE_FORMAT = 2
+"""Raised whenever this release can no longer read states of the format before."""
+PROGRESS_VERSION = 2
+MARKS_VERSION = 1
+IDENTITY_VERSION = 1
+_PROGRESS = struct.Struct("<BQQQIqQQ")
+_MARKS = struct.Struct("<BH")
+_MARK = struct.Struct("<qQ")
+
+
+class Identity(NamedTuple):
+    """What a state belongs to. settings: canonical text of those that change verdicts  log: the name of its log"""
+
+    state_format: int
+    settings: str
+    log: str
+
+
+class Progress(NamedTuple):
+    """How far a state has applied its log. It changes with every record.
+
+    last_record: checksum of the last record applied  pages_applied: how many of the record at the position
+    watermark_ms: the greatest event time (state.horizon)  sweep: how far dead postings are removed (state.sweep)
+    """
+
+    position: int
+    entry_count: int
+    last_record: int
+    pages_applied: int = 0
+    watermark_ms: int = NO_TIME
+    sweep: Sweep = Sweep()
+
+
+def encode_progress(progress: Progress) -> bytes:
+    """Write the meta value `progress`."""
+    return seal(_PROGRESS.pack(PROGRESS_VERSION, *progress[:5], *progress.sweep))
+
+
+def decode_progress(value: bytes) -> Progress:
+    """Read the meta value `progress`. Raises CorruptRecord."""
+    body = unseal("meta", PROGRESS, value)
+    if len(body) != _PROGRESS.size or body[0] != PROGRESS_VERSION:
+        raise CorruptRecord("meta", PROGRESS, f"must be version {PROGRESS_VERSION} and {_PROGRESS.size + 8} bytes")
+    _, position, entry_count, last_record, pages_applied, watermark_ms, next_key, floor = _PROGRESS.unpack(body)
+    return Progress(position, entry_count, last_record, pages_applied, watermark_ms, Sweep(next_key, floor))
+
+
+def encode_marks(marks: Sequence[Mark]) -> bytes:
+    """Write the meta value `marks`, which only a state with a horizon has."""
+    return seal(_MARKS.pack(MARKS_VERSION, len(marks)) + b"".join(_MARK.pack(*mark) for mark in marks))
+
+
+def decode_marks(value: bytes) -> tuple[Mark, ...]:
+    """Read the meta value `marks`. Raises CorruptRecord, also where steps or entry numbers do not ascend."""
+    body = unseal("meta", MARKS, value)
+    marked = (len(body) - _MARKS.size) // _MARK.size
+    if len(body) != _MARKS.size + marked * _MARK.size or _MARKS.unpack_from(body) != (MARKS_VERSION, marked):
+        raise CorruptRecord("meta", MARKS, f"must be version {MARKS_VERSION} and have the marks that it declares")
+    marks = tuple(Mark(*fields) for fields in _MARK.iter_unpack(body[_MARKS.size :]))
+    if any(one.step >= other.step or one.number >= other.number for one, other in pairwise(marks)):
+        raise CorruptRecord("meta", MARKS, "must have steps and entry numbers that ascend")
+    return marks
+
+
+def decode_clock(progress: Progress, marks: bytes | None) -> Clock:
+    """Put the clock together from the two meta values that hold it. Raises CorruptRecord."""
+    clock = Clock(progress.watermark_ms, decode_marks(marks) if marks is not None else ())
+    if bool(clock.marks) != (clock.watermark_ms != NO_TIME) or clock.floor > progress.entry_count:
+        raise CorruptRecord(
+            "meta",
+            MARKS,
+            f"must be there where the progress has a watermark, and begin at one of its {progress.entry_count} entries",
+        )
+    return clock
+
+
+def encode_identity(settings_text: str, log_name: str) -> bytes:
+    """Write the meta value `identity`, once for each state."""
+    text = json.dumps({"format": STATE_FORMAT, "log": log_name, "settings": settings_text}, sort_keys=True)
+    return seal(bytes([IDENTITY_VERSION]) + text.encode())
+
+
+def decode_identity(value: bytes) -> Identity:
+    """Read the meta value `identity`. Raises CorruptRecord."""
+    body = unseal("meta", IDENTITY, value)
+    if not body or body[0] != IDENTITY_VERSION:
+        raise CorruptRecord("meta", IDENTITY, f"must be version {IDENTITY_VERSION}")
+    try:
+        fields = json.loads(body[1:])
+        state_format, settings, log = fields["format"], fields["settings"], fields["log"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        state_format = settings = log = None
+    if not (isinstance(state_format, int) and isinstance(settings, str) and isinstance(log, str)):
+        raise CorruptRecord("meta", IDENTITY, "must be JSON that names format, settings and log")
+    return Identity(state_format, settings, log)

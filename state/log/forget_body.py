@@ -1,0 +1,57 @@
+"""Encodes and decodes the body of a record that forgets pages (kind 2).
+
+    body = pages u32, page*
+    page = entry number u64, partition i32, offset i64, source length u16, keys u32 (k), source (UTF-8), key u64[k]
+
+All integers are little endian. state/log/record.py has the record around the body.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+
+from spotsieve.state.forgetting import ForgottenPage
+
+_COUNT = struct.Struct("<I")
+_PAGE = struct.Struct("<QiqHI")
+
+
+def split_pages(pages: Iterable[ForgottenPage], max_bytes: int) -> Iterator[list[ForgottenPage]]:
+    """Cut the pages into parts. The body of each stays within max_bytes, or holds one page."""
+    part, size = list[ForgottenPage](), _COUNT.size
+    for page in pages:
+        more = _PAGE.size + len(page.source.encode()) + 8 * len(page.keys)
+        if part and size + more > max_bytes:
+            yield part
+            part, size = [], _COUNT.size
+        part.append(page)
+        size += more
+    if part:
+        yield part
+
+
+def encode_body(pages: Sequence[ForgottenPage]) -> bytes:
+    """Write the body of a record of kind 2."""
+    parts = [_COUNT.pack(len(pages))]
+    for page in pages:
+        source = page.source.encode()
+        head = _PAGE.pack(page.number, page.partition, page.offset, len(source), len(page.keys))
+        parts += (head, source, struct.pack(f"<{len(page.keys)}Q", *page.keys))
+    return b"".join(parts)
+
+
+def decode_body(body: bytes) -> tuple[ForgottenPage, ...]:
+    """Read the body of a record of kind 2.
+
+    Raises ValueError or struct.error where its length is not the declared one, or it names no page.
+    """
+    (count,) = _COUNT.unpack_from(body)
+    pages, at = list[ForgottenPage](), _COUNT.size
+    for _ in range(count):
+        number, partition, offset, length, keys = _PAGE.unpack_from(body, at)
+        source, at = body[at + _PAGE.size : at + _PAGE.size + length], at + _PAGE.size + length
+        page = ForgottenPage(number, source.decode(), partition, offset, struct.unpack_from(f"<{keys}Q", body, at))
+        pages.append(page)
+        at += 8 * keys
+    if at != len(body) or not pages:
+        raise ValueError
+    return tuple(pages)

@@ -1,0 +1,131 @@
+"""Gets a checkpoint of a state: from the process that owns the state, or without it if nobody does."""
+
+import fcntl
+import shutil
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rocksdict import Checkpoint, Rdict
+
+from spotsieve.state.snapshot import requests
+from spotsieve.state.store.directory import INDEX_FOLDER
+from spotsieve.state.store.rocks_errors import rocks_errors
+from spotsieve.state.store.rocks_lock import locked
+from spotsieve.state.store.rocks_options import column_families, database_options
+from spotsieve.stream.errors import StateError, StateLocked
+from spotsieve.stream.progress import OnProgress
+
+POLL_SECONDS = 0.05
+
+
+@contextmanager
+def checkpoint_of(directory: Path, timeout_s: float, on_progress: OnProgress) -> Iterator[Path]:
+    """Give a checkpoint of the state in a directory. It is gone when the block ends.
+
+    Raises StateError: there is no state, somebody else asks, or the owner does not answer in time.
+    """
+    check_holds_state(directory)
+    with _asking(directory) as folder:
+        checkpoint = folder / uuid.uuid4().hex
+        _checkpoint(directory, checkpoint, timeout_s, on_progress)
+        yield checkpoint
+
+
+def check_holds_state(directory: Path) -> None:
+    """Check that the directory holds a state. Raises StateError."""
+    if not (directory / INDEX_FOLDER / "CURRENT").exists():
+        raise StateError("--state", "must hold a state", str(directory), "name the directory of index.directory")
+
+
+@contextmanager
+def _asking(directory: Path) -> Iterator[Path]:
+    """Hold the asker's lock, and clear away what killed askers left."""
+    folder = directory / requests.FOLDER
+    folder.mkdir(exist_ok=True)
+    with (folder / requests.LOCK).open("a+b") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StateError(
+                "--state",
+                "must have one snapshot taken at a time, and another one is under way",
+                str(directory),
+                "wait until it is done",
+            ) from None
+        _clear(folder)
+        try:
+            yield folder
+        finally:
+            _clear(folder)
+
+
+def _clear(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        elif path.name != requests.LOCK:
+            path.unlink(missing_ok=True)
+
+
+def _checkpoint(directory: Path, checkpoint: Path, timeout_s: float, on_progress: OnProgress) -> None:
+    """Have the owner make it, or make it here without one. The owner may end, or another begin, at any time."""
+    folder, began = checkpoint.parent, time.monotonic()
+    request, answer = folder / requests.REQUEST, folder / requests.ANSWER
+    while time.monotonic() - began < timeout_s:
+        if _made_without_owner(directory, checkpoint):
+            return
+        # An owner took it up and was killed over it, or nobody has asked yet: ask again, under the same name.
+        if not request.exists() and not answer.exists():
+            shutil.rmtree(checkpoint, ignore_errors=True)
+            requests.write_whole(request, checkpoint.name)
+        waited = int(time.monotonic() - began)
+        on_progress("waiting for the process that works on the state, seconds", waited, int(timeout_s))
+        for _ in range(10):
+            time.sleep(POLL_SECONDS)
+            if _answered(answer, checkpoint, directory):
+                return
+    raise StateError(
+        "--state",
+        f"must be answered for within {timeout_s:g} s by the process that works on it, and was not",
+        str(directory),
+        "ask as the user it runs as, wait until it judges pages again, give it longer with --timeout, "
+        "or stop it and ask again",
+    )
+
+
+def _answered(answer: Path, checkpoint: Path, directory: Path) -> bool:
+    """Tell whether the owner has made this checkpoint. Raises StateError if it could not."""
+    if not answer.exists():
+        return False
+    name, _, trouble = answer.read_text("utf-8").partition(" ")
+    answer.unlink()
+    if name != checkpoint.name:
+        return False
+    if trouble:
+        raise StateError("--state", f"could not be snapshot by its owner: {trouble}", str(directory))
+    return True
+
+
+def _made_without_owner(directory: Path, checkpoint: Path) -> bool:
+    """Make the checkpoint here if nobody owns the state. Returns False if somebody does."""
+    path = directory / INDEX_FOLDER
+    try:
+        with locked(path):
+            # An owner may have begun one and been killed over it.
+            for left in checkpoint.parent.glob(f"{checkpoint.name}*"):
+                shutil.rmtree(left, ignore_errors=True)
+            options = database_options()
+            options.create_if_missing(False)
+            options.create_missing_column_families(False)
+            with rocks_errors(directory, "open"):
+                database = Rdict(str(path), options, column_families(None))
+                try:
+                    Checkpoint(database).create_checkpoint(str(checkpoint))
+                finally:
+                    database.close()
+    except StateLocked:
+        return False
+    return True

@@ -1,0 +1,45 @@
+"""Decodes the entries that a store has read, each only as far as somebody asks."""
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.format.entries import FORGOTTEN, decode_compared, decode_entry
+from spotsieve.state.index import PageId
+from spotsieve.stream.errors import CorruptRecord
+from spotsieve.stream.signature import Compared, Entry
+
+
+def page_ids(keys: Sequence[bytes], values: Sequence[bytes | None], sources: Sequence[str]) -> list[PageId | None]:
+    """Return the page id of each entry, None where it is gone or forgotten. Raises CorruptRecord."""
+    found = list[PageId | None]()
+    for key, value in zip(keys, values, strict=True):
+        if value is None or value == FORGOTTEN:
+            found.append(None)
+        else:
+            entry = decode_entry(key, value, sources)
+            found.append((entry.source, entry.partition, entry.offset))
+    return found
+
+
+class ReadEntries:
+    """The values of e entries. keys: for messages  sources: texts by number"""
+
+    def __init__(self, keys: Sequence[bytes], values: Sequence[bytes | None], sources: Sequence[str]) -> None:
+        """Raises CorruptRecord if an entry is missing."""
+        if None in values:
+            raise CorruptRecord("entries", keys[values.index(None)], "is missing although a bucket refers to it")
+        self._keys = keys
+        self._values = cast("Sequence[bytes]", values)
+        self._sources = sources
+
+    def compared(self, with_features: bool) -> Compared:
+        """Return what a scheme confirms candidates by: e rows. Raises CorruptRecord."""
+        return decode_compared(self._keys, self._values, with_features)
+
+    def entries(self, places: NDArray[np.int64]) -> list[Entry]:
+        """Return what verdicts tell of these pages. places: int64[a], each 0..e - 1. Raises CorruptRecord."""
+        keys, values, sources = self._keys, self._values, self._sources
+        return [decode_entry(keys[place], values[place], sources) for place in places.tolist()]

@@ -1,0 +1,69 @@
+"""Writes a state into an export file, and makes a state from one."""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from spotsieve.state.portable.export import export_lines
+from spotsieve.state.portable.importing import import_state
+from spotsieve.state.portable.lines import Fields, header_of, loaded
+from spotsieve.state.still.reading import still_state
+from spotsieve.stream.errors import InputError
+from spotsieve.stream.files.compression import read_chunks
+from spotsieve.stream.files.jsonlines import split_lines
+from spotsieve.stream.files.writer import OutputFile
+from spotsieve.stream.progress import OnProgress
+
+MAX_LINE_BYTES = 2**28
+
+
+def export_to_file(directory: Path, out: str, timeout_s: float, on_progress: OnProgress) -> Fields:
+    """Export a state or a snapshot; return the header of the export with the counts of its trailer.
+
+    out: a file's name, compressed by its ending; - is standard output. timeout_s: how long to wait for a process that
+    works on the state. Raises StateError, CorruptRecord; nothing is then left under the name.
+    """
+    with still_state(directory, timeout_s, on_progress) as state:
+        header = header_of(state)
+        output, last = OutputFile(out), b""
+        try:
+            for block in export_lines(state, on_progress):
+                output.write_line(block)
+                last = block
+        except BaseException:
+            left = output.abandon()
+            if left is not None:
+                left.unlink()
+            raise
+        output.complete()
+    facts = {**header, **loaded(last)}
+    facts.pop("end")
+    return facts
+
+
+def import_from_file(name: str, directory: Path, on_progress: OnProgress) -> Fields:
+    """Make a state in a directory from an export; return its header with the counts of its trailer.
+
+    name: of the file, compressed or not; - is standard input
+    Raises InputError if it cannot be read or is damaged, StateError if there is a state already.
+    """
+    with _lines(name) as lines:
+        return import_state(lines, "standard input" if name == "-" else name, directory, on_progress)
+
+
+@contextlib.contextmanager
+def _lines(name: str) -> Iterator[Iterator[bytes]]:
+    try:
+        with contextlib.nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as source:
+            yield _whole_lines(source, name)
+    except OSError as error:
+        raise InputError(name, f"cannot be read: {error.strerror}", None, "check the name") from None
+
+
+def _whole_lines(source: Any, name: str) -> Iterator[bytes]:
+    for record in split_lines(read_chunks(source, name), MAX_LINE_BYTES):
+        if record.fault is not None:
+            raise InputError(name, f"line {record.number + 1} {record.fault[1]}", None, "copy the file whole")
+        yield record.raw

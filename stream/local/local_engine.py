@@ -1,0 +1,129 @@
+"""Runs the engine over a directory: a log in a file, and a state on disk.
+
+Each micro-batch is signed, logged and judged. The state follows the log, as that of the service does.
+"""
+
+import uuid
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Self
+
+from spotsieve.state.identity import check_last_record, check_log_range
+from spotsieve.state.log.local import RECORD_BYTES, LocalLog, TornTail
+from spotsieve.state.log.record import checksum_of, encode, split
+from spotsieve.state.snapshot.requests import Requests
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.signature import Signatures
+from spotsieve.stream.verdict import Verdicts
+
+OnCatchUp = Callable[[int, int, int], None]
+"""on_catch_up(records, of, pages) is called after each record that the state did not have yet."""
+
+
+class LocalEngine:
+    """The engine over a directory. Use it as a context.
+
+    notices: what a person should know about the log
+    """
+
+    def __init__(
+        self, directory: Path, settings: Settings, scheme: Scheme, on_catch_up: OnCatchUp = lambda *_: None
+    ) -> None:
+        """Open log and state, and apply the records that the state does not have yet.
+
+        Raises StateError, StateLocked, SettingsMismatch, CorruptRecord.
+        """
+        text = verdict_settings_text(settings)
+        self._digest = settings_digest(text)
+        self._writer = uuid.uuid4().bytes
+        self._sequence = 0
+        self._log, self.notices = open_log(directory)
+        try:
+            self._state = RocksState.open(directory, text, LocalLog.name, settings.index)
+        except BaseException:
+            self._log.close()
+            raise
+        try:
+            check_log(self._log, self._state.position, self._state.last_record, self._state.pages_applied)
+            self.engine = Engine(
+                scheme, self._state, settings.index, self._digest, LocalLog.name, settings.policy.replaces_beyond
+            )
+            self._requests = Requests(directory, self._state)
+            self._catch_up(on_catch_up)
+        except BaseException:
+            self.close()
+            raise
+
+    def _catch_up(self, on_catch_up: OnCatchUp) -> None:
+        """Apply the records that the state lacks: a killed run did not judge its last ones, or the index was lost."""
+        first, pages = self._state.position, 0
+        wanted = self._log.end - first
+        for offset, record in self._log.read_from(first):
+            pages += len(self.engine.apply(record, offset).record.signatures)
+            on_catch_up(offset + 1 - first, wanted, pages)
+        if wanted:
+            what = "was behind its log" if first else "was rebuilt from its log"
+            self.notices.append(f"the state {what}: {wanted:,} records with {pages:,} pages were read again")
+
+    @property
+    def entry_count(self) -> int:
+        """How many pages the state knows."""
+        return self._state.entry_count - self._state.clock.floor
+
+    def judge(self, pages: Sequence[Page]) -> Iterator[tuple[Sequence[Page], Verdicts]]:
+        """Sign, log and judge a micro-batch. Its verdicts come in parts if one log record cannot hold it."""
+        if self._requests.waiting():
+            self._requests.answer()
+        start = 0
+        for part in split(self.engine.scheme.sign(pages), RECORD_BYTES):
+            yield pages[start : start + len(part)], self._apply(part)
+            start += len(part)
+
+    def _apply(self, signatures: Signatures) -> Verdicts:
+        record = encode(signatures, self._writer, self._sequence, self._digest)
+        self._sequence += 1
+        return self.engine.apply(record, self._log.append(record)).verdicts
+
+    def close(self) -> None:
+        """Write what is buffered: the log first, so it never ends before the position of the state."""
+        try:
+            self._log.sync()
+        finally:
+            try:
+                self._state.close()
+            finally:
+                self._log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_log(directory: Path) -> tuple[LocalLog, list[str]]:
+    """Open the log, and return it with its notices: that a torn tail was cut off, as a person should read it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", TornTail)
+        log = LocalLog(directory)
+    return log, [str(warning.message) for warning in caught]
+
+
+def check_log(log: LocalLog, position: int, last_record: int, pages_applied: int) -> None:
+    """Check that the log continues a state of this position. Raises StateError.
+
+    The log of another state may lie there, as long as this one's was: the last record tells them apart. The engine
+    checks a record that is applied in part when it goes on with it.
+    """
+    check_log_range(LocalLog.name, position, 0, log.end, pages_applied)
+    if pages_applied:
+        return
+    for _, record in log.read_from(max(position - 1, 0)):
+        check_last_record(LocalLog.name, position, last_record, checksum_of(record))
+        break
