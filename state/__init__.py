@@ -1,1 +1,14 @@
-"""What is remembered: buckets, entries, the log's record format and its position."""
+"""Remembers pages: buckets and entries, the log that they follow, and the position in that log.
+
+The folders stand in layers, and imports run downhill:
+
+    portable                   a state as JSON Lines
+    still, verify              a state that does not change: read, searched, described; checked to the last byte
+    snapshot                   checkpoints and snapshots of a state, and requests for them
+    store                      where a state lives: in RocksDB or in memory
+    identity, log              which log and settings a state belongs to; records, and the log in a file
+    format                     the bytes of every stored value
+    forgetting, sweep          what is taken out of a state
+    index                      what judging sees of a state, and what it hands back
+    horizon                    how far event time has come
+"""

@@ -1,1 +1,1 @@
-"""The bytes of what is stored; state/FORMATS.md has the grammar."""
+"""Holds the bytes of what is stored, a module for each stored thing. state/FORMATS.md has the grammar."""

@@ -1,1 +1,1 @@
-"""The log: its records, the form in which the order of pages is written down, and the log as a file."""
+"""Writes the order of pages down: the records of the log, and the log in a file."""

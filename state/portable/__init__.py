@@ -1,1 +1,1 @@
-"""A state as JSON Lines, which other programs can read, and made of them again."""
+"""Turns a state into JSON Lines, which other programs can read, and makes a state from them again."""

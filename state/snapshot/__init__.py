@@ -1,1 +1,1 @@
-"""Snapshots of a state: asked for, taken, and brought back."""
+"""Takes snapshots of a state and restores them; asks the owner of a state for checkpoints."""

@@ -1,1 +1,1 @@
-"""A state that lies still, a checkpoint or a snapshot, read without owning it."""
+"""Reads a state that does not change meanwhile, a checkpoint or a snapshot, without owning it."""

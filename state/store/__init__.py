@@ -1,1 +1,1 @@
-"""Where a state lives: in RocksDB or in memory, behind one contract."""
+"""Stores a state, in RocksDB or in memory, under one contract."""

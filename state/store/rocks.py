@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rocksdict import Checkpoint, DbClosedError, Rdict, ReadOptions, WriteBatch, WriteOptions
 
-from spotsieve.state.format.buckets import decode_buckets, encode_buckets
-from spotsieve.state.format.entries import FORGOTTEN, encode_entries
+from spotsieve.state.format.buckets import decode_buckets
+from spotsieve.state.format.entries import FORGOTTEN
 from spotsieve.state.format.keys import decode_keys, encode_keys
 from spotsieve.state.format.meta import (
     IDENTITY,
@@ -23,11 +23,11 @@ from spotsieve.state.format.meta import (
     encode_marks,
     encode_progress,
 )
-from spotsieve.state.format.sources import encode_source
 from spotsieve.state.horizon import Clock
 from spotsieve.state.identity import check_identity
 from spotsieve.state.index import Buckets, Filing, PageId, Removal
 from spotsieve.state.store.filed_pages import ReadEntries, page_ids
+from spotsieve.state.store.rocks_batch import put_buckets, put_entries
 from spotsieve.state.store.rocks_errors import REBUILD, rocks_errors
 from spotsieve.state.store.rocks_opening import begin_state, check_last_entries, open_database, read_sources
 from spotsieve.state.store.rocks_options import column_families
@@ -143,11 +143,11 @@ class RocksState:
             swept = walk_on(sweep, clock.floor, filing, self._visit)
             if swept is not None:
                 # Before the filing: if both change a bucket, the filing's content is the newer.
-                _put_buckets(batch, swept.keys, swept.buckets)
+                put_buckets(batch, swept.keys, swept.buckets)
                 sweep = swept.sweep
                 self._swept_buckets += swept.visited
-            _put_buckets(batch, filing.keys, filing.buckets)
-            new_sources = self._put_entries(batch, filing)
+            put_buckets(batch, filing.keys, filing.buckets)
+            new_sources = put_entries(batch, filing, self._handles, self._known)
             count += len(filing.pages)
         progress = Progress(position, count, last_record, pages_applied, clock.watermark_ms, sweep)
         self._write(batch, progress, clock)
@@ -158,7 +158,7 @@ class RocksState:
         """Take forgotten pages out and move the position, in one batch."""
         batch = WriteBatch(raw_mode=True)
         batch.set_default_column_family(self._handles["buckets"])
-        _put_buckets(batch, removal.keys, removal.buckets)
+        put_buckets(batch, removal.keys, removal.buckets)
         batch.set_default_column_family(self._handles["entries"])
         for name in encode_keys(removal.numbers):
             batch[name] = FORGOTTEN
@@ -284,36 +284,12 @@ class RocksState:
             self._known.add(text)
         check_last_entries(self.directory, self._entries, self._entry_count, self._clock.floor, unflushed)
 
-    def _put_entries(self, batch: WriteBatch, filing: Filing) -> list[str]:
-        """Put the filed pages into the batch, and the new sources, which are returned."""
-        numbers, new = self._known.number(filing)
-        batch.set_default_column_family(self._handles["sources"])
-        for number, text in enumerate(new, len(self._known.texts)):
-            batch[number.to_bytes(8, "big")] = encode_source(text)
-        first, last = filing.first_number, filing.first_number + len(filing.pages)
-        names = encode_keys(np.arange(first, last, dtype=np.uint64))
-        batch.set_default_column_family(self._handles["entries"])
-        for name, value in zip(names, encode_entries(filing, numbers), strict=True):
-            batch[name] = value
-        return new
-
     def _release(self) -> None:
         """Close every family. Each flushes as it closes, and the last one gives the lock back, whatever fails."""
         self._handles.clear()
         with ExitStack() as closing:
             for family in (self._database, self._sources, self._entries, self._buckets):
                 closing.callback(_close, family)
-
-
-def _put_buckets(batch: WriteBatch, keys: NDArray[np.uint64], buckets: Buckets) -> None:
-    """Put buckets into the family of the batch. An empty bucket is deleted."""
-    sizes = np.diff(buckets.bounds).tolist()
-    values = encode_buckets(keys, buckets)
-    for name, value, size in zip(encode_keys(keys), values, sizes, strict=True):
-        if size:
-            batch[name] = value
-        else:
-            batch.delete(name)
 
 
 def _close(family: Rdict) -> None:

@@ -1,1 +1,1 @@
-"""Every value of a state and its local log, checked against the formats."""
+"""Checks every value of a state and of its local log against the formats."""

@@ -59,14 +59,16 @@ class Reader:
             verdicts = self.engine.apply(record, offset).verdicts
             for row in range(len(verdicts)):
                 score = float(verdicts.score[row])
-                self.outcomes.append((
-                    Kind(verdicts.kind[row]).name.lower(),
-                    original_id(verdicts.originals[row] or verdicts.replaces[row]),
-                    None if score != score else score,
-                    Reason(verdicts.reason[row]).label,
-                    int(verdicts.found_by[row]),
-                    bool(verdicts.cut[row]),
-                ))  # fmt: skip
+                self.outcomes.append(
+                    (
+                        Kind(verdicts.kind[row]).name.lower(),
+                        original_id(verdicts.originals[row] or verdicts.replaces[row]),
+                        None if score != score else score,
+                        Reason(verdicts.reason[row]).label,
+                        int(verdicts.found_by[row]),
+                        bool(verdicts.cut[row]),
+                    )
+                )
 
 
 def filed_page(state: State, number: int) -> ForgottenPage:
@@ -252,8 +254,11 @@ def test_the_next_copy_of_a_forgotten_page_is_novel_and_becomes_the_original(
         assert (applied.forgotten, len(applied.verdicts), applied.filed) == ((("one", 0, 0),), 0, 0)
         reader.read(log, 2)
     assert [outcome[:2] for outcome in reader.outcomes[3:]] == [
-        ("novel", ""), ("duplicate", "two/0/3"), ("duplicate", "two/1/1"), ("duplicate", "two/0/3"),
-    ]  # fmt: skip
+        ("novel", ""),
+        ("duplicate", "two/0/3"),
+        ("duplicate", "two/1/1"),
+        ("duplicate", "two/0/3"),
+    ]
 
 
 @worlds
@@ -280,8 +285,10 @@ def test_a_full_bucket_has_room_again_and_what_is_in_it_is_still_found() -> None
     log.append(encode(signatures_of([near[0], (Look(0xF00F), 10), (Look(0xF00B), 11)]), WRITER, 3, DIGEST))
     reader.read(log, 2)
     assert [outcome[:2] for outcome in reader.outcomes[6:]] == [
-        ("duplicate", "two/1/1"), ("novel", ""), ("duplicate", "one/1/10"),
-    ]  # fmt: skip
+        ("duplicate", "two/1/1"),
+        ("novel", ""),
+        ("duplicate", "one/1/10"),
+    ]
 
 
 def test_a_record_that_names_another_page_at_the_number_or_none_changes_nothing_but_the_position() -> None:

@@ -202,9 +202,17 @@ def test_a_copy_within_the_horizon_is_dropped_and_one_beyond_it_let_through(
     for number, batch in enumerate((1, 2, 512)):
         verdicts = tmp_path / f"v{number}.jsonl"
         filter_json(
-            capsys, crawl, "--state", tmp_path / f"state{number}", "--verdicts", verdicts,
-            "--set", "index.horizon_hours=720", "--set", f"service.batch_pages={batch}",
-        )  # fmt: skip
+            capsys,
+            crawl,
+            "--state",
+            tmp_path / f"state{number}",
+            "--verdicts",
+            verdicts,
+            "--set",
+            "index.horizon_hours=720",
+            "--set",
+            f"service.batch_pages={batch}",
+        )
         runs.append([(line["id"], line["duplicate_of"]) for line in read_json(verdicts)])
     assert runs[0] == [("first", None), ("copy", "first"), ("later", None), ("other", None), ("last", "later")]
     assert runs[1:] == runs[:1] * 2

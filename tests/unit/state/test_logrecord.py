@@ -46,9 +46,12 @@ def test_a_record_that_forgets_other_pages_than_it_declares_is_corrupt_even_with
     head, pages = body[:42], body[42:]
     assert pages[:4] == (1).to_bytes(4, "little")
     pages = {
-        "cut": pages[:-1], "longer": pages + b"x", "none": bytes(4), "more": b"\x02" + pages[1:],
+        "cut": pages[:-1],
+        "longer": pages + b"x",
+        "none": bytes(4),
+        "more": b"\x02" + pages[1:],
         "not UTF-8": pages[:-1] + b"\xff",
-    }[damage]  # fmt: skip
+    }[damage]
     with pytest.raises(CorruptRecord, match=r"log\[7\] must (hold the pages that it declares|be at least)"):
         decode(seal(head + pages), "log", 7)
 

@@ -1,4 +1,4 @@
-"""Owns exports: every byte of a state comes back, and a file that is not whole makes no state."""
+"""Exports bring back every byte of a state, and a file that is not whole makes no state."""
 
 import json
 import shutil
@@ -193,7 +193,7 @@ def replaced(place: int, **fields: Any) -> Change:
         (replaced(-2, inline=[]), "must be as FORMATS.md has it"),
         (replaced(-2, bucket="0" * 16), "must be as FORMATS.md has it"),
     ],
-)  # fmt: skip
+)
 def test_an_export_that_is_cut_or_changed_is_refused_and_makes_no_state(
     change: Change, rule: str, exported: list[bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,4 +1,4 @@
-"""Owns `spotsieve state forget` on a state with a local log: what is found, what is logged, what a person is told."""
+"""`spotsieve state forget` on a state with a local log: what it finds, what it logs, what it tells a person."""
 
 import json
 import shutil
@@ -90,7 +90,7 @@ def test_a_forgotten_page_is_novel_again_and_a_rebuild_from_the_log_agrees(
         (["--url-prefix", "https://example.com/"], list(range(PAGES))),
         (["--host", "WWW.example.com"], list(range(PAGES))),
     ],
-)  # fmt: skip
+)
 def test_pages_are_found_by_name_by_page_id_by_the_beginning_of_the_address_and_by_host(
     arguments: list[str], entries: list[int], made: Path, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,7 +146,7 @@ def test_what_is_not_there_is_told_with_what_is_like_it_and_the_rest_is_forgotte
         (["--id", "p1", "--state", "{state}/nowhere"], EXIT_STATE, "--state must hold a state"),
         (["--id", "p1", "-c", "nowhere.toml"], EXIT_SETTING, "nowhere.toml cannot be read"),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_one_line_that_names_the_next_step(
     arguments: list[str], code: int, named: str, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,4 +1,4 @@
-"""Owns snapshots and their restoring: with and without an owner, damaged, interrupted, over something, continued."""
+"""Snapshots are taken and restored: with and without an owner, damaged, interrupted, over something, continued."""
 
 import contextlib
 import fcntl
@@ -287,10 +287,23 @@ def test_a_running_filter_is_snapshot_killed_restored_and_catches_up_equal(tmp_p
     directory, snapshot, into = (tmp_path / name for name in ("state", "snapshot", "restored"))
     lines = [message.value + b"\n" for message in crawl(4_000, seed=3).messages if message.value]
     with subprocess.Popen(
-        [sys.executable, "-m", "spotsieve.stream", "filter", "-", "--stdin-name", "crawl", "--state", str(directory),
-         "--set", "service.batch_pages=64"],
-        cwd=REPOSITORY, stdin=subprocess.PIPE, stderr=subprocess.PIPE,
-    ) as filtering:  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "spotsieve.stream",
+            "filter",
+            "-",
+            "--stdin-name",
+            "crawl",
+            "--state",
+            str(directory),
+            "--set",
+            "service.batch_pages=64",
+        ],
+        cwd=REPOSITORY,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as filtering:
         assert filtering.stdin is not None
 
         def feed() -> None:

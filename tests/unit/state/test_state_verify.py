@@ -1,4 +1,4 @@
-"""Owns what `spotsieve state verify` finds: each kind of damage, named; and that a damaged state gives no verdicts."""
+"""`spotsieve state verify` names each kind of damage, and a damaged state gives no verdicts."""
 
 import json
 import os
