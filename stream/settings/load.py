@@ -1,4 +1,4 @@
-"""Owns how settings are found: one TOML file, then the environment, then flags; and the example file."""
+"""Reads the settings: one TOML file, then the environment, then flags. Also writes the example file."""
 
 import difflib
 import json
@@ -60,7 +60,7 @@ def example_toml() -> str:
 
 
 def leaf_settings(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every setting below a model: its path and pydantic's field. Of [scheme], those of every scheme in turn."""
+    """Every setting below a model: its path and pydantic's field. [scheme] gives those of every scheme in turn."""
     for name, field in model.model_fields.items():
         sections = _sections_of(field.annotation)
         for section in sections:
@@ -70,7 +70,10 @@ def leaf_settings(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> Itera
 
 
 def unknown_scheme(name: str, scheme: str) -> SettingError:
-    """What is said of a scheme that there is none of: all names and the nearest. name: of the setting or the flag."""
+    """The error for a scheme that does not exist: it lists all names and the nearest one.
+
+    name: the setting or the flag that named the scheme
+    """
     names = list(SCHEME_SETTINGS)
     near = difflib.get_close_matches(str(scheme).lower(), names, n=1, cutoff=0.4)
     hint = f"did you mean {near[0]}?" if near else "`spotsieve config example` shows the settings of each"
@@ -100,14 +103,14 @@ def _from_environment(name: str, value: str) -> tuple[list[str], object]:
 
 
 def _read_secrets(merged: dict[str, Any], variables: Mapping[str, str]) -> None:
-    """Put what the named files hold in the place of the secrets."""
+    """Read each secret that is given as a file, and put it where the secret itself would stand."""
     for *sections, secret in _secrets():
         section: Any = merged
         for name in sections:
             section = section.get(name) if isinstance(section, dict) else None
         file = section.get(secret + FILE) if isinstance(section, dict) else None
         if not isinstance(section, dict) or not isinstance(file, str) or not file:
-            continue  # No file is named, or pydantic says what is wrong with the name.
+            continue  # No file is named, or the name is wrong, which pydantic reports.
         setting = ".".join((*sections, secret + FILE))
         if section.get(secret):
             raise SettingError(setting, f"and {secret} must not both be set", None, "leave one of them out")
@@ -120,7 +123,7 @@ def _secrets() -> list[tuple[str, ...]]:
 
 
 def _text_of(name: str, file: str) -> str:
-    """What a file holds that a setting or variable names, without line ends at its end. Raises SettingError."""
+    """The content of a file that a setting or variable names, without the line ends at its end. Raises SettingError."""
     try:
         return Path(file).read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, ValueError) as error:
@@ -129,7 +132,7 @@ def _text_of(name: str, file: str) -> str:
 
 
 def _list_or_text(name: str, path: Sequence[str], value: str) -> object:
-    """What the environment or a flag says: JSON where the setting is a list, else the text ([::1]:9092 is no list)."""
+    """A value from the environment or a flag: JSON if the setting is a list, else the text ([::1]:9092 is no list)."""
     fields = [field for known, field in leaf_settings(Settings) if known == tuple(path)]
     if not any(get_origin(field.annotation) is tuple for field in fields):
         return value
@@ -155,9 +158,9 @@ def _set(tree: dict[str, Any], path: list[str], value: object) -> None:
 
 
 def _first_error(error: ErrorDetails, variables: Mapping[str, str], scheme: str) -> SettingError:
-    """The first thing wrong, in the words of a person's file.
+    """The first thing that is wrong, in the words of the user's file.
 
-    variables: dotted name to the variable it came from  scheme: the name that is given for it
+    variables: dotted name -> the variable that gave it  scheme: the name of the scheme that was asked for
     """
     loc = [str(part) for part in error["loc"]]
     if error["type"] == "union_tag_invalid":
@@ -184,7 +187,7 @@ def _first_error(error: ErrorDetails, variables: Mapping[str, str], scheme: str)
 
 
 def _default_of(setting: str, scheme: str) -> str | None:
-    """The default of a setting, as it is written in a file; None where it has none, or is no setting by itself."""
+    """The default of a setting, as a file writes it; None if it has no default or is a section."""
     section, _, field = setting.partition(".")
     if section == "scheme":
         own = SCHEME_SETTINGS[scheme].model_fields.get(field)
@@ -195,7 +198,7 @@ def _default_of(setting: str, scheme: str) -> str | None:
 
 
 def _unknown_setting(name: str, setting: str, scheme: str) -> SettingError:
-    """A name that no section has, or that only another scheme has."""
+    """The error for a name that no section has, or that only another scheme has."""
     field = setting.removeprefix("scheme.")
     owners = [other for other, model in SCHEME_SETTINGS.items() if field in model.model_fields]
     if setting.startswith("scheme.") and owners:
@@ -211,7 +214,7 @@ def _unknown_setting(name: str, setting: str, scheme: str) -> SettingError:
 
 
 def _sections_of(annotation: Any) -> list[type[BaseModel]]:
-    """The models that a field holds: one, several of which one is chosen by its name, or none for a plain value."""
+    """The models that a field can hold: one for a section, several for [scheme], none for a plain value."""
     kinds = get_args(annotation) or (annotation,)
     return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
 

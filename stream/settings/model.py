@@ -1,4 +1,4 @@
-"""Owns the settings: one frozen model a stage, each field with its unit, and whether it changes verdicts."""
+"""The settings: one frozen model for each stage. Each field has its unit and says whether it changes verdicts."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Owns what every section of the settings is made of: a frozen model, and fields that say what they are."""
+"""What every section of the settings is made of: a frozen model, and fields that describe themselves."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeVar
@@ -7,12 +7,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 def setting(default: Any, about: str, *, unit: str = "", verdicts: bool = False, **rules: Any) -> Any:
-    """A field that says what it is, its unit, and whether it changes verdicts (`config example` prints all)."""
+    """A field with its description, its unit, and whether it changes verdicts (`config example` prints all three)."""
     return Field(default, description=about, json_schema_extra={"unit": unit, "verdicts": verdicts}, **rules)
 
 
 class Section(BaseModel):
-    """What all sections share: frozen, unknown names are errors, values are never coerced into another meaning."""
+    """The base of all sections: it is frozen, unknown names are errors, and a value never takes another meaning."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
@@ -23,9 +23,10 @@ _Scheme = TypeVar("_Scheme", bound=Section)
 class Threshold(NamedTuple):
     """The one setting of a scheme that makes it stricter or looser, and what `score --sweep` tries of it.
 
-    setting: its name  swept: each value, ascending, the default among them -> the other settings that it takes with it:
-    none mostly, but a distance of k bits needs a number of tables that there is for k
-    signs: whether signing reads any of these settings; if not, pages that were signed once are judged under every value
+    setting: its name
+    swept: each value, ascending, including the default -> the other settings that change with it. Most values change
+    nothing else, but a distance of k bits needs a number of tables that fits k.
+    signs: whether signing reads any of these settings; if it does not, pages are signed once for all values
     """
 
     setting: str
@@ -33,10 +34,10 @@ class Threshold(NamedTuple):
     signs: bool = True
 
     def at(self, scheme: _Scheme, value: float) -> _Scheme:
-        """A scheme's settings with this value of those swept. Raises pydantic's ValidationError where it takes none."""
+        """The scheme's settings with one of the swept values. Raises pydantic's ValidationError for a wrong value."""
         return type(scheme).model_validate(scheme.model_dump() | {self.setting: value, **self.swept[value]})
 
 
 def alone(*values: float) -> dict[float, Mapping[str, object]]:
-    """Values that take no other setting with them."""
+    """Swept values that change no other setting."""
     return {value: {} for value in values}

@@ -1,4 +1,4 @@
-"""Owns the canonical text of the settings that change verdicts: what a state and a log are bound to."""
+"""Writes the settings that change verdicts as one canonical text. A state and a log are bound to its digest."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def settings_digest(text: str) -> bytes:
 
 
 def describe_difference(stored: str, configured: str, stored_name: str) -> str:
-    """One clause for each setting that differs, with both values; of two schemes their names, and not all they have."""
+    """One clause for each setting that differs, with both values. For two schemes only the names are compared."""
     there, here = json.loads(stored), json.loads(configured)
     if there.get(_SCHEME) != here.get(_SCHEME):
         there, here = ({name: value for name, value in one.items() if _tells(name)} for one in (there, here))
