@@ -15,6 +15,12 @@ def ignore_progress(what: str, done: int, of: int) -> None:
     """Take what long work says of its progress, and show nothing."""
 
 
+Told = Callable[[str, int, int], None]
+"""Called now and then by long work: what it is doing, how much of it is done, and of how much (0: unknown)."""
+PagesTold = Callable[[int, int, int], None]
+"""Called now and then by work on pages, as ProgressLine.update: pages so far, those of them dropped, and bytes read."""
+
+
 class ProgressLine:
     """One line on a terminal, rewritten twice a second. It shows nothing if `stream` is no terminal."""
 

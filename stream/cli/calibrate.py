@@ -13,7 +13,7 @@ from spotsieve.stream.settings.schemes import AdaptiveShinglesSettings
 from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
-    from spotsieve.stream.scoring.sampling import SizeClass
+    from spotsieve.stream.models.sampling_trials import SizeClass
 
 CALIBRATED = "adaptive-shingles"
 SIZES = "500,1000,2000,3000,5000"
@@ -47,8 +47,8 @@ def run(options: argparse.Namespace) -> int:
     """Measure and print the table; the exit code."""
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.models.calibrating import read_sample
+    from spotsieve.stream.models.sampling_trials import choose_ratios, share_processed
     from spotsieve.stream.progress import ProgressLine
-    from spotsieve.stream.scoring.sampling import choose_ratios, share_processed
 
     sizes = _checked(options)
     settings = settings_of(options)
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     inputs = check_inputs(options.files)
     line = ProgressLine(sys.stderr, total_bytes(inputs))
     with contextlib.closing(line):
-        sample = read_sample(inputs, settings, own.w, lambda pages, read: line.update(pages, 0, read))
+        sample = read_sample(inputs, settings, own.w, line.update)
         line.say(f"comparing {len(sample):,} texts")
         levels = options.smallest.bit_length()
         classes = list(sample.classes(sizes, own.resemblance, own.min_shingles, levels))

@@ -51,12 +51,12 @@ def run(options: argparse.Namespace) -> int:
     """Filter the files; the exit code."""
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.files.writer import Outputs
+    from spotsieve.stream.kernels import compile_kernels
     from spotsieve.stream.local.filtering import filter_files
     from spotsieve.stream.local.local_engine import LocalEngine
     from spotsieve.stream.local.summary import Summary
     from spotsieve.stream.progress import ProgressLine
     from spotsieve.stream.schemes.registry import scheme_in_scope, scheme_of
-    from spotsieve.stream.warm import compile_kernels
 
     settings = settings_of(options)
     inputs = check_inputs(options.files, options.stdin_name)

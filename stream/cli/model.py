@@ -60,7 +60,7 @@ def _build(options: argparse.Namespace) -> str:
     """Count and write; -> the scheme's name."""
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.files.writer import write_whole
-    from spotsieve.stream.models.counting import build_model
+    from spotsieve.stream.models.building import build_model
     from spotsieve.stream.progress import ProgressLine
     from spotsieve.stream.schemes.registry import TERMS
 
@@ -75,7 +75,7 @@ def _build(options: argparse.Namespace) -> str:
     inputs = check_inputs(options.files)
     line = ProgressLine(sys.stderr, total_bytes(inputs))
     with contextlib.closing(line):
-        content = build_model(inputs, settings, terms, lambda pages, read: line.update(pages, 0, read))
+        content = build_model(inputs, settings, terms, line.update)
     write_whole(options.out, content)
     return str(options.scheme)
 

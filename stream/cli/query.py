@@ -59,11 +59,11 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.state.still.reading import still_state
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.files.writer import Outputs
+    from spotsieve.stream.kernels import compile_kernels
     from spotsieve.stream.local.querying import StateQuery, query_files
     from spotsieve.stream.local.summary import Summary
     from spotsieve.stream.progress import ProgressLine
     from spotsieve.stream.schemes.registry import scheme_of
-    from spotsieve.stream.warm import compile_kernels
 
     inputs = check_inputs(options.files, options.stdin_name)
     verdicts = options.verdicts or (None if options.json else "-")

@@ -106,10 +106,10 @@ def _score_set(
     outputs: "Outputs",
 ) -> "SetOutcome":
     from spotsieve.stream.evaluation.judging import SetOutcome, score_set
+    from spotsieve.stream.kernels import compile_kernels
     from spotsieve.stream.progress import ProgressLine
     from spotsieve.stream.schemes.registry import scheme_of
     from spotsieve.stream.scoring import load_truth
-    from spotsieve.stream.warm import compile_kernels
 
     truth = load_truth(folder, options.positive, options.negative)
     with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
@@ -152,7 +152,7 @@ def _choices(
     if modelled:
         models += build_models(
             folder, settings, schemes, built,
-            lambda name, pages, _: line.say(f"counting the terms of {name} on {folder}: {pages:,} pages"),
+            lambda what, pages, _: line.say(f"{what} of {folder}: {pages:,}"),
         )  # fmt: skip
         schemes = [with_model(scheme, models) for scheme in schemes]
     left_out: dict[str, str] = {}

@@ -1,17 +1,17 @@
-"""Owns the throwaway models of `score --build-models`: term statistics of the very pages that are then judged.
+"""Builds the throwaway models of `score --build-models`: term statistics of the very pages that are judged afterwards.
 
-A scheme with such a model knows how common every term of these pages is, also of pages it has not met yet. In a stream
-it would have the statistics of an older sample, so its figures are somewhat better here than there.
+Such a model knows how common every term of these pages is, even on pages that the scheme has not met yet. In a stream
+the statistics would come from an older sample, so the figures are somewhat better here than there.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 from spotsieve.stream.evaluation.choices import Model, lacks_model
 from spotsieve.stream.evaluation.trial import pages_of
 from spotsieve.stream.files.writer import write_whole
-from spotsieve.stream.models.counting import build_model
+from spotsieve.stream.models.building import build_model
+from spotsieve.stream.progress import PagesTold, Told
 from spotsieve.stream.schemes.idf import digest_of
 from spotsieve.stream.schemes.registry import TERMS
 from spotsieve.stream.settings.model import Settings
@@ -23,11 +23,11 @@ def build_models(
     settings: Settings,
     schemes: Sequence[SchemeSettings],
     directory: Path,
-    told: Callable[[str, int, int], None],
+    told: Told,
 ) -> list[Model]:
-    """A model for each of the schemes that lacks one; schemes that count the same terms share theirs.
+    """A model for each scheme that lacks one; schemes that count the same terms share a model.
 
-    folder: of the set  directory: the models are written there  told: now and then, the scheme, pages and bytes
+    folder: the set's  directory: where the models are written
     Raises InputError where the set has fewer than two pages of text.
     """
     built: dict[str, Model] = {}
@@ -37,9 +37,13 @@ def build_models(
         terms = TERMS[scheme.name](scheme)
         if terms.about in built:
             continue
-        content = build_model([pages_of(folder)], settings, terms, partial(told, scheme.name))
+        content = build_model([pages_of(folder)], settings, terms, _pages_told(scheme.name, told))
         digest = digest_of(content)
         path = directory / f"{digest}.idf"
         write_whole(path, content)
         built[terms.about] = Model(terms.about, str(path), digest)
     return list(built.values())
+
+
+def _pages_told(scheme: str, told: Told) -> PagesTold:
+    return lambda pages, _, __: told(f"counting the terms of {scheme}, pages", pages, 0)

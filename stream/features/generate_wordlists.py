@@ -1,17 +1,19 @@
 """Writes wordlists.txt, the frozen function words of many languages, from lists that others keep and a few of our own.
 
-Run by hand, `python -m spotsieve.stream.features.generate_wordlists LUCENE_JAR`, in an environment that has
-stopwordsiso 0.7.1, spacy 3.8.18 and wordfreq 3.1.1; LUCENE_JAR is the Maven artefact org.apache.lucene:lucene-analysis-common:9.12.0.
-Put the digest that it prints into stream/features/languages.py: other lists change verdicts. Nothing else calls it.
+Run it by hand: `python -m spotsieve.stream.features.generate_wordlists LUCENE_JAR`. The environment needs stopwordsiso
+0.7.1, spacy 3.8.18 and wordfreq 3.1.1. LUCENE_JAR is the Maven artefact
+org.apache.lucene:lucene-analysis-common:9.12.0. Put the digest that it prints into stream/features/languages.py: other
+lists change verdicts. Nothing else calls it.
 
-A language's words are those of Lucene's list; without one, those on which stopwords-iso and spaCy agree (the only list
-there is, where one of them has none); more words of wordlist_sources.txt; cut to MOST_WORDS in the order of their
-frequency in running text, with no listed word below LEAST_FREQUENCY, so that the lists of all languages cover alike and
-a noisy long one (French 691, Breton 1203 words in stopwords-iso) brings no content words. The frequencies are
-wordfreq's; a language that it does not know has its words, in order, in wordlist_sources.txt: the lists there are
-either tiny or unranked. The antecedents are the most frequent words: until they cover ANTECEDENT_SHARE of running text,
-12 at least, 24 at most. English has the paper's and the stop-words of stream/features/spots.py. Languages so close that
-a page's own words hardly tell them apart make one group: their lists are united.
+The words of a language come from Lucene's list. Without one they are the words on which stopwords-iso and spaCy agree,
+or the list of the only one of these that has one. wordlist_sources.txt adds words. The lists are cut to MOST_WORDS by
+frequency in running text, and no listed word is below LEAST_FREQUENCY. So the lists of all languages cover about the
+same share of text, and a noisy long one (French 691, Breton 1203 words in stopwords-iso) brings no content words. The
+frequencies are wordfreq's. A language that wordfreq does not know has its words in wordlist_sources.txt, in order,
+because the lists there are either tiny or unranked. The antecedents are the most frequent words, until they cover
+ANTECEDENT_SHARE of running text: 12 at least, 24 at most. English has the paper's antecedents and the stop-words of
+stream/features/spots.py. Where a page's own words hardly tell languages apart, these languages make one group, which
+has the words of all.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Owns reading a sample of pages for `spotsieve calibrate`: their shingles, exact copies left out, by size."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -11,19 +11,20 @@ from spotsieve.stream.errors import InputError
 from spotsieve.stream.features.page_shingles import shingle_pages
 from spotsieve.stream.files.reader import Input
 from spotsieve.stream.models.counting import batches_of
+from spotsieve.stream.models.sampling_trials import SizeClass, sampling_trials
 from spotsieve.stream.page import Page, lay_out
-from spotsieve.stream.scoring.sampling import SizeClass, sampling_trials
+from spotsieve.stream.progress import PagesTold
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.text.tokens import extract_tokens
 
 LEAST_PAGES = 2
 """Fewer have no pair."""
 MOST_TEXTS = 10_000
-"""Of a sample: all pairs of a class are compared, which takes seconds for some thousand pages."""
+"""A sample takes no more: all pairs of a class are compared, which takes seconds for some thousand pages."""
 
 
 class SampledPages:
-    """The shingles of all different texts. Memory: 8 bytes a shingle, some fifty more while pages are compared."""
+    """The shingles of all different texts. Memory: 8 bytes a shingle, and some fifty more while pages are compared."""
 
     def __init__(self, w: int) -> None:
         """w: words of a shingle"""
@@ -34,7 +35,7 @@ class SampledPages:
         self.pages = 0
 
     def add(self, pages: Sequence[Page]) -> None:
-        """Take in the pages whose text is new (sec. 4.2) and has a shingle, as long as there is room."""
+        """Add the pages whose text is new (sec. 4.2) and has a shingle, as long as there is room."""
         batch = lay_out(pages)
         tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_))
         shingles, bounds = shingle_pages(tokens, self._w, self._w)
@@ -53,7 +54,7 @@ class SampledPages:
         return len(self._words)
 
     def classes(self, sizes: Sequence[int], threshold: float, fewest: int, levels: int) -> Iterator[SizeClass]:
-        """Pages by size, smaller ones first, with the trials of each class that has any.
+        """The pages in classes by size, smaller ones first, with the trials of each class.
 
         sizes: words at which the next class begins, ascending  threshold, fewest, levels: as of sampling_trials
         """
@@ -65,16 +66,15 @@ class SampledPages:
             yield SizeClass(words, len(rows), sampling_trials(shingles, bounds, threshold, fewest, levels))
 
 
-def read_sample(inputs: Sequence[Input], settings: Settings, w: int, told: Callable[[int, int], None]) -> SampledPages:
-    """The pages of the files that are text, up to MOST_TEXTS different ones.
+def read_sample(inputs: Sequence[Input], settings: Settings, w: int, told: PagesTold) -> SampledPages:
+    """The text pages of the files, up to MOST_TEXTS different ones. It skips records that are no pages.
 
-    told: called now and then with pages and bytes read
-    Records that are no pages are passed over. Raises InputError for a file that cannot be read, or too few texts.
+    w: words of a shingle. Raises InputError for a file that cannot be read, or too few texts.
     """
     sample = SampledPages(w)
     for batch, bytes_read in batches_of(inputs, settings):
         sample.add(batch)
-        told(sample.pages, bytes_read)
+        told(sample.pages, 0, bytes_read)
         if len(sample) >= MOST_TEXTS:
             break
     if len(sample) < LEAST_PAGES:

@@ -1,6 +1,6 @@
-"""Owns building the model of the scheme `concept`: shingles of a sample counted, and its terms decomposed."""
+"""Builds the model of the scheme `concept`: it counts the shingles of a sample and decomposes its terms."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -11,20 +11,21 @@ from spotsieve.stream.errors import InputError, SettingError
 from spotsieve.stream.files.reader import Input
 from spotsieve.stream.models.counting import LEAST_PAGES, TermCounter, batches_of
 from spotsieve.stream.page import Page
+from spotsieve.stream.progress import PagesTold
 from spotsieve.stream.schemes.concept_model import STEPS, ConceptModel
 from spotsieve.stream.schemes.terms import ConceptTerms
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.text.tokens import PageTokens
 
 MOST_SHINGLES = 2**21
-"""Of a model: 10 bytes each, 20 MiB. The rarest beyond them weigh as if they were on one page."""
+"""A model holds no more shingles: 10 bytes each, 20 MiB. The rarer ones beyond weigh as if they stood on one page."""
 MOST_TERMS = 2**15
-"""Of a model: 8 bytes and two a dimension each, 13 MiB with 200 of them. The rarest beyond them stand for nothing."""
+"""A model holds no more terms: 8 bytes and two a dimension each, 13 MiB with 200 of them. It ignores the rarer ones."""
 MOST_DECOMPOSED = 20_000
-"""Pages, the first of a sample, whose terms are decomposed: some 12 bytes for each different term of each of them. All
-are counted."""
+"""The terms of the first so many pages of a sample are decomposed, which takes some 12 bytes for each different term of
+a page. The terms of all pages are counted."""
 LEAST_FREQUENCY = 2
-"""Pages that a shingle or a term is on: what is on one tells nothing of others, and is most of all there are."""
+"""A shingle or term must stand on so many pages: most stand on one page only, and tell nothing about other pages."""
 _SEED = 20_160_901
 _POWER_ITERATIONS = 7
 _LEAST_SINGULAR_VALUE = 1e-9
@@ -32,7 +33,7 @@ _GREATEST_ROW = 2**15 - 1
 
 
 class ConceptCounter:
-    """Counts shingles and terms of pages, and keeps the term vectors of the first MOST_DECOMPOSED."""
+    """Counts shingles and terms of pages, and keeps the term vectors of the first MOST_DECOMPOSED pages."""
 
     def __init__(self, terms: ConceptTerms) -> None:
         self.terms = terms
@@ -54,7 +55,7 @@ class ConceptCounter:
             self._pages.append((different, (times / max(last - first, 1)).astype(np.float32)))
 
     def model(self) -> ConceptModel:
-        """Of all pages so far."""
+        """The model of all pages so far."""
         shingles, weights = self._kept(self.shingles, MOST_SHINGLES)
         terms, idf = self._kept(self.tokens, MOST_TERMS)
         return ConceptModel(
@@ -68,14 +69,14 @@ class ConceptCounter:
         )
 
     def _kept(self, counter: TermCounter, most: int) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
-        """The most frequent ones, ascending by hash, and log(N / df) of each; of equally frequent ones the least."""
+        """The most frequent ones, ascending by hash, and log(N / df) of each. The least of equals stay."""
         hashes, frequencies = counter.counted()
         order = np.lexsort((hashes, -frequencies.astype(np.int64)))[:most]
         kept = np.sort(order[frequencies[order] >= LEAST_FREQUENCY])
         return hashes[kept], np.log(self.pages / frequencies[kept])
 
     def _matrix(self, terms: NDArray[np.uint64], idf: NDArray[np.float64]) -> Any:
-        """TF-IDF of the terms on the pages kept, over the page's length: a sparse float64[t, pages]."""
+        """TF-IDF of the terms on the kept pages, divided by the page's length: a sparse float64[t, pages]."""
         from scipy.sparse import csr_matrix
 
         sizes = [len(different) for different, _ in self._pages]
@@ -93,8 +94,8 @@ def decompose(matrix: Any, idf: NDArray[np.float64], dimensions: int) -> NDArray
     """Truncated singular value decomposition -> IDF times U, scaled to whole numbers: int16[t, dimensions].
 
     matrix: sparse float64[t, pages]  idf: float64[t]
-    By the randomised method of Halko, Martinsson, Tropp (SIAM Review 2011), which ranks below `dimensions` do not harm;
-    its random numbers are the same every time. Concepts beyond the number of terms or pages are 0.
+    It uses the randomised method of Halko, Martinsson, Tropp (SIAM Review 2011), which copes with ranks below
+    `dimensions`. Its random numbers are the same every time. Concepts beyond the number of terms or pages are 0.
     """
     rows = np.zeros((matrix.shape[0], dimensions))
     concepts = min(dimensions, *matrix.shape)
@@ -110,10 +111,8 @@ def decompose(matrix: Any, idf: NDArray[np.float64], dimensions: int) -> NDArray
     return scaled
 
 
-def count_concepts(
-    inputs: Sequence[Input], settings: Settings, terms: ConceptTerms, told: Callable[[int, int], None]
-) -> ConceptModel:
-    """The model of all pages of the files that are text. told: called now and then with pages and bytes read.
+def count_concepts(inputs: Sequence[Input], settings: Settings, terms: ConceptTerms, told: PagesTold) -> ConceptModel:
+    """The model of all text pages of the files.
 
     Raises InputError for a file that cannot be read, or too few pages; SettingError without scikit-learn.
     """
@@ -121,7 +120,7 @@ def count_concepts(
     counter = ConceptCounter(terms)
     for batch, bytes_read in batches_of(inputs, settings):
         counter.add(batch)
-        told(counter.pages, bytes_read)
+        told(counter.pages, 0, bytes_read)
     if counter.pages < LEAST_PAGES:
         raise InputError(
             "FILES", f"must hold at least {LEAST_PAGES} pages of text", counter.pages, "give a sample of the crawl"
@@ -130,7 +129,7 @@ def count_concepts(
 
 
 def _check_installed() -> None:
-    """Raises SettingError where scikit-learn and SciPy, which only building needs, are not installed."""
+    """Raises SettingError where scikit-learn and SciPy are not installed. Only building a model needs them."""
     try:
         import scipy.sparse  # noqa: F401
         import sklearn.decomposition  # noqa: F401

@@ -1,6 +1,6 @@
-"""Owns counting on how many pages of some files each term is, and what `spotsieve model build` freezes of it."""
+"""Counts on how many pages of some files each term stands."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.files.reader import FileReader, Input
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.concept_model import encode_concepts
-from spotsieve.stream.schemes.idf import IdfModel, Terms, encode_model
-from spotsieve.stream.schemes.terms import ConceptTerms
+from spotsieve.stream.progress import PagesTold
+from spotsieve.stream.schemes.idf import IdfModel, Terms
 from spotsieve.stream.settings.model import Settings
 
 LEAST_PAGES = 2
@@ -18,7 +17,7 @@ LEAST_PAGES = 2
 
 
 class TermCounter:
-    """Counts, of each term, the pages that have it. Memory: 12 bytes a term, twice that while counts are merged."""
+    """Counts for each term the pages that have it. Memory: 12 bytes a term, twice that while counts are merged."""
 
     def __init__(self) -> None:
         self.pages = 0
@@ -27,7 +26,7 @@ class TermCounter:
         self._waiting_terms = 0
 
     def add(self, hashes: NDArray[np.uint64], bounds: NDArray[np.int64]) -> None:
-        """N pages: hashes: uint64[m], bounds: int64[n + 1]."""
+        """Count the terms of n pages. hashes: uint64[m]  bounds: int64[n + 1]"""
         for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             distinct = np.unique(hashes[first:last])
             self._waiting.append(distinct)
@@ -42,7 +41,7 @@ class TermCounter:
         return self._terms, self._counts.astype(np.uint32)
 
     def _merge(self) -> None:
-        """Add what waits: sums over equal terms, of the terms counted before and the new ones."""
+        """Add the terms that wait to the counted ones: equal terms become one with the sum of their counts."""
         new = np.concatenate([self._terms, *self._waiting])
         times = np.concatenate([self._counts, np.ones(self._waiting_terms, np.int64)])
         self._terms, place = np.unique(new, return_inverse=True)
@@ -52,7 +51,7 @@ class TermCounter:
 
 
 def batches_of(inputs: Sequence[Input], settings: Settings) -> Iterator[tuple[list[Page], int]]:
-    """The pages of files that are text, in batches, with the bytes read so far. Raises as count_terms."""
+    """The text pages of the files, in batches, with the bytes read so far. Raises InputError."""
     read_before = 0
     for file in inputs:
         with FileReader(file, settings.input) as reader:
@@ -68,32 +67,18 @@ def batches_of(inputs: Sequence[Input], settings: Settings) -> Iterator[tuple[li
             read_before += reader.bytes_read
 
 
-def count_terms(
-    inputs: Sequence[Input], settings: Settings, terms: Terms, told: Callable[[int, int], None]
-) -> IdfModel:
-    """The model of all pages of the files that are text. told: called now and then with pages and bytes read.
+def count_terms(inputs: Sequence[Input], settings: Settings, terms: Terms, told: PagesTold) -> IdfModel:
+    """The model of all text pages of the files. It skips records that are no pages.
 
-    Records that are no pages are passed over. Raises InputError for a file that cannot be read, or too few pages.
+    Raises InputError for a file that cannot be read, or too few pages.
     """
     counter = TermCounter()
     for batch, bytes_read in batches_of(inputs, settings):
         counter.add(*terms.of(batch))
-        told(counter.pages, bytes_read)
+        told(counter.pages, 0, bytes_read)
     if counter.pages < LEAST_PAGES:
         raise InputError(
             "FILES", f"must hold at least {LEAST_PAGES} pages of text", counter.pages, "give a sample of the crawl"
         )
     found, frequencies = counter.counted()
     return IdfModel(terms.about, counter.pages, found, frequencies)
-
-
-def build_model(inputs: Sequence[Input], settings: Settings, terms: Terms, told: Callable[[int, int], None]) -> bytes:
-    """The file of the model for a scheme that counts these terms, of either kind. Otherwise as count_terms, and
-
-    raises SettingError where what decomposes terms is not installed.
-    """
-    if isinstance(terms, ConceptTerms):
-        from spotsieve.stream.models.concepts import count_concepts
-
-        return encode_concepts(count_concepts(inputs, settings, terms, told))
-    return encode_model(count_terms(inputs, settings, terms, told))

@@ -16,6 +16,7 @@ from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.errors import EXIT_OK, BrokerTrouble, SpotsieveError
 from spotsieve.stream.kafka.backoff import Backoff
 from spotsieve.stream.kafka.topics import TopicFacts, check_topics
+from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.observe.health import HealthServer
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
@@ -23,7 +24,6 @@ from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.service.worker import Worker
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.verdict import Kind
-from spotsieve.stream.warm import compile_kernels
 
 STATE_SECONDS = 10.0
 """Between two looks at the state's size: it asks RocksDB for properties."""

@@ -19,12 +19,12 @@ from spotsieve.stream.evaluation.judging import SetOutcome, score_set
 from spotsieve.stream.evaluation.plots import plot
 from spotsieve.stream.evaluation.provenance import measured_on
 from spotsieve.stream.evaluation.set_models import build_models
+from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.progress import ProgressLine
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.scoring import load_truth
 from spotsieve.stream.scoring.comparison import MEANINGS, comparison_text
 from spotsieve.stream.settings.load import load_settings
-from spotsieve.stream.warm import compile_kernels
 
 ROOT = Path(__file__).resolve().parents[2]
 SETS = tuple(ROOT.parent / "shared" / "data" / name for name in ("news", "docs", "newsgroups"))

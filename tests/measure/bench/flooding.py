@@ -20,13 +20,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.chain import ChainScheme
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.settings.schemes import ChainSettings, SpotsieveSettings
 from spotsieve.stream.signature import Signatures, unused_columns
-from spotsieve.stream.warm import compile_kernels
 from tests.measure.bench.index import Load, measure
 from tests.measure.bench.index_load import MINIMA, SKETCH_WORDS, CandidateLoad, FingerprintLoad, signatures_of
 

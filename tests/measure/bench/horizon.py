@@ -16,10 +16,10 @@ from spotsieve.state.index import State
 from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import Engine
+from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.settings.schemes import SpotsieveSettings
-from spotsieve.stream.warm import compile_kernels
 from tests.measure.bench.index_load import CandidateLoad
 
 PAGE_MS = 1000

@@ -15,6 +15,7 @@ import psutil
 
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.judge import judge
+from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.chain import ChainScheme
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
@@ -22,7 +23,6 @@ from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.settings.schemes import ChainSettings, SpotsieveSettings
 from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Kind
-from spotsieve.stream.warm import compile_kernels
 from tests.measure.bench.index_load import URL_BYTES, CandidateLoad, FingerprintLoad
 
 BATCH_PAGES = 512

@@ -14,8 +14,8 @@ from spotsieve.state.format.keys import decode_keys
 from spotsieve.state.still.reading import still_state
 from spotsieve.state.still.view import StillView
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.warm import compile_kernels
 from tests.measure.bench.horizon import engine_over, horizon_load
 
 SHARES = (0.01, 0.1, 0.5)

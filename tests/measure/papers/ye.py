@@ -7,7 +7,7 @@ import numpy as np
 
 from spotsieve.stream.evaluation.trial import pages_of, read_batches
 from spotsieve.stream.models.calibrating import SampledPages
-from spotsieve.stream.scoring.sampling import SizeClass, Trials, choose_ratios, share_processed
+from spotsieve.stream.models.sampling_trials import SizeClass, Trials, choose_ratios, share_processed
 from spotsieve.stream.settings.model import Settings
 from tests.measure.papers.page import decimals, paragraphs, table
 from tests.measure.quality.ours import judge, settings_with, sign

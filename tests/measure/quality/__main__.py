@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spotsieve.stream.errors import InputError, SpotsieveError
-from spotsieve.stream.warm import compile_kernels
+from spotsieve.stream.kernels import compile_kernels
 from tests.measure.quality.extracts import Extracts
 from tests.measure.quality.figures import PARTS, Figures, Run
 from tests.measure.quality.ours import scheme_under, settings_with

@@ -55,9 +55,9 @@ def _head(run: Run, figures: Figures, command: str) -> str:
     third = paragraph(f"""
         How far to trust it: the scorecards that choose the text are fitted to the pages of {SPEED_SET}
         (`python -m tests.measure.quality.scorecard_fit`), and thresholds were set with all of these sets, and the
-        robustness bench, in view. So the figures by page are of material that was looked at; those under Cross-validation are
-        of hosts and articles that neither the fit nor the choice of thresholds has seen. No rule names a host, a template
-        or a word of a set.
+        robustness bench, in view. So the figures by page are of material that was looked at; those under
+        Cross-validation are of hosts and articles that neither the fit nor the choice of thresholds has seen. No rule
+        names a host, a template or a word of a set.
     """)
     is_fitted = run.settings.scheme.name == FITTED_SCHEME
     return "\n\n".join(["# Quality", first, second, *([third] if is_fitted else [])])

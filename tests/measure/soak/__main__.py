@@ -11,8 +11,8 @@ from pathlib import Path
 
 from spotsieve.stream.demo.localkafka import LocalKafka, prepare
 from spotsieve.stream.errors import SpotsieveError
+from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.warm import compile_kernels
 from tests.measure.bench.report import machine
 from tests.measure.soak.report import broken, document
 from tests.measure.soak.run import Plan, soak

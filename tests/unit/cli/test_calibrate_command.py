@@ -10,7 +10,7 @@ import pytest
 
 from spotsieve.stream.cli import main
 from spotsieve.stream.errors import EXIT_INPUT, EXIT_OK, EXIT_SETTING
-from spotsieve.stream.scoring.sampling import SizeClass, choose_ratios, sampling_trials
+from spotsieve.stream.models.sampling_trials import SizeClass, choose_ratios, sampling_trials
 from tests.reference.shingles import shingles_of, words_of
 from tests.worlds.filter_crawl import lines, page
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.features.sampling import RatioTable, head_sizes, reversed_bits, sample_shingles
-from spotsieve.stream.scoring.sampling import SizeClass, Trials, choose_ratios, sampling_trials, share_processed
+from spotsieve.stream.models.sampling_trials import SizeClass, Trials, choose_ratios, sampling_trials, share_processed
 from tests.reference.sampling import ratio_of, resemblance, reverse, sampled
 
 WORD = 2**64 - 1

@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
+from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import SCHEMES, TERMS, scheme_of
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.settings.schemes import SpotsieveSettings
 from spotsieve.stream.signature import Compared
-from spotsieve.stream.warm import compile_kernels
 from tests.conftest import REPOSITORY
 from tests.worlds.scheme_settings import settings_named
 
@@ -22,7 +22,7 @@ from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.local import filtering
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.warm import compile_kernels
+from spotsieve.stream.kernels import compile_kernels
 from spotsieve.state.log.record import encode
 from spotsieve.stream.engine import open_engine
 from tests.worlds.crawls import crawl, edited, html_of

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.chain import ChainScheme
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.settings.schemes import ChainSettings, SpotsieveSettings
-from spotsieve.stream.warm import compile_kernels
 from tests.measure.bench.flooding import CAP, ChainFlood, Flood
 from tests.measure.bench.index import Load, measure
 from tests.measure.bench.index_load import CandidateLoad, FingerprintLoad

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from spotsieve.stream.fingerprints.tables import design_tables
+from spotsieve.stream.models.sampling_trials import SizeClass, Trials, sampling_trials
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.concept import similarities
-from spotsieve.stream.scoring.sampling import SizeClass, Trials, sampling_trials
 from spotsieve.stream.scoring.truth import Pair, Truth
 from spotsieve.stream.settings.schemes import ConceptSettings
 from tests.measure.papers import __main__ as papers
