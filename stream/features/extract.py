@@ -2,18 +2,15 @@
 
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from spotsieve.stream.features.spots import SpotModel, SpotSettings, chain_spots, choose_antecedents, mark_words
-from spotsieve.stream.fingerprints.simhash import simhash64
-from spotsieve.stream.text import words as slots
-from spotsieve.stream.text.batch import check_batch, in_padded_parts, scan_page, scan_state
+from spotsieve.stream.features.spots import SpotModel, chain_spots, choose_antecedents, mark_words
+from spotsieve.stream.text import slots
+from spotsieve.stream.text.batch import batch_at, check_batch, in_padded_parts, scan_page, scan_state
 from spotsieve.stream.text.sources import part, sources_digest
-from spotsieve.stream.text.vectors import byte_at, load_int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,31 +49,6 @@ def extract_spots(
     return parts[0] if len(parts) == 1 else _joined(parts)
 
 
-def tokens_of(page: bytes, markup: bool) -> list[list[str]]:
-    """The normalised tokens of one page, block by block, as the kernel sees them."""
-    state, arrays = scan_state(len(page), tracing=True)
-    in_padded_parts(
-        *check_batch(np.frombuffer(page, dtype=np.uint8), np.array([0, len(page)]), markup),
-        lambda buffer, bounds, flags: _call(buffer, bounds, flags, state, _no_words()),
-    )
-    trace, blocks = arrays[slots.TRACE], arrays[slots.BLOCKS].view(np.int32).reshape(-1, 1 << slots.BLOCK_SHIFT - 2)
-    tokens = trace[: state[slots.TRACE_LENGTH // 8]].tobytes().decode().split("\n")
-    places = [0, *blocks[: state[slots.BLOCK_COUNT // 8], 0].tolist()]
-    return [tokens[start:end] for start, end in pairwise(places)]
-
-
-def compile_kernels() -> None:
-    """Compile text, spot and simhash kernels, or load them from numba's cache; called before a worker is ready."""
-    page = b"<p>the first word of a page</p>"
-    features = extract_spots(np.frombuffer(page, dtype=np.uint8), np.array([0, len(page)]), True, _no_words())
-    simhash64(features.spots, features.spot_bounds)
-
-
-@cache
-def _no_words() -> SpotModel:
-    return SpotModel(SpotSettings(antecedents=("the",), stop_words=()))
-
-
 def _joined(parts: list[PageFeatures]) -> PageFeatures:
     if not parts:
         none = np.zeros(0, dtype=np.int32)
@@ -93,45 +65,22 @@ def _joined(parts: list[PageFeatures]) -> PageFeatures:
 def _run(
     buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_], model: SpotModel
 ) -> PageFeatures:
-    # the arrays whose addresses are in the state must outlive the call
+    # The arrays whose addresses are in the state must outlive the call.
     state, arrays = scan_state(int(np.diff(bounds).max()))
-    features = _call(buffer, bounds, markup, state, model)
+    features = PageFeatures(
+        *_kernel()(batch_at(buffer, bounds, markup), state, model.table, model.settings.chain_length)
+    )
     arrays.clear()
     return features
 
 
-def _call(
-    buffer: NDArray[np.uint8],
-    bounds: NDArray[np.int64],
-    markup: NDArray[np.bool_],
-    state: NDArray[np.int64],
-    model: SpotModel,
-) -> PageFeatures:
-    spots, spot_bounds, token_counts, block_counts = _kernel()(
-        buffer.ctypes.data,
-        bounds.ctypes.data,
-        markup.ctypes.data,
-        len(markup),
-        state,
-        model.flags,
-        model.multiplier,
-        model.shift,
-        model.distances,
-        model.steps,
-        model.settings.chain_length,
-    )
-    return PageFeatures(spots, spot_bounds, token_counts, block_counts)
-
-
 @part
-def _extract_batch(  # type: ignore[no-untyped-def]
-    base, bounds, markup, pages, state, flags, multiplier, shift, distances, steps, chain_length
-):
-    """Addresses of buffer: uint8[N], bounds: int64[n + 1], markup: bool[n]; pages: n  state: int64[24]
-    flags, multiplier, shift, distances, steps: of a SpotModel
+def _extract_batch(batch, state, table, chain_length):  # type: ignore[no-untyped-def]
+    """batch: Batch of n pages  state: int64[24]  table: SpotTable  chain_length: int64
 
-    Addresses, since numba compiles once more for an array that is read-only, as all are that come from bytes.
+    ->  spots: uint64[m]  spot_bounds: int64[n + 1]  token_counts: int32[n]  block_counts: int32[n]
     """
+    pages = batch.pages
     spot_bounds = np.zeros(pages + 1, dtype=np.int64)
     token_counts = np.zeros(pages, dtype=np.int32)
     block_counts = np.zeros(pages, dtype=np.int32)
@@ -139,28 +88,23 @@ def _extract_batch(  # type: ignore[no-untyped-def]
     antecedents, chosen = np.empty(1024, dtype=np.int32), np.empty(1024, dtype=np.int32)
     runs = np.empty((chain_length, 2), dtype=np.int64)
     for page in range(pages):
-        start, end = load_int(bounds + (page << 3)), load_int(bounds + (page << 3) + 8)
-        scan_page(state, base + start, base + end, byte_at(markup + page) != 0)
+        scan_page(state, batch, page)
         token_counts[page] = count = state[slots.TOKEN_COUNT // 8]
         block_counts[page] = state[slots.BLOCK_COUNT // 8]
         if count >= len(antecedents):
             antecedents, chosen = np.empty(2 * count, dtype=np.int32), np.empty(2 * count, dtype=np.int32)
         tokens, places = state[slots.TOKENS // 8], np.int64(antecedents.ctypes.data)
-        table = np.int64(flags.ctypes.data)
-        marked = mark_words(tokens, count, table, multiplier, shift, places)
+        marked = mark_words(tokens, count, table, places)
         written = spot_bounds[page]
         if written + marked > len(spots):
             grown = np.empty(max(2 * len(spots), written + marked), dtype=np.uint64)
             grown[:written] = spots[:written]
             spots = grown
         # Distance by distance: chains of one distance alone keep the time linear (chain_spots says how).
-        for distance in steps:
-            if len(steps) > 1:
+        for distance in table.steps:
+            if len(table.steps) > 1:
                 places = np.int64(chosen.ctypes.data)
-                found = choose_antecedents(
-                    tokens, np.int64(antecedents.ctypes.data), marked, table, multiplier, shift,
-                    np.int64(distances.ctypes.data), distance, places,
-                )  # fmt: skip
+                found = choose_antecedents(tokens, np.int64(antecedents.ctypes.data), marked, table, distance, places)
             else:
                 found = marked
             written += chain_spots(
@@ -176,12 +120,8 @@ def _kernel():  # type: ignore[no-untyped-def]
     sources = sources_digest()
 
     @njit(nogil=True, cache=True)
-    def extract(  # type: ignore[no-untyped-def]
-        base, bounds, markup, pages, state, flags, multiplier, shift, distances, steps, chain_length
-    ):
+    def extract(batch, state, table, chain_length):  # type: ignore[no-untyped-def]
         state[slots.SOURCES // 8] = sources
-        return _extract_batch(
-            base, bounds, markup, pages, state, flags, multiplier, shift, distances, steps, chain_length
-        )
+        return _extract_batch(batch, state, table, chain_length)
 
     return extract

@@ -12,13 +12,19 @@ A token keeps its word index in its WORD_INDEX_BITS low bits: 0 a word of no lis
     slot  = (token >> slot_shift  xor  pilots[token >> PILOT_SHIFT]) & (len(entries) - 1)
     index = entries[slot] xor token, if that is < 2^WORD_INDEX_BITS; else 0
 
+The path of a page is UNSPACED if more than half of its tokens are lone characters. Otherwise it is the group with the
+greatest sum of weights over the tokens that are its stop-words, if enough tokens are; the first of equal groups wins.
+A word that n groups share weighs 64 // n, so that "de" hardly tells Spanish from Dutch while "los" does, and the sum of
+a group is scaled by what its own texts reach. Otherwise it is UNKNOWN. All sums are whole numbers, so the order of the
+tokens never matters.
+
 Each bucket of tokens has a pilot that leads its words to slots of their own (hash and displace: Pagh 1999; Belazzougui,
 Botelho, Dietzfelbinger, ESA 2009). So 7,600 words of 64 groups take 128 KiB and one comparison; two entries a slot
 without pilots would need 1 MiB.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -47,26 +53,21 @@ HITS_PER_TOKENS = 20
 WEIGHT = 64
 
 # fmt: off
-MEASURED = {
-    "en": (47, 16), "de": (44, 16), "lb": (46, 19), "nl": (49, 22), "af": (49, 22), "sv": (40, 19),
-    "scandinavian": (46, 23), "icelandic": (43, 16), "fr": (45, 27), "es": (49, 28), "portuguese": (46, 30),
-    "it": (45, 20), "ca": (49, 21), "ro": (39, 17), "eo": (44, 19), "eu": (26, 20), "gaelic": (46, 19),
-    "cy": (45, 20), "mt": (48, 17), "sq": (50, 13), "el": (48, 11), "pl": (33, 27), "czechoslovak": (35, 25),
-    "southslavic": (35, 30), "bulgarian": (46, 21), "ru": (30, 30), "uk": (32, 25), "be": (24, 26), "lt": (26, 19),
-    "lv": (26, 22), "et": (31, 24), "fi": (27, 28), "hu": (34, 22), "turkish": (25, 25), "kk": (23, 22),
-    "ky": (28, 17), "uz": (28, 21), "mn": (16, 26), "hy": (33, 15), "ka": (28, 16), "ar": (25, 19), "he": (22, 21),
-    "fa": (35, 16), "ur": (45, 12), "kurdish": (42, 18), "hi": (45, 14), "mr": (25, 21), "ne": (30, 17),
-    "bn": (27, 17), "gu": (31, 15), "pa": (47, 11), "ta": (10, 40), "te": (12, 24), "kn": (17, 24), "ml": (15, 28),
-    "si": (20, 21), "malay": (37, 15), "vi": (38, 13), "tl": (49, 15), "sw": (45, 18), "so": (41, 16), "ha": (54, 18),
-    "bo": (49, 11), "ko": (18, 19),
+SCALES = {
+    "en": 16, "de": 16, "lb": 19, "nl": 22, "af": 22, "sv": 19, "scandinavian": 23, "icelandic": 16, "fr": 27,
+    "es": 28, "portuguese": 30, "it": 20, "ca": 21, "ro": 17, "eo": 19, "eu": 20, "gaelic": 19, "cy": 20, "mt": 17,
+    "sq": 13, "el": 11, "pl": 27, "czechoslovak": 25, "southslavic": 30, "bulgarian": 21, "ru": 30, "uk": 25,
+    "be": 26, "lt": 19, "lv": 22, "et": 24, "fi": 28, "hu": 22, "turkish": 25, "kk": 22, "ky": 17, "uz": 21, "mn": 26,
+    "hy": 15, "ka": 16, "ar": 19, "he": 21, "fa": 16, "ur": 12, "kurdish": 18, "hi": 14, "mr": 21, "ne": 17, "bn": 17,
+    "gu": 15, "pa": 11, "ta": 40, "te": 24, "kn": 24, "ml": 28, "si": 21, "malay": 15, "vi": 13, "tl": 15, "sw": 18,
+    "so": 16, "ha": 18, "bo": 11, "ko": 19,
 }
 # fmt: on
-"""Per group: stop-words in a hundred tokens of running text; the scale of its score, in sixteenths.
+"""The scale of the score of each group, in sixteenths.
 
-A bar on a block's density that is meant for English, b percent, is b * share / 47 for another language. The scale is
-the score of English text over that of the language's, to the power .8: without it, an English menu of a third of the
-page's tokens decides for 219 of 3,120 pages of 90 tokens, with it for 23. Both measured on the Universal Declaration of
-Human Rights, the same text in all of them, the shares also on manuals and by wordfreq; Telugu is guessed."""
+It is the score of English text over that of the language's own text, to the power .8. Without it, an English menu of a
+third of the page's tokens decides for 219 of 3,120 pages of 90 tokens, with it for 23. It is measured on the Universal
+Declaration of Human Rights, which is the same text in all of these languages; Telugu's is a guess."""
 SCALE = 16
 
 _EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -126,11 +127,6 @@ def path_names() -> tuple[str, ...]:
     return ("und", "unspaced", *(group.name for group in groups()))
 
 
-def stop_shares() -> NDArray[np.uint8]:
-    """uint8[paths]: the shares of MEASURED in the order of path_names(), 0 for the paths that are no group."""
-    return np.array([MEASURED[name][0] if name in MEASURED else 0 for name in path_names()], dtype=np.uint8)
-
-
 @cache
 def language_table() -> WordTable:
     """The table of all groups."""
@@ -141,7 +137,7 @@ def language_table() -> WordTable:
             antecedents[word] = antecedents.get(word, 0) | 1 << place
         for word in group.antecedents + group.others:
             stop_words[word] = stop_words.get(word, 0) | 1 << place
-    return word_table(stop_words, antecedents, [MEASURED[group.name][1] for group in groups()])
+    return word_table(stop_words, antecedents, [SCALES[group.name] for group in groups()])
 
 
 def word_table(stop_words: Mapping[str, int], antecedents: Mapping[str, int], scales: Sequence[int] = ()) -> WordTable:
@@ -160,42 +156,6 @@ def word_table(stop_words: Mapping[str, int], antecedents: Mapping[str, int], sc
     entries = np.array([key | index for index, key in enumerate(hashes, FIRST_WORD)], dtype=np.uint64)
     padded = np.array([*scales, *[SCALE] * (MOST_GROUPS - len(scales))], dtype=np.int64)
     return WordTable(*_place(entries), stop_masks, antecedent_masks, weights, padded)
-
-
-def word_index(table: WordTable, token: int) -> int:
-    """The index of a token's hash (its low bits do not matter), as the kernel looks it up."""
-    bare = token & _HASH_BITS
-    slot = ((bare >> int(table.slot_shift)) ^ int(table.pilots[bare >> PILOT_SHIFT])) & (len(table.entries) - 1)
-    difference = int(table.entries[slot]) ^ bare
-    return difference if difference < 1 << WORD_INDEX_BITS else NO_WORD
-
-
-def choose_path(indexes: Iterable[int], table: WordTable) -> int:
-    """The path of a page from the word indexes of its tokens; what the kernel's choice must equal.
-
-    More than half the tokens lone characters: UNSPACED. Else the group with the greatest sum of weights over the
-    tokens that are its stop-words, the first of equals, if it has hits enough; a word that n groups share weighs
-    64 // n, so that "de" hardly tells Spanish from Dutch while "los" does, and the sum of a group is scaled by what its
-    own texts reach. Else UNKNOWN. All sums are whole numbers, so the order of the tokens never matters.
-    """
-    tokens = lone = 0
-    scores = [0] * MOST_GROUPS
-    hits = [0] * MOST_GROUPS
-    for index in indexes:
-        tokens += 1
-        lone += index == LONE_CHARACTER
-        mask = int(table.stop_masks[index])
-        while mask:
-            group = (mask & -mask).bit_length() - 1
-            scores[group] += int(table.weights[index]) * int(table.scales[group])
-            hits[group] += 1
-            mask &= mask - 1
-    if 2 * lone > tokens:
-        return UNSPACED
-    best = scores.index(max(scores))
-    if hits[best] < FEWEST_HITS or hits[best] * HITS_PER_TOKENS < tokens:
-        return UNKNOWN
-    return FIRST_GROUP + best
 
 
 def _place(entries: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint16], np.uint64]:

@@ -93,7 +93,7 @@ SECOND_CARD: dict[str, int] = {
     "second start": 1,
 }
 KEPT, KEPT_IN_NEED, FIRST_REASON = 0, 1, 2
-FIRST_GROUPS, SECOND_GROUPS = len(FIRST_CARD) - 1, len(SECOND_CARD) - 1
+FIRST_GROUPS = len(FIRST_CARD) - 1
 REASONS: tuple[str, ...] = (
     "kept",
     "kept for want of other text",

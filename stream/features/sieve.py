@@ -3,26 +3,27 @@
 from dataclasses import dataclass, fields
 from functools import cache
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.stream.errors import SettingError
-from spotsieve.stream.features.scorecard import KEPT_IN_NEED, REASONS, scorecard
+from spotsieve.stream.features.scorecard import KEPT_IN_NEED, REASONS, Scorecard, scorecard
 from spotsieve.stream.features.selection import select_blocks
 from spotsieve.stream.features.shingles import number_repeats, room_for_repeats, shingle_hashes
-from spotsieve.stream.features.vocabulary import choose_language, vocabulary
+from spotsieve.stream.features.vocabulary import Vocabulary, choose_language, vocabulary
 from spotsieve.stream.fingerprints.bodydigest import SHORT_BYTES, digest_body, new_lanes
 from spotsieve.stream.fingerprints.bottomk import smallest_hashes
 from spotsieve.stream.fingerprints.simhash import HASH_BITS, fold_features
 from spotsieve.stream.fingerprints.sketch import MOST_SKETCH_BITS, sketch_features
 from spotsieve.stream.fingerprints.textdigest import digest_text
-from spotsieve.stream.text import words as slots
-from spotsieve.stream.text.batch import check_batch, in_padded_parts, scan_page, scan_state
+from spotsieve.stream.text import slots
+from spotsieve.stream.text.batch import Batch, batch_at, check_batch, in_padded_parts, scan_page, scan_state
 from spotsieve.stream.text.blocks import Blocks, empty_blocks, unpack_blocks
 from spotsieve.stream.text.sources import part, sources_digest
-from spotsieve.stream.text.vectors import byte_at, load_int, load_word
+from spotsieve.stream.text.vectors import load_word
 
 MOST_SHINGLE_WORDS = 16
 MOST_MINIMA = 255
@@ -80,6 +81,18 @@ class SievedPages:
         return len(self.token_counts)
 
 
+class Room(NamedTuple):
+    """Tables and columns that the kernel writes over page after page, with room for the largest page of the batch.
+
+    lanes: uint64[...], as of new_lanes
+    """
+
+    blocks: Blocks
+    words: Vocabulary
+    card: Scorecard
+    lanes: NDArray[np.uint64]
+
+
 @dataclass(frozen=True, slots=True)
 class ReadBlock:
     """One block of a page and what the scorecard made of it; links: tokens that begin in a link."""
@@ -119,7 +132,7 @@ def blocks_of(page: bytes, markup: bool) -> list[ReadBlock]:
     blocks = empty_blocks(len(arrays[slots.TOKENS]))
     in_padded_parts(
         *check_batch(np.frombuffer(page, dtype=np.uint8), np.array([0, len(page)]), markup),
-        lambda buffer, bounds, flags: _call(buffer, bounds, flags, state, blocks, SieveSettings()),
+        lambda buffer, bounds, flags: _call(batch_at(buffer, bounds, flags), state, blocks, SieveSettings()),
     )
     words = arrays[slots.TRACE][: state[slots.TRACE_LENGTH // 8]].tobytes().decode().split("\n")
     count = int(state[slots.BLOCK_COUNT // 8])
@@ -134,12 +147,6 @@ def blocks_of(page: bytes, markup: bool) -> list[ReadBlock]:
         )
         for block, (start, end) in enumerate(pairwise(ends))
     ]
-
-
-def compile_kernels() -> None:
-    """Compile the kernel, or load it from numba's cache; called before a worker is ready."""
-    page = b"<p>the first words of a page</p>"
-    sieve_pages(np.frombuffer(page, dtype=np.uint8), np.array([0, len(page)]), True, SieveSettings())
 
 
 def _joined(parts: list[SievedPages], settings: SieveSettings) -> SievedPages:
@@ -175,35 +182,14 @@ def _run(
 ) -> SievedPages:
     # the arrays whose addresses are in the state must outlive the call
     state, arrays = scan_state(int(np.diff(bounds).max()))
-    sieved = _call(buffer, bounds, markup, state, empty_blocks(len(arrays[slots.TOKENS])), settings)
+    sieved = _call(batch_at(buffer, bounds, markup), state, empty_blocks(len(arrays[slots.TOKENS])), settings)
     arrays.clear()
     return sieved
 
 
-def _call(
-    buffer: NDArray[np.uint8],
-    bounds: NDArray[np.int64],
-    markup: NDArray[np.bool_],
-    state: NDArray[np.int64],
-    blocks: Blocks,
-    settings: SieveSettings,
-) -> SievedPages:
-    return SievedPages(
-        *_kernel()(
-            buffer.ctypes.data,
-            bounds.ctypes.data,
-            markup.ctypes.data,
-            len(markup),
-            state,
-            blocks,
-            vocabulary(),
-            scorecard(len(blocks.words)),
-            new_lanes(),
-            settings.shingle_words,
-            settings.minima,
-            settings.sketch_bits,
-        )
-    )
+def _call(batch: Batch, state: NDArray[np.int64], blocks: Blocks, settings: SieveSettings) -> SievedPages:
+    room = Room(blocks, vocabulary(), scorecard(len(blocks.words)), new_lanes())
+    return SievedPages(*_kernel()(batch, state, room, settings.shingle_words, settings.minima, settings.sketch_bits))
 
 
 @part
@@ -220,12 +206,12 @@ def _keep_tokens(tokens, blocks, count, kept):  # type: ignore[no-untyped-def]
 
 
 @part
-def _sieve_batch(  # type: ignore[no-untyped-def]
-    base, bounds, markup, pages, state, blocks, words, card, lanes, shingle_words, minima_count, sketch_bits
-):
-    """Addresses of buffer: uint8[N], bounds: int64[n + 1], markup: bool[n]; pages: n  state: int64[24]
-    blocks: Blocks, words: Vocabulary, card: Scorecard with room for the largest page  lanes: of new_lanes
+def _sieve_batch(batch, state, room, shingle_words, minima_count, sketch_bits):  # type: ignore[no-untyped-def]
+    """batch: Batch of n pages  state: int64[24]  room: Room  the others: as in SieveSettings
+
+    ->  the columns of SievedPages, in their order
     """
+    pages, blocks, words = batch.pages, room.blocks, room.words
     token_counts, kept_counts = np.zeros(pages, dtype=np.int32), np.zeros(pages, dtype=np.int32)
     block_counts, feature_counts = np.zeros(pages, dtype=np.int32), np.zeros(pages, dtype=np.uint32)
     language, weak = np.zeros(pages, dtype=np.uint8), np.zeros(pages, dtype=np.bool_)
@@ -237,21 +223,20 @@ def _sieve_batch(  # type: ignore[no-untyped-def]
     explains = state[slots.TRACE // 8] != 0
     bins, ones = np.empty(sketch_bits, dtype=np.uint64), np.empty(HASH_BITS, dtype=np.uint32)
     kept, features = np.empty(1024, dtype=np.uint64), np.empty(1024, dtype=np.uint64)
-    room = room_for_repeats(1024)
+    repeats = room_for_repeats(1024)
     for page in range(pages):
-        start, end = load_int(bounds + (page << 3)), load_int(bounds + (page << 3) + 8)
-        scan_page(state, base + start, base + end, byte_at(markup + page) != 0)
+        start, end = scan_page(state, batch, page)
         if end - start > SHORT_BYTES:
-            body_digest[page, 0], body_digest[page, 1] = digest_body(base + start, end - start, lanes)
+            body_digest[page, 0], body_digest[page, 1] = digest_body(start, end - start, room.lanes)
         tokens, count = state[slots.TOKENS // 8], state[slots.TOKEN_COUNT // 8]
         if count > len(kept):
             # grown with the largest page so far
             kept, features = np.empty(2 * count, dtype=np.uint64), np.empty(2 * count, dtype=np.uint64)
-            room = room_for_repeats(2 * count)
+            repeats = room_for_repeats(2 * count)
         found = state[slots.BLOCK_COUNT // 8]
         token_counts[page], block_counts[page] = count, found
         unpack_blocks(state[slots.BLOCKS // 8], found, blocks)
-        weak[page] = select_blocks(blocks, found, card, explains)
+        weak[page] = select_blocks(blocks, found, room.card, explains)
         kept_count = _keep_tokens(tokens, blocks, found, kept)
         kept_counts[page] = kept_count
         text = np.int64(kept.ctypes.data)
@@ -266,7 +251,7 @@ def _sieve_batch(  # type: ignore[no-untyped-def]
         minima_bounds[page + 1] = written + smallest_hashes(
             features, shingles, shingle_words - 1, minima[written : written + minima_count]
         )
-        number_repeats(features, shingles, room)
+        number_repeats(features, shingles, repeats)
         simhash[page] = fold_features(np.int64(features.ctypes.data), shingles, ones)
         sketch_features(features, shingles, bins, sketch[page])
     return (
@@ -291,10 +276,8 @@ def _kernel():  # type: ignore[no-untyped-def]
     sources = sources_digest()
 
     @njit(nogil=True, cache=True)
-    def sieve(base, bounds, markup, pages, state, blocks, words, card, lanes, shingle_words, minima_count, sketch_bits):  # type: ignore[no-untyped-def]
+    def sieve(batch, state, room, shingle_words, minima_count, sketch_bits):  # type: ignore[no-untyped-def]
         state[slots.SOURCES // 8] = sources
-        return _sieve_batch(
-            base, bounds, markup, pages, state, blocks, words, card, lanes, shingle_words, minima_count, sketch_bits
-        )
+        return _sieve_batch(batch, state, room, shingle_words, minima_count, sketch_bits)
 
     return sieve

@@ -2,16 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.text.hashing import ANTECEDENT, HASH_BITS, SEED, STOP_WORD, chain_hash, finish_hash, hash_token
+from spotsieve.stream.text.slots import BLOCK_SHIFT
 from spotsieve.stream.text.sources import part
 from spotsieve.stream.text.tables import is_token
 from spotsieve.stream.text.vectors import byte_at, load_int32, load_word, put_int32, put_word
-from spotsieve.stream.text.words import BLOCK_SHIFT
 
 DEFAULT_ANTECEDENTS: tuple[str, ...] = tuple(
     "a an the am are be been being is was were can could will would had has have having did do does doing done".split()
@@ -81,21 +82,28 @@ class SpotSettings:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class SpotModel:
-    """The settings as the kernel reads them.
+class SpotTable(NamedTuple):
+    """The words as the kernel looks them up.
 
-    flags: uint64[2 * slots], two entries a slot, each a token hash with its ANTECEDENT and STOP_WORD bits; a token's
-    slot is `hash * multiplier >> shift`  distances: uint8[2 * slots], the spot distance of the entry, 0 of one that is
-    no antecedent  steps: int64[k], the distances that there are, ascending
+    flags: uint64[2 * slots], two entries for each slot: a token hash with its ANTECEDENT and STOP_WORD bits. The slot
+    of a token is `hash * multiplier >> shift`.
+    distances: uint8[2 * slots], the spot distance of the entry, 0 for a word that is no antecedent
+    steps: int64[k], the different distances, ascending
     """
 
+    flags: NDArray[np.uint64]
+    multiplier: np.uint64
+    shift: np.uint64
+    distances: NDArray[np.uint8]
+    steps: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class SpotModel:
+    """The settings with their table of words."""
+
     settings: SpotSettings
-    flags: NDArray[np.uint64] = field(init=False, repr=False, compare=False)
-    multiplier: np.uint64 = field(init=False, repr=False, compare=False)
-    shift: np.uint64 = field(init=False, repr=False, compare=False)
-    distances: NDArray[np.uint8] = field(init=False, repr=False, compare=False)
-    steps: NDArray[np.int64] = field(init=False, repr=False, compare=False)
+    table: SpotTable = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         own = {hash_token(word.encode()): distance for word, distance in self.settings.distances().items()}
@@ -103,13 +111,10 @@ class SpotModel:
         for word in self.settings.stop_words:
             key = hash_token(word.encode())
             flags[key] = flags.get(key, 0) | STOP_WORD
-        table, multiplier, shift = _place(np.array([key | bits for key, bits in flags.items()], dtype=np.uint64))
-        object.__setattr__(self, "flags", table)
-        object.__setattr__(self, "multiplier", multiplier)
-        object.__setattr__(self, "shift", shift)
-        distances = np.array([own.get(entry, 0) for entry in (table & HASH_BITS).tolist()], np.uint8)
-        object.__setattr__(self, "distances", distances)
-        object.__setattr__(self, "steps", np.unique(list(own.values())).astype(np.int64))
+        entries, multiplier, shift = _place(np.array([key | bits for key, bits in flags.items()], dtype=np.uint64))
+        distances = np.array([own.get(entry, 0) for entry in (entries & HASH_BITS).tolist()], np.uint8)
+        steps = np.unique(list(own.values())).astype(np.int64)
+        object.__setattr__(self, "table", SpotTable(entries, multiplier, shift, distances, steps))
 
 
 def check_words(name: str, words: object, token_of: Callable[[str], str] = str) -> None:
@@ -155,16 +160,16 @@ def _place(entries: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], np.uint64, 
 
 
 @part
-def mark_words(tokens, count, table, multiplier, shift, antecedents):  # type: ignore[no-untyped-def]
+def mark_words(tokens, count, table, antecedents):  # type: ignore[no-untyped-def]
     """Set the flags of a page's tokens, and note where the antecedents are; return how many.
 
-    tokens: address of uint64[count]  table: address of a SpotModel's flags, with its multiplier and shift
-    antecedents: address of int32[count + 1]
+    tokens: address of uint64[count]  table: SpotTable  antecedents: address of int32[count + 1]
     """
     marked = np.int64(0)
+    entries, multiplier, shift = np.int64(table.flags.ctypes.data), table.multiplier, table.shift
     for index in range(count):
         token = load_word(tokens + (index << 3)) & HASH_BITS
-        entry = table + (np.int64((token * multiplier) >> shift) << 4)
+        entry = entries + (np.int64((token * multiplier) >> shift) << 4)
         flags, other = load_word(entry) ^ token, load_word(entry + 8) ^ token
         flags = flags if flags < np.uint64(4) else (other if other < np.uint64(4) else np.uint64(0))
         put_word(tokens + (index << 3), token | flags)
@@ -174,20 +179,18 @@ def mark_words(tokens, count, table, multiplier, shift, antecedents):  # type: i
 
 
 @part
-def choose_antecedents(  # type: ignore[no-untyped-def]
-    tokens, antecedents, count, table, multiplier, shift, distances, distance, chosen
-):
-    """Of a page's antecedents those with this spot distance, in their order; return how many.
+def choose_antecedents(tokens, antecedents, count, table, distance, chosen):  # type: ignore[no-untyped-def]
+    """Copy those of a page's antecedents that have this spot distance, in their order; return how many.
 
-    tokens, table, multiplier, shift: as of mark_words  antecedents: address of int32[count]
-    distances: address of a SpotModel's  chosen: address of int32[count + 1]
+    tokens, table: as of mark_words  antecedents: address of int32[count]  chosen: address of int32[count + 1]
     """
     kept = np.int64(0)
+    entries, distances = np.int64(table.flags.ctypes.data), np.int64(table.distances.ctypes.data)
     for index in range(count):
         place = load_int32(antecedents + (index << 2))
         token = load_word(tokens + (place << 3)) & HASH_BITS
-        entry = np.int64((token * multiplier) >> shift) << 1
-        entry += np.int64((load_word(table + (entry << 3)) ^ token) >= np.uint64(4))
+        entry = np.int64((token * table.multiplier) >> table.shift) << 1
+        entry += np.int64((load_word(entries + (entry << 3)) ^ token) >= np.uint64(4))
         put_int32(chosen + (kept << 2), place)
         kept += np.int64(byte_at(distances + entry) == distance)
     return kept
@@ -198,7 +201,7 @@ def chain_spots(tokens, antecedents, count, blocks, block_count, distance, runs,
     """Write the spot hashes of one page to spots[place:], return how many.
 
     tokens: address of uint64[m], hash and flags  antecedents: address of int32[count], places of antecedents, ascending
-    blocks: address of the page's block_count blocks (stream/text/words.py)  spots: uint64[>= place + count]
+    blocks: address of the page's block_count blocks (stream/text/slots.py)  spots: uint64[>= place + count]
     runs: int64[c, 2], c is the chain length; written over
 
     The second, fourth, sixth word after the antecedent for d = 2, c = 3; where one is a stop-word the next word that

@@ -34,7 +34,6 @@ class Vocabulary(NamedTuple):
 
     entries: uint64[2^m]  pilots: uint16[2048]  slot_shift: uint64  stop_masks: uint64[words]  weights: uint32[words]
     scales: int64[64]
-    scales: int64[64]
     occurrences: int32[words], zero between pages  seen: uint16[MOST_TOKENS]  scores, hits: int64[64], written over
     """
 
@@ -72,7 +71,8 @@ def vocabulary() -> Vocabulary:
 def choose_language(tokens, count, words):  # type: ignore[no-untyped-def]
     """tokens: address of uint64[count]  words: Vocabulary  ->  int64, the path that the first MOST_TOKENS tokens choose
 
-    As stream.features.languages.choose_path. Every word is counted first, and its languages are gone through once.
+    The rules are those of stream/features/languages.py. Every word is counted first, so that its languages are gone
+    through only once.
     """
     last = np.uint64(len(words.entries) - 1)
     count = min(count, MOST_TOKENS)

@@ -1,22 +1,36 @@
 """A batch of pages as the kernels take it: checked arrays, padding behind the last page, and the state of a scan."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.text import words as slots
+from spotsieve.stream.text import slots
 from spotsieve.stream.text.elements import element_table
-from spotsieve.stream.text.scan import scan_markup, scan_plain
+from spotsieve.stream.text.plain import scan_plain
+from spotsieve.stream.text.scan import scan_markup
 from spotsieve.stream.text.sources import part
 from spotsieve.stream.text.tables import text_tables
-from spotsieve.stream.text.vectors import PADDING
+from spotsieve.stream.text.vectors import PADDING, byte_at, load_int
 
 MAX_PAGE_BYTES = (1 << 31) - 1
 """A page's tokens are counted in 31 bits."""
 
 Result = TypeVar("Result")
+
+
+class Batch(NamedTuple):
+    """The addresses of a batch of n pages. pages: n  buffer: of uint8[N]  bounds: of int64[n + 1]  markup: of bool[n]
+
+    A kernel takes addresses, since numba compiles once more for an array that is read-only, as all are that come from
+    bytes.
+    """
+
+    pages: int
+    buffer: int
+    bounds: int
+    markup: int
 
 
 def check_batch(
@@ -61,6 +75,11 @@ def in_padded_parts(
     return parts
 
 
+def batch_at(buffer: NDArray[np.uint8], bounds: NDArray[np.int64], flags: NDArray[np.bool_]) -> Batch:
+    """The addresses of checked arrays, which must outlive the kernel call."""
+    return Batch(len(flags), buffer.ctypes.data, bounds.ctypes.data, flags.ctypes.data)
+
+
 def scan_state(longest: int, tracing: bool = False) -> tuple[NDArray[np.int64], dict[int, NDArray[Any]]]:
     """A scan's state for pages of up to `longest` bytes, and the arrays that it points into.
 
@@ -91,11 +110,14 @@ def scan_state(longest: int, tracing: bool = False) -> tuple[NDArray[np.int64], 
 
 
 @part
-def scan_page(state, start, end, markup):  # type: ignore[no-untyped-def]  # int64[24], int64, int64, bool -> None
-    """Tokens and blocks of the page at the addresses start..end, into the arrays of the state."""
+def scan_page(state, batch, page):  # type: ignore[no-untyped-def]  # int64[24], Batch, int64 -> (int64, int64)
+    """Write tokens and blocks of a page into the arrays of the state; the addresses where the page begins and ends."""
+    start = batch.buffer + load_int(batch.bounds + (page << 3))
+    end = batch.buffer + load_int(batch.bounds + (page << 3) + 8)
     state[slots.TOKEN_COUNT // 8 : slots.LAST_CLEARED // 8 + 1] = 0
     place = np.int64(state.ctypes.data)
-    if markup:
+    if byte_at(batch.markup + page) != 0:
         scan_markup(place, start, end)
     else:
         scan_plain(place, start, end)
+    return start, end

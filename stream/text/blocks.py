@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.text.slots import BLOCK_LEAD, BLOCK_LINKS, BLOCK_SECTIONS, BLOCK_SHIFT
 from spotsieve.stream.text.sources import part
 from spotsieve.stream.text.vectors import load_int32, load_word
-from spotsieve.stream.text.words import BLOCK_LEAD, BLOCK_LINKS, BLOCK_SECTIONS, BLOCK_SHIFT
 
 
 class Blocks(NamedTuple):
@@ -33,7 +33,7 @@ def empty_blocks(most: int) -> Blocks:
 
 @part
 def unpack_blocks(records, count, blocks):  # type: ignore[no-untyped-def]  # int64 address, int64, Blocks -> None
-    """Fill words, links, sections and leads of `count` blocks from the scanner's records (stream/text/words.py)."""
+    """Fill words, links, sections and leads of `count` blocks from the scanner's records (stream/text/slots.py)."""
     end, linked = np.int64(0), np.int64(0)
     for block in range(count):
         record = records + (block << BLOCK_SHIFT)

@@ -10,29 +10,7 @@ the CPU cannot foresee costs as much as ten bytes of text.
 
 import numpy as np
 
-from spotsieve.stream.text.elements import (
-    BLOCK,
-    BREAK,
-    DEEPEST_SECTION,
-    FOREIGN,
-    HIDDEN,
-    INLINE,
-    KIND_MASK,
-    LEAD_BODY,
-    LEAD_MASK,
-    LEAD_PLAIN,
-    LEAD_SHIFT,
-    LINK_SHIFT,
-    LONG_NAME,
-    PLAINTEXT,
-    SCRIPT,
-    SECTION_MASK,
-    SECTION_SHIFT,
-    SLOT_BITS,
-    TEMPLATE,
-    TEXTAREA,
-    UNKNOWN_TRAITS,
-)
+from spotsieve.stream.text import elements, slots
 from spotsieve.stream.text.hashing import HASH_BITS, K0, SEED, finish_hash, hash_lowered
 from spotsieve.stream.text.skips import (
     NAME_ENDS,
@@ -41,8 +19,8 @@ from spotsieve.stream.text.skips import (
     after_comment,
     after_long_tag,
     after_tag,
-    find_byte,
     in_set,
+    is_cdata,
     odd_bytes,
     quoted_bytes,
     raw_text_end,
@@ -64,74 +42,25 @@ from spotsieve.stream.text.vectors import (
     text_masks,
     trailing_zeros,
 )
-from spotsieve.stream.text.words import (
-    BLOCK_COUNT,
-    BLOCK_LEAD,
-    BLOCK_LINKS,
-    BLOCK_SECTIONS,
-    BLOCK_SHIFT,
-    BLOCK_START,
-    BLOCKS,
-    ESCAPABLE,
-    IN_LINK,
-    LEAD,
-    LINKS,
-    MARKUP,
-    NAME_MULTIPLIER,
-    NAMES,
-    RAW,
-    SECTIONS,
-    TOKEN_COUNT,
-    TOKENS,
-    TRACE,
-    TRACE_LENGTH,
-    TRAITS,
-    WORD_LENGTH,
-    close_word,
-    end_block,
-    reopen_token,
-    spell,
-    trace_token,
-)
+from spotsieve.stream.text.words import close_word, end_block, reopen_token, spell, trace_token
 
 _U0, _U1 = np.uint64(0), np.uint64(1)
 _LOWER_BITS = np.uint64(0x2020202020202020)
-_NAME_SHIFT = np.uint64(64 - SLOT_BITS)
-
-
-@part
-def scan_plain(state, start, end):  # int64, int64, int64 -> None
-    """Plain text: a blank line (nothing but blanks and control characters) parts blocks."""
-    put_int(state + LEAD, np.int64(LEAD_PLAIN))
-    line = start
-    while line < end:
-        line_end = find_byte(line, end, np.uint8(10))
-        blank = True
-        for position in range(line, line_end):
-            if byte_at(position) > 32:
-                blank = False
-                break
-        if blank:
-            end_block(state)
-        else:
-            spell(state, line, line_end, RAW)
-            close_word(state)
-        line = line_end + 1
-    end_block(state)
+_NAME_SHIFT = np.uint64(64 - elements.SLOT_BITS)
 
 
 @part
 def scan_markup(state, start, end):  # int64, int64, int64 -> None
     """HTML."""
-    tokens, blocks = load_int(state + TOKENS), load_int(state + BLOCKS)
+    tokens, blocks = load_int(state + slots.TOKENS), load_int(state + slots.BLOCKS)
     block_count, block_start = np.int64(0), np.int64(0)
-    names, traits_table = load_int(state + NAMES), load_int(state + TRAITS)
-    name_multiplier = load_word(state + NAME_MULTIPLIER)
-    tracing = load_int(state + TRACE) != 0
+    names, traits_table = load_int(state + slots.NAMES), load_int(state + slots.TRAITS)
+    name_multiplier = load_word(state + slots.NAME_MULTIPLIER)
+    tracing = load_int(state + slots.TRACE) != 0
     count = np.int64(0)
     # Up to token `count`, `links + in_link * count` tokens begin in links: so a tag is taken note of without a branch.
     links, in_link = np.int64(0), np.int64(0)
-    sections, lead = _U0, np.int64(LEAD_BODY)
+    sections, lead = _U0, np.int64(elements.LEAD_BODY)
     # The last token touches the inline markup that follows it: it goes on if the next text starts with a word.
     open_start, open_end = np.int64(0), np.int64(0)
     spelling = False
@@ -191,13 +120,13 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
                     break
                 careful = byte_at(position) != 60
         if careful:
-            put_int(state + TOKEN_COUNT, count)
+            put_int(state + slots.TOKEN_COUNT, count)
             if open_end != 0:
                 reopen_token(state, open_start, open_end - open_start)
                 open_end = np.int64(0)
-            position = spell(state, position, end, MARKUP)
-            spelling = load_int(state + WORD_LENGTH) > 0
-            count = load_int(state + TOKEN_COUNT)
+            position = spell(state, position, end, slots.MARKUP)
+            spelling = load_int(state + slots.WORD_LENGTH) > 0
+            count = load_int(state + slots.TOKEN_COUNT)
             if position >= end:
                 break
             if byte_at(position) != 60:
@@ -218,13 +147,13 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
                     position = after_comment(position + 4, end)
                 elif foreign > 0 and is_cdata(position, end):
                     inner_end = after_cdata(position + 9, end)
-                    put_int(state + TOKEN_COUNT, count)
+                    put_int(state + slots.TOKEN_COUNT, count)
                     if open_end != 0:
                         reopen_token(state, open_start, open_end - open_start)
                         open_end = np.int64(0)
-                    spell(state, position + 9, inner_end, RAW)
-                    spelling = load_int(state + WORD_LENGTH) > 0
-                    count = load_int(state + TOKEN_COUNT)
+                    spell(state, position + 9, inner_end, slots.RAW)
+                    spelling = load_int(state + slots.WORD_LENGTH) > 0
+                    count = load_int(state + slots.TOKEN_COUNT)
                     position = min(inner_end + 3, end)
                 else:
                     position = after_byte(position + 2, end, np.uint8(62))
@@ -237,10 +166,10 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
                 continue
             # not markup: '<' is a character, and a separator
             if spelling:
-                put_int(state + TOKEN_COUNT, count)
+                put_int(state + slots.TOKEN_COUNT, count)
                 close_word(state)
                 spelling = False
-                count = load_int(state + TOKEN_COUNT)
+                count = load_int(state + slots.TOKEN_COUNT)
             open_end = np.int64(0)
             position += 1
             continue
@@ -251,15 +180,15 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             closes &= inside
         length = trailing_zeros(~(words >> np.uint64(closing)))
         regular = name + length < end and length <= 16 and in_set(byte_at(name + length), NAME_ENDS)
-        traits = np.int64(UNKNOWN_TRAITS)
+        traits = np.int64(elements.UNKNOWN_TRAITS)
         low, high = _U0, _U0
         if regular:
             low, high = lowered_name(name, length)
-            folded = low ^ (high * LONG_NAME)
+            folded = low ^ (high * elements.LONG_NAME)
             slot = np.int64((folded * name_multiplier) >> _NAME_SHIFT)
             found = opaque(load_int32(traits_table + (slot << 2)))
             traits = found if load_word(names + (slot << 3)) == folded else traits
-        kind = traits & KIND_MASK
+        kind = traits & elements.KIND_MASK
         if closes != _U0 and equals & (closes - _U1) & ~closes == _U0:
             # without '=' no quote counts: the first '>' is the end
             position = tag + trailing_zeros(closes) + 1
@@ -275,31 +204,31 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
                 position = after_tag(name + length, end, not regular)
             if position < 0:
                 break
-        if spelling and kind != INLINE and kind != HIDDEN and kind != SCRIPT:
-            put_int(state + TOKEN_COUNT, count)
+        if spelling and kind != elements.INLINE and kind != elements.HIDDEN and kind != elements.SCRIPT:
+            put_int(state + slots.TOKEN_COUNT, count)
             close_word(state)
             spelling = False
-            count = load_int(state + TOKEN_COUNT)
-        if kind <= BREAK:
+            count = load_int(state + slots.TOKEN_COUNT)
+        if kind <= elements.BREAK:
             # No branches here: which of the three it is cannot be foreseen, nor whether it is an end tag. What holds
             # or not is a mask, all bits or none. A block without tokens is none.
-            is_block, is_end = opaque(-(kind & BLOCK)), opaque(-np.int64(closing))
-            is_link = opaque(-(traits >> LINK_SHIFT))
-            record = blocks + (block_count << BLOCK_SHIFT)
+            is_block, is_end = opaque(-(kind & elements.BLOCK)), opaque(-np.int64(closing))
+            is_link = opaque(-(traits >> elements.LINK_SHIFT))
+            record = blocks + (block_count << slots.BLOCK_SHIFT)
             put_int32(record, count)
-            put_int32(record + BLOCK_LINKS, links + in_link * count)
-            put_word(record + BLOCK_SECTIONS, sections)
-            put_int32(record + BLOCK_LEAD, lead)
+            put_int32(record + slots.BLOCK_LINKS, links + in_link * count)
+            put_word(record + slots.BLOCK_SECTIONS, sections)
+            put_int32(record + slots.BLOCK_LEAD, lead)
             block_count += np.int64(count > block_start) & is_block
             block_start ^= (block_start ^ count) & is_block
             foreign &= ~is_block
-            # INLINE is 0
+            # elements.INLINE is 0
             open_end &= (kind - 1) >> 63
             # AFTER is 0
-            lead ^= (lead ^ ((traits >> LEAD_SHIFT) & LEAD_MASK & ~is_end)) & is_block
-            place = np.uint64((traits >> SECTION_SHIFT & SECTION_MASK) << 2)
-            depth = np.int64(sections >> place & np.uint64(DEEPEST_SECTION))
-            deeper = (np.int64(depth < DEEPEST_SECTION) & ~is_end) - (np.int64(depth > 0) & is_end)
+            lead ^= (lead ^ ((traits >> elements.LEAD_SHIFT) & elements.LEAD_MASK & ~is_end)) & is_block
+            place = np.uint64((traits >> elements.SECTION_SHIFT & elements.SECTION_MASK) << 2)
+            depth = np.int64(sections >> place & np.uint64(elements.DEEPEST_SECTION))
+            deeper = (np.int64(depth < elements.DEEPEST_SECTION) & ~is_end) - (np.int64(depth > 0) & is_end)
             sections += np.uint64(deeper) << place
             # a token that is still being spelled began before this tag
             linked = in_link ^ ((in_link ^ (is_end + 1)) & is_link)
@@ -307,54 +236,54 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             in_link = linked
             continue
         # --- elements with rules of their own
-        if kind != HIDDEN and kind != SCRIPT:
+        if kind != elements.HIDDEN and kind != elements.SCRIPT:
             open_end = np.int64(0)
-        if kind == FOREIGN:
+        if kind == elements.FOREIGN:
             if closing:
                 foreign = max(foreign - 1, np.int64(0))
             elif byte_at(position - 2) != 47:
                 foreign += 1
             continue
-        if kind == TEMPLATE:
+        if kind == elements.TEMPLATE:
             if closing and templates > 0:
                 templates -= 1
                 if templates == 0:
                     count, block_count, block_start = saved_count, saved_blocks, saved_start
                     links, in_link, sections, lead = saved_links, saved_in_link, saved_sections, saved_lead
-                    put_int(state + TRACE_LENGTH, saved_trace)
+                    put_int(state + slots.TRACE_LENGTH, saved_trace)
             elif not closing:
                 if templates == 0:
                     saved_count, saved_blocks, saved_start = count, block_count, block_start
                     saved_links, saved_in_link, saved_sections, saved_lead = links, in_link, sections, lead
-                    saved_trace = load_int(state + TRACE_LENGTH)
+                    saved_trace = load_int(state + slots.TRACE_LENGTH)
                 templates += 1
             continue
         if closing or (foreign > 0 and byte_at(position - 2) == 47):
             continue
-        if kind == SCRIPT:
+        if kind == elements.SCRIPT:
             position = script_end(position, end)
             continue
-        inner_end = end if kind == PLAINTEXT else raw_text_end(position, end, low, high, length)
-        if kind >= TEXTAREA:
-            put_int(state + TOKEN_COUNT, count)
-            spell(state, position, inner_end, ESCAPABLE if kind == TEXTAREA else RAW)
+        inner_end = end if kind == elements.PLAINTEXT else raw_text_end(position, end, low, high, length)
+        if kind >= elements.TEXTAREA:
+            put_int(state + slots.TOKEN_COUNT, count)
+            spell(state, position, inner_end, slots.ESCAPABLE if kind == elements.TEXTAREA else slots.RAW)
             close_word(state)
-            count = load_int(state + TOKEN_COUNT)
+            count = load_int(state + slots.TOKEN_COUNT)
         position = inner_end
     # --- the end of the page
-    put_int(state + TOKEN_COUNT, count)
+    put_int(state + slots.TOKEN_COUNT, count)
     close_word(state)
     if templates > 0:
-        put_int(state + TOKEN_COUNT, saved_count)
-        put_int(state + TRACE_LENGTH, saved_trace)
+        put_int(state + slots.TOKEN_COUNT, saved_count)
+        put_int(state + slots.TRACE_LENGTH, saved_trace)
         block_count, block_start = saved_blocks, saved_start
         links, in_link, sections, lead = saved_links, saved_in_link, saved_sections, saved_lead
-    put_int(state + BLOCK_COUNT, block_count)
-    put_int(state + BLOCK_START, block_start)
-    put_int(state + LINKS, links)
-    put_int(state + IN_LINK, in_link)
-    put_word(state + SECTIONS, sections)
-    put_int(state + LEAD, lead)
+    put_int(state + slots.BLOCK_COUNT, block_count)
+    put_int(state + slots.BLOCK_START, block_start)
+    put_int(state + slots.LINKS, links)
+    put_int(state + slots.IN_LINK, in_link)
+    put_word(state + slots.SECTIONS, sections)
+    put_int(state + slots.LEAD, lead)
     end_block(state)
 
 
@@ -365,14 +294,3 @@ def lowered_name(address, length):  # int64, int64 -> (uint64, uint64)
     short, long = min(8 * length, np.int64(63)), min(max(8 * length - 64, np.int64(0)), np.int64(63))
     low, high = load_word(address) | _LOWER_BITS, load_word(address + 8) | _LOWER_BITS
     return low & ((_U1 << np.uint64(short)) - _U1), high & ((_U1 << np.uint64(long)) - _U1)
-
-
-@part
-def is_cdata(position, end):  # int64, int64 -> bool
-    """Whether '<![CDATA[' is at `position`."""
-    if end - position < 9:
-        return False
-    for offset, character in enumerate((91, 67, 68, 65, 84, 65, 91)):
-        if byte_at(position + 2 + offset) != character:
-            return False
-    return True

@@ -74,6 +74,17 @@ def after_comment(address, end):  # int64, int64 -> int64
 
 
 @part
+def is_cdata(position, end):  # int64, int64 -> bool
+    """Whether '<![CDATA[' is at `position`."""
+    if end - position < 9:
+        return False
+    for offset, character in enumerate((91, 67, 68, 65, 84, 65, 91)):
+        if byte_at(position + 2 + offset) != character:
+            return False
+    return True
+
+
+@part
 def after_cdata(address, end):  # int64, int64 -> int64
     """The address of the ']]>' that ends a CDATA section, or `end`."""
     while address < end:

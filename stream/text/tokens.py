@@ -7,11 +7,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from spotsieve.stream.text import words as slots
-from spotsieve.stream.text.batch import check_batch, in_padded_parts, scan_page, scan_state
+from spotsieve.stream.text import slots
+from spotsieve.stream.text.batch import batch_at, check_batch, in_padded_parts, scan_page, scan_state
 from spotsieve.stream.text.hashing import HASH_BITS
 from spotsieve.stream.text.sources import part, sources_digest
-from spotsieve.stream.text.vectors import byte_at, load_int, load_word
+from spotsieve.stream.text.vectors import load_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +60,18 @@ def extract_tokens(
 def _run(buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_]) -> PageTokens:
     # the arrays whose addresses are in the state must outlive the call
     state, arrays = scan_state(int(np.diff(bounds).max()))
-    tokens = PageTokens(*_kernel()(buffer.ctypes.data, bounds.ctypes.data, markup.ctypes.data, len(markup), state))
+    tokens = PageTokens(*_kernel()(batch_at(buffer, bounds, markup), state))
     arrays.clear()
     return tokens
 
 
 @part
-def _extract_batch(base, bounds, markup, pages, state):  # type: ignore[no-untyped-def]
-    """Addresses of buffer: uint8[N], bounds: int64[n + 1], markup: bool[n]; pages: n  state: int64[24]
-    ->  hashes: uint64[m]  bounds: int64[n + 1]
-    """
-    ends = np.zeros(pages + 1, dtype=np.int64)
-    hashes = np.empty(512 * pages + 64, dtype=np.uint64)
-    for page in range(pages):
-        start, end = load_int(bounds + (page << 3)), load_int(bounds + (page << 3) + 8)
-        scan_page(state, base + start, base + end, byte_at(markup + page) != 0)
+def _extract_batch(batch, state):  # type: ignore[no-untyped-def]
+    """batch: Batch of n pages  state: int64[24]  ->  hashes: uint64[m]  bounds: int64[n + 1]"""
+    ends = np.zeros(batch.pages + 1, dtype=np.int64)
+    hashes = np.empty(512 * batch.pages + 64, dtype=np.uint64)
+    for page in range(batch.pages):
+        scan_page(state, batch, page)
         tokens, count, written = state[slots.TOKENS // 8], state[slots.TOKEN_COUNT // 8], ends[page]
         if written + count > len(hashes):
             grown = np.empty(max(2 * len(hashes), written + count), dtype=np.uint64)
@@ -83,7 +80,7 @@ def _extract_batch(base, bounds, markup, pages, state):  # type: ignore[no-untyp
         for place in range(count):
             hashes[written + place] = load_word(tokens + (place << 3)) & HASH_BITS
         ends[page + 1] = written + count
-    return hashes[: ends[pages]].copy(), ends
+    return hashes[: ends[batch.pages]].copy(), ends
 
 
 @cache
@@ -92,8 +89,8 @@ def _kernel():  # type: ignore[no-untyped-def]
     sources = sources_digest()
 
     @njit(nogil=True, cache=True)
-    def extract(base, bounds, markup, pages, state):  # type: ignore[no-untyped-def]
+    def extract(batch, state):  # type: ignore[no-untyped-def]
         state[slots.SOURCES // 8] = sources
-        return _extract_batch(base, bounds, markup, pages, state)
+        return _extract_batch(batch, state)
 
     return extract

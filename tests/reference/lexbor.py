@@ -11,9 +11,9 @@ from pathlib import Path
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from spotsieve.stream.features.extract import tokens_of
 from spotsieve.stream.text import elements
 from tests.reference.text import KINDS, Words
+from tests.worlds.page_tokens import tokens_of
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"

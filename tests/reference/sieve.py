@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 import xxhash
 
-from spotsieve.stream.features.languages import LONE_CHARACTER, choose_path, language_table, word_index
+from spotsieve.stream.features.languages import LONE_CHARACTER, language_table
 from spotsieve.stream.features.sieve import SieveSettings
 from spotsieve.stream.features.vocabulary import MOST_TOKENS
 from spotsieve.stream.fingerprints.bodydigest import SHORT_BYTES
 from spotsieve.stream.text.tables import IDEOGRAPH, class_and_lower
 from tests.reference.blocks import noted_blocks_of
+from tests.reference.languages import choose_path, word_index
 from tests.reference.scorecard import reasons_of
 from tests.reference.simhash import fingerprint_of
 from tests.reference.spots import K0, K1, K2, K3, K4, SEED, folded, spot_hash, token_hash

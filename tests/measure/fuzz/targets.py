@@ -29,7 +29,6 @@ from spotsieve.state.store.filed_pages import ReadEntries
 from spotsieve.state.verify.findings import Findings
 from spotsieve.state.verify.log import examine_log
 from spotsieve.stream.errors import InputError, PageError, StateError
-from spotsieve.stream.features.extract import tokens_of
 from spotsieve.stream.features.sieve import SieveSettings, sieve_pages
 from spotsieve.stream.features.sieve import blocks_of as kept_blocks_of
 from spotsieve.stream.files.http import HttpResponse, read_http
@@ -48,6 +47,7 @@ from tests.reference.blocks import noted_blocks_of
 from tests.reference.scorecard import reasons_of
 from tests.reference.sieve import columns_of
 from tests.reference.text import blocks_of
+from tests.worlds.page_tokens import tokens_of
 from tests.worlds.scheme_settings import settings_named
 
 MAX_PAGE_BYTES = 4096

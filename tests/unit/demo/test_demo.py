@@ -17,7 +17,6 @@ from spotsieve.stream.demo.explain import default_scheme, explain, shingles_in_w
 from spotsieve.stream.demo.outcome import compare
 from spotsieve.stream.demo.sites import SITES, render
 from spotsieve.stream.demo.traffic import Received
-from spotsieve.stream.features.extract import tokens_of
 from spotsieve.stream.features.sieve import blocks_of
 from spotsieve.stream.intake import Decoder, Message
 from spotsieve.stream.judge import judge
@@ -25,6 +24,7 @@ from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.verdict import Kind
+from tests.worlds.page_tokens import tokens_of
 
 CRAWL = build_crawl()
 MUCH_COPIED = Counter(sent.article for sent in CRAWL if sent.kind == SYNDICATED).most_common(1)[0][0]

@@ -12,20 +12,16 @@ from spotsieve.stream.features.languages import (
     LONE_CHARACTER,
     MOST_WORDS,
     NO_WORD,
-    UNKNOWN,
-    UNSPACED,
-    choose_path,
     groups,
     language_table,
     path_names,
-    stop_shares,
-    word_index,
     word_table,
 )
 from spotsieve.stream.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS
 from spotsieve.stream.text.hashing import hash_token
 from spotsieve.stream.text.tables import IDEOGRAPH, class_and_lower, is_token
 from tests.conftest import REPOSITORY
+from tests.reference.languages import choose_path, word_index
 from tests.reference.text import blocks_of
 
 DECLARATION = REPOSITORY / "tests/worlds/declaration.txt"
@@ -118,19 +114,6 @@ def test_an_english_menu_of_a_third_of_the_page_does_not_decide(path: str, text:
         "Home About us Contact Sign in to your account Terms of use Privacy and cookies All rights reserved"
     )
     assert path_of(indexes + (menu * 3)[: len(indexes) // 2]) == path
-
-
-def test_stop_shares_are_near_those_of_real_text() -> None:
-    table, names = language_table(), path_names()
-    for path, language, text in SPACED:
-        number = names.index(path)
-        indexes = indexes_of(text)
-        stops = sum(int(table.stop_masks[index]) >> (number - FIRST_GROUP) & 1 for index in indexes)
-        # Telugu's is a guess, and the few sentences here are no fair sample of it
-        assert abs(100 * stops / len(indexes) - int(stop_shares()[number])) <= 18 or language == "te", language
-    assert stop_shares().shape == (len(names),)
-    assert stop_shares()[[UNKNOWN, UNSPACED]].tolist() == [0, 0]
-    assert (stop_shares()[FIRST_GROUP:] >= 10).all()
 
 
 def test_the_masks_say_which_groups_have_a_word() -> None:

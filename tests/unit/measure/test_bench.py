@@ -8,13 +8,13 @@ import numpy as np
 import orjson
 import pytest
 
-from spotsieve.stream.features.extract import tokens_of
 from tests.measure.bench import index_load, report
 from tests.measure.bench.compression import CODECS, measure_compression
 from tests.measure.bench.index import measure_candidates
 from tests.measure.bench.pages import DUPLICATES, json_messages
 from tests.measure.bench.report import table
 from tests.reference.signatures import assert_same
+from tests.worlds.page_tokens import tokens_of
 
 MACHINE = {"cpu": "a CPU", "cores": 2, "python": "3.11", "kafka": "4.1.0"}
 
