@@ -1,35 +1,21 @@
-"""Owns judging: probe, resolve, and what is to be filed, for one record of the log over a view of the state.
+"""Judges one record of the log over a view of the state: the verdict of each page, and what is to be filed.
 
-The rules, so that a verdict depends on the log's order and on nothing else:
-- A page meets the postings of its buckets in the order of filing, that is by entry number, whatever bucket they lie in.
-  A posting that passes (stream/schemes) is accepted at once where its key is decisive. Else it is a candidate, and
-  accepted if the scheme confirms it.
-- The original of a page is the EARLIEST accepted filed page that it does not outgrow. With KEEP_FIRST no page outgrows
-  any. Else one does that has more than `longer_by` times the other's features, unless both have the same bytes.
-- A page that outgrows all that are accepted is let through. If it is novel, and not unchecked, it replaces the LONGEST
-  of them, of equal ones the earliest.
-- Of the candidates only the earliest `candidate_limit` different pages are confirmed; a page that met more is counted.
-  Decisive keys have no such limit.
-- Only novel pages and unchecked ones are filed. An earlier page of the same record counts exactly as if it had been
-  filed in a record before: only through a bucket that it was really filed in.
-- A filed page has a template: the most features that it shares with any of the candidates of its host that it was
-  compared with and is no copy of, or what the scheme presumes where it met none (stream/schemes). It never changes.
-- A bucket takes `cap` postings, or fewer where the scheme says so, and then no more; it is still probed. A page that
-  fits no bucket is not filed and has no entry number. Full buckets stay full, so submitting such a page again changes
-  nothing either.
-- A page whose original is itself (same source, partition, offset) was judged before: it gets the verdict of its first
-  attempt and is not filed again. Buckets only grow at their ends, so a page judged again meets the pages that it met
-  then, in the same order and within the same candidate limit, and after them itself: through its decisive key, should
-  there be more candidates by now than the limit. So it finds the original it had, or itself. Pages
-  that were forgotten on demand (state/forgetting.py) are the exception: they are met no more.
+slots.py   the keys of the pages, and the postings that these lead to, as the kernels see them
+met.py     which earlier pages a page meets: the one merge of postings
+rules.py   the verdict rule
+filed.py   the search for originals among the filed pages
+walk.py    the search within the record, and filing
+alone.py   the verdicts of pages that are not filed, and all matches of a page
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Filing, StateView
-from spotsieve.stream.judge.filed import KEEP_FIRST, NOBODY, FiledOriginals, find_filed, slots_of
-from spotsieve.stream.judge.record import Walked, grown_buckets, walk_record
+from spotsieve.stream.judge.filed import FiledOriginals, find_filed
+from spotsieve.stream.judge.rules import KEEP_FIRST, NOBODY, Limits
+from spotsieve.stream.judge.slots import slots_of
+from spotsieve.stream.judge.walk import Walked, grown_buckets, walk_record
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.signature import Entry, Signatures, Status, compared_pages
 from spotsieve.stream.verdict import FoundBy, Kind, Reason, Verdicts
@@ -52,16 +38,16 @@ def judge(
     """Verdicts of a record's pages, and what filing them adds to the state.
 
     cap: most postings of a bucket  candidate_limit: most candidates of a page that are confirmed; 0: the scheme's own
-    longer_by: a copy with more than so many times the features of what it is a copy of replaces it
+    longer_by: a copy with more than so many times the features of what it copies replaces it
     """
-    candidate_limit = candidate_limit or scheme.candidate_limit
+    limits = Limits(cap, candidate_limit or scheme.candidate_limit, longer_by)
     keys, slots = slots_of(scheme.probe(signatures))
     buckets = view.buckets(keys)
     pages = compared_pages(signatures, scheme.compares_features)
-    filed = find_filed(slots, buckets, view, scheme, pages, candidate_limit, longer_by)
+    filed = find_filed(slots, buckets, view, scheme, pages, limits)
     first_number = view.entry_count
-    walked = walk_record(slots, buckets, filed.found, scheme, pages, first_number, cap, candidate_limit, longer_by)
-    grown, contents = grown_buckets(slots, buckets, walked)
+    walked = walk_record(slots, buckets, filed.found, scheme, pages, first_number, limits)
+    grown, contents = grown_buckets(buckets, walked)
     to_file = np.flatnonzero(walked.entry != NOBODY)
     template = walked.template[to_file].astype(np.uint32)
     filing = Filing(

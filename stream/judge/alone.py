@@ -1,19 +1,26 @@
-"""Owns judging pages against a view of the state, each by itself: none is filed, or meets others of its record."""
+"""Judges pages against a view of the state, each by itself: none is filed, or meets others of its record."""
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import StateView
 from spotsieve.stream.judge import judge
-from spotsieve.stream.judge.filed import KEEP_FIRST, NEVER, slots_of
+from spotsieve.stream.judge.filed import confirm_met
+from spotsieve.stream.judge.met import NEVER, meet_filed
+from spotsieve.stream.judge.rules import KEEP_FIRST, accepts, judge_sources
+from spotsieve.stream.judge.slots import slots_of
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.signature import Entry, Signatures, compared_pages
 from spotsieve.stream.verdict import FoundBy, Reason, Verdicts
 
 _NO_ROOM = 0
 """Cap of every bucket: so no page of a record is filed, and none is met by a later one."""
+_NEVER_ENDS = np.uint8(0)
+"""The kinds of keys that end the search for all matches: none."""
 
 
 class Match(NamedTuple):
@@ -38,36 +45,37 @@ def find_matches(signatures: Signatures, scheme: Scheme, view: StateView) -> lis
     do. A page that is filed itself is among its matches.
     """
     keys, slots = slots_of(scheme.probe(signatures))
-    buckets = view.buckets(keys)
-    # one row for each posting that shares a key with a page
-    page = np.repeat(np.arange(len(signatures)), np.diff(slots.bounds))
-    sizes = np.diff(buckets.bounds)[slots.bucket]
-    slot = np.repeat(np.arange(len(slots.bucket)), sizes)
-    posting = np.arange(len(slot)) + np.repeat(buckets.bounds[slots.bucket] - (np.cumsum(sizes) - sizes), sizes)
-    distance = np.bitwise_count(buckets.inlines[posting] ^ slots.inline[slot])
-    passing = distance <= slots.limit[slot]
-    slot, posting, distance = slot[passing], posting[passing], distance[passing]
-    # one for each pair of a page and a filed one
-    numbers, place = np.unique(buckets.numbers[posting], return_inverse=True)
-    pairs, pair = np.unique(page[slot] * np.int64(len(numbers)) + place, return_inverse=True)
-    if not len(pairs):
+    met = meet_filed(slots, view.buckets(keys), NEVER, _NEVER_ENDS)
+    numbers, place = np.unique(met.number, return_inverse=True)
+    if not len(numbers):
         return [[] for _ in range(len(signatures))]
-    asking, met = pairs // len(numbers), pairs % len(numbers)
-    proof, near = np.zeros(len(pairs), np.uint8), np.full(len(pairs), NEVER)
-    decisive = slots.decisive[slot]
-    np.bitwise_or.at(proof, pair[decisive], slots.kind[slot][decisive])
-    np.minimum.at(near, pair[decisive], distance[decisive])
-    filed = view.filed(numbers)
-    score, accepted = np.zeros(len(pairs)), proof != 0
-    score[accepted] = scheme.score(near[accepted].astype(np.uint8))
-    others = np.flatnonzero(~accepted)
-    if len(others):
-        candidates = filed.compared(scheme.compares_features).take(met[others])
-        asked = compared_pages(signatures, scheme.compares_features).take(asking[others])
-        confirmed = scheme.confirm(asked, candidates)
-        accepted[others] = candidates.template <= confirmed.most_template
-        score[others] = confirmed.score
-    return _by_page(signatures, asking[accepted], filed.entries(met[accepted]), score[accepted], proof[accepted])
+    filed = view.filed(numbers.astype(np.uint64))
+    pages = compared_pages(signatures, scheme.compares_features)
+    answers = confirm_met(met, place, filed, scheme, pages, with_lengths=False)
+    accepted = np.flatnonzero(_accept_kernel()(met.proof, answers))
+    proof = met.proof[accepted]
+    confirmed, by_proof = answers.row[accepted[proof == 0]], scheme.score(met.distance[accepted[proof != 0]])
+    score = np.empty(len(accepted))
+    score[proof == 0], score[proof != 0] = answers.confirmed.score[confirmed], by_proof
+    page = np.repeat(np.arange(len(signatures)), np.diff(met.bounds))[accepted]
+    return _by_page(signatures, page, filed.entries(place[accepted]), score, proof)
+
+
+@cache
+def _accept_kernel():  # type: ignore[no-untyped-def]
+    sources = judge_sources()
+
+    @njit(nogil=True, cache=True)
+    def accept(proof, answers):  # type: ignore[no-untyped-def]
+        # proof: uint8[m]  answers: Answers  ->  accepted: bool[m]
+        accepted = np.zeros(len(proof), np.bool_)
+        for pair in range(len(proof) if sources >= 0 else 0):
+            accepted[pair] = accepts(
+                proof[pair], np.int64(answers.template[pair]), answers.confirmed, answers.row[pair]
+            )
+        return accepted
+
+    return accept
 
 
 def _by_page(

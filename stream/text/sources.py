@@ -18,10 +18,13 @@ part = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 @cache
-def sources_digest() -> int:
-    """63 bits of the SHA-256 of the kernels' source files, names and contents."""
+def sources_digest(*above: str) -> int:
+    """63 bits of the SHA-256 of the kernels' source files, names and contents.
+
+    above: packages whose kernels are made of those of these folders and of their own
+    """
     digest = hashlib.sha256()
-    for folder in _FOLDERS:
+    for folder in (*_FOLDERS, *above):
         for file in sorted(files(folder).iterdir(), key=lambda entry: entry.name):
             if file.name.endswith(".py"):
                 source = file.read_bytes()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from spotsieve.stream.features import scorecard
 from spotsieve.stream.features.scorecard import SECOND_CARD
 from spotsieve.stream.features.sieve import ReadBlock, blocks_of
-from spotsieve.stream.judge.filed import kinds_of
+from spotsieve.stream.judge.slots import kinds_of
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import OTHER_HOST, Confirmed, Probes, Scheme
 from spotsieve.stream.settings.model import Settings

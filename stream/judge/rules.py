@@ -1,0 +1,174 @@
+"""The verdict rule: which earlier page a page is a copy of, which one it replaces, and what is filed.
+
+These kernels are compiled into both walks, the one over filed pages (filed.py) and the one within a record (walk.py).
+A change of policy is made here, and in its plain twin tests/reference/judge.py.
+
+The rules, so that a verdict depends on the log's order and on nothing else:
+
+- A page meets the postings of its buckets in the order of filing, that is by entry number, whatever bucket they lie in.
+  A posting that passes (stream/schemes) is accepted at once where its key is decisive. Else it is a candidate, and
+  accepted if the scheme confirms it.
+- The original of a page is the EARLIEST accepted page that it does not outgrow. With KEEP_FIRST no page outgrows any.
+  Else a page outgrows one that has less than 1 / `longer_by` of its features, unless both have the same bytes.
+- A page that outgrows all that are accepted is let through. If it is novel, and not unchecked, it replaces the LONGEST
+  of them, of equal ones the earliest.
+- Of the candidates only the earliest `candidate_limit` different pages are confirmed; a page that met more is counted.
+  Decisive keys have no such limit.
+- Only novel pages and unchecked ones are filed. An earlier page of the same record counts exactly as if it had been
+  filed in a record before: only through a bucket that it was really filed in.
+- A filed page has a template. It is the most features that the page shares with any candidate of its host that it was
+  compared with and is no copy of, or what the scheme presumes where it met none (stream/schemes). It never changes.
+- A bucket takes `cap` postings, or fewer where the scheme says so, and then no more; it is still probed. A page that
+  fits no bucket is not filed and has no entry number. Full buckets stay full, so submitting such a page again changes
+  nothing either.
+- A page whose original is itself (same source, partition, offset) was judged before: it gets the verdict of its first
+  attempt and is not filed again. Buckets only grow at their ends, so a page judged again meets the pages that it met
+  then, in the same order and within the same candidate limit, and after them itself: through its decisive key, should
+  there be more candidates by now than the limit. So it finds the original it had, or itself. Pages that were forgotten
+  on demand (state/forgetting.py) are the exception: they are met no more.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+# numba compiles the kernels from their argument types; the comment of each says what these are.
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.stream.schemes import OTHER_HOST, Confirmed
+from spotsieve.stream.text.sources import part, sources_digest
+from spotsieve.stream.verdict import FoundBy
+
+NOBODY = -1
+KEEP_FIRST = math.inf
+"""The `longer_by` with which no page replaces another: the first is kept."""
+NO_PAIRS = Confirmed(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+_BODY = np.uint8(FoundBy.BODY)
+_EVERY_KIND = np.uint8(255)
+
+
+class Limits(NamedTuple):
+    """cap: most postings of a bucket  candidates: most candidates of a page that are confirmed
+    longer_by: a copy with more than so many times the features of what it copies replaces it
+    """
+
+    cap: int
+    candidates: int
+    longer_by: float
+
+
+class Pair(NamedTuple):
+    """A page that another one meets, under all the keys that found it.
+
+    number: who was met  proof: kinds of the decisive keys (FoundBy); 0: it is a candidate  kinds: of all the keys
+    distance: fewest inline bits that differ over the decisive ones, 255 without any
+    """
+
+    number: int
+    proof: np.uint8
+    kinds: np.uint8
+    distance: np.uint8
+
+
+class Found(NamedTuple):
+    """Who is whose original, as far as the search has come; n pages.
+
+    number: int64[n], the original, or NOBODY  distance: uint8[n], inline bits that differ, where a decisive key found
+    it  score: float64[n], where it was confirmed  proof: uint8[n], the kinds of the decisive keys that found it
+    (FoundBy), 0 where it was confirmed  found_by: uint8[n], the kinds of all keys that found it
+    compared: int64[n], candidates compared  cut: bool[n], there were more than the limit
+    shared: int64[n], the most features that the page shares with a candidate of its host that it is no copy of;
+    OTHER_HOST: it met none
+    replaced: int64[n], the longest accepted page that the page outgrows, or NOBODY
+    replaced_length: int64[n], features of that page, or -1
+    """
+
+    number: NDArray[np.int64]
+    distance: NDArray[np.uint8]
+    score: NDArray[np.float64]
+    proof: NDArray[np.uint8]
+    found_by: NDArray[np.uint8]
+    compared: NDArray[np.int64]
+    cut: NDArray[np.bool_]
+    shared: NDArray[np.int64]
+    replaced: NDArray[np.int64]
+    replaced_length: NDArray[np.int64]
+
+
+def nothing_found(pages: int) -> Found:
+    """What is known before any page has looked for its original."""
+    return Found(
+        np.full(pages, NOBODY, np.int64),
+        np.zeros(pages, np.uint8),
+        np.full(pages, np.nan),
+        np.zeros(pages, np.uint8),
+        np.zeros(pages, np.uint8),
+        np.zeros(pages, np.int64),
+        np.zeros(pages, np.bool_),
+        np.full(pages, OTHER_HOST, np.int64),
+        np.full(pages, NOBODY, np.int64),
+        np.full(pages, -1, np.int64),
+    )
+
+
+def final_kinds(longer_by: float) -> np.uint8:
+    """The kinds of decisive keys (FoundBy) that end a search: a page under them is accepted and cannot be outgrown."""
+    return _EVERY_KIND if longer_by == KEEP_FIRST else _BODY
+
+
+def judge_sources() -> int:
+    """The digest that a cached kernel of this folder closes over (stream/text/sources.py says why)."""
+    return sources_digest("spotsieve.stream.judge")
+
+
+@part
+def accepts(proof, template, confirmed, row):  # uint8, int64, Confirmed, int64 -> bool
+    """Whether a page is a copy of one that it met; row: of the answer to a candidate, else not used."""
+    return proof != 0 or template <= confirmed.most_template[row]
+
+
+@part
+def outgrows(length, other, proof, longer_by):  # int64, int64, uint8, float64 -> bool
+    """Whether a page of `length` features replaces a page of `other` features that it is a copy of.
+
+    The same bytes are the same page, however they were read. With longer_by = KEEP_FIRST no page outgrows any.
+    """
+    return proof & _BODY == 0 and length > longer_by * other
+
+
+@part
+def replace(found, page, number, length):  # Found, int64, int64, int64
+    """Note an accepted page of `length` features that the page outgrows."""
+    if length > found.replaced_length[page]:
+        found.replaced[page], found.replaced_length[page] = number, length
+
+
+@part
+def weigh(found, page, pair, template, confirmed, row, length, other_length, longer_by):
+    """Take in the next page that `page` met, in the order of filing; -> whether it is the original: bool.
+
+    found: Found  pair: Pair  template: int64, of the page met  confirmed: Confirmed, row: int64, as of accepts
+    length, other_length: int64, features of the two  longer_by: float64
+    """
+    score = np.nan
+    if not pair.proof:
+        found.compared[page] += 1
+        score = confirmed.score[row]
+    if not accepts(pair.proof, template, confirmed, row):
+        found.shared[page] = max(found.shared[page], confirmed.shared[row])
+        return False
+    if outgrows(length, other_length, pair.proof, longer_by):
+        replace(found, page, pair.number, other_length)
+        return False
+    found.number[page], found.score[page], found.proof[page] = pair.number, score, pair.proof
+    found.distance[page] = pair.distance if pair.proof else 0
+    found.found_by[page] = pair.kinds
+    return True
+
+
+@part
+def template_of(shared, presumed, most):  # int64, int64, int64 -> int64
+    """The template of a page to be filed. presumed, most: what the scheme says (Scheme.template_limits)."""
+    return presumed if shared == OTHER_HOST else min(shared, most)

@@ -1,0 +1,75 @@
+"""Lays out what the kernels walk: the keys of pages as slots, and the postings that these lead to."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import Buckets
+from spotsieve.stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG
+from spotsieve.stream.schemes import Probes
+from spotsieve.stream.verdict import FoundBy
+
+
+class Slots(NamedTuple):
+    """The keys of n pages: a slot is one key of one page.
+
+    bounds: int64[n + 1]  bucket: int64[m], the place of the slot's key among the different ones  inline: uint64[m]
+    limit: uint8[m]  decisive: bool[m]  cap: int64[m]  kind: uint8[m] (FoundBy)
+    """
+
+    bounds: NDArray[np.int64]
+    bucket: NDArray[np.int64]
+    inline: NDArray[np.uint64]
+    limit: NDArray[np.uint8]
+    decisive: NDArray[np.bool_]
+    cap: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+
+
+class Postings(NamedTuple):
+    """The postings of u buckets, each in the order of filing.
+
+    first, end: int64[u], bucket b has the postings first[b]..end[b] - 1  inline: uint64[p]
+    number: uint64[p], who was filed: an entry number, or the index of a page of the record
+    """
+
+    first: NDArray[np.int64]
+    end: NDArray[np.int64]
+    number: NDArray[np.uint64]
+    inline: NDArray[np.uint64]
+
+
+def slots_of(probes: Probes) -> tuple[NDArray[np.uint64], Slots]:
+    """-> the different keys: uint64[u], ascending, and the slots that lead to them."""
+    keys, bucket = np.unique(probes.keys, return_inverse=True)
+    kind = kinds_of(probes.keys)
+    return keys, Slots(probes.bounds, bucket, probes.inline, probes.limit, probes.decisive, probes.cap, kind)
+
+
+def kinds_of(keys: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """keys: uint64[m] -> which kind of key each is: uint8[m] (FoundBy)."""
+    return _KIND_OF_TAG[(keys >> np.uint64(KEY_BITS)).astype(np.uint8)]
+
+
+def filed_postings(buckets: Buckets) -> Postings:
+    """What was filed before the record."""
+    return Postings(buckets.bounds[:-1], buckets.bounds[1:], buckets.numbers, buckets.inlines)
+
+
+def no_postings(slots: Slots, buckets: int) -> Postings:
+    """Empty buckets, each with room for all pages of the record that have its key."""
+    room = np.bincount(slots.bucket, minlength=buckets)
+    first = np.cumsum(room) - room
+    some = len(slots.bucket)
+    return Postings(first, first.copy(), np.empty(some, np.uint64), np.empty(some, np.uint64))
+
+
+def _kinds_of_tags() -> NDArray[np.uint8]:
+    kinds = np.full(256, FoundBy.TABLES, np.uint8)
+    kinds[[DIGEST_TAG, TEXT_TAG]] = FoundBy.BODY, FoundBy.TEXT
+    kinds[MINIMA_TAG], kinds[HOST_TAG] = FoundBy.MINIMA, FoundBy.HOST
+    return kinds
+
+
+_KIND_OF_TAG = _kinds_of_tags()

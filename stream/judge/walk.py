@@ -1,0 +1,277 @@
+"""Walks through one record: finds originals among its own earlier pages, and files every page that has none."""
+
+# mypy: disable-error-code="no-untyped-def"
+# numba compiles the kernels from their argument types; the comment of each says what these are.
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from spotsieve.state.index import Buckets
+from spotsieve.stream.judge.met import NEVER, begin, next_met
+from spotsieve.stream.judge.rules import (
+    NO_PAIRS,
+    NOBODY,
+    Found,
+    Limits,
+    judge_sources,
+    nothing_found,
+    outgrows,
+    template_of,
+    weigh,
+)
+from spotsieve.stream.judge.slots import Postings, Slots, filed_postings, no_postings
+from spotsieve.stream.schemes import Confirmed, Scheme
+from spotsieve.stream.signature import Compared
+from spotsieve.stream.text.sources import part
+
+CHUNK_PAGES = 64
+"""Pages whose pairs are confirmed in one call. Which of them will be filed is not known before, so a chunk has up to
+64 * 63 / 2 pairs, however alike its pages are; pages of earlier chunks count only where they were filed."""
+
+
+class Walked(NamedTuple):
+    """found: originals within the record, by page index  postings: int64[n], how many lay in the probed buckets
+    entry: int64[n], the entry number of a filed page, or NOBODY  template: int64[n], of a filed page
+    added: the postings that the record adds, by page index  capped: filings left out because a bucket was full
+    """
+
+    found: Found
+    postings: NDArray[np.int64]
+    entry: NDArray[np.int64]
+    template: NDArray[np.int64]
+    added: Postings
+    capped: int
+
+
+class _Record(NamedTuple):
+    """What is known of a record of n pages and its u buckets before the walk.
+
+    sizes: int64[u], postings filed before the record  length: uint32[n], features  filed: int64[n], the original among
+    the filed pages, or NOBODY  room: int64[n], candidates that may still be compared
+    presumed, most_template: int64[n], as of Scheme.template_limits
+    """
+
+    slots: Slots
+    sizes: NDArray[np.int64]
+    length: NDArray[np.uint32]
+    filed: NDArray[np.int64]
+    room: NDArray[np.int64]
+    presumed: NDArray[np.int64]
+    most_template: NDArray[np.int64]
+
+
+class _Candidates(NamedTuple):
+    """The pairs of a chunk that may have to be confirmed, and the scheme's answers.
+
+    bounds: int64[n + 1], page i's are other[bounds[i]:bounds[i + 1]]  other: int64[c], ascending within a page
+    """
+
+    bounds: NDArray[np.int64]
+    other: NDArray[np.int64]
+    confirmed: Confirmed
+
+
+def walk_record(
+    slots: Slots, buckets: Buckets, filed: Found, scheme: Scheme, pages: Compared, first_number: int, limits: Limits
+) -> Walked:
+    """Look for originals within the record and file, in order, every page that has none.
+
+    filed: what was found among the filed pages  first_number: entry number of the next filed page
+    """
+    count, sizes = len(pages), np.diff(buckets.bounds)
+    room = limits.candidates - filed.compared
+    record = _Record(slots, sizes, pages.feature_count, filed.number, room, *scheme.template_limits(pages))
+    found = nothing_found(count)
+    found.cut[:], found.shared[:], found.replaced_length[:] = filed.cut, filed.shared, filed.replaced_length
+    postings, template, entry = np.zeros(count, np.int64), np.zeros(count, np.int64), np.full(count, NOBODY, np.int64)
+    walked = Walked(found, postings, entry, template, no_postings(slots, len(sizes)), 0)
+    cursor, bounds = np.empty(len(slots.bucket), np.int64), np.zeros(count + 1, np.int64)
+    confirming = not slots.decisive.all()
+    find_candidates, settle = _candidates_kernel(), _settle_kernel()
+    chunk = CHUNK_PAGES if confirming else max(count, 1)
+    number, capped = first_number, 0
+    for start in range(0, count, chunk):
+        end = min(start + chunk, count)
+        others, confirmed = np.empty(0, np.int64), NO_PAIRS
+        if confirming:
+            others = find_candidates(record, walked.added, start, end, limits, bounds, cursor)
+        if len(others):
+            page = np.repeat(np.arange(start, end), np.diff(bounds[start : end + 1]))
+            confirmed = scheme.confirm(pages.take(page), pages.take(others))
+        candidates = _Candidates(bounds, others, confirmed)
+        number, left_out = settle(record, start, end, candidates, limits, number, cursor, walked)
+        capped += left_out
+    return walked._replace(capped=capped)
+
+
+@part
+def _size(record, added, bucket):  # _Record, Postings, int64 -> int64
+    """How many postings a bucket has by now."""
+    return record.sizes[bucket] + added.end[bucket] - added.first[bucket]
+
+
+@part
+def _add(added, slots, slot, page):  # Postings, Slots, int64, int64
+    """File a page's slot at the end of its bucket."""
+    bucket = slots.bucket[slot]
+    at = added.end[bucket]
+    added.number[at], added.inline[at] = page, slots.inline[slot]
+    added.end[bucket] = at + 1
+
+
+@cache
+def _candidates_kernel():
+    sources = judge_sources()
+
+    @njit(nogil=True, cache=True)
+    def find_candidates(record, added, start, end, limits, bounds, cursor):
+        # record: _Record  added: Postings  limits: Limits  cursor: int64[m], written over  bounds: as of _Candidates
+        # ->  others: int64[c]. Every page of the chunk is taken to be filed in all its buckets that have room before
+        # the chunk; at the end all are taken out again.
+        slots, others = record.slots, np.empty(64, np.int64)
+        before = added.end.copy()
+        taken = 0
+        for page in range(start, end if sources >= 0 else start):
+            bounds[page] = taken
+            if record.filed[page] == NOBODY:
+                begin(slots, added, page, cursor)
+                from_before = 0
+                while True:
+                    pair = next_met(slots, added, page, cursor, False)
+                    other = pair.number
+                    if other == NEVER or from_before >= record.room[page]:
+                        break
+                    if other < start:
+                        if pair.proof:
+                            if outgrows(
+                                np.int64(record.length[page]),
+                                np.int64(record.length[other]),
+                                pair.proof,
+                                limits.longer_by,
+                            ):
+                                continue
+                            break
+                        from_before += 1
+                    if taken == len(others):
+                        others = np.append(others, np.empty(len(others), np.int64))
+                    others[taken] = other
+                    taken += 1
+                for slot in range(slots.bounds[page], slots.bounds[page + 1]):
+                    bucket = slots.bucket[slot]
+                    if record.sizes[bucket] + before[bucket] - added.first[bucket] < min(limits.cap, slots.cap[slot]):
+                        _add(added, slots, slot, page)
+        bounds[end] = taken
+        added.end[:] = before
+        return others[:taken]
+
+    return find_candidates
+
+
+@cache
+def _settle_kernel():
+    sources = judge_sources()
+
+    @njit(nogil=True, cache=True)
+    def settle(record, start, end, candidates, limits, entry_number, cursor, walked):
+        # record: _Record  candidates: _Candidates  limits: Limits  cursor: int64[m], written over  ->  walked: Walked
+        # returns the next entry number, and how many filings found their bucket full
+        capped = 0
+        for page in range(start, end if sources >= 0 else start):
+            _count_postings(record, page, walked)
+            if record.filed[page] != NOBODY:
+                continue
+            _find_original(record, page, candidates, limits.longer_by, cursor, walked)
+            if walked.found.number[page] != NOBODY:
+                continue
+            fits, full = _file(record, page, limits.cap, walked.added)
+            capped += full
+            if fits:
+                walked.entry[page] = entry_number
+                entry_number += 1
+                shared, presumed = walked.found.shared[page], record.presumed[page]
+                walked.template[page] = template_of(shared, presumed, record.most_template[page])
+        return entry_number, capped
+
+    return settle
+
+
+@part
+def _count_postings(record, page, walked):  # _Record, int64  ->  walked: Walked
+    """Count what lies in the buckets of a page."""
+    added, slots = walked.added, record.slots
+    for slot in range(slots.bounds[page], slots.bounds[page + 1]):
+        walked.postings[page] += _size(record, added, slots.bucket[slot])
+
+
+@part
+def _find_original(record, page, candidates, longer_by, cursor, walked):
+    """Weigh the earlier pages of the record that a page meets. _Record, int64, _Candidates, ...  ->  walked: Walked"""
+    found, row = walked.found, candidates.bounds[page]
+    begin(record.slots, walked.added, page, cursor)
+    while True:
+        pair = next_met(record.slots, walked.added, page, cursor, found.cut[page])
+        other = pair.number
+        if other == NEVER:
+            break
+        if not pair.proof:
+            if found.compared[page] == record.room[page]:
+                found.cut[page] = True
+                continue
+            while candidates.other[row] != other:
+                row += 1
+        template, length, other_length = (
+            walked.template[other],
+            np.int64(record.length[page]),
+            np.int64(record.length[other]),
+        )
+        if weigh(found, page, pair, template, candidates.confirmed, row, length, other_length, longer_by):
+            break
+
+
+@part
+def _file(record, page, cap, added):  # _Record, int64, int64  ->  added: Postings
+    """File a page under its keys; -> whether one bucket had room: bool, and how many were full: int64."""
+    slots, fits, capped = record.slots, False, 0
+    for slot in range(slots.bounds[page], slots.bounds[page + 1]):
+        size = _size(record, added, slots.bucket[slot])
+        if size >= min(cap, slots.cap[slot]):
+            capped += size >= cap and slots.cap[slot] > 0
+            continue
+        _add(added, slots, slot, page)
+        fits = True
+    return fits, capped
+
+
+def grown_buckets(buckets: Buckets, walked: Walked) -> tuple[NDArray[np.int64], Buckets]:
+    """-> which buckets took postings: int64[c], and the whole new contents of each."""
+    added = walked.added.end - walked.added.first
+    grown = np.flatnonzero(added)
+    bounds = np.zeros(len(grown) + 1, np.int64)
+    np.cumsum(np.diff(buckets.bounds)[grown] + added[grown], out=bounds[1:])
+    contents = Postings(bounds[:-1], bounds[1:], np.empty(bounds[-1], np.uint64), np.empty(bounds[-1], np.uint64))
+    _grow_kernel()(grown, filed_postings(buckets), walked.added, walked.entry, contents)
+    return grown, Buckets(bounds, contents.number, contents.inline)
+
+
+@cache
+def _grow_kernel():
+    sources = judge_sources()
+
+    @njit(nogil=True, cache=True)
+    def grow(grown, filed, added, entry, contents):
+        # grown: int64[c], buckets that took postings  filed, added: Postings  entry: int64[n]  ->  contents: Postings
+        for place in range(len(grown) if sources >= 0 else 0):
+            bucket, at = grown[place], contents.first[place]
+            for posting in range(filed.first[bucket], filed.end[bucket]):
+                contents.number[at], contents.inline[at] = filed.number[posting], filed.inline[posting]
+                at += 1
+            for posting in range(added.first[bucket], added.end[bucket]):
+                contents.number[at] = np.uint64(entry[np.int64(added.number[posting])])
+                contents.inline[at] = added.inline[posting]
+                at += 1
+
+    return grow
