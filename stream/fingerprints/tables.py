@@ -22,6 +22,7 @@ from spotsieve.stream.errors import SettingError
 
 FINGERPRINT_BITS = 64
 KEY_BITS = 56
+KEY_MASK = np.uint64(2**KEY_BITS - 1)
 DIGEST_TAG = 255
 """Of keys that hold the low 56 bits of a body's digest; the inline bits are its high word."""
 TEXT_TAG = 254
@@ -68,6 +69,12 @@ class TableDesign:
         keys = np.empty((len(fingerprints), len(self.masks)), np.uint64)
         _fill_keys(fingerprints, self.piece_bounds, self.piece_shift, self.piece_mask, self.piece_place, keys)
         return keys
+
+
+def tagged(tag: int, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """words: uint64[...] -> keys of this tag that hold their low 56 bits: uint64[...]."""
+    keys: NDArray[np.uint64] = np.uint64(tag << KEY_BITS) | words & KEY_MASK
+    return keys
 
 
 @cache

@@ -68,13 +68,13 @@ def next_met(slots, postings, page, cursor, decisive_only):  # Slots, Postings, 
 
     decisive_only: postings under other keys are passed over
     """
-    least = NEVER
+    least = np.int64(NEVER)
     first, last = slots.bounds[page], slots.bounds[page + 1]
     for slot in range(first, last):
         at = cursor[slot]
         if at < postings.end[slots.bucket[slot]] and (slots.decisive[slot] or not decisive_only):
             least = min(least, np.int64(postings.number[at]))
-    proof, kinds, distance = np.uint8(0), np.uint8(0), 255
+    proof, kinds, distance = np.uint8(0), np.uint8(0), np.int64(255)
     if least == NEVER:
         return Pair(least, np.uint8(proof), np.uint8(kinds), np.uint8(distance))
     for slot in range(first, last):

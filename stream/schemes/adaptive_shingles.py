@@ -31,12 +31,12 @@ from spotsieve.stream.errors import SettingError
 from spotsieve.stream.features.page_shingles import shingle_pages
 from spotsieve.stream.features.sampling import RatioTable, head_sizes, sample_shingles
 from spotsieve.stream.fingerprints.overlap import count_shared
-from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG
+from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG, tagged
 from spotsieve.stream.page import Page, lay_out
-from spotsieve.stream.schemes import UNCAPPED, Confirmed, Probes
+from spotsieve.stream.schemes import Confirmed, Probes
 from spotsieve.stream.schemes.candidates import CandidateSearch, confirmed_by
-from spotsieve.stream.schemes.decisive import digest_keys
 from spotsieve.stream.schemes.identity import features_compared, identity_columns, status_of
+from spotsieve.stream.schemes.probes import Keys, build_probes, digest_keys, listed
 from spotsieve.stream.settings.schemes import AdaptiveShinglesSettings
 from spotsieve.stream.signature import MAX_FEATURES, Compared, Signatures, Status, unused_columns
 from spotsieve.stream.text.tokens import PageTokens, extract_tokens
@@ -86,25 +86,14 @@ class AdaptiveShinglesScheme(CandidateSearch):
     def probe(self, signatures: Signatures) -> Probes:
         """The digests of body and text, which decide, and the first shingles of the sample."""
         status = signatures.status
-        judged = status == Status.FINGERPRINTED
-        page, values = self._prefix_keys(signatures)
-        sizes = (status != Status.EMPTY) + judged.astype(np.int64) + np.bincount(page, minlength=len(status))
-        bounds = np.zeros(len(status) + 1, np.int64)
-        np.cumsum(sizes, out=bounds[1:])
-        keys, inline = np.empty(bounds[-1], np.uint64), np.zeros(bounds[-1], np.uint64)
-        candidate = np.ones(len(keys), np.bool_)
-        for rows, place, tag, digest in (
-            (status != Status.EMPTY, 0, DIGEST_TAG, signatures.digest),
-            (judged, 1, TEXT_TAG, signatures.text_digest),
-        ):
-            slots = bounds[:-1][rows] + place
-            keys[slots] = digest_keys(tag, digest[rows])
-            inline[slots], candidate[slots] = digest[rows, 1], False
-        keys[candidate] = values
-        return Probes(keys, bounds, inline, np.zeros(len(keys), np.uint8), ~candidate, np.full(len(keys), UNCAPPED))
+        return build_probes(
+            digest_keys(DIGEST_TAG, signatures.digest, status != Status.EMPTY),
+            digest_keys(TEXT_TAG, signatures.text_digest, status == Status.FINGERPRINTED),
+            self._prefix_keys(signatures),
+        )
 
-    def _prefix_keys(self, signatures: Signatures) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """Pages, ascending: int64[p], and a candidate key of each: uint64[p], different within a page."""
+    def _prefix_keys(self, signatures: Signatures) -> Keys:
+        """The candidate keys of each page, different within a page."""
         starts = signatures.features_bounds[:-1]
         lengths = self._prefixes[np.diff(signatures.features_bounds)]
         page = np.repeat(np.arange(len(lengths)), lengths)
@@ -113,7 +102,9 @@ class AdaptiveShinglesScheme(CandidateSearch):
         values = signatures.features[starts[page] + place] >> _DROPPED
         first = np.ones(len(page), np.bool_)
         first[1:] = (values[1:] != values[:-1]) | (page[1:] != page[:-1])
-        return page[first], np.uint64(MINIMA_TAG << KEY_BITS) | values[first]
+        bounds = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(np.bincount(page[first], minlength=len(lengths)), out=bounds[1:])
+        return listed(tagged(MINIMA_TAG, values[first]), bounds)
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """The resemblance of the two samples, at the coarser ratio."""

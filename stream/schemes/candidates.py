@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG
 from spotsieve.stream.schemes import CANDIDATE_LIMIT, OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
-from spotsieve.stream.schemes.decisive import digest_keys
+from spotsieve.stream.schemes.probes import build_probes, digest_keys, same_number
 from spotsieve.stream.signature import Compared, Signatures, Status
 
 
@@ -37,24 +37,8 @@ def candidate_probes(
     inline: uint64[n], of all keys of a page, None for none  limit: as of Probes, of these keys
     """
     status = signatures.status
-    compared = np.flatnonzero(status == Status.FINGERPRINTED)
-    sizes = np.ones(len(status), np.int64)
-    sizes[compared] += keys.shape[1]
-    sizes[status == Status.EMPTY] = 0
-    bounds = np.zeros(len(status) + 1, np.int64)
-    np.cumsum(sizes, out=bounds[1:])
-    total = int(bounds[-1])
-    all_keys, all_inline = np.empty(total, np.uint64), np.zeros(total, np.uint64)
-    limits, decisive = np.full(total, limit, np.uint8), np.zeros(total, np.bool_)
-    digested = np.flatnonzero(sizes)
-    first = bounds[digested]
-    all_keys[first] = digest_keys(DIGEST_TAG, signatures.digest[digested])
-    all_inline[first], limits[first], decisive[first] = signatures.digest[digested, 1], 0, True
-    slots = bounds[compared][:, None] + 1 + np.arange(keys.shape[1])
-    all_keys[slots] = keys[compared]
-    if inline is not None:
-        all_inline[slots] = inline[compared][:, None]
-    return Probes(all_keys, bounds, all_inline, limits, decisive, np.full(total, UNCAPPED))
+    candidates = same_number(keys, status == Status.FINGERPRINTED, inline)._replace(limit=limit)
+    return build_probes(digest_keys(DIGEST_TAG, signatures.digest, status != Status.EMPTY), candidates)
 
 
 def placed_keys(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

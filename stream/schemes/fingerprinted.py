@@ -7,16 +7,16 @@ holds another 56 bits of the digest; 120 of 128 bits of XXH3-128 decide.
 
 from collections.abc import Sequence
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.fingerprints.simhash import simhash64
-from spotsieve.stream.fingerprints.tables import DIGEST_TAG, FINGERPRINT_BITS, KEY_BITS, TableDesign
+from spotsieve.stream.fingerprints.tables import DIGEST_TAG, FINGERPRINT_BITS, TableDesign
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import UNCAPPED, Probes
+from spotsieve.stream.schemes import Probes
 from spotsieve.stream.schemes.decisive import DecisiveSearch
 from spotsieve.stream.schemes.identity import identity_columns, status_of
+from spotsieve.stream.schemes.probes import build_probes, digest_keys, table_keys
 from spotsieve.stream.signature import Signatures, Status, unused_columns
 
 
@@ -50,48 +50,14 @@ class FingerprintSearch(DecisiveSearch):
 
     def probe(self, signatures: Signatures) -> Probes:
         """T tagged keys for a fingerprinted page, the digest key for one without, none for an empty one."""
-        tables = self.design.keys(signatures.fingerprint)
         status = signatures.status
-        sizes = np.ones(len(status), np.int64)
-        sizes[status == Status.FINGERPRINTED] = len(self.design)
-        sizes[status == Status.EMPTY] = 0
-        bounds = np.zeros(len(status) + 1, np.int64)
-        np.cumsum(sizes, out=bounds[1:])
-        keys = np.empty(bounds[-1], np.uint64)
-        inline = np.empty(len(keys), np.uint64)
-        limit = np.empty(len(keys), np.uint8)
-        _fill_probes(
-            tables,
-            status,
-            signatures.fingerprint,
-            signatures.digest,
-            np.uint8(self.design.max_distance_bits),
-            bounds,
-            keys,
-            inline,
-            limit,
+        judged = status == Status.FINGERPRINTED
+        without = ~judged & (status != Status.EMPTY)
+        return build_probes(
+            digest_keys(DIGEST_TAG, signatures.digest, without),
+            table_keys(self.design, signatures.fingerprint, judged)._replace(decisive=True),
         )
-        return Probes(keys, bounds, inline, limit, np.ones(len(keys), np.bool_), np.full(len(keys), UNCAPPED, np.int64))
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """The share of fingerprint bits that agree."""
         return 1.0 - distance / FINGERPRINT_BITS
-
-
-@numba.njit(nogil=True, cache=True)
-def _fill_probes(tables, status, fingerprint, digest, max_distance, bounds, keys, inline, limit):  # type: ignore[no-untyped-def]
-    # tables: uint64[n, T]  status: uint8[n]  fingerprint: uint64[n]  digest: uint64[n, 2]  max_distance: uint8
-    # bounds: int64[n + 1]  ->  keys: uint64[m]  inline: uint64[m]  limit: uint8[m]
-    low_bits = (np.uint64(1) << np.uint64(KEY_BITS)) - np.uint64(1)
-    tag = np.uint64(DIGEST_TAG) << np.uint64(KEY_BITS)
-    for page in range(len(status)):
-        first, last = bounds[page], bounds[page + 1]
-        if status[page] == 0:  # Status.FINGERPRINTED
-            for slot in range(first, last):
-                keys[slot] = tables[page, slot - first]
-                inline[slot] = fingerprint[page]
-                limit[slot] = max_distance
-        elif last > first:
-            keys[first] = tag | (digest[page, 0] & low_bits)
-            inline[first] = digest[page, 1]
-            limit[first] = 0

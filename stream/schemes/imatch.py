@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, TEXT_TAG
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import UNCAPPED, Probes
-from spotsieve.stream.schemes.decisive import DecisiveSearch, digest_keys
+from spotsieve.stream.schemes import Probes
+from spotsieve.stream.schemes.decisive import DecisiveSearch
 from spotsieve.stream.schemes.identity import identity_columns, status_of
 from spotsieve.stream.schemes.idf import lexicon_of, only
+from spotsieve.stream.schemes.probes import build_probes, digest_keys
 from spotsieve.stream.schemes.terms import terms_of
 from spotsieve.stream.settings.schemes import ImatchSettings, ImatchSSettings
 from spotsieve.stream.signature import Signatures, Status, unused_columns
@@ -60,23 +61,9 @@ class ImatchScheme(DecisiveSearch):
     def probe(self, signatures: Signatures) -> Probes:
         """The body's digest, and that of the terms of a page that was judged; none of an empty one."""
         status = signatures.status
-        judged = np.flatnonzero(status == Status.FINGERPRINTED)
-        sizes = np.ones(len(status), np.int64)
-        sizes[judged] = 2
-        sizes[status == Status.EMPTY] = 0
-        bounds = np.zeros(len(status) + 1, np.int64)
-        np.cumsum(sizes, out=bounds[1:])
-        keys, inline = np.empty(bounds[-1], np.uint64), np.empty(bounds[-1], np.uint64)
-        digested = np.flatnonzero(sizes)
-        for rows, place, tag, digest in (
-            (digested, bounds[digested], DIGEST_TAG, signatures.digest),
-            (judged, bounds[judged] + 1, TEXT_TAG, signatures.text_digest),
-        ):
-            keys[place] = digest_keys(tag, digest[rows])
-            inline[place] = digest[rows, 1]
-        some = len(keys)
-        return Probes(
-            keys, bounds, inline, np.zeros(some, np.uint8), np.ones(some, np.bool_), np.full(some, UNCAPPED, np.int64)
+        return build_probes(
+            digest_keys(DIGEST_TAG, signatures.digest, status != Status.EMPTY),
+            digest_keys(TEXT_TAG, signatures.text_digest, status == Status.FINGERPRINTED),
         )
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:

@@ -15,13 +15,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.fingerprints.tables import HOST_TAG, KEY_BITS, MINIMA_TAG
+from spotsieve.stream.fingerprints.tables import HOST_TAG, KEY_BITS, KEY_MASK, MINIMA_TAG
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import OTHER_HOST, REFUSED, Confirmed, Probes, Scheme
 from spotsieve.stream.schemes.identity import hash_hosts
 from spotsieve.stream.signature import Compared, Signatures
 
-_LOW_BITS = np.uint64(2**KEY_BITS - 1)
 _HALF, _REST = np.uint64(KEY_BITS // 2), np.uint64(64 - KEY_BITS)
 # Odd, so that multiplying modulo 2^56 loses nothing: SplitMix64's (Steele, Lea, Flood 2014) and its increment.
 _FIRST, _SECOND, _INLINE = (np.uint64(word) for word in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0x9E3779B97F4A7C15))
@@ -60,7 +59,7 @@ class HostScope:
         bare = (tag == MINIMA_TAG) | (tag == HOST_TAG)
         return dataclasses.replace(
             probes,
-            keys=tag << np.uint64(KEY_BITS) | _mixed(probes.keys & _LOW_BITS, host),
+            keys=tag << np.uint64(KEY_BITS) | _mixed(probes.keys & KEY_MASK, host),
             inline=np.where(bare, probes.inline, probes.inline ^ host * _INLINE),
         )
 
@@ -82,7 +81,7 @@ class HostScope:
 
 def _mixed(bits: NDArray[np.uint64], host: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """bits: uint64[m], below 2^56  host: uint64[m]  ->  uint64[m], below 2^56; of one host no two become one."""
-    mixed = (bits ^ (host & _LOW_BITS)) * _FIRST & _LOW_BITS
+    mixed = (bits ^ (host & KEY_MASK)) * _FIRST & KEY_MASK
     mixed ^= mixed >> _HALF
-    mixed = (mixed ^ (host >> _REST)) * _SECOND & _LOW_BITS
+    mixed = (mixed ^ (host >> _REST)) * _SECOND & KEY_MASK
     return mixed ^ (mixed >> _HALF)

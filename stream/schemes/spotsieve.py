@@ -24,20 +24,18 @@ nobody knows; of that one a share is presumed. docs/quality.md has the figures.
 
 from collections.abc import Sequence
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.features.sieve import SieveSettings, sieve_pages
-from spotsieve.stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG, design_tables
+from spotsieve.stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, MINIMA_TAG, TEXT_TAG, design_tables, tagged
 from spotsieve.stream.page import Page, lay_out
 from spotsieve.stream.schemes import CANDIDATE_LIMIT, OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
 from spotsieve.stream.schemes.identity import hash_hosts, identity_columns, status_of
+from spotsieve.stream.schemes.probes import build_probes, digest_keys, listed, same_number, table_keys
 from spotsieve.stream.settings.schemes import SpotsieveSettings
 from spotsieve.stream.signature import IN_NEED, Compared, Signatures, Status
 
-DIGESTS = 2
-"""Keys of a page that decide by digest: its body's and its kept text's."""
 MOST_TEMPLATE = 0.9
 """Of a page's features: a page that lies whole in a longer one of its host still has copies."""
 MOST_PRESUMED = 128
@@ -82,34 +80,17 @@ class SpotsieveScheme:
         """Body digest, text digest, tables, smallest hashes and host of a fingerprinted page; the body digest of one
         without; none of an empty one.
         """
-        status = signatures.status
-        sizes = DIGESTS + len(self.design) + np.diff(signatures.features_bounds) + (signatures.host != 0)
-        sizes[status != Status.FINGERPRINTED] = 1
-        sizes[status == Status.EMPTY] = 0
-        bounds = np.zeros(len(status) + 1, np.int64)
-        np.cumsum(sizes, out=bounds[1:])
-        keys = np.empty(bounds[-1], np.uint64)
-        inline, limit = np.zeros(len(keys), np.uint64), np.zeros(len(keys), np.uint8)
-        decisive, cap = np.zeros(len(keys), np.bool_), np.full(len(keys), UNCAPPED, np.int64)
-        _fill_probes(
-            self.design.keys(signatures.fingerprint),
-            status,
-            signatures.fingerprint,
-            signatures.digest,
-            signatures.text_digest,
-            signatures.features,
-            signatures.features_bounds,
-            signatures.host,
-            np.uint8(self.design.max_distance_bits),
-            self.settings.minima_cap,
-            bounds,
-            keys,
-            inline,
-            limit,
-            decisive,
-            cap,
+        status, host, cap = signatures.status, signatures.host, self.settings.minima_cap
+        judged = status == Status.FINGERPRINTED
+        hosts = same_number(tagged(HOST_TAG, host)[:, None], judged & (host != 0))
+        minima = listed(tagged(MINIMA_TAG, signatures.features), signatures.features_bounds, judged)
+        return build_probes(
+            digest_keys(DIGEST_TAG, signatures.digest, status != Status.EMPTY),
+            digest_keys(TEXT_TAG, signatures.text_digest, judged),
+            table_keys(self.design, signatures.fingerprint, judged)._replace(cap=cap),
+            minima._replace(cap=cap),
+            hosts._replace(cap=FIRST_PAGE),
         )
-        return Probes(keys, bounds, inline, limit, decisive, cap)
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """By estimated Jaccard, and on one host by what is shared beside the template; the score is the Jaccard."""
@@ -144,51 +125,3 @@ class SpotsieveScheme:
 def _shared(jaccard: NDArray[np.float64], one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
     """Features of both of two pages, from their Jaccard and how many each has."""
     return np.minimum(jaccard * (one + other) / (1.0 + jaccard), np.minimum(one, other))
-
-
-@numba.njit(nogil=True, cache=True)
-def _fill_probes(  # type: ignore[no-untyped-def]
-    tables,
-    status,
-    fingerprint,
-    digest,
-    text_digest,
-    minima,
-    minima_bounds,
-    host,
-    max_distance,
-    minima_cap,
-    bounds,
-    keys,
-    inline,
-    limit,
-    decisive,
-    cap,
-):
-    # tables: uint64[n, T]  status: uint8[n]  fingerprint: uint64[n]  digest, text_digest: uint64[n, 2]
-    # minima: uint64[h], minima_bounds: int64[n + 1]  host: uint64[n]  max_distance: uint8  bounds: int64[n + 1]
-    # ->  keys: uint64[m]  inline, limit, decisive: [m], zero before  cap: int64[m], UNCAPPED before
-    low_bits = (np.uint64(1) << np.uint64(KEY_BITS)) - np.uint64(1)
-    body_tag, text_tag = np.uint64(DIGEST_TAG) << np.uint64(KEY_BITS), np.uint64(TEXT_TAG) << np.uint64(KEY_BITS)
-    minima_tag, host_tag = np.uint64(MINIMA_TAG) << np.uint64(KEY_BITS), np.uint64(HOST_TAG) << np.uint64(KEY_BITS)
-    for page in range(len(status)):
-        slot, last = bounds[page], bounds[page + 1]
-        if last == slot:
-            continue
-        keys[slot] = body_tag | (digest[page, 0] & low_bits)
-        inline[slot], decisive[slot] = digest[page, 1], True
-        if last == slot + 1:
-            continue
-        slot += 1
-        keys[slot] = text_tag | (text_digest[page, 0] & low_bits)
-        inline[slot], decisive[slot] = text_digest[page, 1], True
-        for table in range(tables.shape[1]):
-            slot += 1
-            keys[slot] = tables[page, table]
-            inline[slot], limit[slot], cap[slot] = fingerprint[page], max_distance, minima_cap
-        for place in range(minima_bounds[page], minima_bounds[page + 1]):
-            slot += 1
-            keys[slot], cap[slot] = minima_tag | (minima[place] & low_bits), minima_cap
-        if host[page] != 0:
-            slot += 1
-            keys[slot], cap[slot] = host_tag | (host[page] & low_bits), FIRST_PAGE

@@ -28,12 +28,13 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG
+from spotsieve.stream.fingerprints.tables import DIGEST_TAG, MINIMA_TAG, tagged
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import UNCAPPED, Confirmed, Probes
+from spotsieve.stream.schemes import Confirmed, Probes
 from spotsieve.stream.schemes.candidates import CandidateSearch, confirmed_by
 from spotsieve.stream.schemes.identity import features_compared, identity_columns, status_of
 from spotsieve.stream.schemes.idf import ranked_lexicon, ranks_of
+from spotsieve.stream.schemes.probes import build_probes, digest_keys, listed
 from spotsieve.stream.schemes.terms import order_repeats, terms_of
 from spotsieve.stream.settings.schemes import SpotsigsSettings
 from spotsieve.stream.signature import MAX_FEATURES, Compared, Signatures, Status, unused_columns
@@ -79,19 +80,20 @@ class SpotsigsScheme(CandidateSearch):
 
     def probe(self, signatures: Signatures) -> Probes:
         """The body's digest; the rarest spots in the page's own partition, under which it is filed, and in others."""
-        status, bounds = signatures.status, np.zeros(len(signatures) + 1, np.int64)
-        tau, lengths = self.settings.tau, np.diff(signatures.features_bounds)
-        lengths[status != Status.FINGERPRINTED] = 0
-        _count_keys(lengths, self.boundaries, tau, bounds)
-        bounds[1:] += status != Status.EMPTY
-        np.cumsum(bounds, out=bounds)
-        keys, inline = np.empty(bounds[-1], np.uint64), np.zeros(bounds[-1], np.uint64)
-        decisive, cap = np.zeros(len(keys), np.bool_), np.full(len(keys), UNCAPPED, np.int64)
-        _fill_keys(
-            signatures.features, signatures.features_bounds, lengths, signatures.digest, self.boundaries, tau,
-            bounds, keys, inline, decisive, cap,
-        )  # fmt: skip
-        return Probes(keys, bounds, inline, np.zeros(len(keys), np.uint8), decisive, cap)
+        status, features_bounds = signatures.status, signatures.features_bounds
+        lengths = np.diff(features_bounds) * (status == Status.FINGERPRINTED)
+        own, others, tau = np.zeros_like(lengths), np.zeros_like(lengths), self.settings.tau
+        _count_keys(lengths, self.boundaries, tau, own, others)
+        bounds = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(own + others, out=bounds[1:])
+        keys = np.empty(bounds[-1], np.uint64)
+        _fill_keys(signatures.features, features_bounds, lengths, self.boundaries, tau, bounds, keys)
+        spots = listed(tagged(MINIMA_TAG, keys), bounds)
+        return build_probes(
+            digest_keys(DIGEST_TAG, signatures.digest, status != Status.EMPTY),
+            spots._replace(counts=own),
+            spots._replace(first=bounds[:-1] + own, counts=others, cap=NOT_FILED),
+        )
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """The multisets' Jaccard."""
@@ -143,41 +145,40 @@ def _rarest(length, partition, boundaries, tau):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def _count_keys(lengths, boundaries, tau, bounds):  # type: ignore[no-untyped-def]
-    # lengths: int64[n], 0 of pages that are not compared  boundaries: int64[p]  ->  bounds: int64[n + 1], keys of spots
+def _count_keys(lengths, boundaries, tau, own, others):  # type: ignore[no-untyped-def]
+    # lengths: int64[n], 0 of pages that are not compared  boundaries: int64[p]
+    # ->  own, others: int64[n], how many spots are keys of the page's own partition, and of others
     for page in range(len(lengths)):
         length = lengths[page]
         if length == 0:
             continue
+        filed = _partition(length, boundaries)
         for partition in _partitions_admitted(length, boundaries, tau):
-            bounds[page + 1] += _rarest(length, partition, boundaries, tau)
+            rarest = _rarest(length, partition, boundaries, tau)
+            if partition == filed:
+                own[page] = rarest
+            else:
+                others[page] += rarest
 
 
 @numba.njit(nogil=True, cache=True)
-def _fill_keys(  # type: ignore[no-untyped-def]
-    features, features_bounds, lengths, digest, boundaries, tau, bounds, keys, inline, decisive, cap
-):
-    # features: uint64[m], features_bounds: int64[n + 1]  lengths, boundaries: as above  digest: uint64[n, 2]
-    # bounds: int64[n + 1], of keys  ->  keys: uint64[k]  inline, decisive: [k], zero before  cap: int64[k], UNCAPPED
-    low_bits = (np.uint64(1) << np.uint64(KEY_BITS)) - np.uint64(1)
-    digest_tag, spot_tag = np.uint64(DIGEST_TAG) << np.uint64(KEY_BITS), np.uint64(MINIMA_TAG) << np.uint64(KEY_BITS)
+def _fill_keys(features, features_bounds, lengths, boundaries, tau, bounds, keys):  # type: ignore[no-untyped-def]
+    # features: uint64[m], features_bounds: int64[n + 1]  lengths, boundaries: as above
+    # bounds: int64[n + 1], of keys  ->  keys: uint64[k], a page's own partition first
     for page in range(len(lengths)):
-        slot, last = bounds[page], bounds[page + 1]
-        if slot == last:
-            continue
-        keys[slot] = digest_tag | (digest[page, 0] & low_bits)
-        inline[slot], decisive[slot] = digest[page, 1], True
-        slot += 1
         length, first = lengths[page], features_bounds[page]
         if length == 0:
             continue
         own = _partition(length, boundaries)
+        slot = bounds[page]
+        others = bounds[page] + _rarest(length, own, boundaries, tau)
         for partition in _partitions_admitted(length, boundaries, tau):
-            for place in range(first, first + _rarest(length, partition, boundaries, tau)):
-                keys[slot] = spot_tag | (_mixed(features[place], np.uint64(partition)) & low_bits)
-                if partition != own:
-                    cap[slot] = NOT_FILED
-                slot += 1
+            at = slot if partition == own else others
+            rarest = _rarest(length, partition, boundaries, tau)
+            for place in range(rarest):
+                keys[at + place] = _mixed(features[first + place], np.uint64(partition))
+            if partition != own:
+                others += rarest
 
 
 @numba.njit(nogil=True, cache=True)

@@ -1,0 +1,108 @@
+"""Builds the probes of every scheme from the kinds of keys that its pages have.
+
+A scheme says which keys of a kind each page has, and what holds for all keys of the kind; the rest is done here.
+"""
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.stream.fingerprints.tables import TableDesign, tagged
+from spotsieve.stream.schemes import UNCAPPED, Probes
+
+
+class Keys(NamedTuple):
+    """The keys of one kind that n pages have.
+
+    keys: uint64[k]  first, counts: int64[n], page i has the `counts[i]` keys from keys[first[i]] on
+    inline: uint64[n], of all these keys of a page  limit, decisive, cap: as of Probes, the same for all of them
+    """
+
+    keys: NDArray[np.uint64]
+    first: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    inline: NDArray[np.uint64]
+    limit: int = 0
+    decisive: bool = False
+    cap: int = UNCAPPED
+
+
+class _Columns(NamedTuple):
+    """The columns of Probes, as the kernel fills them."""
+
+    keys: NDArray[np.uint64]
+    inline: NDArray[np.uint64]
+    limit: NDArray[np.uint8]
+    decisive: NDArray[np.bool_]
+    cap: NDArray[np.int64]
+
+
+def build_probes(*kinds: Keys) -> Probes:
+    """The probes of n pages that have keys of these kinds; a page's keys stand in the order of the kinds."""
+    pages = len(kinds[0].counts)
+    bounds = np.zeros(pages + 1, np.int64)
+    for kind in kinds:
+        bounds[1:] += kind.counts
+    np.cumsum(bounds, out=bounds)
+    some, at = int(bounds[-1]), bounds[:-1].copy()
+    columns = _Columns(
+        np.empty(some, np.uint64),
+        np.empty(some, np.uint64),
+        np.empty(some, np.uint8),
+        np.empty(some, np.bool_),
+        np.empty(some, np.int64),
+    )
+    for kind in kinds:
+        _place(kind, at, columns)
+    return Probes(columns.keys, bounds, columns.inline, columns.limit, columns.decisive, columns.cap)
+
+
+def digest_keys(tag: int, digests: NDArray[np.uint64], which: NDArray[np.bool_]) -> Keys:
+    """One decisive key a page: digests: uint64[n, 2]  which: bool[n], the pages that have one.
+
+    Of a digest's 128 bits 120 decide: 56 in the key, 64 in the posting.
+    """
+    keys = tagged(tag, digests[:, 0])
+    return same_number(keys[:, None], which, np.ascontiguousarray(digests[:, 1]))._replace(decisive=True)
+
+
+def table_keys(design: TableDesign, fingerprints: NDArray[np.uint64], which: NDArray[np.bool_]) -> Keys:
+    """A key a table of the pages that have a fingerprint: fingerprints: uint64[n]  which: bool[n]."""
+    keys = same_number(design.keys(fingerprints), which, np.ascontiguousarray(fingerprints))
+    return keys._replace(limit=design.max_distance_bits)
+
+
+def same_number(keys: NDArray[np.uint64], which: NDArray[np.bool_], inline: NDArray[np.uint64] | None = None) -> Keys:
+    """The same number of keys a page: uint64[n, s]  which: bool[n], the pages that have them.
+
+    inline: uint64[n], as of Keys; None for none
+    """
+    pages, each = keys.shape
+    first = np.arange(pages, dtype=np.int64) * each
+    none = np.zeros(pages, np.uint64) if inline is None else inline
+    return Keys(np.ascontiguousarray(keys).reshape(-1), first, which * np.int64(each), none)
+
+
+def listed(keys: NDArray[np.uint64], bounds: NDArray[np.int64], which: NDArray[np.bool_] | None = None) -> Keys:
+    """Any number of keys a page, without inline bits: page i has keys[bounds[i]:bounds[i + 1]].
+
+    keys: uint64[k]  bounds: int64[n + 1]  which: bool[n], the pages that have them; None: all
+    """
+    count = np.diff(bounds)
+    if which is not None:
+        count *= which
+    return Keys(keys, bounds[:-1], count, np.zeros(len(count), np.uint64))
+
+
+@numba.njit(nogil=True, cache=True)
+def _place(kind, at, columns):  # type: ignore[no-untyped-def]
+    # kind: Keys  ->  columns: _Columns, of each page from slot at[page] on  at: int64[n], moved past them
+    for page in range(len(at)):
+        slot = at[page]
+        for key in range(kind.first[page], kind.first[page] + kind.counts[page]):
+            columns.keys[slot], columns.inline[slot] = kind.keys[key], kind.inline[page]
+            columns.limit[slot], columns.decisive[slot], columns.cap[slot] = kind.limit, kind.decisive, kind.cap
+            slot += 1
+        at[page] = slot
