@@ -66,7 +66,7 @@ class Pair(NamedTuple):
     distance: fewest inline bits that differ over the decisive ones, 255 without any
     """
 
-    number: int
+    number: np.int64
     proof: np.uint8
     kinds: np.uint8
     distance: np.uint8

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.fingerprints.directory import directory_of
 from spotsieve.stream.fingerprints.lsi import cosines, project_pages
-from spotsieve.stream.fingerprints.rotations import BITS, neighbour_pairs, rotation_keys
+from spotsieve.stream.fingerprints.rotations import BITS, rotation_keys
 from spotsieve.stream.fingerprints.tables import KEY_BITS
 from spotsieve.stream.fingerprints.weighted_simhash import weighted_simhash64
 from spotsieve.stream.page import Page
@@ -117,23 +117,6 @@ def compare(
     likeness[textual > settings.th2] = Likeness.TEXTUAL
     likeness[textual > settings.th3] = Likeness.EXACT
     return likeness
-
-
-def batch_pairs(
-    sketches: NDArray[np.uint64], settings: ConceptSettings, window: int = 1
-) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """The paper's batch form: neighbours in 64 rotations, sorted, that are duplicates.
-
-    sketches: uint64[n, w], of pages that have enough shingles  window: places apart, 1 in the paper
-    -> pairs: int64[p, 2], the earlier page first, ascending; Likeness: uint8[p], none of them NONE
-    """
-    pairs = neighbour_pairs(sketches[:, 0], window)
-    textual = BITS - np.bitwise_count(sketches[pairs[:, 0], 0] ^ sketches[pairs[:, 1], 0]).astype(np.int64)
-    near = np.flatnonzero(textual > settings.th1)
-    pairs = pairs[near]
-    likeness = compare(*similarities(sketches[pairs[:, 0]], sketches[pairs[:, 1]]), settings)
-    found = likeness > Likeness.NONE
-    return pairs[found], likeness[found]
 
 
 def similarities(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spotsieve.stream.fingerprints.grouping import (
+from spotsieve.stream.schemes.onebit import pack_bits
+from tests.measure.papers.grouping import (
     GroupIndex,
     index_groups,
     pairs_by_group_merging,
@@ -12,7 +13,6 @@ from spotsieve.stream.fingerprints.grouping import (
     search_by_group_merging,
     search_by_grouping,
 )
-from spotsieve.stream.schemes.onebit import pack_bits
 from tests.reference.grouping import pairs_within, unpack_bits
 
 PAIRS = (pairs_by_grouping, pairs_by_group_merging)

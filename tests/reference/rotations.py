@@ -1,4 +1,4 @@
-"""Rotated fingerprints by the letter of Roul et al., fig. 1, step 5. Twin of stream.fingerprints.rotations."""
+"""Rotates fingerprints by the letter of Roul et al., fig. 1, step 5. Twin of tests.measure.papers.rotations."""
 
 from collections.abc import Sequence
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.fingerprints.rotations import BITS, neighbour_pairs
+from spotsieve.stream.fingerprints.rotations import BITS
 from spotsieve.stream.models.concepts import ConceptCounter
-from spotsieve.stream.schemes.concept import ConceptScheme, Likeness, batch_pairs, compare, similarities
+from spotsieve.stream.schemes.concept import ConceptScheme, Likeness, compare, similarities
 from spotsieve.stream.schemes.concept_model import ConceptModel, encode_concepts
 from spotsieve.stream.schemes.idf import digest_of
 from spotsieve.stream.schemes.subhash import SubhashScheme
@@ -20,6 +20,7 @@ from spotsieve.stream.scoring import Label, Truth
 from spotsieve.stream.settings.schemes import ConceptSettings, SubhashSettings
 from spotsieve.stream.signature import Status
 from tests.measure.papers.page import decimals, paragraphs, table
+from tests.measure.papers.rotations import batch_pairs, neighbour_pairs
 from tests.measure.quality.ours import in_batches
 from tests.measure.quality.sets import LabelledSet, load_set
 
@@ -63,7 +64,7 @@ with it. The paper's value is the default of the scheme; for a crawl th2 has to 
 where the pairs between are found by their concepts.
 
 Rotations. The paper compares neighbours in a sorted list; in the stream a page is compared with those that agree with
-it on leading_bits bits in a row (stream/fingerprints/rotations.py says how the two relate). Of all pairs of pages that
+it on leading_bits bits in a row (tests/measure/papers/rotations.py says how the two relate). Of all pairs of pages that
 are duplicates by th1, th2 and th4, and of those that are labelled duplicates too, found by brute force over all pairs:
 """
 ROTATIONS_SAY = """\

@@ -9,7 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.fingerprints.grouping import (
+from spotsieve.stream.schemes.onebit import OnebitScheme
+from spotsieve.stream.settings.schemes import OnebitSettings
+from spotsieve.stream.signature import Status
+from tests.measure.papers.grouping import (
     GroupIndex,
     Near,
     index_groups,
@@ -18,9 +21,6 @@ from spotsieve.stream.fingerprints.grouping import (
     search_by_group_merging,
     search_by_grouping,
 )
-from spotsieve.stream.schemes.onebit import OnebitScheme
-from spotsieve.stream.settings.schemes import OnebitSettings
-from spotsieve.stream.signature import Status
 from tests.measure.papers.page import table
 from tests.measure.quality.ours import in_batches
 from tests.measure.quality.sets import load_set

@@ -14,16 +14,17 @@ from hypothesis import strategies as st
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.features.spots import DEFAULT_STOP_WORDS
 from spotsieve.stream.fingerprints.lsi import cosines, quantise
-from spotsieve.stream.fingerprints.rotations import neighbour_pairs, rotation_keys, rotations
+from spotsieve.stream.fingerprints.rotations import rotation_keys, rotations
 from spotsieve.stream.fingerprints.sha1 import sha1_shingles
 from spotsieve.stream.schemes import REFUSED, UNCAPPED
-from spotsieve.stream.schemes.concept import ConceptScheme, Likeness, batch_pairs, pack_sketch, similarities
+from spotsieve.stream.schemes.concept import ConceptScheme, Likeness, pack_sketch, similarities
 from spotsieve.stream.schemes.concept_model import ConceptModel, decode_concepts
 from spotsieve.stream.schemes.idf import digest_of
 from spotsieve.stream.schemes.terms import ConceptTerms
 from spotsieve.stream.settings.schemes import ConceptSettings
 from spotsieve.stream.signature import Compared, Status, no_features
 from spotsieve.stream.text.tokens import PageTokens
+from tests.measure.papers.rotations import batch_pairs, neighbour_pairs
 from tests.reference.rotations import pairs_of_neighbours, pairs_that_meet
 from tests.reference.shingles import words_of
 from tests.reference.spots import token_hash
