@@ -14,7 +14,8 @@ from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.failure import Failure
 from spotsieve.stream.service.microbatch import Judged, MicroBatch
 from spotsieve.stream.service.outputs import OutputBuilder, Outputs
-from spotsieve.stream.service.partitions import OwnedPartition, Partitions
+from spotsieve.stream.service.ownership import OwnedPartition
+from spotsieve.stream.service.partitions import Partitions
 from spotsieve.stream.settings.model import Settings
 
 
@@ -89,10 +90,10 @@ class Committer:
 
     async def _commit(self, owned: OwnedPartition, work: Sequence[Judged]) -> None:
         producer = owned.producer
+        if producer is None:
+            return  # The partition was handed over meanwhile: its next owner reads these pages again.
         next_offset = work[-1][1].next_offset
         try:
-            if producer is None:
-                raise KafkaError("the partition has no producer")  # noqa: TRY301 - one way for all that failed
             outputs = self._builder.build(producer, owned.partition.partition, work)
             offsets = {owned.partition: next_offset}
             async with asyncio.timeout(self._most_seconds):

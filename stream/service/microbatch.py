@@ -11,7 +11,7 @@ from spotsieve.stream.errors import PageError
 from spotsieve.stream.intake import Decoder, Message
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.service.partitions import OwnedPartition
+from spotsieve.stream.service.ownership import OwnedPartition
 from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Verdicts
 

@@ -1,65 +1,21 @@
-"""Owns which input partitions this worker has: opening (fence, committed offset, seek), draining, handing over."""
+"""Keeps the worker's input partitions in step with the consumer group: opens them, drains them and hands them over."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import KafkaError, KafkaTimeoutError
 
-from spotsieve.stream.kafka.backoff import Backoff
 from spotsieve.stream.kafka.clients import output_producer, stop_client
 from spotsieve.stream.kafka.errors import ended, stops
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.failure import Failure
+from spotsieve.stream.service.ownership import OwnedPartition, Phase
 from spotsieve.stream.settings.model import Settings
-
-
-class OwnedPartition:
-    """One input partition while this worker has it.
-
-    `epoch` grows with every opening: a slice of a micro-batch fetched under an older epoch must not be committed.
-    Seeks are asked for here (`seek_to`) and done by the intake loop between two fetches, so that records fetched
-    before a seek are never taken for records fetched after it.
-    """
-
-    def __init__(self, partition: TopicPartition) -> None:
-        self.partition = partition
-        self.epoch = 0
-        self.producer: AIOKafkaProducer | None = None
-        self.seek_to: int | None = None
-        self.committed = 0
-        self.accepting = False
-        self.lost = asyncio.Event()
-        """Set once the partition is handed over: a commit on its way must not be waited for any longer."""
-        self.backoff = Backoff()
-        """Before the next opening; short again once a commit has succeeded."""
-        self._in_flight = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
-
-    def begin_slice(self) -> None:
-        """A slice of this partition entered the pipeline."""
-        self._in_flight += 1
-        self._idle.clear()
-
-    def end_slice(self) -> None:
-        """A slice left it, committed or dropped."""
-        self._in_flight -= 1
-        if not self._in_flight:
-            self._idle.set()
-
-    async def drained(self, timeout_seconds: float) -> bool:
-        """Wait until nothing is in flight; False after the time-out."""
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                await self._idle.wait()
-        except TimeoutError:
-            return False
-        return True
 
 
 class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's class is untyped
@@ -92,7 +48,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         """Finish what is in flight, so that the next owner begins where this worker ends."""
         leaving = [self._owned[partition] for partition in revoked if partition in self._owned]
         for owned in leaving:
-            owned.accepting = False
+            owned.leave()
         timeout = self._settings.kafka.rebalance_timeout_ms / 1000 / 2
         await asyncio.gather(*(self._close(owned, timeout) for owned in leaving))
         self._metrics.partitions.set(len(self._owned))
@@ -100,6 +56,8 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Fence former owners, then begin at the committed offsets."""
         self._metrics.rebalances.inc()
+        for left in self._owned.values():
+            left.lose()  # Its hand-over was cut off.
         new = [OwnedPartition(partition) for partition in assigned]
         self._owned = {owned.partition: owned for owned in new}
         for owned in new:
@@ -113,21 +71,27 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
 
         InitProducerId fences a former owner and ends its open transaction: the committed offset read after it is final.
         """
-        owned.accepting = False
-        owned.epoch += 1
-        epoch = owned.epoch
+        epoch = owned.begin_opening()
         await stop_producer(owned)
         await self._start_producer(owned, epoch)
         committed = await self._consumer.committed(owned.partition)
         offset = await self._start_offset(owned.partition) if committed is None else committed
-        if owned.epoch == epoch:
-            owned.committed = owned.seek_to = offset
+        if owned.is_opening(epoch):
+            owned.committed = offset
+            owned.seek(offset)
 
     def reopen(self, owned: OwnedPartition, error: KafkaError) -> None:
-        """A commit failed: drop what is in flight and take the partition again, as soon as the broker lets us."""
+        """A commit failed: drop what is in flight and take the partition again, as soon as the broker lets us.
+
+        A partition that is being handed over is left to its next owner, who begins at the committed offset.
+        """
+        if owned.phase is Phase.LOST:
+            return
         self._waits.failed("commit", error, owned.partition.partition)
-        owned.accepting = False
-        owned.epoch += 1
+        if owned.phase is Phase.LEAVING:
+            owned.drop()
+            return
+        owned.begin_opening()
         self._begin(self._open_until_done(owned, wait_first=True))
 
     def committed(self, owned: OwnedPartition, next_offset: int) -> None:
@@ -148,7 +112,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         if wait_first:
             await owned.backoff.wait()
         try:
-            while self._owned.get(owned.partition) is owned:
+            while owned.phase is Phase.OPENING:
                 try:
                     await self._open_in_time(owned)
                     break
@@ -158,13 +122,15 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
                         raise ended(error, self._settings, "taking a partition") from error
                     logger().warning(
                         "a partition cannot be taken yet; trying again",
-                        partition=number, error=type(error).__name__, detail=str(error),
-                    )  # fmt: skip
+                        partition=number,
+                        error=type(error).__name__,
+                        detail=str(error),
+                    )
                     await owned.backoff.wait()
         finally:
             self._waits.over("reopen", number)
-        if self._owned.get(owned.partition) is not owned:
-            await stop_producer(owned)  # Handed over meanwhile.
+        if owned.phase is Phase.LOST:
+            await stop_producer(owned)  # The partition was handed over meanwhile.
 
     async def _open_in_time(self, owned: OwnedPartition) -> None:
         """Open a partition once. Raises KafkaTimeoutError where a coordinator is looked for in vain: aiokafka would
@@ -189,7 +155,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         except BaseException:
             await stop_client(producer)
             raise
-        if owned.epoch == epoch:
+        if owned.is_opening(epoch):
             owned.producer = producer
         else:
             await stop_client(producer)
@@ -212,8 +178,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         if not await owned.drained(timeout_seconds):
             # Nothing is lost: what was not committed is read again by the next owner.
             logger().warning("partition handed over with pages in flight", partition=owned.partition.partition)
-        owned.epoch += 1
-        owned.lost.set()
+        owned.lose()
         self._waits.over("commit", owned.partition.partition)
         if self._owned.get(owned.partition) is owned:
             del self._owned[owned.partition]

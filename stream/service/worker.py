@@ -1,4 +1,4 @@
-"""Owns the worker: the stages intake, sign, append, judge and commit, with bounded queues between them."""
+"""Runs the worker: the stages fetch, sign, append, judge and commit, with bounded queues between them."""
 
 import asyncio
 import os
@@ -6,17 +6,13 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
-from aiokafka.structs import ConsumerRecord
+from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import KafkaError
 
 from spotsieve.stream.engine import Applied, Engine
-from spotsieve.stream.errors import BrokerError
 from spotsieve.stream.intake import Decoder
-from spotsieve.stream.kafka.backoff import Backoff
 from spotsieve.stream.kafka.clients import pages_consumer, stop_client
-from spotsieve.stream.kafka.consumers import check_alive
-from spotsieve.stream.kafka.errors import Decision, decision, ended
+from spotsieve.stream.kafka.errors import ended
 from spotsieve.stream.kafka.topics import TopicFacts
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.kafka.watch import BrokerWatch
@@ -25,9 +21,10 @@ from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.service.commit import Committer
 from spotsieve.stream.service.failure import Failure
-from spotsieve.stream.service.microbatch import MicroBatch, micro_batches, sign
+from spotsieve.stream.service.fetching import Fetcher
+from spotsieve.stream.service.microbatch import MicroBatch, sign
 from spotsieve.stream.service.outputs import OutputBuilder
-from spotsieve.stream.service.partitions import OwnedPartition, Partitions
+from spotsieve.stream.service.partitions import Partitions
 from spotsieve.stream.service.signature_log import SignatureLog, verdicts_of
 from spotsieve.stream.settings.model import Settings
 
@@ -35,8 +32,6 @@ IN_FLIGHT_BATCHES = 8
 """Micro-batches between intake and commit: enough for every stage to work, few enough that memory stays flat."""
 WRITER_BYTES = 16
 LAG_SECONDS = 1.0
-OPENING_SECONDS = 0.05
-"""Between two looks at a partition that has no position yet; each look asks the broker."""
 
 
 class Worker:
@@ -52,14 +47,19 @@ class Worker:
         self._consumer: AIOKafkaConsumer = pages_consumer(settings)
         self._waits = Waits(metrics)
         self._failure = Failure()
-        self._fetching = Backoff()
         self._partitions = Partitions(settings, self._consumer, metrics, self._waits, self._failure)
+        self._fetcher = Fetcher(settings, self._consumer, self._partitions, metrics, self._waits)
         self._log = SignatureLog(settings, engine, os.urandom(WRITER_BYTES), metrics, self._waits)
         self._room = asyncio.Semaphore(IN_FLIGHT_BATCHES)
         self._committer = Committer(
-            settings, self._consumer, self._partitions, OutputBuilder(settings, facts), metrics, self._room.release,
+            settings,
+            self._consumer,
+            self._partitions,
+            OutputBuilder(settings, facts),
+            metrics,
+            self._room.release,
             self._failure,
-        )  # fmt: skip
+        )
         self._signing = ThreadPoolExecutor(1, thread_name_prefix="sign")
         self._to_sign: asyncio.Queue[MicroBatch] = asyncio.Queue()
         self._to_append: asyncio.Queue[MicroBatch] = asyncio.Queue()
@@ -115,8 +115,9 @@ class Worker:
         self.step = "joining the group"
         logger().info(
             "joining the group: after a worker was killed this takes until the broker gives it up",
-            group_id=self._settings.kafka.group_id, session_timeout_ms=self._settings.kafka.session_timeout_ms,
-        )  # fmt: skip
+            group_id=self._settings.kafka.group_id,
+            session_timeout_ms=self._settings.kafka.session_timeout_ms,
+        )
         self._consumer.subscribe([self._settings.topics.input], listener=self._partitions)
         await self._consumer.start()
 
@@ -156,87 +157,12 @@ class Worker:
     # Stages, in the order a page meets them.
 
     async def _intake(self) -> None:
-        """Fetch until asked to stop. This loop alone seeks, between two fetches."""
-        service = self._settings.service
+        """Fetch until asked to stop."""
         while not self._stopping.is_set():
-            self._seek()
-            with self._metrics.timed("fetch"):
-                fetched = await self._fetch(service.linger_ms, service.batch_pages)
-            owners = self._accepted(fetched)
-            for partition in fetched.keys() - owners.keys():
-                # Being opened: what is fetched before the seek is dropped, so nothing more is fetched until then.
-                if partition in self._consumer.assignment():
-                    self._consumer.pause(partition)
-            taken = {partition: fetched[partition] for partition in owners}
-            for batch in micro_batches(taken, owners, service.batch_pages, service.batch_bytes):
+            for batch in await self._fetcher.fetch():
                 self._metrics.batch_pages.observe(len(batch.messages))
                 await self._room.acquire()
                 await self._to_sign.put(batch)
-
-    async def _fetch(self, linger_ms: int, most: int) -> dict[TopicPartition, list[ConsumerRecord]]:
-        try:
-            fetched: dict[TopicPartition, list[ConsumerRecord]] = await self._consumer.getmany(
-                timeout_ms=max(linger_ms, 1), max_records=most
-            )
-        except NoOffsetForPartitionError:
-            await asyncio.sleep(OPENING_SECONDS)  # The partition is being opened: its first offset is on the way.
-            return {}
-        except OffsetOutOfRangeError as error:
-            await self._skip_expired(error)
-            return {}
-        except KafkaError as error:
-            if decision(error) is not Decision.RETRY:
-                raise
-            self._waits.failed("fetch", error)
-            await self._fetching.wait()
-            return {}
-        self._waits.over("fetch")
-        self._fetching.reset()
-        if not fetched:
-            check_alive(self._consumer)
-        return fetched
-
-    def _seek(self) -> None:
-        for owned in self._partitions.all():
-            if owned.seek_to is not None and owned.partition in self._consumer.assignment():
-                self._consumer.seek(owned.partition, owned.seek_to)
-                self._consumer.resume(owned.partition)
-                owned.seek_to = None
-                owned.accepting = True
-
-    def _accepted(self, fetched: Mapping[TopicPartition, object]) -> dict[TopicPartition, OwnedPartition]:
-        """The partitions whose records may be taken: owned, and sought since they were opened."""
-        owners = {}
-        for partition in fetched:
-            owned = self._partitions[partition]
-            if owned is not None and owned.accepting and owned.seek_to is None:
-                owners[partition] = owned
-        return owners
-
-    async def _skip_expired(self, error: OffsetOutOfRangeError) -> None:
-        """The topic's retention removed pages before they were read: say so, and go on with what is there."""
-        (offsets,) = error.args
-        begin: dict[TopicPartition, int] = await self._consumer.beginning_offsets(list(offsets))
-        for partition, offset in offsets.items():
-            owned = self._partitions[partition]
-            if owned is None or not owned.accepting:
-                # Being opened: the seek that follows decides. A seek from here would let pages in before the opening
-                # has ended, and the opening's own seek would then read them a second time.
-                await asyncio.sleep(OPENING_SECONDS)
-                continue
-            if offset > begin[partition]:
-                raise BrokerError(
-                    f"topics.input {partition.topic!r}", f"must reach the committed offset of partition "
-                    f"{partition.partition}, but ends before it: it was made anew, or lost its end", offset,
-                    "begin anew with another kafka.group_id, topics.log and index.directory, or set the group's "
-                    "offsets with kafka-consumer-groups.sh --reset-offsets",
-                )  # fmt: skip
-            logger().error(
-                "retention removed pages before they were read", topic=partition.topic, partition=partition.partition,
-                first_missing=offset, next_offset=begin[partition],
-            )  # fmt: skip
-            self._metrics.expired.inc(begin[partition] - offset)
-            owned.seek_to = begin[partition]
 
     async def _sign(self) -> None:
         loop = asyncio.get_running_loop()

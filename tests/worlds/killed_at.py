@@ -47,7 +47,7 @@ def _same(name: str, about: str, function: str) -> Point:
 
 
 POINTS = (
-    _same("fetched", "pages are fetched and cut into micro-batches", "spotsieve.stream.service.worker:micro_batches"),
+    _same("fetched", "pages are fetched and cut into micro-batches", "spotsieve.stream.service.fetching:micro_batches"),
     _same("signed", "a micro-batch is signed", "spotsieve.stream.service.worker:sign"),
     _same("appended", "its signatures are in the log", "spotsieve.stream.service.signature_log:SignatureLog.append"),
     _same("probed", "candidates in the state are found", "spotsieve.stream.judge:find_filed"),

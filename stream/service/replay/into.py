@@ -18,7 +18,7 @@ from spotsieve.stream.kafka.topics import topic_facts
 from spotsieve.stream.service.commit import deliver
 from spotsieve.stream.service.microbatch import MicroBatch, Slice
 from spotsieve.stream.service.outputs import OutputBuilder
-from spotsieve.stream.service.partitions import OwnedPartition
+from spotsieve.stream.service.ownership import OwnedPartition
 from spotsieve.stream.settings.model import Settings
 
 TOPIC_PREFIX = "topic:"
@@ -136,9 +136,11 @@ class IntoTopic:
             raise self._ended(error) from None
         except TimeoutError:
             raise BrokerError(
-                "kafka", f"did not take what was sent to {self._name} within {timeout_ms} ms "
-                "(kafka.request_timeout_ms)", None, "check that the broker runs, then start again",
-            ) from None  # fmt: skip
+                "kafka",
+                f"did not take what was sent to {self._name} within {timeout_ms} ms (kafka.request_timeout_ms)",
+                None,
+                "check that the broker runs, then start again",
+            ) from None
 
     async def close(self, complete: bool) -> list[str]:  # noqa: ARG002 - what was sent stays, whatever comes
         """Let the broker go."""

@@ -40,9 +40,16 @@ def test_a_rebuild_tells_records_pages_rate_and_time_left(said: list[tuple[str, 
     catching_up.applied(200, 100, 6_400)
     assert said.pop() == (
         "catching up with the log",
-        {"position": 200, "end": 1_000, "records": 200, "pages": 12_800, "records_per_second": 20.0,
-         "pages_per_second": 1_280.0, "seconds_left": 40.0},
-    )  # fmt: skip
+        {
+            "position": 200,
+            "end": 1_000,
+            "records": 200,
+            "pages": 12_800,
+            "records_per_second": 20.0,
+            "pages_per_second": 1_280.0,
+            "seconds_left": 40.0,
+        },
+    )
     now[0] += 30
     catching_up.applied(1_000, 800, 100)
     said.clear()

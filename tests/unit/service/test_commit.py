@@ -1,4 +1,4 @@
-"""Owns the order within a commit, and that one without an answer holds nothing up after a hand-over."""
+"""A commit asks in one order, and a commit without an answer holds nothing up after a hand-over."""
 
 import asyncio
 from collections import Counter
@@ -14,7 +14,8 @@ from spotsieve.stream.service.commit import Committer
 from spotsieve.stream.service.failure import Failure
 from spotsieve.stream.service.microbatch import MicroBatch, micro_batches
 from spotsieve.stream.service.outputs import OutputBuilder, Outputs
-from spotsieve.stream.service.partitions import OwnedPartition, Partitions
+from spotsieve.stream.service.ownership import OwnedPartition
+from spotsieve.stream.service.partitions import Partitions
 from spotsieve.stream.settings.model import Settings
 
 PARTITION = TopicPartition("pages", 0)
@@ -54,7 +55,7 @@ class Reopened:
         self.partitions: list[OwnedPartition] = []
 
     def reopen(self, owned: OwnedPartition, _: KafkaError) -> None:
-        owned.epoch += 1
+        owned.begin_opening()
         self.partitions.append(owned)
 
     def committed(self, owned: OwnedPartition, next_offset: int) -> None:
@@ -84,8 +85,7 @@ async def test_a_commit_that_is_never_answered_frees_its_batches_when_the_partit
         committer.submit(batch_of(owned))
     await asyncio.sleep(0.05)
     assert not finished
-    owned.epoch += 1
-    owned.lost.set()
+    owned.lose()
     await asyncio.sleep(0.05)
     assert len(finished) == 3
     assert await owned.drained(1)
@@ -157,7 +157,8 @@ async def steps_of(
     owned = OwnedPartition(PARTITION)
     owned.producer = AnsweringProducer(steps, failure)
     batch = batch_of(owned)
-    owned.epoch += stale
+    if stale:
+        owned.begin_opening()
     committer.submit(batch)
     assert await owned.drained(5)
     await asyncio.sleep(0)
@@ -195,6 +196,18 @@ async def test_a_slice_fetched_before_its_partition_was_reopened_is_dropped() ->
     steps, owned, reopened = await steps_of("exactly_once", stale=True)
     assert not steps
     assert owned.committed == 0
+    assert not reopened.partitions
+
+
+@pytest.mark.timeout(10)
+async def test_a_partition_without_a_producer_was_handed_over_and_commits_nothing() -> None:
+    reopened, finished = Reopened(), list[None]()
+    committer = committer_of(reopened, finished)
+    owned = OwnedPartition(PARTITION)
+    committer.submit(batch_of(owned))
+    assert await owned.drained(5)
+    await asyncio.sleep(0)
+    assert len(finished) == 1
     assert not reopened.partitions
 
 

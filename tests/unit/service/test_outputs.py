@@ -15,7 +15,7 @@ from spotsieve.stream.kafka.topics import TopicFacts
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.service.microbatch import MicroBatch, micro_batches, sign
 from spotsieve.stream.service.outputs import OutputBuilder, Outputs, header_text
-from spotsieve.stream.service.partitions import OwnedPartition
+from spotsieve.stream.service.ownership import OwnedPartition
 from spotsieve.stream.settings.model import Settings
 from tests.worlds.spotsieve_pages import STORIES, newspaper
 
@@ -118,8 +118,10 @@ async def test_each_message_keeps_its_headers_and_goes_where_its_verdict_sends_i
     first, second = b"<p>first</p>", b"<p>second</p>"
     made = made_of("filter", 3, [first, None, first], [second, b"nowhere"])
     verdict = {
-        "spotsieve-verdict": b"unchecked", "spotsieve-reason": b"too_few_features", "spotsieve-scheme": b"spotsieve",
-    }  # fmt: skip
+        "spotsieve-verdict": b"unchecked",
+        "spotsieve-reason": b"too_few_features",
+        "spotsieve-scheme": b"spotsieve",
+    }
     assert [(to, value) for to, _, value, _ in made["pages.novel"]] == [(1, first), (1, None), (1, second)]
     headers = [headers for _, _, _, headers in made["pages.novel"]]
     assert headers == [

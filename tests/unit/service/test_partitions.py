@@ -1,28 +1,34 @@
-"""Owns the order in which a partition is taken, and that what was begun under an older epoch has no effect."""
+"""A partition is taken in one order, and what was begun under an older epoch has no effect."""
 
 import asyncio
 from typing import cast
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaTimeoutError
 
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service import partitions
 from spotsieve.stream.service.failure import Failure
-from spotsieve.stream.service.partitions import OwnedPartition, Partitions
+from spotsieve.stream.service.ownership import OwnedPartition, Phase
+from spotsieve.stream.service.partitions import Partitions
 from spotsieve.stream.settings.model import Settings
 
 PARTITION = TopicPartition("pages", 3)
 
 
 class Broker:
-    """Producer and consumer in one; writes down what it is asked. `slow` holds producers up while they start."""
+    """Producer and consumer in one; writes down what it is asked.
+
+    slow: holds producers up while they start  asked: set once the committed offset was read
+    """
 
     def __init__(self, committed: int | None) -> None:
         self.steps: list[str] = []
         self.slow = asyncio.Event()
         self.slow.set()
+        self.asked = asyncio.Event()
         self._committed = committed
 
     async def start(self) -> None:
@@ -34,6 +40,7 @@ class Broker:
 
     async def committed(self, _: TopicPartition) -> int | None:
         self.steps.append("committed")
+        self.asked.set()
         return self._committed
 
     async def beginning_offsets(self, _: list[TopicPartition]) -> dict[TopicPartition, int]:
@@ -41,6 +48,17 @@ class Broker:
 
     async def end_offsets(self, _: list[TopicPartition]) -> dict[TopicPartition, int]:
         return {PARTITION: 90}
+
+    async def opened(self) -> None:
+        """Wait until an opening has ended, and forget it."""
+        await self.asked.wait()
+        self.asked.clear()
+        await asyncio.sleep(0)
+
+
+def phase_of(owned: OwnedPartition) -> Phase:
+    """The phase now: mypy takes it for what an assertion before found."""
+    return owned.phase
 
 
 def partitions_of(broker: Broker, monkeypatch: pytest.MonkeyPatch, start: str = "earliest") -> Partitions:
@@ -54,6 +72,7 @@ async def test_former_owners_are_fenced_before_the_committed_offset_is_read(monk
     broker, owned = Broker(committed=40), OwnedPartition(PARTITION)
     await partitions_of(broker, monkeypatch).open(owned)
     assert broker.steps == ["fenced", "committed"]
+    assert owned.phase is Phase.SEEKING
     assert (owned.seek_to, owned.committed, owned.epoch) == (40, 40, 1)
 
 
@@ -71,11 +90,11 @@ async def test_an_opening_that_ends_after_a_later_one_began_changes_nothing(monk
     broker.slow.clear()
     opening = asyncio.create_task(partitions_of(broker, monkeypatch).open(owned))
     await asyncio.sleep(0)
-    owned.epoch += 1
+    owned.begin_opening()
     broker.slow.set()
     await opening
     assert owned.producer is None
-    assert owned.seek_to is None
+    assert owned.phase is Phase.OPENING
     assert broker.steps[:2] == ["fenced", "stopped"]
 
 
@@ -85,10 +104,73 @@ async def test_a_partition_handed_over_has_a_new_epoch_and_no_producer(monkeypat
     await taken.on_partitions_assigned([PARTITION])
     owned = taken[PARTITION]
     assert owned is not None
-    await asyncio.sleep(0.01)
+    await broker.opened()
     epoch = owned.epoch
     await taken.on_partitions_revoked([PARTITION])
     assert owned.epoch > epoch
+    assert phase_of(owned) is Phase.LOST
     assert owned.lost.is_set()
     assert owned.producer is None
     assert not taken.all()
+
+
+async def test_an_opening_that_ends_during_a_hand_over_lets_no_page_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker(committed=40)
+    broker.slow.clear()
+    taken = partitions_of(broker, monkeypatch)
+    await taken.on_partitions_assigned([PARTITION])
+    owned = taken[PARTITION]
+    assert owned is not None
+    await asyncio.sleep(0)
+    owned.begin_slice()
+    leaving = asyncio.create_task(taken.on_partitions_revoked([PARTITION]))
+    await asyncio.sleep(0)
+    broker.slow.set()
+    await asyncio.sleep(0.01)
+    assert phase_of(owned) is Phase.LEAVING
+    assert owned.producer is None
+    owned.end_slice()
+    await leaving
+    assert phase_of(owned) is Phase.LOST
+
+
+async def test_a_commit_that_fails_during_a_hand_over_drops_its_pages_and_opens_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = Broker(committed=40)
+    taken = partitions_of(broker, monkeypatch)
+    await taken.on_partitions_assigned([PARTITION])
+    owned = taken[PARTITION]
+    assert owned is not None
+    await broker.opened()
+    owned.accept()
+    owned.begin_slice()
+    leaving = asyncio.create_task(taken.on_partitions_revoked([PARTITION]))
+    await asyncio.sleep(0)
+    epoch = owned.epoch
+    taken.reopen(owned, KafkaTimeoutError())
+    assert phase_of(owned) is Phase.LEAVING
+    assert owned.epoch > epoch
+    owned.end_slice()
+    await leaving
+    taken.reopen(owned, KafkaTimeoutError())
+    await asyncio.sleep(0.01)
+    assert phase_of(owned) is Phase.LOST
+    assert broker.steps == ["fenced", "committed", "stopped"], "the next owner fences, and begins where it is committed"
+
+
+async def test_a_commit_that_fails_takes_the_partition_anew_under_a_new_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker(committed=40)
+    taken = partitions_of(broker, monkeypatch)
+    await taken.on_partitions_assigned([PARTITION])
+    owned = taken[PARTITION]
+    assert owned is not None
+    await broker.opened()
+    owned.accept()
+    epoch = owned.epoch
+    taken.reopen(owned, KafkaTimeoutError())
+    assert phase_of(owned) is Phase.OPENING
+    assert owned.epoch > epoch
+    await broker.opened()
+    assert (phase_of(owned), owned.seek_to) == (Phase.SEEKING, 40)
+    assert broker.steps == ["fenced", "committed", "stopped", "fenced", "committed"]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from spotsieve.stream.intake import Decoder
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.service.microbatch import REJECTED, TOMBSTONE, MicroBatch, micro_batches, sign
-from spotsieve.stream.service.partitions import OwnedPartition
+from spotsieve.stream.service.ownership import OwnedPartition
 from spotsieve.stream.settings.model import InputSettings
 from spotsieve.stream.settings.schemes import SpotsieveSettings
 from tests.worlds.crawls import html_of, json_page
@@ -68,7 +68,7 @@ async def test_a_slice_of_an_older_epoch_is_not_current() -> None:
     (batch,) = await cut(fetched_of([[1, 1]]), 10, 100)
     (part,) = batch.slices
     assert part.current
-    part.owned.epoch += 1
+    part.owned.drop()
     assert not part.current
 
 
