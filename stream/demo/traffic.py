@@ -11,8 +11,9 @@ from aiokafka.structs import ConsumerRecord
 
 from spotsieve.stream.demo.crawl import Sent
 from spotsieve.stream.errors import BrokerError
-from spotsieve.stream.kafka.clients import client_options, explained
+from spotsieve.stream.kafka.clients import client_options
 from spotsieve.stream.kafka.cluster import administrator
+from spotsieve.stream.kafka.errors import explained
 from spotsieve.stream.kafka.topics import check_topics
 from spotsieve.stream.settings.model import Settings
 

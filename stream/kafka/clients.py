@@ -10,25 +10,11 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import collect_hosts
-from aiokafka.errors import (
-    AuthenticationFailedError,
-    ClusterAuthorizationFailedError,
-    GroupAuthorizationFailedError,
-    InvalidSessionTimeoutError,
-    InvalidTimestampError,
-    InvalidTransactionTimeout,
-    KafkaConnectionError,
-    KafkaError,
-    MessageSizeTooLargeError,
-    RecordListTooLargeError,
-    TopicAuthorizationFailedError,
-    TransactionalIdAuthorizationFailed,
-    UnknownTopicOrPartitionError,
-)
 from aiokafka.helpers import create_ssl_context
 
-from spotsieve.stream.errors import BrokerError, SettingError, SpotsieveError
+from spotsieve.stream.errors import SettingError
 from spotsieve.stream.kafka.cluster import retry_without_brokers
+from spotsieve.stream.kafka.errors import on_one_line
 from spotsieve.stream.kafka.header_names import read_any_header_names
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.settings.model import KafkaSettings, Settings
@@ -41,12 +27,6 @@ PRIVATE_FILES = ("sasl_password_file", "ssl_keyfile", "ssl_key_password_file")
 
 JOIN_MARGIN_MS = 5_000
 STOP_SECONDS, ABANDON_SECONDS = 2.0, 0.5
-PERMISSION_ERRORS = (
-    TopicAuthorizationFailedError,
-    GroupAuthorizationFailedError,
-    TransactionalIdAuthorizationFailed,
-    ClusterAuthorizationFailedError,
-)
 
 
 def client_options(kafka: KafkaSettings) -> dict[str, Any]:
@@ -82,19 +62,23 @@ def _check_addresses(servers: str) -> None:
         fit = False
     if not fit:
         raise SettingError(
-            "kafka.bootstrap_servers", "must be host:port joined by commas, ports 1 to 65535", servers,
+            "kafka.bootstrap_servers",
+            "must be host:port joined by commas, ports 1 to 65535",
+            servers,
             "such as broker1:9092,broker2:9092",
-        )  # fmt: skip
+        )
 
 
 def _check_login(kafka: KafkaSettings) -> None:
     if not kafka.sasl_username or not kafka.sasl_password.get_secret_value():
         missing = "password" if kafka.sasl_username else "username"
         raise SettingError(
-            f"kafka.sasl_{missing}", f"must be set for security_protocol {kafka.security_protocol}", None,
+            f"kafka.sasl_{missing}",
+            f"must be set for security_protocol {kafka.security_protocol}",
+            None,
             "set it, the password by kafka.sasl_password_file or SPOTSIEVE_KAFKA__SASL_PASSWORD; or leave SASL out of "
             "security_protocol",
-        )  # fmt: skip
+        )
 
 
 def _ssl_context(kafka: KafkaSettings) -> ssl.SSLContext:
@@ -104,17 +88,21 @@ def _ssl_context(kafka: KafkaSettings) -> ssl.SSLContext:
         )
     try:
         context: ssl.SSLContext = create_ssl_context(
-            cafile=kafka.ssl_cafile or None, certfile=kafka.ssl_certfile or None, keyfile=kafka.ssl_keyfile or None,
+            cafile=kafka.ssl_cafile or None,
+            certfile=kafka.ssl_certfile or None,
+            keyfile=kafka.ssl_keyfile or None,
             # Never None: OpenSSL would ask for it on the terminal, and a service would hang.
             password=kafka.ssl_key_password.get_secret_value(),
-        )  # fmt: skip
+        )
         return context
     except (OSError, ssl.SSLError) as error:
         value = [kafka.ssl_cafile, kafka.ssl_certfile, kafka.ssl_keyfile]
         raise SettingError(
-            "kafka.ssl_*file", f"must be readable PEM files, the key of the certificate: {on_one_line(str(error))}",
-            value, "check the paths, and kafka.ssl_key_password where the key has one",
-        ) from None  # fmt: skip
+            "kafka.ssl_*file",
+            f"must be readable PEM files, the key of the certificate: {on_one_line(str(error))}",
+            value,
+            "check the paths, and kafka.ssl_key_password where the key has one",
+        ) from None
 
 
 def warn_of_open_files(kafka: KafkaSettings) -> None:
@@ -125,8 +113,10 @@ def warn_of_open_files(kafka: KafkaSettings) -> None:
             if path and stat.S_IMODE(Path(path).stat().st_mode) & stat.S_IROTH:
                 logger().warning(
                     "everybody on this machine can read a file that holds a secret; take the right from them "
-                    "(chmod o-r)", setting=f"kafka.{name}", path=str(path),
-                )  # fmt: skip
+                    "(chmod o-r)",
+                    setting=f"kafka.{name}",
+                    path=str(path),
+                )
 
 
 def pages_consumer(settings: Settings) -> AIOKafkaConsumer:
@@ -219,57 +209,3 @@ async def _abandon(producer: AIOKafkaProducer) -> None:
     with suppress(Exception):
         async with asyncio.timeout(ABANDON_SECONDS):
             await producer.client.close()
-
-
-def explained(error: KafkaError, settings: Settings, step: str) -> SpotsieveError:
-    """A broker's refusal in a person's words: which setting it concerns and what to do."""
-    kafka = settings.kafka
-    detail = on_one_line(str(error) or type(error).__name__)
-    if isinstance(error, AuthenticationFailedError):
-        return BrokerError(
-            "kafka.sasl_*", f"the broker refused the login while {step}: {detail}", None, "check user and password"
-        )
-    if isinstance(error, KafkaConnectionError):
-        # A refused login or certificate comes as this error too: stream.kafka.reach tells them apart at the start.
-        login = ", sasl_mechanism, user and password" if kafka.security_protocol.startswith("SASL") else ""
-        return BrokerError(
-            "kafka.bootstrap_servers", f"no broker answers while {step}", kafka.bootstrap_servers,
-            f"check host:port, security_protocol{login}, and that the broker runs",
-        )  # fmt: skip
-    if isinstance(error, PERMISSION_ERRORS):
-        return BrokerError(
-            "kafka", f"has no permission while {step}: {detail}", kafka.sasl_username or "anonymous",
-            "grant Read on input and log, Write on outputs and log, Read on the group, Write on the transactional ids "
-            f"with prefix {kafka.group_id!r}",
-        )  # fmt: skip
-    if isinstance(error, InvalidTransactionTimeout):
-        return BrokerError(
-            "kafka.transaction_timeout_ms", "must not exceed the broker's transaction.max.timeout.ms",
-            kafka.transaction_timeout_ms, "lower it, or raise the broker's (900000 unless it was changed)",
-        )  # fmt: skip
-    if isinstance(error, InvalidSessionTimeoutError):
-        return BrokerError(
-            "kafka.session_timeout_ms", "must lie between the broker's group.min.session.timeout.ms and "
-            "group.max.session.timeout.ms", kafka.session_timeout_ms, "6000 to 1800000 unless they were changed",
-        )  # fmt: skip
-    if isinstance(error, InvalidTimestampError):
-        return BrokerError(
-            "topics", f"an output topic refuses a page's timestamp while {step}", detail,
-            "give the output topics the input topic's message.timestamp.before.max.ms and "
-            "message.timestamp.after.max.ms, or message.timestamp.type=LogAppendTime",
-        )  # fmt: skip
-    if isinstance(error, UnknownTopicOrPartitionError):
-        return BrokerError("topics", f"one is missing while {step}", detail, "run `spotsieve topics create`")
-    if isinstance(error, (MessageSizeTooLargeError, RecordListTooLargeError)):
-        return BrokerError(
-            "topics", f"a batch is larger than an output topic takes while {step}", detail,
-            "raise max.message.bytes of the output topics to that of the input topic",
-        )  # fmt: skip
-    return BrokerError(
-        "kafka", f"failed while {step}: {detail}", type(error).__name__, "see the broker's log, then start again"
-    )
-
-
-def on_one_line(text: str) -> str:
-    """Broker texts hold topic and user names: keep them on one line."""
-    return " ".join(text.split())

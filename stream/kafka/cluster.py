@@ -13,9 +13,10 @@ from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import InvalidReplicationFactorError, NodeNotReadyError
+from aiokafka.errors import NodeNotReadyError
 
 from spotsieve.stream.errors import BrokerError
+from spotsieve.stream.kafka.errors import BrokersFenced, creation_error
 
 LET_IN_SECONDS, LOOK_PAUSE_SECONDS = 30.0, 0.1
 """A broker that was killed is let in when its former session is over: broker.session.timeout.ms, 9 s by default."""
@@ -54,10 +55,12 @@ async def until_controller(admin: AIOKafkaAdminClient, seconds: float = LET_IN_S
     except TimeoutError:
         servers = ",".join(f"{host}:{port}" for host, port, _ in client.hosts)
         raise BrokerError(
-            "kafka.bootstrap_servers", f"must lead to a cluster with a controller: a broker answers, but within "
-            f"{seconds:.0f} s its controller has let no broker in", servers,
+            "kafka.bootstrap_servers",
+            f"must lead to a cluster with a controller: a broker answers, but within "
+            f"{seconds:.0f} s its controller has let no broker in",
+            servers,
             "try again when the cluster has started, and see the logs of its brokers and controllers",
-        ) from None  # fmt: skip
+        ) from None
 
 
 async def create(admin: AIOKafkaAdminClient, topic: NewTopic, seconds: float = LET_IN_SECONDS) -> tuple[int, str]:
@@ -69,8 +72,7 @@ async def create(admin: AIOKafkaAdminClient, topic: NewTopic, seconds: float = L
     while True:
         response = await admin.create_topics([topic])
         _, code, said = response.topic_errors[0]
-        fenced = code == InvalidReplicationFactorError.errno and "fenced" in (said or "")
-        if not fenced or time.monotonic() > deadline:
+        if creation_error(code, said or "") is not BrokersFenced or time.monotonic() > deadline:
             return code, said or ""
         await asyncio.sleep(LOOK_PAUSE_SECONDS)
 

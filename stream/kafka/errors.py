@@ -1,13 +1,38 @@
-"""Owns what each error of the broker or of aiokafka means: try again, begin anew with new clients, or stop."""
+"""Decides what each error of the broker or of aiokafka means: try again, begin anew with new clients, or stop.
+
+What stops is explained to a person here, too: which setting it concerns, and what to do.
+"""
 
 import enum
 
 from aiokafka import errors
 from aiokafka.errors import KafkaError
 
-from spotsieve.stream.errors import BrokerTrouble, SpotsieveError
-from spotsieve.stream.kafka.clients import explained
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.errors import BrokerError, BrokerTrouble, SpotsieveError
+from spotsieve.stream.settings.model import KafkaSettings, Settings
+
+PERMISSION_ERRORS = (
+    errors.TopicAuthorizationFailedError,
+    errors.GroupAuthorizationFailedError,
+    errors.TransactionalIdAuthorizationFailed,
+    errors.ClusterAuthorizationFailedError,
+)
+
+
+class BrokersFenced(errors.InvalidReplicationFactorError):  # type: ignore[misc]  # aiokafka's class is untyped
+    """The brokers that could hold a topic's copies are out of the cluster for a moment."""
+
+
+def creation_error(code: int, said: str) -> type[KafkaError]:
+    """The class of a broker's answer to the creation of a topic; NoError where it was created.
+
+    Kafka answers INVALID_REPLICATION_FACTOR both where brokers are fenced, which passes, and where there are too few of
+    them. Its text alone tells the two apart, so the text is read here and nowhere else.
+    """
+    error: type[KafkaError] = errors.for_code(code)
+    if error is errors.InvalidReplicationFactorError and "fenced" in said:
+        return BrokersFenced
+    return error
 
 
 class Decision(enum.Enum):
@@ -41,6 +66,8 @@ DECISIONS: dict[type[KafkaError], Decision] = {
             errors.UnknownTopicOrPartitionError,
             # A disk of the broker's that is full or failed: somebody will see to it.
             errors.KafkaStorageError, errors.LogDirNotFound,
+            # A broker that was silent is let in again by its controller.
+            BrokersFenced,
             errors.FetchSessionIdNotFound, errors.InvalidFetchSessionEpoch, errors.MemberIdRequired,
             errors.NoOffsetForPartitionError,
         ),
@@ -94,7 +121,7 @@ DECISIONS: dict[type[KafkaError], Decision] = {
 
 
 def decision(error: KafkaError) -> Decision:
-    """The decision of the error's class, or of its nearest parent."""
+    """What to do about an error: the decision of its class, or of its nearest parent in the table."""
     return next(DECISIONS[parent] for parent in type(error).__mro__ if parent in DECISIONS)
 
 
@@ -104,7 +131,92 @@ def stops(error: KafkaError) -> bool:
 
 
 def ended(error: KafkaError, settings: Settings, step: str) -> SpotsieveError:
-    """What ends the worker: for good and explained, or to begin anew."""
+    """The error that ends the worker: explained where it stops, else one that lets a new worker begin."""
     if stops(error):
         return explained(error, settings, step)
-    return BrokerTrouble("kafka", f"failed while {step}: {' '.join(str(error).split())}", type(error).__name__)
+    return BrokerTrouble("kafka", f"failed while {step}: {on_one_line(str(error))}", type(error).__name__)
+
+
+def explained(error: KafkaError, settings: Settings, step: str) -> SpotsieveError:
+    """A broker's refusal in a person's words: which setting it concerns and what to do."""
+    detail = on_one_line(str(error) or type(error).__name__)
+    return (
+        _of_connection(error, settings.kafka, step, detail)
+        or _of_topics(error, step, detail)
+        or _of_time_limits(error, settings.kafka)
+        or BrokerError(
+            "kafka", f"failed while {step}: {detail}", type(error).__name__, "see the broker's log, then start again"
+        )
+    )
+
+
+def on_one_line(text: str) -> str:
+    """Broker texts hold topic and user names: keep them on one line."""
+    return " ".join(text.split())
+
+
+def _of_connection(error: KafkaError, kafka: KafkaSettings, step: str, detail: str) -> BrokerError | None:
+    """Login, address and rights."""
+    if isinstance(error, errors.AuthenticationFailedError):
+        return BrokerError(
+            "kafka.sasl_*", f"the broker refused the login while {step}: {detail}", None, "check user and password"
+        )
+    if isinstance(error, errors.KafkaConnectionError):
+        # aiokafka raises this for a refused login or certificate, too: stream.kafka.reach tells them apart.
+        login = ", sasl_mechanism, user and password" if kafka.security_protocol.startswith("SASL") else ""
+        return BrokerError(
+            "kafka.bootstrap_servers",
+            f"no broker answers while {step}",
+            kafka.bootstrap_servers,
+            f"check host:port, security_protocol{login}, and that the broker runs",
+        )
+    if isinstance(error, PERMISSION_ERRORS):
+        return BrokerError(
+            "kafka",
+            f"has no permission while {step}: {detail}",
+            kafka.sasl_username or "anonymous",
+            "grant Read on input and log, Write on outputs and log, Read on the group, Write on the transactional ids "
+            f"with prefix {kafka.group_id!r}",
+        )
+    return None
+
+
+def _of_topics(error: KafkaError, step: str, detail: str) -> BrokerError | None:
+    """Topics that are missing, or whose settings do not suit the pages."""
+    if isinstance(error, errors.InvalidTimestampError):
+        return BrokerError(
+            "topics",
+            f"an output topic refuses a page's timestamp while {step}",
+            detail,
+            "give the output topics the input topic's message.timestamp.before.max.ms and "
+            "message.timestamp.after.max.ms, or message.timestamp.type=LogAppendTime",
+        )
+    if isinstance(error, errors.UnknownTopicOrPartitionError):
+        return BrokerError("topics", f"one is missing while {step}", detail, "run `spotsieve topics create`")
+    if isinstance(error, (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError)):
+        return BrokerError(
+            "topics",
+            f"a batch is larger than an output topic takes while {step}",
+            detail,
+            "raise max.message.bytes of the output topics to that of the input topic",
+        )
+    return None
+
+
+def _of_time_limits(error: KafkaError, kafka: KafkaSettings) -> BrokerError | None:
+    """Time-outs of ours that the broker does not allow."""
+    if isinstance(error, errors.InvalidTransactionTimeout):
+        return BrokerError(
+            "kafka.transaction_timeout_ms",
+            "must not exceed the broker's transaction.max.timeout.ms",
+            kafka.transaction_timeout_ms,
+            "lower it, or raise the broker's (900000 unless it was changed)",
+        )
+    if isinstance(error, errors.InvalidSessionTimeoutError):
+        return BrokerError(
+            "kafka.session_timeout_ms",
+            "must lie between the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
+            kafka.session_timeout_ms,
+            "6000 to 1800000 unless they were changed",
+        )
+    return None

@@ -134,9 +134,11 @@ class RangeReader:
         timeout_ms = self._settings.kafka.request_timeout_ms
         if self._silent_seconds > timeout_ms / 1000:
             raise BrokerError(
-                "kafka", f"sent nothing for {timeout_ms} ms (kafka.request_timeout_ms) while {self._step}", None,
+                "kafka",
+                f"sent nothing for {timeout_ms} ms (kafka.request_timeout_ms) while {self._step}",
+                None,
                 "check that the broker runs, then start again",
-            )  # fmt: skip
+            )
         return {
             partition: [record for record in records if record.offset < self.spans[partition][1]]
             for partition, records in fetched.items()
@@ -167,8 +169,11 @@ class RangeReader:
                 continue  # Of a fetch before the last seek.
             if begin <= position:
                 raise BrokerError(
-                    f"topic {partition.topic!r}", f"must reach offset {position} of partition {partition.partition}, "
-                    "but ends before it: it was made anew", None, "start again",
-                )  # fmt: skip
+                    f"topic {partition.topic!r}",
+                    f"must reach offset {position} of partition {partition.partition}, "
+                    "but ends before it: it was made anew",
+                    None,
+                    "start again",
+                )
             self.gone += min(begin, end) - position
             self.seek(partition, min(begin, end))

@@ -16,15 +16,19 @@ from aiokafka.errors import (
 from aiokafka.protocol.metadata import MetadataRequest
 
 from spotsieve.stream.errors import BrokerError
-from spotsieve.stream.kafka.clients import client_options, on_one_line
+from spotsieve.stream.kafka.clients import client_options
+from spotsieve.stream.kafka.errors import on_one_line
 from spotsieve.stream.settings.model import KafkaSettings, Settings
 
 TRY_SECONDS = 10.0
 """For one address: a port that says nothing is told sooner than after kafka.request_timeout_ms."""
 
 REFUSALS = (
-    SaslAuthenticationFailed, AuthenticationFailedError, UnsupportedSaslMechanismError, ssl.SSLCertVerificationError,
-)  # fmt: skip
+    SaslAuthenticationFailed,
+    AuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+    ssl.SSLCertVerificationError,
+)
 
 _OF_ANOTHER_HOST = (62, 64)
 """OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
@@ -46,9 +50,11 @@ async def why_unreached(settings: Settings, step: str) -> BrokerError:
         silent.append(f"{address}: {on_one_line(str(error) or type(error).__name__)}")
     login = ", sasl_mechanism, user and password" if kafka.security_protocol.startswith("SASL") else ""
     return BrokerError(
-        "kafka.bootstrap_servers", f"no broker answers while {step} ({'; '.join(silent)})", kafka.bootstrap_servers,
+        "kafka.bootstrap_servers",
+        f"no broker answers while {step} ({'; '.join(silent)})",
+        kafka.bootstrap_servers,
         f"check host:port, security_protocol{login}, and that the broker runs",
-    )  # fmt: skip
+    )
 
 
 async def refusal(kafka: KafkaSettings, options: Mapping[str, Any], step: str, seconds: float) -> BrokerError | None:
@@ -95,19 +101,25 @@ def _meaning(error: Exception, address: str, kafka: KafkaSettings, step: str) ->
         return _needs_login(address, kafka)
     if isinstance(error, (SaslAuthenticationFailed, AuthenticationFailedError)):
         return BrokerError(
-            "kafka.sasl_password", f"or kafka.sasl_username is refused by {address} while {step}: {detail}", None,
+            "kafka.sasl_password",
+            f"or kafka.sasl_username is refused by {address} while {step}: {detail}",
+            None,
             f"check user and password, and that the user has them for {kafka.sasl_mechanism}",
-        )  # fmt: skip
+        )
     if isinstance(error, UnsupportedSaslMechanismError):
         return BrokerError(
-            "kafka.sasl_mechanism", f"must be one that {address} takes: {detail}", kafka.sasl_mechanism,
+            "kafka.sasl_mechanism",
+            f"must be one that {address} takes: {detail}",
+            kafka.sasl_mechanism,
             "choose one of those, or have the broker enable it",
-        )  # fmt: skip
+        )
     if isinstance(error, IllegalSaslStateError):
         return BrokerError(
-            "kafka.security_protocol", f"must suit the port: {address} takes no login", kafka.security_protocol,
+            "kafka.security_protocol",
+            f"must suit the port: {address} takes no login",
+            kafka.security_protocol,
             "name the broker's SASL port, or leave SASL out of security_protocol",
-        )  # fmt: skip
+        )
     if isinstance(error, ssl.SSLError):
         return _tls_meaning(error, detail, address, kafka)
     if isinstance(error, ConnectionResetError) and "SSL" in kafka.security_protocol:
@@ -122,13 +134,17 @@ def _tls_meaning(error: ssl.SSLError, detail: str, address: str, kafka: KafkaSet
         why = on_one_line(error.verify_message).rstrip(".")
         if error.verify_code in _OF_ANOTHER_HOST:
             return BrokerError(
-                "kafka.bootstrap_servers", f"must name the broker as its certificate does: {why}", address,
+                "kafka.bootstrap_servers",
+                f"must name the broker as its certificate does: {why}",
+                address,
                 "use a name or an address that the certificate holds (subjectAltName), or have it made anew",
-            )  # fmt: skip
+            )
         return BrokerError(
-            "kafka.ssl_cafile", f"must hold the CA of {address}'s certificate: {why}", kafka.ssl_cafile or None,
+            "kafka.ssl_cafile",
+            f"must hold the CA of {address}'s certificate: {why}",
+            kafka.ssl_cafile or None,
             "ask for the CA's certificate (PEM) that the broker's was signed with",
-        )  # fmt: skip
+        )
     if any(alert in (error.reason or "") for alert in _CLIENT_CERTIFICATE_ALERTS):
         return _no_client_certificate(address, kafka, detail)
     return _no_tls(detail, address, kafka)
@@ -136,9 +152,11 @@ def _tls_meaning(error: ssl.SSLError, detail: str, address: str, kafka: KafkaSet
 
 def _no_tls(detail: str, address: str, kafka: KafkaSettings) -> BrokerError:
     return BrokerError(
-        "kafka.security_protocol", f"must suit the port: {address} does not answer in TLS: {detail}",
-        kafka.security_protocol, "name the broker's TLS port, or leave SSL out of security_protocol",
-    )  # fmt: skip
+        "kafka.security_protocol",
+        f"must suit the port: {address} does not answer in TLS: {detail}",
+        kafka.security_protocol,
+        "name the broker's TLS port, or leave SSL out of security_protocol",
+    )
 
 
 def _closed(address: str, kafka: KafkaSettings, step: str) -> BrokerError:
@@ -146,21 +164,26 @@ def _closed(address: str, kafka: KafkaSettings, step: str) -> BrokerError:
     if "SSL" in kafka.security_protocol:
         return _no_client_certificate(address, kafka, "it closes the connection")
     return BrokerError(
-        "kafka.security_protocol", f"must suit the port: {address} closes the connection without an answer while "
-        f"{step}", kafka.security_protocol, "where it is a TLS port write SSL, or SASL_SSL if there is a login; see "
-        "the broker's log",
-    )  # fmt: skip
+        "kafka.security_protocol",
+        f"must suit the port: {address} closes the connection without an answer while {step}",
+        kafka.security_protocol,
+        "where it is a TLS port write SSL, or SASL_SSL if there is a login; see the broker's log",
+    )
 
 
 def _no_client_certificate(address: str, kafka: KafkaSettings, detail: str) -> BrokerError:
     return BrokerError(
-        "kafka.ssl_certfile", f"must be a client certificate that {address} trusts: {detail}",
-        kafka.ssl_certfile or None, "set ssl_certfile and ssl_keyfile to one signed by the CA of the broker's clients",
-    )  # fmt: skip
+        "kafka.ssl_certfile",
+        f"must be a client certificate that {address} trusts: {detail}",
+        kafka.ssl_certfile or None,
+        "set ssl_certfile and ssl_keyfile to one signed by the CA of the broker's clients",
+    )
 
 
 def _needs_login(address: str, kafka: KafkaSettings) -> BrokerError:
     return BrokerError(
-        "kafka.security_protocol", f"must suit the port: {address} ends a connection without a login",
-        kafka.security_protocol, "write SASL_SSL (SASL_PLAINTEXT without TLS), with sasl_mechanism, user and password",
-    )  # fmt: skip
+        "kafka.security_protocol",
+        f"must suit the port: {address} ends a connection without a login",
+        kafka.security_protocol,
+        "write SASL_SSL (SASL_PLAINTEXT without TLS), with sasl_mechanism, user and password",
+    )

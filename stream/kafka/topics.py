@@ -19,8 +19,9 @@ from aiokafka.errors import (
 )
 
 from spotsieve.stream.errors import BrokerError, SettingError
-from spotsieve.stream.kafka.clients import client_options, explained, warn_of_open_files
+from spotsieve.stream.kafka.clients import client_options, warn_of_open_files
 from spotsieve.stream.kafka.cluster import administrator, create
+from spotsieve.stream.kafka.errors import PERMISSION_ERRORS, explained
 from spotsieve.stream.kafka.reach import why_unreached
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.settings.model import Settings, TopicSettings
@@ -108,10 +109,12 @@ async def check_topics(settings: Settings) -> dict[str, TopicFacts]:
     for role in ("novel", "rejected"):
         if found[role].max_message_bytes < found["input"].max_message_bytes:
             raise SettingError(
-                f"topics.{role}", f"must take messages as large as {names['input']!r} does "
-                f"(max.message.bytes {found['input'].max_message_bytes})", found[role].max_message_bytes,
+                f"topics.{role}",
+                f"must take messages as large as {names['input']!r} does "
+                f"(max.message.bytes {found['input'].max_message_bytes})",
+                found[role].max_message_bytes,
                 f"raise max.message.bytes of {names[role]!r}",
-            )  # fmt: skip
+            )
     return found
 
 
@@ -135,23 +138,27 @@ def check_log(name: str, facts: TopicFacts) -> None:
         )
     if facts.max_message_bytes <= LOG_RECORD_BYTES:
         raise SettingError(
-            "topics.log", f"must take records of {LOG_RECORD_BYTES} bytes and their batch header (max.message.bytes)",
-            facts.max_message_bytes, f"raise max.message.bytes of {name!r}",
-        )  # fmt: skip
+            "topics.log",
+            f"must take records of {LOG_RECORD_BYTES} bytes and their batch header (max.message.bytes)",
+            facts.max_message_bytes,
+            f"raise max.message.bytes of {name!r}",
+        )
     if "compact" in facts.settings.get("cleanup.policy", ""):
         raise SettingError(
-            "topics.log", "must not be compacted: the state is a function of every record",
+            "topics.log",
+            "must not be compacted: the state is a function of every record",
             facts.settings["cleanup.policy"],
             f"set cleanup.policy=delete on {name!r}",
-        )  # fmt: skip
+        )
     retention = {setting: facts.settings.get(setting, FOREVER) for setting in ("retention.ms", "retention.bytes")}
     bounded = {setting: value for setting, value in retention.items() if value != FOREVER}
     if bounded:
         # Not refused: a user may keep snapshots of the state. But a lost directory can then not be rebuilt.
         logger().warning(
             "the log topic forgets: a lost state directory cannot be rebuilt from it; set its retention to -1",
-            topic=name, **bounded,
-        )  # fmt: skip
+            topic=name,
+            **bounded,
+        )
 
 
 def warn_of_free_times(name: str, facts: TopicFacts, horizon_hours: float) -> None:
@@ -163,8 +170,10 @@ def warn_of_free_times(name: str, facts: TopicFacts, horizon_hours: float) -> No
         logger().warning(
             "messages of the input topic may be dated farther ahead than the horizon, and one of them makes everything "
             "forgotten; set message.timestamp.type=LogAppendTime, or a smaller message.timestamp.after.max.ms",
-            topic=name, after_max_ms=ahead_ms, horizon_hours=horizon_hours,
-        )  # fmt: skip
+            topic=name,
+            after_max_ms=ahead_ms,
+            horizon_hours=horizon_hours,
+        )
 
 
 @asynccontextmanager
@@ -191,9 +200,11 @@ async def _create(admin: AIOKafkaAdminClient, role: str, name: str, partitions: 
     if error.errno and error is not TopicAlreadyExistsError:
         why = (said or error.__name__).rstrip(".")
         raise BrokerError(
-            f"topics.{role}", f"cannot be created: {why}", name,
+            f"topics.{role}",
+            f"cannot be created: {why}",
+            name,
             "change the setting, --partitions or --replication, or the broker's rights",
-        )  # fmt: skip
+        )
     return code == 0
 
 
@@ -214,7 +225,7 @@ async def _facts(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, Topi
     partitions = {row["topic"]: len(row["partitions"]) for row in described if row["error_code"] == 0}
     for row in described:
         error = for_code(row["error_code"])
-        if row["error_code"] and "Authorization" in error.__name__:
+        if issubclass(error, PERMISSION_ERRORS):
             raise error(row["topic"])
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in partitions]
     configs: dict[str, dict[str, str]] = {}

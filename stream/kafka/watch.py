@@ -121,6 +121,8 @@ class BrokerWatch:
             if now - since >= GONE_SECONDS:
                 role = self._roles[name]
                 raise BrokerError(
-                    f"topics.{role}", "is gone from the broker: it was deleted while the service ran", name,
+                    f"topics.{role}",
+                    "is gone from the broker: it was deleted while the service ran",
+                    name,
                     NEXT_STEP.get(role, NEXT_STEP["novel"]),
-                )  # fmt: skip
+                )

@@ -9,7 +9,8 @@ from aiokafka.errors import KafkaError
 from spotsieve.state.identity import check_last_record, check_log_range
 from spotsieve.state.log.record import checksum_of
 from spotsieve.stream.errors import BrokerError
-from spotsieve.stream.kafka.clients import explained, log_consumer, log_producer, stop_client
+from spotsieve.stream.kafka.clients import log_consumer, log_producer, stop_client
+from spotsieve.stream.kafka.errors import explained
 from spotsieve.stream.kafka.topics import check_topics
 from spotsieve.stream.settings.model import Settings
 
@@ -37,9 +38,11 @@ async def check_log_topic(settings: Settings, position: int, last_record: int, p
             check_last_record(partition.topic, position, last_record, checksum_of(record.value or b""))
     except TimeoutError:
         raise BrokerError(
-            f"topics.log {partition.topic!r}", f"must give its record {position - 1} within {READ_SECONDS:g} s", None,
+            f"topics.log {partition.topic!r}",
+            f"must give its record {position - 1} within {READ_SECONDS:g} s",
+            None,
             "see the broker's log, then try again",
-        ) from None  # fmt: skip
+        ) from None
     except KafkaError as error:
         raise explained(error, settings, "reading the log") from None
     finally:
@@ -63,8 +66,10 @@ async def append_records(settings: Settings, records: Sequence[bytes], told: Cal
         raise BrokerError(
             f"topics.log {settings.topics.log!r}",
             f"must take a record within kafka.request_timeout_ms; {len(offsets)} of {len(records)} are known to be "
-            "written", settings.kafka.request_timeout_ms, "forget the same once more: twice does no harm",
-        ) from None  # fmt: skip
+            "written",
+            settings.kafka.request_timeout_ms,
+            "forget the same once more: twice does no harm",
+        ) from None
     except KafkaError as error:
         raise explained(error, settings, "writing the log") from None
     finally:

@@ -43,8 +43,13 @@ def test_bytes_of_a_name_that_are_no_utf_8_are_escaped_and_all_else_is_as_it_is(
         read(MemoryRecords, data)
     found = read(_TolerantRecords, data + batch_of("next"))
     assert [headers[0][0] for *_, headers in found] == [  # type: ignore[index]
-        "fine", "b\\xffad", "ä", "", "\\xff\\xff\\xff", "next",
-    ]  # fmt: skip
+        "fine",
+        "b\\xffad",
+        "ä",
+        "",
+        "\\xff\\xff\\xff",
+        "next",
+    ]
     assert [record[:4] for record in found[:5]] == [
         (offset, 1_700_000_000_000 + offset, b"k%d" % offset, b"value" * 50) for offset in range(5)
     ]

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterator
 
 import pytest
+from aiokafka.errors import NotEnoughReplicasError
 
 from spotsieve.stream.observe.logs import configure_logs, logger
 from spotsieve.stream.settings.model import LogSettings
@@ -75,7 +76,7 @@ def test_missing_replicas_are_told_when_they_stay_missing(
     monkeypatch.setattr(sender, "filters", [])
     configure_logs(LogSettings())
     for _ in range(30):
-        sender.warning("Got error produce response: NotEnoughReplicasError")
+        sender.warning("Got error produce response: %s", NotEnoughReplicasError())
     assert 1 <= len(capsys.readouterr().err.splitlines()) < 30, "the first few are Kafka finishing a transaction"
 
 
