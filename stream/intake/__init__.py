@@ -1,7 +1,7 @@
 """Turns the bytes of a message into a page: fields, character set, kind of content. Pure: no I/O, no clock."""
 
-from spotsieve.stream.intake.decoder import Decoder, Message, is_tombstone
+from spotsieve.stream.intake.decoder import Decoder, Message
 from spotsieve.stream.intake.document import make_page
 from spotsieve.stream.intake.fields import shorten
 
-__all__ = ["Decoder", "Message", "is_tombstone", "make_page", "shorten"]
+__all__ = ["Decoder", "Message", "make_page", "shorten"]

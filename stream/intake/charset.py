@@ -29,18 +29,37 @@ _FALLBACK = "cp1252"
 
 # WHATWG encodings whose Python codec has another name, or is a subset of what the standard decodes.
 _CODECS = {
-    "gbk": "gb18030", "shift_jis": "cp932", "big5": "big5hkscs", "euc-kr": "cp949", "windows-874": "cp874",
-    "iso-8859-8-i": "iso8859-8", "x-mac-cyrillic": "mac-cyrillic", "macintosh": "mac-roman", "utf-16le": "utf-16-le",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "big5": "big5hkscs",
+    "euc-kr": "cp949",
+    "windows-874": "cp874",
+    "iso-8859-8-i": "iso8859-8",
+    "x-mac-cyrillic": "mac-cyrillic",
+    "macintosh": "mac-roman",
+    "utf-16le": "utf-16-le",
     "utf-16be": "utf-16-be",
-}  # fmt: skip
+}
 # Labels that the standard does not list, but crawlers and the detector write; and sets it maps to "replacement" for the
 # safety of scripts: a filter runs none, and wants the text.
 _MORE_LABELS = {
-    "latin-1": "cp1252", "cp936": "gb18030", "cp932": "cp932", "cp949": "cp949", "uhc": "cp949", "johab": "johab",
-    "cp950": "big5hkscs", "big5-hkscs": "big5hkscs", "hz-gb-2312": "hz", "hz": "hz", "iso-2022-kr": "iso2022_kr",
-    "csiso2022kr": "iso2022_kr", "ibm855": "cp855", "ibm852": "cp852", "mac-centraleurope": "mac-latin2",
+    "latin-1": "cp1252",
+    "cp936": "gb18030",
+    "cp932": "cp932",
+    "cp949": "cp949",
+    "uhc": "cp949",
+    "johab": "johab",
+    "cp950": "big5hkscs",
+    "big5-hkscs": "big5hkscs",
+    "hz-gb-2312": "hz",
+    "hz": "hz",
+    "iso-2022-kr": "iso2022_kr",
+    "csiso2022kr": "iso2022_kr",
+    "ibm855": "cp855",
+    "ibm852": "cp852",
+    "mac-centraleurope": "mac-latin2",
     "euc-jis-2004": "euc_jis_2004",
-}  # fmt: skip
+}
 _UTF16 = ("utf-16-le", "utf-16-be")
 _SEVEN_BIT = frozenset({"iso-2022-jp", "iso2022_kr", "hz"})
 _CJK = frozenset({"gb18030", "cp932", "euc-jp", "big5hkscs", "cp949", "johab", "euc_jis_2004"})

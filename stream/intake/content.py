@@ -49,10 +49,24 @@ _BINARY_APPLICATIONS = (
     "application/x-bzip",
 )
 _MAGIC = (
-    b"%PDF-", b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"\x89PNG\r\n", b"\xff\xd8\xff", b"\xfd7zXZ\x00",
-    b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a", b"\x7fELF", b"\xd0\xcf\x11\xe0", b"\x00asm",
-    b"\x00\x01\x00\x00\x00", b"II*\x00", b"MM\x00*", b"\x00\x00\x01\x00",
-)  # fmt: skip
+    b"%PDF-",
+    b"PK\x03\x04",
+    b"PK\x05\x06",
+    b"\x1f\x8b",
+    b"\x89PNG\r\n",
+    b"\xff\xd8\xff",
+    b"\xfd7zXZ\x00",
+    b"\x28\xb5\x2f\xfd",
+    b"7z\xbc\xaf\x27\x1c",
+    b"Rar!\x1a",
+    b"\x7fELF",
+    b"\xd0\xcf\x11\xe0",
+    b"\x00asm",
+    b"\x00\x01\x00\x00\x00",
+    b"II*\x00",
+    b"MM\x00*",
+    b"\x00\x00\x01\x00",
+)
 # These could begin a text as well ("ID3 tags explained"), so they count only with a NUL in the first KB.
 _WORDLIKE_MAGIC = (b"GIF87a", b"GIF89a", b"RIFF", b"BZh", b"OggS", b"ID3", b"fLaC", b"wOFF", b"wOF2")
 

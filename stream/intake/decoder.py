@@ -34,11 +34,6 @@ class Message:
     timestamp_ms: int
 
 
-def is_tombstone(message: Message) -> bool:
-    """True for a message without value (a deletion in a compacted topic): it is passed on, never judged."""
-    return message.value is None
-
-
 class Decoder:
     """Decodes messages by one set of input settings; paths, preset and header names are resolved once.
 
@@ -54,9 +49,9 @@ class Decoder:
         self._type_header = settings.content_type_header.lower()
 
     def decode(self, message: Message) -> Page:
-        """The page of a message. Raises PageError; ValueError for a tombstone, which is the caller's business."""
+        """The page of a message. Raises PageError; ValueError for a tombstone, which the caller must pass on."""
         if message.value is None:
-            raise ValueError("a tombstone has no page; ask is_tombstone first")
+            raise ValueError("a message without value is a tombstone, and has no page")
         return self._decode_html(message, message.value) if self._html else self._decode_json(message, message.value)
 
     def _decode_json(self, message: Message, value: bytes) -> Page:

@@ -89,9 +89,11 @@ class HealthServer:
         except (OSError, UnicodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "this is no host name"
             raise SettingError(
-                "metrics.port", f"cannot be bound on {settings.host}: {why}", settings.port,
+                "metrics.port",
+                f"cannot be bound on {settings.host}: {why}",
+                settings.port,
                 "choose a free port, or 0 for any",
-            ) from None  # fmt: skip
+            ) from None
         self.port = int(self._socket.getsockname()[1])
         self._loop = asyncio.new_event_loop()
         self._closing = asyncio.Event()

@@ -10,7 +10,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from spotsieve.stream.engine import Applied
 from spotsieve.stream.features.languages import path_names
 from spotsieve.stream.signature import IN_NEED, Signatures, Status
 from spotsieve.stream.verdict import FoundBy, Kind, Reason, Verdicts
@@ -91,9 +90,12 @@ class Metrics:
             "spotsieve_future_times", "Pages whose own time lay beyond their message's, and was set back to it."
         )
         self.stage = Histogram(
-            "spotsieve_stage_duration_seconds", "Time a micro-batch spends in a stage.", ("stage",),
-            buckets=STAGE_BUCKETS_SECONDS, registry=registry,
-        )  # fmt: skip
+            "spotsieve_stage_duration_seconds",
+            "Time a micro-batch spends in a stage.",
+            ("stage",),
+            buckets=STAGE_BUCKETS_SECONDS,
+            registry=registry,
+        )
         self.batch_pages = Histogram(
             "spotsieve_batch_pages", "Messages in a micro-batch.", buckets=BATCH_PAGES_BUCKETS, registry=registry
         )
@@ -181,14 +183,17 @@ class Metrics:
         finally:
             self.stage.labels(stage).observe(time.perf_counter() - start)
 
-    def observe_applied(self, applied: Applied) -> None:
-        """What judging one record of the log met and did."""
-        self.candidates.observe(applied.verdicts.candidates)
-        self.bucket_entries.observe(applied.bucket_sizes)
-        self.capped_filings.inc(applied.capped)
-        self.capped_buckets.inc(applied.filled_buckets)
-        self.cut_pages.inc(int(np.count_nonzero(applied.verdicts.cut)))
-        self.forgotten.inc(len(applied.forgotten))
+    def observe_judged(self, verdicts: Verdicts, bucket_sizes: NDArray[np.int64], capped: int, filled: int) -> None:
+        """Count what judging one record of the log met and did.
+
+        bucket_sizes: int64[b], postings of the buckets that grew  capped: filings left out because their bucket was
+        full  filled: buckets that became full
+        """
+        self.candidates.observe(verdicts.candidates)
+        self.bucket_entries.observe(bucket_sizes)
+        self.capped_filings.inc(capped)
+        self.capped_buckets.inc(filled)
+        self.cut_pages.inc(int(np.count_nonzero(verdicts.cut)))
 
     def pages_by_kind(self) -> dict[Kind, int]:
         """Pages committed since the start."""

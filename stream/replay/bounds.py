@@ -38,9 +38,11 @@ def parse_bound(flag: str, text: str) -> Bound:
             time_ms = read_time(text, time_ms)
     if time_ms < 0:
         raise SettingError(
-            flag, "must be an offset, PARTITION:OFFSET joined by commas, or a time in ISO 8601 or epoch milliseconds",
-            text, "such as 120000, 0:120000,1:98000 or 2026-11-21T10:00:00Z",
-        )  # fmt: skip
+            flag,
+            "must be an offset, PARTITION:OFFSET joined by commas, or a time in ISO 8601 or epoch milliseconds",
+            text,
+            "such as 120000, 0:120000,1:98000 or 2026-11-21T10:00:00Z",
+        )
     return Bound(time_ms=time_ms)
 
 

@@ -57,7 +57,10 @@ def as_json(report: Report) -> dict[str, Any]:
         "seconds": round(report.seconds, 3),
         "messages_per_second": round(comparison.met / report.seconds, 1) if report.seconds else 0.0,
         "order": {
-            "log": report.log, "by_log": report.by_log, "before_log": report.before, "beside_log": report.beside,
+            "log": report.log,
+            "by_log": report.by_log,
+            "before_log": report.before,
+            "beside_log": report.beside,
             "after_log": report.after,
         },
         "replayed": {outcome.name.lower(): comparison.replayed[outcome] for outcome in COMPARED},
@@ -79,7 +82,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "interrupted": report.interrupted,
         "notices": report.notices,
         "examples": [_difference_json(difference) for kept in _kept(comparison) for difference in kept],
-    }  # fmt: skip
+    }
 
 
 def as_text(report: Report) -> str:
@@ -112,7 +115,7 @@ def as_text(report: Report) -> str:
         (report.gone, "offsets were removed by retention while they were replayed"),
         (recorded.again, "further messages of the outputs repeat a verdict"),
         (recorded.foreign, "messages of the outputs name no page of Spotsieve's"),
-    )  # fmt: skip
+    )
     lines.extend(f"           {number:,} {what}" for number, what in counts if number)
     if recorded.differing:
         shown = ", ".join(comparison.page_id(place) for place in recorded.differing[:_DIFFERING_SHOWN])

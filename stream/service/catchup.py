@@ -53,7 +53,12 @@ class CatchUp:
     def _say(self, event: str, **more: float | None) -> None:
         seconds = max(self._clock() - self._began, 1e-9)
         logger().info(
-            event, position=self._position, end=self._end, records=self._records, pages=self._pages,
+            event,
+            position=self._position,
+            end=self._end,
+            records=self._records,
+            pages=self._pages,
             records_per_second=round(self._records / seconds, 1),
-            pages_per_second=round(self._pages / seconds, 1), **more,
-        )  # fmt: skip
+            pages_per_second=round(self._pages / seconds, 1),
+            **more,
+        )

@@ -105,9 +105,11 @@ class OutputBuilder:
         headers: Headers = (*self._verdict_headers[kind, reason], ("spotsieve-page", page.encode()))
         if kind is Kind.DUPLICATE:
             writers["duplicates"].add(
-                message, orjson.dumps(self._report(page, batch.signatures.urls[row], verdicts, row)), (),
+                message,
+                orjson.dumps(self._report(page, batch.signatures.urls[row], verdicts, row)),
+                (),
                 most_key_bytes=KEY_BYTES,
-            )  # fmt: skip
+            )
             if not self._annotate:
                 return None
             original = verdicts.originals[row]
@@ -126,10 +128,12 @@ class OutputBuilder:
         if writers["novel"].add(message, message.value, (*message.headers, *headers)):
             return None
         return PageError(
-            Reject.TOO_LARGE, "message",
-            f"must fit max.message.bytes of the output ({self._most_batch_bytes['novel']})", len(message.value),
+            Reject.TOO_LARGE,
+            "message",
+            f"must fit max.message.bytes of the output ({self._most_batch_bytes['novel']})",
+            len(message.value),
             "the page stays in the input topic under its page id; raise the limit of the output topics",
-        )  # fmt: skip
+        )
 
     def _reject(self, writer: "_TopicWriter", message: ConsumerRecord, error: PageError) -> None:
         reasons = (

@@ -162,10 +162,13 @@ class Summary:
         new = {kind: totals[kind] - self._last[kind] for kind in Kind}
         pages = sum(new.values())
         self._log.info(
-            "summary", pages=pages, pages_per_second=round(pages / seconds, 1),
+            "summary",
+            pages=pages,
+            pages_per_second=round(pages / seconds, 1),
             dropped_share=round(new[Kind.DUPLICATE] / pages, 4) if pages else 0.0,
-            **{kind.name.lower(): number for kind, number in new.items()}, rejected=rejected - self._rejected,
-        )  # fmt: skip
+            **{kind.name.lower(): number for kind, number in new.items()},
+            rejected=rejected - self._rejected,
+        )
         self._last, self._rejected, self._since = totals, rejected, time.monotonic()
 
 

@@ -129,9 +129,11 @@ class SignatureLog:
                     raise ended(error, self._settings, "writing the log") from None
                 self._waits.failed("append", error)
                 logger().warning(
-                    "the log cannot be written yet; trying again", topic=self._partition.topic,
-                    error=type(error).__name__, detail=str(error),
-                )  # fmt: skip
+                    "the log cannot be written yet; trying again",
+                    topic=self._partition.topic,
+                    error=type(error).__name__,
+                    detail=str(error),
+                )
             await backoff.wait()
             await self._renew_producer()
 
@@ -147,10 +149,12 @@ class SignatureLog:
             raise KafkaTimeoutError(f"no answer within {self._settings.kafka.request_timeout_ms} ms") from None
         if 0 <= written.offset < state_position:
             raise StateError(
-                f"topics.log {self._partition.topic!r}", "was made anew while the service ran: a record got "
-                f"the offset {written.offset}, although the state had applied the log up to {state_position}", None,
+                f"topics.log {self._partition.topic!r}",
+                "was made anew while the service ran: a record got "
+                f"the offset {written.offset}, although the state had applied the log up to {state_position}",
+                None,
                 BEGIN_ANEW,
-            )  # fmt: skip
+            )
 
     async def _renew_producer(self) -> None:
         renewed = log_producer(self._settings)
@@ -193,8 +197,9 @@ class SignatureLog:
                 value = record.value or b""
                 applied = await loop.run_in_executor(self._judging, self._engine.apply, value, record.offset)
             records, pages = records + 1, pages + len(applied.record.signatures)
-            self._metrics.observe_applied(applied)
+            self._metrics.observe_judged(applied.verdicts, applied.bucket_sizes, applied.capped, applied.filled_buckets)
             if applied.record.forgotten:
+                self._metrics.forgotten.inc(len(applied.forgotten))
                 _log_forgotten(applied, record.offset)
             self._metrics.log_position.set(self._engine.state.position)
             if applied.record.writer == self._writer:
@@ -227,9 +232,11 @@ class SignatureLog:
     def _lost(self, error: KafkaError) -> Exception:
         if isinstance(error, OffsetOutOfRangeError):
             return StateError(
-                f"topics.log {self._partition.topic!r}", "no longer holds the records that the state needs",
-                self._engine.state.position, BEGIN_ANEW,
-            )  # fmt: skip
+                f"topics.log {self._partition.topic!r}",
+                "no longer holds the records that the state needs",
+                self._engine.state.position,
+                BEGIN_ANEW,
+            )
         return ended(error, self._settings, "reading the log")
 
 
@@ -237,9 +244,12 @@ def _log_forgotten(applied: Applied, offset: int) -> None:
     """For an audit: which pages are forgotten from this record on, without their addresses."""
     ids = [page_id_text(*page_id) for page_id in applied.forgotten]
     logger().info(
-        "forgot pages", record=offset, pages=len(ids), forgotten_before=len(applied.record.forgotten) - len(ids),
+        "forgot pages",
+        record=offset,
+        pages=len(ids),
+        forgotten_before=len(applied.record.forgotten) - len(ids),
         ids=ids[:MOST_IDS_LOGGED],
-    )  # fmt: skip
+    )
 
 
 async def verdicts_of(futures: list[asyncio.Future[Applied]]) -> Verdicts:

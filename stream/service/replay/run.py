@@ -159,9 +159,11 @@ class Replay:
         if all(first == end for first, end in spans.values()):
             offsets = ", ".join(f"{at.partition}: {first} to {end}" for at, (first, end) in held.items())
             raise SettingError(
-                f"topics.input {name!r}", f"must hold messages in the range, and holds these offsets: {offsets}",
-                None, "choose another --from and --to",
-            )  # fmt: skip
+                f"topics.input {name!r}",
+                f"must hold messages in the range, and holds these offsets: {offsets}",
+                None,
+                "choose another --from and --to",
+            )
         return spans
 
     def _compare_settings(self, report: Report, written: bytes | None) -> None:

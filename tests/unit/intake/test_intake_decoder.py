@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from spotsieve.stream.errors import PageError, Reject, SettingError
-from spotsieve.stream.intake import Decoder, Message, is_tombstone, make_page
+from spotsieve.stream.intake import Decoder, Message, make_page
 from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import FieldPaths, InputSettings
 
@@ -240,8 +240,12 @@ def test_scrapy_clusters_crawled_pages_are_read_by_their_preset() -> None:
     }
     page = decode(item, preset="scrapy-cluster")
     assert (page.url, page.body, page.markup, page.event_time_ms, page.label) == (
-        "https://example.com/final", HTML.encode(), True, 1_709_251_210_123, "",
-    )  # fmt: skip
+        "https://example.com/final",
+        HTML.encode(),
+        True,
+        1_709_251_210_123,
+        "",
+    )
     item |= {"body": base64.b64encode(HTML.encode("cp1252")).decode(), "encoding": "cp1252"}
     item["response_headers"] = {"Content-Type": ["text/html"]}
     assert decode(item, preset="scrapy-cluster").body == HTML.encode()
@@ -275,15 +279,18 @@ def test_a_preset_does_not_fit_raw_html() -> None:
 
 def test_a_tombstone_is_no_page() -> None:
     tombstone = message(None, key=b"u")
-    assert is_tombstone(tombstone)
-    assert not is_tombstone(message(b""))
     with pytest.raises(ValueError, match="tombstone"):
         Decoder(InputSettings()).decode(tombstone)
 
 
 def test_text_and_its_utf8_bytes_give_the_same_page() -> None:
     place: dict[str, Any] = {
-        "source": "s", "partition": 0, "offset": 0, "url": "u", "event_time_ms": 0, "latest_ms": 0,
+        "source": "s",
+        "partition": 0,
+        "offset": 0,
+        "url": "u",
+        "event_time_ms": 0,
+        "latest_ms": 0,
         "max_page_bytes": 2**20,
-    }  # fmt: skip
+    }
     assert make_page(HTML, **place) == make_page(HTML.encode(), **place)

@@ -61,13 +61,26 @@ def test_the_order_is_that_in_which_the_log_first_names_each_page() -> None:
     order.add(named((0, 9), (1, 0)))
     order.add(named((0, 17), source="other"))
     assert list(order.steps(again=False)) == [
-        Run(0, 12, 13), Run(2, 5, 6), Run(0, 15, 15), Run(0, 14, 14), Run(0, 16, 16), Run(0, 10, 10), Run(2, 7, 7),
-    ]  # fmt: skip
+        Run(0, 12, 13),
+        Run(2, 5, 6),
+        Run(0, 15, 15),
+        Run(0, 14, 14),
+        Run(0, 16, 16),
+        Run(0, 10, 10),
+        Run(2, 7, 7),
+    ]
     assert list(order.steps(again=True)) == [
-        Run(0, 12, 13), Run(2, 5, 6), Run(0, 15, 15),
-        Run(0, 12, 13, True), Run(0, 14, 14), Run(0, 15, 15, True), Run(0, 16, 16),
-        Run(0, 10, 10), Run(0, 10, 10, True), Run(2, 7, 7),
-    ]  # fmt: skip
+        Run(0, 12, 13),
+        Run(2, 5, 6),
+        Run(0, 15, 15),
+        Run(0, 12, 13, True),
+        Run(0, 14, 14),
+        Run(0, 15, 15, True),
+        Run(0, 16, 16),
+        Run(0, 10, 10),
+        Run(0, 10, 10, True),
+        Run(2, 7, 7),
+    ]
     assert (order.again, order.elsewhere) == (4, 3)
     assert [order.named_span(partition) for partition in range(3)] == [(10, 17), None, (5, 8)]
 
@@ -178,8 +191,10 @@ def test_what_a_novel_page_replaces_is_part_of_its_verdict() -> None:
     assert "recorded  novel (longer) in place of pages/0/10\n  replayed  novel (no_match)\n" in text
     examples = as_json(report_of(comparison))["examples"]
     assert [(one["recorded"].get("replaces"), one["replayed"].get("replaces")) for one in examples] == [
-        ("pages/0/10", "pages/2/5"), ("pages/0/10", None), (None, "pages/0/10"),
-    ]  # fmt: skip
+        ("pages/0/10", "pages/2/5"),
+        ("pages/0/10", None),
+        (None, "pages/0/10"),
+    ]
 
 
 def report_of(comparison: Comparison) -> Report:
