@@ -1,4 +1,4 @@
-"""Turns the bytes of a message into a page: fields, character set, kind of content. Pure: no I/O, no clock."""
+"""Turns the bytes of a message into a page: fields, character set, kind of content. It has no I/O and no clock."""
 
 from spotsieve.stream.intake.decoder import Decoder, Message
 from spotsieve.stream.intake.document import make_page

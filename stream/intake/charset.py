@@ -1,10 +1,10 @@
-"""Owns character sets: the bytes of a body to UTF-8, whatever was declared and whatever is true.
+"""Finds the character set of a body, whatever was declared, and converts its bytes to UTF-8.
 
-In this order (the HTML standard's, sec. 13.2.3.2, but for rule 2):
+The rules, in this order (that of the HTML standard, sec. 13.2.3.2, except for rule 2):
 1. A byte order mark decides (WHATWG Encoding, "decode": it outranks the header).
 2. Bytes that are valid UTF-8 are UTF-8, whatever is declared: a legacy text of any length is practically never valid
-   UTF-8, while UTF-8 pages under an old iso-8859-1 header are common. Exceptions are the sets whose texts can look so:
-   7-bit sets with escapes, UTF-16, and CJK sets where few bytes speak for UTF-8 (SURE_UTF8_BYTES).
+   UTF-8, while UTF-8 pages under an old iso-8859-1 header are common. Exceptions are the sets whose texts
+   can look like UTF-8: 7-bit sets with escapes, UTF-16, and CJK sets where few bytes speak for UTF-8 (SURE_UTF8_BYTES).
 3. The declared sets: header, then <meta> or XML declaration of the first PRESCAN_BYTES. The first that decodes without
    error; else the first in which less than 1 in 8 of the non-ASCII bytes cannot be decoded (they become U+FFFD).
 4. Detection over DETECT_BYTES from the first byte that is not UTF-8 (faust-cchardet). Nothing found: windows-1252.
@@ -21,7 +21,7 @@ import cchardet
 from webencodings.labels import LABELS
 
 PRESCAN_BYTES = 4096
-"""Standard: 1,024; real pages declare later, and browsers look on."""
+"""The standard says 1,024, but real pages declare later, and browsers look further."""
 DETECT_BYTES = 16_384
 SURE_UTF8_BYTES = 16
 _MAX_BAD_SHARE = 1 / 8
@@ -40,8 +40,8 @@ _CODECS = {
     "utf-16le": "utf-16-le",
     "utf-16be": "utf-16-be",
 }
-# Labels that the standard does not list, but crawlers and the detector write; and sets it maps to "replacement" for the
-# safety of scripts: a filter runs none, and wants the text.
+# Labels that the standard does not list, but crawlers and the detector write; and sets that the standard maps to
+# "replacement" for the safety of scripts: a filter runs no script, and needs the text.
 _MORE_LABELS = {
     "latin-1": "cp1252",
     "cp936": "gb18030",
@@ -71,14 +71,14 @@ _TOKEN = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _MAX_OPEN_TAGS = 32
-"""After so many tags that do not end, no more are looked at: each was read to the end of the head."""
+"""After so many tags without an end the search stops, because each of them was read to the end of the head."""
 _ATTRIBUTE = re.compile(rb"""([^\s=>/"']++)(?:\s*+=\s*+("[^"]*"|'[^']*'|[^\s>]*+))?""")
 _CONTENT_CHARSET = re.compile(rb"""charset\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;"']+))""", re.IGNORECASE)
 _XML_DECLARATION = re.compile(rb"""\s{0,64}<\?xml[^>]{0,256}?encoding\s*=\s*["']([^"'>]{1,64})["']""", re.IGNORECASE)
 
 
 def find_codec(label: str | None) -> str | None:
-    """The Python codec for a charset label by the WHATWG label table, or None for no known label."""
+    """The Python codec for a charset label by the WHATWG label table, or None for an unknown label."""
     if not label:
         return None
     label = label.strip("\t\n\f\r \"'").lower()
@@ -92,7 +92,7 @@ def find_codec(label: str | None) -> str | None:
 
 
 def to_utf8(body: bytes, header_label: str | None = None) -> bytes:
-    """A body as UTF-8 by the rules above; never fails. Bytes that are UTF-8 already are returned as they are.
+    """A body as UTF-8 by the rules above; it never fails. Bytes that are UTF-8 already are returned unchanged.
 
     header_label: the charset of the Content-Type header, or None.
     """
@@ -116,7 +116,7 @@ def to_utf8(body: bytes, header_label: str | None = None) -> bytes:
 def declared_in_markup(body: bytes) -> str | None:
     """The charset label of <meta charset>, <meta http-equiv> or the XML declaration, or None.
 
-    HTML standard, "prescan a byte stream"; departs from it in reading the XML declaration and in looking further.
+    HTML standard, "prescan a byte stream". Departures: it reads the XML declaration, and it looks further.
     """
     head = body[:PRESCAN_BYTES]
     declaration = _XML_DECLARATION.match(head)
@@ -158,7 +158,7 @@ def _by_mark(body: bytes) -> bytes | None:
 
 
 def _from_ascii(body: bytes, declared: str | None) -> bytes:
-    # ASCII bytes mean the same in every set but these; a look for the escape costs a memchr.
+    # ASCII bytes mean the same in all other sets. The search for the escape costs one memchr.
     if _is_utf16(body, declared):
         return _transcode(body, _utf16_order(body, declared))
     if b"\x1b" not in body and declared not in _SEVEN_BIT:
@@ -181,7 +181,7 @@ def _utf16_order(body: bytes, declared: str | None) -> str:
 
 def _from_legacy(body: bytes, header: str | None, first_bad: int) -> bytes:
     in_markup = find_codec(declared_in_markup(body))
-    # A <meta> that could be read as ASCII does not stand in UTF-16 (HTML standard): it means UTF-8.
+    # A <meta> that can be read as ASCII is not in UTF-16: there the label means UTF-8 (HTML standard).
     in_markup = "utf-8" if in_markup in _UTF16 else in_markup
     declared = [codec for codec in dict.fromkeys((header, in_markup)) if codec]
     for codec in declared:

@@ -1,4 +1,4 @@
-"""Owns what kind of content a body is: HTML, plain text, or not text; from its Content-Type, else from its bytes."""
+"""Tells HTML, plain text and other content apart, by the Content-Type or else by the bytes of a body."""
 
 import enum
 import functools
@@ -10,7 +10,7 @@ _MAX_NUL_SHARE = 1 / 32
 
 
 class Content(enum.Enum):
-    """What a Content-Type says of a body."""
+    """The kind of content that a Content-Type names."""
 
     HTML = "html"
     PLAIN = "plain"
@@ -67,18 +67,18 @@ _MAGIC = (
     b"MM\x00*",
     b"\x00\x00\x01\x00",
 )
-# These could begin a text as well ("ID3 tags explained"), so they count only with a NUL in the first KB.
+# A text could begin like these, too ("ID3 tags explained"), so they count only with a NUL in the first KB.
 _WORDLIKE_MAGIC = (b"GIF87a", b"GIF89a", b"RIFF", b"BZh", b"OggS", b"ID3", b"fLaC", b"wOFF", b"wOF2")
 
 
 def read_content_type(value: str | None) -> tuple[Content, str | None]:
-    """What a Content-Type header says: the kind of content, and its charset label as written (None: no charset)."""
+    """Read a Content-Type header; -> the kind of content, and the charset label as written, or None."""
     return _read_content_type(value[:_LONGEST_CONTENT_TYPE]) if value else (Content.UNKNOWN, None)
 
 
 @functools.lru_cache(maxsize=1024)
 def _read_content_type(value: str) -> tuple[Content, str | None]:
-    # Cached: a crawl has a few dozen different Content-Types, and reading one costs as much as the rest of a message.
+    # A crawl has a few dozen Content-Types, and reading one costs as much as all the rest of a message.
     label = _CHARSET.search(value)
     mime = value.split(";", 1)[0].split(",", 1)[0].strip().lower()
     return _kind(mime), label and label.group(1)
@@ -96,7 +96,7 @@ def _kind(mime: str) -> Content:
 
 
 def looks_binary(body: bytes) -> bool:
-    """True for a known binary signature, or more NULs in the first KB than text has (UTF-16 has: ask that first)."""
+    """True for a known binary signature, or for more NULs in the first KB than text has. Rule out UTF-16 before."""
     if body.startswith(_MAGIC):
         return True
     nuls = body.count(0, 0, SNIFF_BYTES)
@@ -106,5 +106,5 @@ def looks_binary(body: bytes) -> bool:
 
 
 def looks_like_markup(body: bytes) -> bool:
-    """True if something like a tag opens in the first KB."""
+    """True if something like a tag begins in the first KB."""
     return _TAG.search(body, 0, SNIFF_BYTES) is not None

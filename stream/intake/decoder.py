@@ -1,4 +1,4 @@
-"""Owns the way from a message to a page: JSON with configured fields, or the message itself as HTML."""
+"""Decodes a message into a page: JSON with configured fields, or a message that is HTML itself."""
 
 import binascii
 import json
@@ -23,7 +23,7 @@ _URL_SAFE = str.maketrans("-_", "+/")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message as it came: bytes and place. timestamp_ms: milliseconds since the epoch; value None: a tombstone."""
+    """A message as it came.  timestamp_ms: milliseconds since the epoch  value: None for a tombstone"""
 
     key: bytes | None
     value: bytes | None
@@ -37,7 +37,7 @@ class Message:
 class Decoder:
     """Decodes messages by one set of input settings; paths, preset and header names are resolved once.
 
-    `decode` raises PageError with a Reject reason for what cannot become a page, and nothing else.
+    `decode` raises only PageError, with a Reject reason, for messages that cannot become a page.
     """
 
     def __init__(self, settings: InputSettings) -> None:
@@ -134,7 +134,7 @@ class Decoder:
 
 
 def parse_object(value: bytes) -> dict[str, Any]:
-    """A JSON object; of equal keys the last counts. Raises PageError NOT_JSON with the place of the mistake."""
+    """Parse a JSON object; the last of equal keys counts. Raises PageError NOT_JSON with the place of the mistake."""
     try:
         parsed = orjson.loads(value)
     except orjson.JSONDecodeError as error:
@@ -147,8 +147,8 @@ def parse_object(value: bytes) -> dict[str, Any]:
 
 
 def _parse_with_surrogates(value: bytes, error: orjson.JSONDecodeError) -> object:
-    # Half a surrogate pair is legal JSON (RFC 8259, sec. 8.2) and real pages have it; only orjson refuses it. The other
-    # parser is three times slower, and runs for this error alone.
+    # Half a surrogate pair is legal JSON (RFC 8259, sec. 8.2) and real pages have it, but orjson refuses it. The other
+    # parser is three times slower, and runs only for this error. orjson has no code for it, so its text decides here.
     if "surrogate in string" in error.msg:
         try:
             return json.loads(value)
@@ -170,7 +170,7 @@ def _from_base64(body: str, name: str) -> bytes:
     except (ValueError, binascii.Error):
         pass
     try:
-        # Line breaks (MIME) and the URL-safe alphabet cost a copy, so they are tried second.
+        # Line breaks (MIME) and the URL-safe alphabet need a copy, so they are tried second.
         return pybase64.b64decode("".join(body.split()).translate(_URL_SAFE), validate=True)
     except (ValueError, binascii.Error):
         raise PageError(
@@ -188,7 +188,7 @@ def _sniff_base64(body: str) -> bytes | str:
     text = body
     newline = body.find("\n", 0, max(_MIME_LINES) + 2)
     if newline >= 0:
-        # A list of words, one a line, is no base64: only the line lengths of MIME and PEM are.
+        # A list of words, one a line, is not base64: only MIME's and PEM's line lengths count as base64.
         if len(body[:newline].rstrip("\r")) not in _MIME_LINES:
             return body
         text = "".join(body.split())

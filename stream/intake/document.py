@@ -1,4 +1,4 @@
-"""Owns the last step of intake: a body, its Content-Type and its place become a Page."""
+"""Makes a Page of a body, its Content-Type and its place: the last step of intake."""
 
 import codecs
 
@@ -23,12 +23,14 @@ def make_page(
     charset: str | None = None,
     label: str = "",
 ) -> Page:
-    """A page from a body: text is taken as it is, bytes are brought to UTF-8 (spotsieve.stream.intake.charset).
+    """Make a page of a body. Text is taken as it is, bytes are converted to UTF-8 (spotsieve.stream.intake.charset).
 
-    content_type: the Content-Type header's value; its charset outranks `charset`. A body that is not text or is longer
-    than max_page_bytes gives a page that cannot be judged, with its bytes untouched. A time beyond latest_ms, which a
-    message's or file's own time bounds, is set back to it: one page from the year 2100 would else put everything that
-    is remembered beyond the horizon. It happens here, before the log is written, so that the log alone decides.
+    content_type: the value of the Content-Type header, whose charset outranks `charset`
+    latest_ms: the time of the message or file itself
+
+    A body that is not text, or longer than max_page_bytes, gives a page that cannot be judged, with unchanged bytes. A
+    time after latest_ms is set back to it: otherwise one page from the year 2100 would put everything remembered beyond
+    the horizon. This happens here, before the log is written, so that the log alone decides.
     """
     content, header_label = read_content_type(content_type)
     decoded = isinstance(body, str)
@@ -60,5 +62,5 @@ def _may_be_utf16(raw: bytes, decoded: bool, label: str | None) -> bool:
 
 
 def _writable(text: str) -> str:
-    """Text that can be written as UTF-8: half a surrogate pair (legal in JSON) becomes a question mark."""
+    """Make text writable as UTF-8: half a surrogate pair, which is legal in JSON, becomes a question mark."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

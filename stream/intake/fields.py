@@ -1,4 +1,4 @@
-"""Owns where a JSON message keeps what: paths split once, ready-made presets, and the type rules of each field."""
+"""Finds the fields of a JSON message by configured paths or ready-made presets, and checks their types."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,13 +7,13 @@ from spotsieve.stream.errors import PageError, Reject, SettingError
 from spotsieve.stream.settings.model import FieldPaths, InputSettings
 
 SHOWN_CHARACTERS = 80
-"""As much of a bad value as an error shows."""
+"""The length of a bad value that an error shows."""
 
 PRESETS: Mapping[str, Mapping[str, str]] = {
     # The item that KafkaPipeline.process_item serialises (istresearch/scrapy-cluster, crawler/crawling/pipelines.py and
     # spiders/link_spider.py): response_headers maps a name to a list of values, timestamp is UTC without a zone, body
-    # is text, or base64 of bytes in `encoding` where KAFKA_BASE_64_ENCODE is set. `url` is what was asked for,
-    # `response_url` is where the body came from.
+    # is text, or base64 of bytes in `encoding` where KAFKA_BASE_64_ENCODE is set. `url` is the address that was
+    # requested, `response_url` the one that the body came from.
     "scrapy-cluster": {
         "url": "response_url",
         "body": "body",
@@ -24,13 +24,13 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
     },
     # ApacheKafkaCommitter.appendUpsertRequest (Norconex/crawlers, committer-apachekafka): one flat object, `id` is the
     # document's reference, `content` the body, and every metadata field beside them, text or a list of text. `content`
-    # is what the importer left, mostly extracted text, whatever the metadata says: so the kind of content is sniffed.
+    # is what the importer left, mostly extracted text, whatever the metadata says, so the kind of content is sniffed.
     "norconex": {"url": "id", "body": "content", "content_type": "", "fetched_at": "", "charset": "", "id": ""},
 }
 
 
 class FieldPath:
-    """One configured path. A key that itself contains the dots (Norconex: `document.contentType`) is found first."""
+    """One configured path. A key that itself contains dots (Norconex: `document.contentType`) is found first."""
 
     __slots__ = ("_steps", "path")
 
@@ -42,7 +42,7 @@ class FieldPath:
         return bool(self.path)
 
     def find(self, message: dict[str, Any]) -> Any:
-        """The value there, or None where the path is empty or leads nowhere."""
+        """The value at the path, or None where the path is empty or leads nowhere."""
         value = message.get(self.path)
         if value is not None or not self._steps:
             return value
@@ -54,9 +54,9 @@ class FieldPath:
         return here
 
     def find_text(self, message: dict[str, Any]) -> str | None:
-        """The text there, or the first text of a list (header values, multi-valued metadata), or None.
+        """The text at the path, or the first text of a list (header values, multi-valued metadata), or None.
 
-        Raises PageError FIELD_TYPE where anything else is there.
+        Raises PageError FIELD_TYPE for anything else.
         """
         value = self.find(message)
         if value is None or isinstance(value, str):
@@ -76,10 +76,10 @@ class FieldPath:
 
 
 def resolve_paths(settings: InputSettings) -> dict[str, FieldPath]:
-    """A path for every field of FieldPaths: the settings' where it differs from the default, else the preset's.
+    """A path for every field of FieldPaths: that of the settings where it differs from the default, else the preset's.
 
-    Not "where it is set": the example file sets every path, and would undo each preset. Raises SettingError for a
-    preset together with format html.
+    It does not ask whether a path is set, because the example file sets every path and would undo each preset. Raises
+    SettingError for a preset together with format html.
     """
     if settings.preset and settings.format != "json":
         raise SettingError("input.preset", "needs input.format = json", settings.preset, "remove one of the two")
@@ -91,7 +91,7 @@ def resolve_paths(settings: InputSettings) -> dict[str, FieldPath]:
 
 
 def shorten(value: object) -> object:
-    """A value fit for an error message: at most SHOWN_CHARACTERS of text, containers by their JSON name."""
+    """A value for an error message: at most SHOWN_CHARACTERS of text, and containers by their JSON name."""
     if isinstance(value, str):
         return value if len(value) <= SHOWN_CHARACTERS else value[:SHOWN_CHARACTERS] + "..."
     if isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""Owns how a fetch time is read: ISO 8601, or epoch seconds or milliseconds."""
+"""Reads a fetch time: ISO 8601, or epoch seconds or milliseconds."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -11,16 +11,16 @@ _MILLISECOND = timedelta(milliseconds=1)
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
 _BASIC_DATE_DIGITS = 8
 
-# 1e11 read as seconds is the year 5138 and read as milliseconds is 1973, so no date of the web is misread.
+# 1e11 is the year 5138 in seconds and 1973 in milliseconds, so no date of the web is misread.
 _FIRST_MILLISECONDS = 10**11
 _END_MILLISECONDS = 10**14
 
 
 def read_time(value: object, missing_ms: int, name: str = "fetched_at") -> int:
-    """Milliseconds since the epoch; a time without zone is UTC; None and "" give `missing_ms`.
+    """Read a time in milliseconds since the epoch. A time without zone is UTC; None and "" give `missing_ms`.
 
-    Numbers below 1e11 are seconds, from 1e11 to 1e14 milliseconds, also when written as text; eight digits as text are
-    a date (20240301). Raises PageError (BAD_TIME, or FIELD_TYPE where the value is neither text nor number).
+    Numbers below 1e11 are seconds, numbers from 1e11 to 1e14 milliseconds, also where they are text. Eight digits as
+    text are a date (20240301). Raises PageError: BAD_TIME, or FIELD_TYPE where the value is neither text nor number.
     """
     if value is None or value == "":
         return missing_ms

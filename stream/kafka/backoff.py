@@ -1,4 +1,4 @@
-"""Owns how long to wait before trying the broker again."""
+"""Waits before the broker is tried again, longer each time."""
 
 import asyncio
 import random
@@ -19,5 +19,5 @@ class Backoff:
         self._most = min(self._most * 2, MOST_SECONDS)
 
     def reset(self) -> None:
-        """It went well: the next wait is a short one again."""
+        """A try has succeeded: make the next wait a short one again."""
         self._most = FIRST_SECONDS

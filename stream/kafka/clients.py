@@ -1,4 +1,4 @@
-"""Owns how aiokafka's clients are made from the settings, and what its errors mean for a person."""
+"""Makes aiokafka's clients from the settings, and stops them."""
 
 import asyncio
 import ssl
@@ -20,7 +20,7 @@ from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.settings.model import KafkaSettings, Settings
 
 PRODUCER_BATCH_BYTES = 900_000
-"""Below the broker's default message.max.bytes (1,048,588), which bounds a whole batch."""
+"""Less than the broker's default message.max.bytes (1,048,588), which bounds a whole batch."""
 
 PRIVATE_FILES = ("sasl_password_file", "ssl_keyfile", "ssl_key_password_file")
 """Settings of [kafka] that name a file with a secret."""
@@ -30,9 +30,10 @@ STOP_SECONDS, ABANDON_SECONDS = 2.0, 0.5
 
 
 def client_options(kafka: KafkaSettings) -> dict[str, Any]:
-    """What every client of aiokafka takes.
+    """The options that every client of aiokafka takes.
 
-    Raises SettingError where an address is none, a login has no name or password, or certificates cannot be read.
+    Raises SettingError for an address without host and port, a login without name or password, and certificates that
+    cannot be read.
     """
     _check_addresses(kafka.bootstrap_servers)
     read_any_header_names()
@@ -54,7 +55,7 @@ def client_options(kafka: KafkaSettings) -> dict[str, Any]:
 
 
 def _check_addresses(servers: str) -> None:
-    """Refuse what is no address: aiokafka raises ValueError, UnicodeError or (on connecting) OverflowError for it."""
+    """Refuse a wrong address, for which aiokafka raises ValueError, UnicodeError or (on connecting) OverflowError."""
     try:
         hosts = collect_hosts(servers, randomize=False)
         fit = all(host.encode("idna") and 0 < port < 2**16 for host, port, _ in hosts)
@@ -84,7 +85,7 @@ def _check_login(kafka: KafkaSettings) -> None:
 def _ssl_context(kafka: KafkaSettings) -> ssl.SSLContext:
     if kafka.ssl_keyfile and not kafka.ssl_certfile:
         raise SettingError(
-            "kafka.ssl_certfile", "must be set where ssl_keyfile is", None, "name the certificate that the key is of"
+            "kafka.ssl_certfile", "must be set where ssl_keyfile is", None, "name the certificate of the key"
         )
     try:
         context: ssl.SSLContext = create_ssl_context(
@@ -106,7 +107,7 @@ def _ssl_context(kafka: KafkaSettings) -> ssl.SSLContext:
 
 
 def warn_of_open_files(kafka: KafkaSettings) -> None:
-    """Warn of files with secrets that every user of the machine can read."""
+    """Warn of files that hold a secret and that every user of the machine can read."""
     for name in PRIVATE_FILES:
         path = getattr(kafka, name)
         with suppress(OSError):
@@ -123,13 +124,13 @@ def pages_consumer(settings: Settings) -> AIOKafkaConsumer:
     """The consumer of the input topic, not yet subscribed."""
     kafka = settings.kafka
     options = client_options(kafka)
-    # A JoinGroup request is answered only when the other workers have finished, or the rebalance time-out is over.
+    # The broker answers a JoinGroup request only when the other workers have finished, or after the rebalance time-out.
     options["request_timeout_ms"] = max(kafka.request_timeout_ms, kafka.rebalance_timeout_ms + JOIN_MARGIN_MS)
     return AIOKafkaConsumer(
         **options,
         group_id=kafka.group_id,
         enable_auto_commit=False,
-        # Offsets are ours to choose: a position that retention removed is an error to report, not to skip.
+        # We choose the offsets: a position that retention removed must be reported, and not skipped.
         auto_offset_reset="none",
         isolation_level=kafka.isolation_level,
         session_timeout_ms=kafka.session_timeout_ms,
@@ -143,7 +144,7 @@ def pages_consumer(settings: Settings) -> AIOKafkaConsumer:
 
 
 def log_consumer(settings: Settings) -> AIOKafkaConsumer:
-    """The reader of the log: no group, the position is kept in the state."""
+    """The reader of the log. It has no group: the state keeps the position."""
     return AIOKafkaConsumer(
         **client_options(settings.kafka),
         enable_auto_commit=False,
@@ -155,7 +156,7 @@ def log_consumer(settings: Settings) -> AIOKafkaConsumer:
 
 
 def log_producer(settings: Settings) -> AIOKafkaProducer:
-    """The writer of the log: idempotent, every replica acknowledges."""
+    """The writer of the log: idempotent, and acknowledged by every replica."""
     return _producer(settings, compression="none")
 
 
@@ -175,22 +176,22 @@ def _producer(settings: Settings, compression: str, transactional_id: str | None
         max_batch_size=PRODUCER_BATCH_BYTES,
         max_request_size=2**30,
         linger_ms=0,
-        # A broker that still completes the last transaction asks to try again; it needs milliseconds, not 100.
+        # A broker that is still completing the last transaction asks to try again, for milliseconds and not for 100.
         retry_backoff_ms=20,
     )
 
 
 async def stop_client(client: AIOKafkaConsumer | AIOKafkaProducer | AIOKafkaClient) -> None:
-    """Stop a client, but not for longer than STOP_SECONDS: with a silent broker aiokafka would wait for ever.
+    """Stop a client within STOP_SECONDS: aiokafka would wait for ever for a silent broker.
 
-    Whatever it raises, the next thing must be closed too.
+    Errors are only logged, because the caller must go on and close the next thing.
     """
     try:
         async with asyncio.timeout(STOP_SECONDS):
             await (client.close() if isinstance(client, AIOKafkaClient) else client.stop())
     except (Exception, asyncio.CancelledError) as error:
-        # aiokafka asserts, too, where a connection is half open; and it cancels its own tasks and waits for them: one
-        # that pauses hands that on, though nobody has cancelled who asks here.
+        # aiokafka also fails an assertion where a connection is half open. And it cancels its own tasks and awaits
+        # them: the CancelledError of a pausing task comes out here, although nobody has cancelled the caller.
         asking = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and asking is not None and asking.cancelling():
             raise
@@ -200,8 +201,9 @@ async def stop_client(client: AIOKafkaConsumer | AIOKafkaProducer | AIOKafkaClie
 
 
 async def _abandon(producer: AIOKafkaProducer) -> None:
-    """End a producer that could not be stopped: else it would go on asking for leaders, and send what it still holds
-    as soon as the broker is back.
+    """End a producer that could not be stopped.
+
+    Otherwise it would go on asking for leaders, and would send what it still holds as soon as the broker is back.
     """
     sending = producer._sender.sender_task
     if sending is not None:

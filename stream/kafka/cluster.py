@@ -1,8 +1,8 @@
-"""Owns a cluster that names no broker: one that starts, or whose controller has not let its broker in again.
+"""Waits for a cluster that names no broker: it is starting, or its controller has not let its broker in again.
 
 A KRaft broker that was silent for longer than its session (paused, starved, just started) answers before its controller
-has let it in, and its metadata then names neither a broker nor a controller. aiokafka 0.14 takes attributes of that
-None (the admin client), or asserts that it cannot be (whoever looks for a coordinator).
+has let it in. Its metadata then names neither a broker nor a controller. aiokafka 0.14 takes attributes of that None in
+its admin client, and fails an assertion where it looks for a coordinator.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from spotsieve.stream.errors import BrokerError
 from spotsieve.stream.kafka.errors import BrokersFenced, creation_error
 
 LET_IN_SECONDS, LOOK_PAUSE_SECONDS = 30.0, 0.1
-"""A broker that was killed is let in when its former session is over: broker.session.timeout.ms, 9 s by default."""
+"""The controller lets a killed broker in when its former session is over: broker.session.timeout.ms, 9 s by default."""
 
 _LOOKUP = AIOKafkaClient.coordinator_lookup
 
@@ -28,8 +28,8 @@ _LOOKUP = AIOKafkaClient.coordinator_lookup
 async def administrator(**options: Any) -> AsyncIterator[AIOKafkaAdminClient]:
     """A started admin client of a cluster that has a controller; closed when the block ends.
 
-    options: of AIOKafkaAdminClient, as client_options() has them. Raises KafkaConnectionError where no broker answers,
-    BrokerError where the cluster has no controller within LET_IN_SECONDS.
+    options: those of client_options(). Raises KafkaConnectionError where no broker answers, and BrokerError where the
+    cluster has no controller within LET_IN_SECONDS.
     """
     admin = AIOKafkaAdminClient(**options)
     try:
@@ -41,9 +41,9 @@ async def administrator(**options: Any) -> AsyncIterator[AIOKafkaAdminClient]:
 
 
 async def until_controller(admin: AIOKafkaAdminClient, seconds: float = LET_IN_SECONDS) -> None:
-    """Wait until the cluster's metadata has a controller, which is one of its brokers.
+    """Wait until the cluster's metadata names a controller, which is one of its brokers.
 
-    Raises BrokerError where it has none within so many seconds.
+    Raises BrokerError where it names none within so many seconds.
     """
     client = admin._client
     try:
@@ -64,9 +64,9 @@ async def until_controller(admin: AIOKafkaAdminClient, seconds: float = LET_IN_S
 
 
 async def create(admin: AIOKafkaAdminClient, topic: NewTopic, seconds: float = LET_IN_SECONDS) -> tuple[int, str]:
-    """Create a topic -> Kafka's error code, 0 for none, and what the broker says of it.
+    """Create a topic; -> Kafka's error code, 0 for none, and the broker's text.
 
-    A broker that is out of the cluster for a moment can hold no copy: then it is asked again, for so many seconds.
+    A broker that is out of the cluster for a moment can hold no copy: the call is repeated for so many seconds.
     """
     deadline = time.monotonic() + seconds
     while True:
@@ -78,10 +78,10 @@ async def create(admin: AIOKafkaAdminClient, topic: NewTopic, seconds: float = L
 
 
 def retry_without_brokers() -> None:
-    """Have aiokafka ask again for a coordinator where its cluster names no broker, as where a broker is not ready.
+    """Make aiokafka ask again for a coordinator while its cluster names no broker, as it does for a broker not ready.
 
-    It asserts there: a consumer or a producer that is made at such a moment would end the service as a defect. A second
-    call changes nothing.
+    By itself it fails an assertion, and a consumer or producer that is made at such a moment would end the service as a
+    defect. A second call changes nothing.
     """
     AIOKafkaClient.coordinator_lookup = _coordinator_lookup
 

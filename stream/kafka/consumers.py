@@ -1,4 +1,4 @@
-"""Owns what must be looked after in aiokafka's consumers, because they do not tell it themselves."""
+"""Checks what aiokafka's consumers do not report themselves: whether they still fetch."""
 
 from aiokafka import AIOKafkaConsumer
 
@@ -6,10 +6,10 @@ from spotsieve.stream.errors import BrokerTrouble
 
 
 def check_alive(consumer: AIOKafkaConsumer) -> None:
-    """Whether the consumer's tasks in the background still work. Raises BrokerTrouble where one has ended.
+    """Raise BrokerTrouble where the consumer's fetching task has ended.
 
-    aiokafka's getmany() does not look at the task that fetches: once that has ended, by an error or by a cancellation
-    that went astray (aiokafka issue 983), every fetch is empty, for ever.
+    aiokafka's getmany() does not look at that task. Once it has ended, by an error or by a cancellation that went
+    astray (aiokafka issue 983), every fetch is empty for ever.
     """
     fetching = consumer._fetcher._fetch_task
     if fetching.done():

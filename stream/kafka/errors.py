@@ -36,15 +36,15 @@ def creation_error(code: int, said: str) -> type[KafkaError]:
 
 
 class Decision(enum.Enum):
-    """What is done next.
+    """What happens next.
 
-    A commit's outcome is unknown after any error that is not STOP, and a producer that failed may have left a gap in
-    its sequence numbers: there RETRY and RENEW both reopen the partition, with a new producer, at the committed offset.
+    After any error of a commit but STOP, its outcome is unknown, and the producer may have left a gap in its sequence
+    numbers. So for a commit RETRY and RENEW both reopen the partition at the committed offset, with a new producer.
     """
 
-    RETRY = "wait, then ask the same client again"
+    RETRY = "wait, then use the same client again"
     RENEW = "the client can no longer be used: wait, then begin anew with new ones"
-    STOP = "no second try cures it: a right is missing, a setting does not suit the broker, or a message its topic"
+    STOP = "no second try helps: a right is missing, or a setting or message does not suit the broker or the topic"
 
 
 DECISIONS: dict[type[KafkaError], Decision] = {
@@ -62,9 +62,9 @@ DECISIONS: dict[type[KafkaError], Decision] = {
             errors.GroupLoadInProgressError, errors.GroupCoordinatorNotAvailableError,
             errors.NotCoordinatorForGroupError, errors.NotEnoughReplicasError,
             errors.NotEnoughReplicasAfterAppendError, errors.ReassignmentInProgress, errors.ConcurrentTransactions,
-            # A new topic is told of late; one that is gone for good is noticed by BrokerWatch.
+            # A broker hears late of a new topic. BrokerWatch notices one that is gone for good.
             errors.UnknownTopicOrPartitionError,
-            # A disk of the broker's that is full or failed: somebody will see to it.
+            # A disk of the broker is full or has failed: its people will see to it.
             errors.KafkaStorageError, errors.LogDirNotFound,
             # A broker that was silent is let in again by its controller.
             BrokersFenced,
@@ -75,9 +75,9 @@ DECISIONS: dict[type[KafkaError], Decision] = {
     ),
     **dict.fromkeys(
         (
-            # aiokafka wraps whatever it did not expect in a bare KafkaError, and codes it does not know in these.
+            # aiokafka wraps what it did not expect in a bare KafkaError, and codes that it does not know in these.
             KafkaError, errors.BrokerResponseError, errors.NoError, errors.UnknownError,
-            # Another owner, a transaction that the broker aborted, or a gap in the sequence numbers.
+            # There is another owner, a transaction that the broker aborted, or a gap in the sequence numbers.
             errors.ProducerFenced, errors.InvalidProducerEpoch, errors.InvalidProducerIdMapping,
             errors.InvalidTxnState, errors.TransactionCoordinatorFenced, errors.OperationNotAttempted,
             errors.OutOfOrderSequenceNumber, errors.DuplicateSequenceNumber, errors.UnknownProducerId,
@@ -86,7 +86,7 @@ DECISIONS: dict[type[KafkaError], Decision] = {
             errors.CommitFailedError, errors.IllegalStateError, errors.IllegalGenerationError,
             errors.UnknownMemberIdError, errors.RebalanceInProgressError, errors.NonEmptyGroup,
             errors.GroupIdNotFound,
-            # Bytes that were damaged on their way, or on the broker's disk: read again from the committed offset.
+            # Bytes were damaged on their way or on the broker's disk: they are read again from the committed offset.
             errors.CorruptRecordException, errors.InvalidFetchRequestError,
         ),
         Decision.RENEW,
@@ -102,7 +102,7 @@ DECISIONS: dict[type[KafkaError], Decision] = {
             errors.DelegationTokenNotFound, errors.DelegationTokenOwnerMismatch,
             errors.DelegationTokenRequestNotAllowed, errors.DelegationTokenAuthorizationFailed,
             errors.DelegationTokenExpired,
-            # Settings, ours and the topics'.
+            # Settings of ours and of the topics.
             errors.InvalidTransactionTimeout, errors.InvalidSessionTimeoutError, errors.InvalidGroupIdError,
             errors.InconsistentGroupProtocolError, errors.InvalidTopicError, errors.InvalidTimestampError,
             errors.MessageSizeTooLargeError, errors.RecordListTooLargeError, errors.RecordTooLargeError,

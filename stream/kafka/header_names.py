@@ -1,9 +1,9 @@
-r"""Owns reading records whose header names are not UTF-8: the bytes that are none become \xNN in the name.
+r"""Reads records whose header names are not UTF-8: bytes that cannot be decoded become \xNN in the name.
 
-Kafka says that a header's name is a string, and its broker does not look. aiokafka decodes it strictly and raises
-UnicodeDecodeError out of getmany, without the partition and the offset: one such record, and no worker gets past it,
-however often it starts. So where its batch raises, the batch is read once more, by aiokafka's plain-Python reader and
-with the name escaped; every other batch takes the compiled reader as before.
+Kafka says that a header's name is a string, but its broker does not check it. aiokafka decodes the name strictly and
+raises UnicodeDecodeError out of getmany, without the partition and the offset. No worker would get past one such
+record, however often it starts. So a batch that raises is read once more by aiokafka's plain-Python reader, with the
+name escaped. Every other batch takes the compiled reader as before.
 """
 
 from collections.abc import Iterator
@@ -18,12 +18,12 @@ _FIRST_MAGIC_WITH_HEADERS = 2
 
 
 def read_any_header_names() -> None:
-    """Have aiokafka's consumers read such records; a second call changes nothing."""
+    """Make aiokafka's consumers read such records. A second call changes nothing."""
     fetcher.MemoryRecords = _TolerantRecords
 
 
 class _TolerantRecords(_MemoryRecordsPy):  # type: ignore[misc]
-    """The batches of a fetched partition; dividing them costs the same as in aiokafka's compiled one."""
+    """The batches of a fetched partition. Dividing them costs the same as in aiokafka's compiled class."""
 
     def next_batch(self) -> Any:
         content = self._next_slice
@@ -34,7 +34,7 @@ class _TolerantRecords(_MemoryRecordsPy):  # type: ignore[misc]
 
 
 class _TolerantBatch:
-    """A batch as aiokafka's fetcher uses it."""
+    """A batch with the methods that aiokafka's fetcher calls."""
 
     def __init__(self, batch: Any, content: memoryview) -> None:
         self._batch = batch
@@ -57,7 +57,7 @@ class _TolerantBatch:
 
 
 class _EscapingBatch(_DefaultRecordBatchPy):  # type: ignore[misc]
-    """A batch whose every name is readable."""
+    """A batch whose header names can all be read."""
 
     _buffer: Any
 
@@ -68,7 +68,7 @@ class _EscapingBatch(_DefaultRecordBatchPy):  # type: ignore[misc]
 
 
 class _Escaping(bytes):
-    """Bytes whose parts are decoded whatever they are."""
+    """Bytes whose parts can always be decoded."""
 
     def __getitem__(self, place: Any) -> Any:
         part = super().__getitem__(place)

@@ -1,4 +1,4 @@
-"""Owns reading ranges of topics without a consumer group: nothing is committed, and the broker keeps no trace of it."""
+"""Reads ranges of topics without a consumer group: nothing is committed, and the broker keeps no trace."""
 
 import asyncio
 import time
@@ -22,13 +22,13 @@ Fetched = Mapping[TopicPartition, list[ConsumerRecord]]
 
 
 class RangeReader:
-    """Reads each partition from its first offset to the one before its end, in the order of offsets. A context.
+    """Reads each partition in the order of offsets, from the first of its range to the one before the end. A context.
 
     positions: the next offset of each partition  gone: offsets that retention removed before they were read
     """
 
     def __init__(self, settings: Settings, spans: Spans, step: str, isolation_level: str = "read_committed") -> None:
-        """step: what it is for, as in "while reading the log"."""
+        """step: the purpose, for error messages, as in "while reading the log"."""
         kafka = settings.kafka
         self._settings = settings
         self._step = step
@@ -57,7 +57,7 @@ class RangeReader:
             raise ended(error, self._settings, self._step) from None
         for partition in self.spans:
             self.seek(partition, self.positions[partition])
-        # A consumer that is stopped before its tasks have begun ends in a CancelledError of aiokafka's own.
+        # Its tasks must begin: aiokafka raises a CancelledError of its own where a consumer is stopped before.
         await asyncio.sleep(0)
         return self
 
@@ -78,16 +78,16 @@ class RangeReader:
         self._consumer.pause(partition)
 
     def resume(self, partition: TopicPartition) -> None:
-        """Fetch of it again."""
+        """Fetch from a paused partition again."""
         if not self.at_end(partition):
             self._consumer.resume(partition)
 
     def at_end(self, partition: TopicPartition) -> bool:
-        """Whether nothing of its range is left to fetch."""
+        """Whether everything of the partition's range was fetched."""
         return self.positions[partition] >= self.spans[partition][1]
 
     async def held(self, partitions: list[TopicPartition]) -> Spans:
-        """The first offset that each partition of the broker's holds, and the one after the last. Raises like fetch."""
+        """The first offset that the broker holds of each partition, and the one after the last. Raises like fetch."""
         if not partitions:
             return {}
         try:
@@ -98,7 +98,7 @@ class RangeReader:
         return {partition: (first[partition], end[partition]) for partition in partitions}
 
     async def offsets_at(self, partitions: list[TopicPartition], time_ms: int) -> dict[int, int | None]:
-        """By partition number, the first offset whose timestamp is not before; None where there is none."""
+        """The first offset with this timestamp or a later one, by partition number; None where there is none."""
         try:
             found = await self._consumer.offsets_for_times(dict.fromkeys(partitions, time_ms))
         except KafkaError as error:
@@ -111,9 +111,9 @@ class RangeReader:
             yield await self.fetch()
 
     async def fetch(self) -> Fetched:
-        """The next messages of partitions that are not paused; may be none.
+        """The next messages of the partitions that are not paused; there may be none.
 
-        Raises BrokerError where no broker answers for kafka.request_timeout_ms, or one refuses; BrokerTrouble.
+        Raises BrokerError where no broker answers for kafka.request_timeout_ms or one refuses, and BrokerTrouble.
         """
         asked = time.monotonic()
         try:
@@ -129,7 +129,7 @@ class RangeReader:
         moved = await self._follow_positions()
         if not fetched:
             check_alive(self._consumer)
-        # Only while it is asked: between two fetches whoever reads may take any time.
+        # Only the time of fetches counts: the caller may take any time between two of them.
         self._silent_seconds = 0.0 if moved else self._silent_seconds + time.monotonic() - asked
         timeout_ms = self._settings.kafka.request_timeout_ms
         if self._silent_seconds > timeout_ms / 1000:
@@ -145,7 +145,7 @@ class RangeReader:
         }
 
     async def _follow_positions(self) -> bool:
-        """Positions pass markers of transactions too, so every end is reached; True where one moved."""
+        """Take over the consumer's positions, which pass transaction markers too; True where one moved."""
         moved = False
         for partition, before in self.positions.items():
             if self.at_end(partition):
@@ -160,13 +160,13 @@ class RangeReader:
         return moved
 
     async def _pass_over(self, error: OffsetOutOfRangeError) -> None:
-        """Retention removed what was next: go on with what is there."""
+        """Retention removed the next messages: go on with what is there."""
         (offsets,) = error.args
         begins = await self._consumer.beginning_offsets(list(offsets))
         for partition, begin in begins.items():
             position, (_, end) = self.positions[partition], self.spans[partition]
             if offsets[partition] != position:
-                continue  # Of a fetch before the last seek.
+                continue  # The error is about a fetch before the last seek.
             if begin <= position:
                 raise BrokerError(
                     f"topic {partition.topic!r}",

@@ -1,4 +1,4 @@
-"""Owns why a broker is not reached: aiokafka tries every address and keeps the reasons to its own log."""
+"""Finds out why no broker is reached: aiokafka tries every address and tells the reasons only to its own log."""
 
 import asyncio
 import ssl
@@ -21,7 +21,7 @@ from spotsieve.stream.kafka.errors import on_one_line
 from spotsieve.stream.settings.model import KafkaSettings, Settings
 
 TRY_SECONDS = 10.0
-"""For one address: a port that says nothing is told sooner than after kafka.request_timeout_ms."""
+"""For one address, so that a silent port is reported sooner than after kafka.request_timeout_ms."""
 
 REFUSALS = (
     SaslAuthenticationFailed,
@@ -36,9 +36,9 @@ _CLIENT_CERTIFICATE_ALERTS = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "UNKNOW
 
 
 async def why_unreached(settings: Settings, step: str) -> BrokerError:
-    """Try each address once, by itself; -> what the first one means that answers, and what to do.
+    """Try each address once, by itself; -> what the first answer means, and what to do.
 
-    Raises SettingError where the settings of the connection are none.
+    Raises SettingError where the settings cannot make a connection.
     """
     kafka = settings.kafka
     options = client_options(kafka)
@@ -58,10 +58,10 @@ async def why_unreached(settings: Settings, step: str) -> BrokerError:
 
 
 async def refusal(kafka: KafkaSettings, options: Mapping[str, Any], step: str, seconds: float) -> BrokerError | None:
-    """What a broker says that refuses the login, or whose certificate is refused; None where it is none of these.
+    """The error of a broker that refuses the login or whose certificate we refuse; None where there is none.
 
-    A connection that is only ended is no refusal: whatever stands before a broker that is down may do so.
-    options: of client_options()  seconds: for each address
+    A connection that is merely closed is no refusal: a proxy before a broker that is down may close it.
+    options: those of client_options()  seconds: for each address
     """
     async for address, error in _tried(options, seconds):
         if isinstance(error, REFUSALS):
@@ -70,18 +70,18 @@ async def refusal(kafka: KafkaSettings, options: Mapping[str, Any], step: str, s
 
 
 async def _tried(options: Mapping[str, Any], seconds: float) -> AsyncIterator[tuple[str, Exception]]:
-    """The addresses that cannot be talked to, each with its error."""
+    """The addresses that do not serve us, each with its error."""
     of_connection = {name: value for name, value in options.items() if name != "bootstrap_servers"}
     for host, port, _ in collect_hosts(options["bootstrap_servers"], randomize=False):
         try:
             async with asyncio.timeout(seconds):
                 await _ask(await create_conn(host, port, **of_connection))
-        except (OSError, EOFError, KafkaError) as error:  # TimeoutError and ssl.SSLError are OSErrors
+        except (OSError, EOFError, KafkaError) as error:  # TimeoutError and ssl.SSLError are OSErrors.
             yield f"{host}:{port}", error
 
 
 async def _ask(connection: AIOKafkaConnection) -> None:
-    """A first question. Raises LoginNeeded where the broker, which has said what it speaks, ends the connection."""
+    """Ask a first question. Raises LoginNeeded where the broker names its protocol versions and then hangs up."""
     try:
         await connection.send(MetadataRequest([]))
     except KafkaError as error:
@@ -91,11 +91,11 @@ async def _ask(connection: AIOKafkaConnection) -> None:
 
 
 class LoginNeeded(KafkaError):  # type: ignore[misc]  # aiokafka's class is untyped
-    """The port takes nobody without a login."""
+    """The port serves nobody without a login."""
 
 
 def _meaning(error: Exception, address: str, kafka: KafkaSettings, step: str) -> BrokerError | None:
-    """What one address answered, in a person's words; None where it answered nothing."""
+    """The answer of one address in a person's words; None where it did not answer."""
     detail = on_one_line(str(error) or type(error).__name__)
     if isinstance(error, LoginNeeded):
         return _needs_login(address, kafka)
@@ -160,7 +160,7 @@ def _no_tls(detail: str, address: str, kafka: KafkaSettings) -> BrokerError:
 
 
 def _closed(address: str, kafka: KafkaSettings, step: str) -> BrokerError:
-    """The connection was made and ended without an answer."""
+    """The broker took the connection and closed it without an answer."""
     if "SSL" in kafka.security_protocol:
         return _no_client_certificate(address, kafka, "it closes the connection")
     return BrokerError(

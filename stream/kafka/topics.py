@@ -1,4 +1,4 @@
-"""Owns the topics the service needs: how they must look, creating them, and checking them before the first page."""
+"""Creates the topics that the service needs, and checks them before the first page."""
 
 import asyncio
 import re
@@ -29,9 +29,9 @@ from spotsieve.stream.settings.model import Settings, TopicSettings
 FOREVER = "-1"
 DEFAULT_MESSAGE_BYTES = 1_048_588
 ANY_TIME_MS = 2**63 - 1
-"""Brokers before Kafka 4 bound the times of messages by no less, or do not say."""
+"""Brokers before Kafka 4 allow messages any time, or do not say what they allow."""
 LOG_RECORD_BYTES = 900_000
-"""Largest record of the log: below the broker's default max.message.bytes, with room for the batch header."""
+"""The largest record of the log: less than the broker's default max.message.bytes, with room for the batch header."""
 
 TELLING_TRIES, TELLING_PAUSE_SECONDS = 100, 0.1
 
@@ -48,7 +48,7 @@ class TopicFacts:
 
     @property
     def max_message_bytes(self) -> int:
-        """The largest record batch that the topic takes."""
+        """The size of the largest record batch that the topic takes."""
         return int(self.settings.get("max.message.bytes", DEFAULT_MESSAGE_BYTES))
 
 
@@ -58,7 +58,7 @@ def topic_names(topics: TopicSettings) -> dict[str, str]:
 
 
 def check_topic_names(topics: TopicSettings) -> None:
-    """Refuse names that Kafka does not take, and one name for two roles. Raises SettingError."""
+    """Refuse names that Kafka does not allow, and one name for two roles. Raises SettingError."""
     names = topic_names(topics)
     for role, name in names.items():
         if not _TOPIC_NAME.fullmatch(name) or name in (".", ".."):
@@ -70,9 +70,9 @@ def check_topic_names(topics: TopicSettings) -> None:
 
 
 async def create_topics(settings: Settings, partitions: int, replication: int) -> dict[str, bool]:
-    """Create the topics that are missing: the log with one partition and kept forever, the others with `partitions`.
+    """Create the missing topics: the log with one partition and kept for ever, the others with `partitions`.
 
-    Returns topic name -> True where it was created. Raises SettingError (names), BrokerError.
+    Returns topic name -> True where it was created. Raises SettingError for names, and BrokerError.
     """
     names = topic_names(settings.topics)
     check_topic_names(settings.topics)
@@ -89,9 +89,9 @@ async def create_topics(settings: Settings, partitions: int, replication: int) -
 
 
 async def check_topics(settings: Settings) -> dict[str, TopicFacts]:
-    """Look at the topics and refuse what could lose pages or change verdicts.
+    """Look at the topics, and refuse settings that could lose pages or change verdicts.
 
-    Returns role -> facts. Raises SettingError naming the topic and the next step, or BrokerError.
+    Returns role -> facts. Raises SettingError, which names the topic and the next step, or BrokerError.
     """
     names = topic_names(settings.topics)
     check_topic_names(settings.topics)
@@ -119,7 +119,7 @@ async def check_topics(settings: Settings) -> dict[str, TopicFacts]:
 
 
 async def topic_facts(settings: Settings, names: list[str]) -> dict[str, TopicFacts]:
-    """What the broker says of those of the topics that exist, by name. Raises BrokerError."""
+    """The broker's facts about the topics of these names that exist, by name. Raises BrokerError."""
     try:
         async with _admin(settings) as admin:
             return await _facts(admin, names)
@@ -153,7 +153,7 @@ def check_log(name: str, facts: TopicFacts) -> None:
     retention = {setting: facts.settings.get(setting, FOREVER) for setting in ("retention.ms", "retention.bytes")}
     bounded = {setting: value for setting, value in retention.items() if value != FOREVER}
     if bounded:
-        # Not refused: a user may keep snapshots of the state. But a lost directory can then not be rebuilt.
+        # This is not refused: a user may keep snapshots of the state. But the log cannot rebuild a lost directory.
         logger().warning(
             "the log topic forgets: a lost state directory cannot be rebuilt from it; set its retention to -1",
             topic=name,
@@ -162,7 +162,7 @@ def check_log(name: str, facts: TopicFacts) -> None:
 
 
 def warn_of_free_times(name: str, facts: TopicFacts, horizon_hours: float) -> None:
-    """Warn where whoever sends pages may date them so far ahead that everything before leaves the horizon."""
+    """Warn where senders may date a page so far ahead that all pages before it leave the horizon."""
     if facts.settings.get("message.timestamp.type", "CreateTime") == "LogAppendTime":
         return
     ahead_ms = int(facts.settings.get("message.timestamp.after.max.ms", ANY_TIME_MS))
@@ -178,7 +178,7 @@ def warn_of_free_times(name: str, facts: TopicFacts, horizon_hours: float) -> No
 
 @asynccontextmanager
 async def _admin(settings: Settings) -> AsyncIterator[AIOKafkaAdminClient]:
-    """Raises BrokerError where there is nobody to ask; what goes wrong in the block is the block's."""
+    """An admin client. Raises BrokerError where no broker can be asked; errors inside the block pass unchanged."""
     async with AsyncExitStack() as closing:
         try:
             admin = await closing.enter_async_context(administrator(**client_options(settings.kafka)))
@@ -190,7 +190,7 @@ async def _admin(settings: Settings) -> AsyncIterator[AIOKafkaAdminClient]:
 
 
 async def _create(admin: AIOKafkaAdminClient, role: str, name: str, partitions: int, replication: int) -> bool:
-    """Create a topic; False where it was there. Raises BrokerError where the broker refuses."""
+    """Create a topic; False where it existed. Raises BrokerError where the broker refuses."""
     is_log = role == "log"
     # The log must never lose a record: the state is a function of it.
     configs = {"retention.ms": FOREVER, "retention.bytes": FOREVER, "cleanup.policy": "delete"} if is_log else {}
@@ -209,9 +209,9 @@ async def _create(admin: AIOKafkaAdminClient, role: str, name: str, partitions: 
 
 
 async def until_told(admin: AIOKafkaAdminClient, names: list[str]) -> None:
-    """Wait until the broker that is asked tells of the topics: it answers a creation before it knows of it itself.
+    """Wait until the broker knows the topics: it answers a creation before it knows of it itself.
 
-    Not for ever: what is still missing then is told by whoever looks next.
+    The wait ends after a while: the next look reports what is still missing.
     """
     for _ in range(TELLING_TRIES):
         described: list[dict[str, Any]] = await admin.describe_topics(names)
@@ -232,5 +232,5 @@ async def _facts(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, Topi
     for response in await admin.describe_configs(resources) if resources else []:
         for _, _, _, name, entries in response.resources:
             configs[name] = {entry[0]: entry[1] for entry in entries}
-    # Describing settings is a right of its own; without it the checks fall back on the broker's defaults.
+    # Describing settings needs a right of its own. Without it the checks fall back on the broker's defaults.
     return {name: TopicFacts(number, configs.get(name, {})) for name, number in partitions.items()}

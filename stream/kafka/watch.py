@@ -1,4 +1,4 @@
-"""Owns the look at the broker while a worker works: whether it answers, and whether the topics are still there."""
+"""Watches the broker while a worker works: whether it answers, and whether the topics are still there."""
 
 import asyncio
 import time
@@ -19,14 +19,14 @@ from spotsieve.stream.settings.model import Settings
 NO_LEADER = -1
 LOOK_SECONDS = 1.0
 LOOK_TIMEOUT_SECONDS = 3.0
-"""A broker that takes longer to name five topics keeps the worker waiting, whatever it is busy with."""
+"""A broker that needs longer to name five topics keeps the worker waiting anyway."""
 FAILED_LOOKS = 2
-"""Before it is told: of several brokers one may be asked that has just left."""
+"""So many must fail before it is reported: one look may go to a broker that has just left."""
 REFUSED_SECONDS = 20.0
-"""A login or certificate that is refused for so long was changed; a broker that has just started may not yet know its
-users. Whoever starts the service again has the password and the CA read anew."""
+"""A login or certificate that is refused for so long was changed. Before that, a broker that has just started may not
+know its users yet. The service ends then, because only a new start reads the password and the CA anew."""
 GONE_SECONDS = 8.0
-"""A topic that is missing for so long was deleted; a broker that has just started may not know of it yet."""
+"""A topic that is missing for so long was deleted. Before that, a broker that has just started may not know it yet."""
 
 NEXT_STEP = {
     "input": "create it anew (`spotsieve topics create`) and start again: what was not read is lost with it",
@@ -36,10 +36,10 @@ NEXT_STEP = {
 
 
 class BrokerWatch:
-    """Asks for the metadata of the five topics now and then.
+    """Asks for the metadata of the five topics every LOOK_SECONDS.
 
-    aiokafka says neither that no broker answers nor that a topic or its leader is gone: it tries for ever, and a worker
-    would stand still without a word.
+    aiokafka reports neither that no broker answers nor that a topic or its leader is gone. It tries for ever, and a
+    worker would stand still without a word.
     """
 
     def __init__(self, settings: Settings, waits: Waits) -> None:
@@ -53,7 +53,7 @@ class BrokerWatch:
         self._told: set[str] = set()
 
     async def run(self) -> None:
-        """Look, for ever. Raises BrokerError where a topic is gone, or where login or certificate are refused."""
+        """Look for ever. Raises BrokerError where a topic is gone, or where login or certificate are refused."""
         options = client_options(self._settings.kafka)
         client = AIOKafkaClient(**options)
         started = False
@@ -77,8 +77,8 @@ class BrokerWatch:
             await stop_client(client)
 
     async def _look(self, client: AIOKafkaClient) -> tuple[list[str], dict[str, int]]:
-        """The topics that the broker does not know, and of each that has any the first partition without a leader."""
-        # Else a broker that creates topics by itself would bring back what was deleted, empty.
+        """The topics that the broker does not know; and, by topic, the first partition without a leader."""
+        # Otherwise a broker that creates topics by itself would bring a deleted one back, empty.
         request = MetadataRequest(list(self._roles), allow_auto_topic_creation=False)
         answer = await client.send(client.get_random_node(), request)
         unknown = [topic for error, topic, *_ in answer.topics if error == UnknownTopicOrPartitionError.errno]
@@ -89,8 +89,9 @@ class BrokerWatch:
         return unknown, {topic: min(numbers) for topic, numbers in leaderless.items() if numbers}
 
     def _tell_leaderless(self, leaderless: Mapping[str, int]) -> None:
-        """Say of partitions that nobody leads, in two looks, that they are waited for: the broker's disk may have
-        failed. A leader that only moves is found sooner.
+        """Report partitions that had no leader in two looks: the broker's disk may have failed.
+
+        A leader that only moves is found sooner.
         """
         told = {f"{topic}/{number}" for topic, number in leaderless.items() if topic in self._leaderless}
         for partition in self._told - told:
@@ -100,7 +101,7 @@ class BrokerWatch:
         self._leaderless, self._told = leaderless, told
 
     async def _no_answer(self, error: BaseException, options: Mapping[str, Any]) -> None:
-        """Say what is waited for. aiokafka's error is the same whether a broker is down or refuses us: ask it."""
+        """Report the wait. aiokafka's error is the same for a broker that is down and one that refuses us: ask it."""
         self._failed_looks += 1
         if self._failed_looks < FAILED_LOOKS:
             return

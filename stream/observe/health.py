@@ -1,4 +1,4 @@
-"""Owns the HTTP port: /metrics, /healthz and /readyz, and nothing else."""
+"""Serves /metrics, /healthz and /readyz over HTTP, and nothing else."""
 
 import asyncio
 import contextlib
@@ -15,20 +15,20 @@ from spotsieve.stream.settings.model import MetricsSettings
 from spotsieve.stream.text_safety import escape_control_characters
 
 MOST_CONNECTIONS = 64
-"""At once; one more ends the oldest, so that a thousand silent clients keep no scrape out and hold no memory."""
+"""At one time. One more ends the oldest: a thousand silent clients can neither keep a scrape out nor fill memory."""
 CONNECTION_SECONDS = 5.0
-"""From its beginning to its end, however slowly the client sends or reads."""
+"""For a whole connection, however slowly the client sends or reads."""
 HEAD_BYTES = 8192
-"""Most of a request line and its headers. Nothing behind them is read."""
+"""The longest request line with its headers. Nothing after them is read."""
 LINGER_SECONDS = 0.2
-"""A client that still sends a body may read the answer before the connection ends."""
+"""So long a client that still sends a body may read the answer before the connection ends."""
 BACKLOG = 128
 PLAIN_TEXT = "text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request without its body; header names in lower case."""
+    """A request without its body. Header names are in lower case."""
 
     method: str
     path: str
@@ -37,20 +37,20 @@ class Request:
 
     @property
     def has_body(self) -> bool:
-        """Whether the client says that more follows."""
+        """Whether the client announces a body."""
         return "transfer-encoding" in self.headers or self.headers.get("content-length", "0") != "0"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A status such as "200 OK", headers beside the length, and the body."""
+    """A status such as "200 OK", the headers without the length, and the body."""
 
     status: str
     body: bytes
     headers: tuple[tuple[str, str], ...] = (("Content-Type", PLAIN_TEXT),)
 
     def encode(self, with_body: bool) -> bytes:
-        """The bytes for the client. HTTP/1.0: one request a connection."""
+        """The bytes for the client, in HTTP/1.0: one request a connection."""
         headers = (*self.headers, ("Content-Length", str(len(self.body))), ("Connection", "close"))
         lines = [f"HTTP/1.0 {self.status}", *(f"{name}: {value}" for name, value in headers), "", ""]
         return "\r\n".join(lines).encode("latin-1") + (self.body if with_body else b"")
@@ -84,7 +84,7 @@ class HealthServer:
         self._metrics = make_wsgi_app(registry)
         family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
         try:
-            # Not reuse_port: a second worker on the same port is a mistake to tell.
+            # Without reuse_port: a second worker on the same port is a mistake that must be reported.
             self._socket = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
         except (OSError, UnicodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "this is no host name"
@@ -132,13 +132,13 @@ class HealthServer:
             async with asyncio.timeout(CONNECTION_SECONDS):
                 await self._converse(reader, writer)
         except (OSError, asyncio.CancelledError):
-            pass  # Gone, too slow (TimeoutError is an OSError), the oldest of too many, or we close.
+            pass  # The client is gone, too slow (TimeoutError is an OSError) or the oldest of too many; or we close.
         finally:
-            writer.transport.abort()  # What is sent is sent: nobody is waited for any longer.
+            writer.transport.abort()  # The answer is sent, and no client is waited for any longer.
             self._connections.pop(task, None)
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request, one answer."""
+        """Read one request and answer it."""
         asked = await _read_request(reader)
         if asked is None:
             return
@@ -164,7 +164,7 @@ class HealthServer:
         return OTHER_PATH
 
     def _scrape(self, request: Request) -> Answer:
-        """What prometheus_client answers, in the format and compression that the headers ask for."""
+        """The answer of prometheus_client, in the format and compression that the headers ask for."""
         said: list[tuple[str, list[tuple[str, str]]]] = []
         environ = {
             "REQUEST_METHOD": "GET",
@@ -179,14 +179,14 @@ class HealthServer:
 
 
 def _state(problems: list[str]) -> Answer:
-    # A problem quotes the broker: its control characters are no more welcome here than in a log.
+    # A problem may quote the broker: its control characters are escaped here as in a log.
     lines = [escape_control_characters(problem) for problem in problems] or ["ok"]
     status = "503 Service Unavailable" if problems else "200 OK"
     return Answer(status, "\n".join(lines).encode("utf-8", "backslashreplace") + b"\n")
 
 
 async def _read_request(reader: asyncio.StreamReader) -> Request | Answer | None:
-    """The request, the answer to what is none, or None where the client went away before it had said enough."""
+    """Read a request; -> the request, the answer to a bad one, or None where the client left too early."""
     head, end = bytearray(), -1
     while end < 0 and len(head) <= HEAD_BYTES:
         part = await reader.read(HEAD_BYTES)

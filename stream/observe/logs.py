@@ -1,4 +1,4 @@
-"""Owns how the service logs: structured lines on standard error, JSON unless a person watches, nothing raw in them."""
+"""Sets up the log: structured lines on standard error, JSON unless a person watches, without raw control characters."""
 
 import logging
 import sys
@@ -11,12 +11,12 @@ from spotsieve.stream.settings.model import LogSettings
 from spotsieve.stream.text_safety import escape_control_characters
 
 PASSING_ANSWERS = {
-    # Kafka 4 answers older clients so while it completes a producer's last transaction, for milliseconds.
+    # Kafka 4 answers older clients like this for milliseconds, while it completes a producer's last transaction.
     "aiokafka.producer.sender": "NotEnoughReplicasError",
-    # A broker that has never had a group makes its topic for them first.
+    # A broker that has never had a group first creates its topic for groups.
     "aiokafka.consumer.group_coordinator": "GroupCoordinatorNotAvailableError",
 }
-"""Module of aiokafka to the answer that it reports as trouble, and that passes."""
+"""By module of aiokafka, the class of an error that it logs as trouble, although it passes."""
 
 _OF_SEVERAL_LINES = ("exception", "stack_info")
 
@@ -30,7 +30,7 @@ def configure_logs(settings: LogSettings) -> None:
         structlog.processors.format_exc_info,
         _escape_values,
     ]
-    # Where the package rich is installed, structlog's choice would print each frame's variables: the password.
+    # Where the package rich is installed, structlog would print the variables of each frame, and so the password.
     in_words = structlog.dev.ConsoleRenderer(
         colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
     )
@@ -54,7 +54,7 @@ def configure_logs(settings: LogSettings) -> None:
     root.setLevel(settings.level.upper())
     logging.captureWarnings(True)
     for library in ("aiokafka", "kafka", "asyncio", "numba"):
-        # aiokafka reports every join and fetch at info; what a person needs of it is said by our own lines.
+        # aiokafka reports every join and fetch at info. Our own lines say what a person needs to know of them.
         logging.getLogger(library).setLevel(max(logging.WARNING, root.level))
     for module, answer in PASSING_ANSWERS.items():
         logging.getLogger(module).addFilter(_Passing(answer))
@@ -67,7 +67,7 @@ def logger() -> structlog.stdlib.BoundLogger:
 
 
 class _Passing(logging.Filter):
-    """Hides a broker's answer that is harmless while it comes now and then; where it does not end it is shown."""
+    """Hides an error that is harmless while it comes now and then, and shows it when it goes on."""
 
     _ALLOWED = 20
     _SECONDS = 10.0
@@ -94,9 +94,9 @@ def _error_classes(record: logging.LogRecord) -> set[str]:
 
 
 class _Repeated(logging.Filter):
-    """Thins what aiokafka says again and again while a broker is away: tens of lines a second, for hours.
+    """Thins the lines that aiokafka repeats while a broker is away: tens of them a second, for hours.
 
-    The first lines of a kind are shown, then one now and then that counts the others.
+    It shows the first lines of a kind, then one line every ten seconds that counts the others.
     """
 
     _ALLOWED = 5
@@ -116,7 +116,7 @@ class _Repeated(logging.Filter):
             hidden = max(0, seen - self._ALLOWED)
             if hidden:
                 record.msg, record.args = f"{record.getMessage()} (and {hidden} more of this kind before)", ()
-            # Still going on: one line is enough until the next count.
+            # It still goes on: one line is enough until the next count.
             since, seen = record.created, self._ALLOWED - 1 if hidden else 0
         if len(self._kinds) >= self._MOST_KINDS and kind not in self._kinds:
             self._kinds.clear()
@@ -125,7 +125,7 @@ class _Repeated(logging.Filter):
 
 
 def _escape_values(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Every text without control characters; a traceback keeps its lines, none of which can look like a log line."""
+    """Escape control characters in every text. A traceback keeps its lines, indented, so none looks like a log line."""
     for name, value in event.items():
         if isinstance(value, str):
             lines = value.split("\n") if name in _OF_SEVERAL_LINES else [value]

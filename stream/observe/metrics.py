@@ -1,4 +1,4 @@
-"""Owns the metrics: names, units and labels by the Prometheus conventions, and the arrays behind the histograms."""
+"""Holds the service's metrics, named by the Prometheus conventions, and histograms that take whole arrays."""
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ PAGE_BYTES_BUCKETS = (256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 1
 
 
 class ArrayHistogram(Collector):
-    """A histogram that takes whole arrays: one observe() a micro-batch instead of one a page."""
+    """A histogram that takes whole arrays: one call of observe() for a micro-batch instead of one for each page."""
 
     def __init__(self, name: str, about: str, bounds: Sequence[float], registry: CollectorRegistry) -> None:
         self._name = name
@@ -42,14 +42,14 @@ class ArrayHistogram(Collector):
         self._sum += float(flat.sum())
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
-        """What a scrape sees."""
+        """The buckets that a scrape sees."""
         running = np.cumsum(self._counts)
         labels = [*(f"{bound:g}" if bound < 1e6 else str(int(bound)) for bound in self._bounds), "+Inf"]
         buckets = [(label, float(count)) for label, count in zip(labels, running, strict=True)]
         yield HistogramMetricFamily(self._name, self._about, buckets=buckets, sum_value=self._sum)
 
     def describe(self) -> Iterator[HistogramMetricFamily]:
-        """The name alone, so that registering collects nothing."""
+        """Only the name, so that registering collects nothing."""
         yield HistogramMetricFamily(self._name, self._about)
 
 
@@ -158,7 +158,7 @@ class Metrics:
             self.found_by.labels(name)
 
     def keep_lags(self, partitions: Collection[tuple[str, int]]) -> None:
-        """Forget the lag of every (topic, partition) that is not among these."""
+        """Remove the lag of every (topic, partition) but these."""
         kept = {(topic, str(partition)) for topic, partition in partitions}
         for family in self.lag.collect():
             for sample in family.samples:
@@ -166,7 +166,7 @@ class Metrics:
                     self.lag.remove(sample.labels["topic"], sample.labels["partition"])
 
     def observe_state(self, stats: Mapping[str, int]) -> None:
-        """What State.stats() says; swept_buckets counts since the state was opened."""
+        """Take over State.stats(), where swept_buckets counts from the opening of the state."""
         self.state_entries.set(stats["entries"])
         self.state_bytes.set(stats["bytes_on_disk"])
         self.state_floor.set(stats["floor"])
@@ -176,7 +176,7 @@ class Metrics:
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
-        """Observe how long the body takes as a duration of the stage."""
+        """Count the time of the body as a duration of the stage."""
         start = time.perf_counter()
         try:
             yield
@@ -184,7 +184,7 @@ class Metrics:
             self.stage.labels(stage).observe(time.perf_counter() - start)
 
     def observe_judged(self, verdicts: Verdicts, bucket_sizes: NDArray[np.int64], capped: int, filled: int) -> None:
-        """Count what judging one record of the log met and did.
+        """Count the candidates, buckets and cuts of one judged record of the log.
 
         bucket_sizes: int64[b], postings of the buckets that grew  capped: filings left out because their bucket was
         full  filled: buckets that became full
@@ -196,7 +196,7 @@ class Metrics:
         self.cut_pages.inc(int(np.count_nonzero(verdicts.cut)))
 
     def pages_by_kind(self) -> dict[Kind, int]:
-        """Pages committed since the start."""
+        """Pages committed since the start, by kind of verdict."""
         totals = dict.fromkeys(Kind, 0)
         for kind, reason in VERDICT_REASONS:
             value = self.registry.get_sample_value(
@@ -215,7 +215,7 @@ class Metrics:
         )
 
     def count_verdicts(self, verdicts: Verdicts, rows: NDArray[np.int64], message_bytes: NDArray[np.int64]) -> None:
-        """Count committed pages: rows are indices into verdicts, message_bytes int64[len(rows)]."""
+        """Count committed pages.  rows: their indices in verdicts  message_bytes: int64[len(rows)]"""
         self.page_size.observe(message_bytes)
         kinds, reasons = verdicts.kind[rows], verdicts.reason[rows]
         for kind, reason in VERDICT_REASONS:
@@ -229,7 +229,7 @@ class Metrics:
             self.found_by.labels(name).inc(int(np.count_nonzero(found_by & key)))
 
     def count_texts(self, signatures: Signatures, rows: NDArray[np.int64]) -> None:
-        """Count the paths that the text of committed pages took: rows are indices into signatures."""
+        """Count how the text of committed pages was found, and its language.  rows: their indices in signatures"""
         status, paths = signatures.status[rows], signatures.language[rows]
         in_need = paths & IN_NEED != 0
         little = status == Status.TOO_FEW_FEATURES
@@ -242,8 +242,8 @@ class Metrics:
 
 
 TEXTS = ("kept", "in_need", "too_little", "none")
-"""kept: the page's own blocks; in_need: too few of those, so that others were kept too; too_little: below
-scheme.min_features; none: no text at all, or none that can be read."""
+"""kept: the page's own blocks; in_need: the page has too few of them, so others were kept, too; too_little: fewer than
+scheme.min_features; none: the page has no text, or none that can be read."""
 
 VERDICT_REASONS = (
     (Kind.NOVEL, Reason.NO_MATCH),
@@ -257,4 +257,4 @@ VERDICT_REASONS = (
     (Kind.UNCHECKED, Reason.NOT_TEXT),
     (Kind.UNCHECKED, Reason.TOO_MANY_FEATURES),
 )
-"""Every pair that the judge can give: the label sets of spotsieve_pages_total."""
+"""Every pair that a verdict can have: the label sets of spotsieve_pages_total."""

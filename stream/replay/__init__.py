@@ -1,1 +1,1 @@
-"""Owns what a replay compares: the pages of a range, the log's order of them, recorded verdicts beside new ones."""
+"""Compares a replay with the record: the pages of a range, their order in the log, old and new verdicts."""

@@ -1,4 +1,4 @@
-"""Owns how --from and --to are read: an offset, one for each partition, or a time."""
+"""Reads --from and --to: an offset, one offset for each partition, or a time."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from spotsieve.stream.errors import PageError, SettingError
 from spotsieve.stream.intake.times import read_time
 
 FIRST_MILLISECONDS = 10**11
-"""A whole number from here on is a time: 1973 in milliseconds, and more messages than a partition has."""
+"""A whole number from here on is a time. It is 1973 in milliseconds, and more messages than a partition has."""
 _BY_PARTITION = re.compile(r"\d{1,9}:\d{1,18}(,\d{1,9}:\d{1,18})*", re.ASCII)
 _DATED = re.compile(r"\d{4}-", re.ASCII)
 _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
@@ -17,7 +17,7 @@ _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One of the three: an offset of every partition, offsets by partition, or milliseconds since the epoch."""
+    """One of three: an offset for every partition, offsets by partition, or milliseconds since the epoch."""
 
     offset: int | None = None
     by_partition: Mapping[int, int] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class Bound:
 
 
 def parse_bound(flag: str, text: str) -> Bound:
-    """flag: for messages. A time without zone is UTC. Raises SettingError."""
+    """Read a bound. A time without zone is UTC.  flag: its name in messages. Raises SettingError."""
     if _WHOLE.fullmatch(text):
         number = int(text)
         return Bound(offset=number) if number < FIRST_MILLISECONDS else Bound(time_ms=number)
@@ -53,10 +53,10 @@ def span(
     end: Bound | None,
     times: Mapping[str, Mapping[int, int | None]],
 ) -> tuple[int, int]:
-    """The offsets of a partition that are replayed, and the one after the last.
+    """The first offset of a partition that is replayed, and the one after the last.
 
-    held: what the topic holds, likewise  times: for "first" and "end", partition -> the first offset at or after the
-    bound's time, None where there is none
+    held: the same two offsets of what the topic holds  times: for "first" and "end", by partition, the first offset at
+    or after the bound's time, None where there is none
     """
     low, high = held
     begin = _offset_of(first, partition, low, high, times["first"])

@@ -1,4 +1,4 @@
-"""Owns the comparison: recorded verdict beside replayed one, counted by kind, with the first examples of each."""
+"""Compares recorded with replayed verdicts: counts them by kind, and keeps the first examples of each."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -15,7 +15,10 @@ COMPARED = (Outcome.NOVEL, Outcome.DUPLICATE, Outcome.UNCHECKED, Outcome.REJECTE
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What the replay says of one page. original, score: of a duplicate; original: also what a novel page replaces."""
+    """The replay's verdict on one page.
+
+    original: that of a duplicate, or the page that a novel one replaces  score: that of a duplicate
+    """
 
     outcome: Outcome
     reason: str
@@ -25,7 +28,7 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A page whose verdicts differ. The originals are page ids; recorded_original is None where it is not known."""
+    """A page whose verdicts differ. recorded_original is a page id, or None where it is not known."""
 
     page: str
     url: str
@@ -37,19 +40,19 @@ class Difference:
 
 @dataclass(slots=True)
 class Comparison:
-    """Grows page by page.
+    """The counts and examples of a comparison, which grow page by page.
 
-    Verdicts differ where the kinds do, or where both say duplicate, of another original, or both say novel and only one
-    replaces a page, or another one. A page that was recorded as the duplicate of one that is not in the range, or as
-    replacing it, cannot be judged as it was: where it differs it is counted apart.
+    Two verdicts differ where their kinds differ, where both are duplicates but of different originals, and where both
+    are novel but do not replace the same page or both none. A page that was recorded as the duplicate of a page outside
+    the range, or as replacing one, cannot be judged as it was: where it differs, it is counted apart.
 
-    A page that was submitted again may have been judged anew, after its original was forgotten, and only one of its
-    attempts was committed: it is equal where one of them is.
+    A page that was submitted again may have been judged anew after its original was forgotten, and only one of its
+    attempts was committed. It counts as equal where one of its attempts is equal.
 
-    examples: most kept of each pair of kinds  done: bool[p], the places that were met
+    examples: how many are kept of each pair of kinds, at most  done: bool[p], the places that were replayed
     differing: uint8[p], the replayed Outcome where the verdict differs, else 0
-    pages: counter of (recorded, replayed)  other_original: of the pages where only the original differs, or only what
-    is replaced, by the verdict that both say
+    pages: counts by (recorded, replayed)  other_original: counts, by verdict, of the pages where only the original
+    differs, or only the page that is replaced
     """
 
     recorded: Recorded
@@ -93,22 +96,22 @@ class Comparison:
             kept.append(self._difference(place, url, recorded, replayed))
 
     def note_tombstone(self, place: int) -> None:
-        """A message without a value: passed on, never judged."""
+        """A message without a value was met, which is passed on and never judged."""
         self.done[place] = True
         self.tombstones += 1
 
     @property
     def compared(self) -> int:
-        """Pages with a recorded and a replayed verdict, but for those of an original outside the range that differ."""
+        """Pages with a recorded and a replayed verdict, without those that are counted in original_outside."""
         return sum(self.pages[row, column] for row in COMPARED for column in COMPARED) - self.original_outside
 
     @property
     def met(self) -> int:
-        """Messages replayed, of whatever kind."""
+        """Replayed messages of every kind."""
         return self.replayed.total() + self.tombstones
 
     def not_replayed(self) -> int:
-        """Pages with a recorded verdict that the replay did not meet: gone from the input, or not reached."""
+        """Pages with a recorded verdict that were not replayed: gone from the input, or not reached."""
         return int(np.count_nonzero((self.recorded.outcome != Outcome.NOT_RECORDED) & ~self.done))
 
     def page_id(self, place: int) -> str:
@@ -140,7 +143,7 @@ class Comparison:
         return recorded not in (Outcome.DUPLICATE, Outcome.NOVEL) or self._same(original, replayed.original)
 
     def _same(self, recorded: tuple[int, int], replayed: Entry | None) -> bool:
-        """A duplicate's original that the outputs do not tell is taken for the same."""
+        """Whether the originals are the same; one that the outputs do not name counts as the same."""
         if recorded == UNKNOWN_ORIGINAL or replayed is None:
             return replayed is not None
         return (self.recorded.places.topic, *recorded) == (replayed.source, replayed.partition, replayed.offset)

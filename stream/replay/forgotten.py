@@ -1,7 +1,8 @@
-"""Owns forgetting in a replay: the pages that the log forgets, as the replay's own state has filed them.
+"""Finds the pages that the log forgets in the replay's own state.
 
-Those records name pages by the service's entry numbers and buckets; under other settings the replay has filed the same
-pages under others, or not at all. So of each page that will be forgotten its own keys are kept when it is judged.
+The log's records name pages by the service's entry numbers and buckets. Under other settings the replay has filed the
+same pages under other numbers and buckets, or not at all. So the keys of each page that will be forgotten are kept when
+the replay judges it.
 """
 
 from collections.abc import Iterable
@@ -18,7 +19,7 @@ from spotsieve.stream.signature import Signatures
 
 
 class OwnForgetting:
-    """The keys of the pages that the log forgets; a few hundred bytes for each of them."""
+    """The keys of the pages that the log forgets: a few hundred bytes for each page."""
 
     def __init__(self, order: LogOrder, places: Places) -> None:
         self._wanted = order.forgotten
@@ -26,7 +27,7 @@ class OwnForgetting:
         self._keys: dict[int, NDArray[np.uint64]] = {}
 
     def judged(self, signatures: Signatures, scheme: Scheme) -> None:
-        """These pages of the input topic were judged: keep the keys of those that will be forgotten."""
+        """Keep the keys of those judged pages that will be forgotten."""
         if not self._wanted:
             return
         places = self._places.of(signatures.partition, signatures.offset).tolist()
@@ -37,7 +38,7 @@ class OwnForgetting:
                 self._keys[places[row]] = probes.keys[probes.bounds[row] : probes.bounds[row + 1]]
 
     def pages(self, forget: Forget, state: State) -> list[ForgottenPage]:
-        """What the state has filed of the pages that are forgotten now. Raises CorruptRecord, StateError."""
+        """The pages that are forgotten now, as the state has filed them. Raises CorruptRecord, StateError."""
         return [page for place in forget.places for page in self._filed(place, state)]
 
     def _filed(self, place: int, state: State) -> Iterable[ForgottenPage]:

@@ -1,4 +1,4 @@
-"""Owns the order in which a replay judges: that in which the log first names each page of the range."""
+"""Holds the order in which a replay judges: that in which the log first names each page of the range."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from spotsieve.stream.signature import Signatures
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Pages of one partition that follow each other in the log: offsets first..last, all named there.
+    """Pages of one partition that follow each other in the log, which names every offset from first to last.
 
     again: the log has named them before
     """
@@ -25,17 +25,19 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """At this place of the log these pages of the range are forgotten, by their places in it."""
+    """The pages of the range, by their places in it, that are forgotten at this point of the log."""
 
     places: tuple[int, ...]
 
 
 class LogOrder:
-    """Collects the log's records. A page that the log names again (a crash, a rebalance) keeps its first place there.
+    """Collects the log's records. A page that the log names again (a crash, a rebalance) keeps its first turn.
 
-    Held: a byte an offset of the range, and 24 bytes a run; a micro-batch makes a run a partition, or two.
+    It holds a byte for each offset of the range, and 24 bytes for each run; a micro-batch makes a run or two for each
+    partition.
+
     logged: bool[len(places)], whether the log names the page  elsewhere: pages of other topics or outside the range
-    forgotten: the places of all pages that the log forgets
+    again: how often the log names a page again  forgotten: the places of all pages that the log forgets
     """
 
     def __init__(self, places: Places) -> None:
@@ -47,7 +49,7 @@ class LogOrder:
         self.elsewhere = 0
 
     def add(self, signatures: Signatures) -> None:
-        """The pages of the log's next record."""
+        """Take the pages of the log's next record."""
         places = self._places.of(signatures.partition, signatures.offset)
         of_topic = np.array([source == self._places.topic for source in signatures.sources], np.bool_)
         named = places[(places >= 0) & of_topic[signatures.source]]
@@ -65,7 +67,7 @@ class LogOrder:
         self._steps.append(np.stack([named[begins], named[ends], again[begins]], axis=1))
 
     def forget(self, pages: Iterable[tuple[str, int, int]]) -> None:
-        """The pages (source, partition, offset) that the log's next record forgets; of others nothing is known here."""
+        """Take the pages (source, partition, offset) that the log's next record forgets, if they are in the range."""
         named = (self._places.of_page(*page) for page in pages)
         places = tuple(place for place in named if place != OUTSIDE)
         if places:
@@ -73,7 +75,7 @@ class LogOrder:
             self.forgotten.update(places)
 
     def steps(self, again: bool) -> Iterator[Run | Forget]:
-        """In the order of the log; with what it names again, or without."""
+        """The runs and forgettings in the order of the log.  again: whether runs that it names again are among them"""
         for step in self._steps:
             if isinstance(step, Forget):
                 yield step
@@ -84,7 +86,7 @@ class LogOrder:
                     yield Run(partition, offset, offset + last - first, bool(named_before))
 
     def named_span(self, partition: int) -> tuple[int, int] | None:
-        """The first offset of the partition that the log names, and the one after the last; None without."""
+        """The first offset of the partition that the log names, and the one after the last; None if there is none."""
         first, end = self._places.spans[partition]
         base = self._places.of_page(self._places.topic, partition, first)
         if end == first:

@@ -1,4 +1,4 @@
-"""Owns the places of a range of a topic: each offset has a number, so that what is known of pages fits in arrays."""
+"""Numbers the offsets of a range of a topic, so that what is known of its pages fits in arrays."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ class Places:
     """Partition after partition, offset after offset: place 0 is the first offset of partition 0."""
 
     def __init__(self, topic: str, spans: Sequence[tuple[int, int]]) -> None:
-        """spans: of each partition 0, 1, ... the first offset, and the one after the last."""
+        """spans: for each partition 0, 1, ... the first offset, and the one after the last"""
         self.topic = topic
         self.spans = tuple((first, max(first, end)) for first, end in spans)
         self._first = np.array([first for first, _ in self.spans], np.int64)
@@ -25,7 +25,7 @@ class Places:
         return int(self._base[-1])
 
     def of(self, partition: NDArray[np.int32], offset: NDArray[np.int64]) -> NDArray[np.int64]:
-        """partition: int32[n]  offset: int64[n]  ->  int64[n], OUTSIDE where the page is not in the range."""
+        """The places of pages, or OUTSIDE.  partition: int32[n]  offset: int64[n]  ->  int64[n]"""
         known = (partition >= 0) & (partition < len(self.spans))
         row = np.where(known, partition, 0)
         inside = known & (offset >= self._first[row]) & (offset < self._end[row])
@@ -39,10 +39,10 @@ class Places:
         return int(self._base[partition]) + offset - first if first <= offset < end else OUTSIDE
 
     def page(self, place: int) -> tuple[int, int]:
-        """-> (partition, offset)"""
+        """The page at a place, as (partition, offset)."""
         partition = int(self.partitions(np.array([place], np.int64))[0])
         return partition, int(place - self._base[partition] + self._first[partition])
 
     def partitions(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """places: int64[n], all in the range  ->  int64[n]"""
+        """The partitions of places.  places: int64[n], all in the range  ->  int64[n]"""
         return np.searchsorted(self._base, places, "right") - 1

@@ -1,4 +1,4 @@
-"""Owns the verdicts that were recorded for a range, in 14 bytes an offset."""
+"""Holds the verdicts that were recorded for a range, in 14 bytes an offset."""
 
 import enum
 from dataclasses import dataclass, field
@@ -11,16 +11,16 @@ from spotsieve.stream.verdict import Kind
 
 
 class Outcome(enum.IntEnum):
-    """What became of a page, recorded or replayed. The first three are verdicts; the lower-case names are shown."""
+    """What became of a page, recorded or replayed. Reports show the names in lower case."""
 
     NOT_RECORDED = 0
     NOVEL = 1
     DUPLICATE = 2
     UNCHECKED = 3
     REJECTED = 4
-    """No page: a dead letter."""
+    """The message is no page, and a dead letter."""
     UNDELIVERED = 5
-    """Judged, but larger than the output takes: its verdict is not known."""
+    """The page was judged, but no output takes one so large: its verdict is not known."""
 
     @property
     def label(self) -> str:
@@ -35,17 +35,18 @@ OUTCOME_OF_KIND = {
 }
 UNKNOWN_ORIGINAL = (-1, -1)
 OTHER_TOPIC = (-2, -2)
-"""The original's place where the outputs do not tell it, and where it is a page of another topic."""
+"""In place of an original: where the outputs do not name it, and where it is a page of another topic."""
 
 
 @dataclass(slots=True)
 class Recorded:
-    """What the output topics say of the pages of a range; of messages that differ the one that is noted first counts.
+    """What the output topics say of the pages of a range. Of messages that differ, the first one noted counts.
 
-    Nothing tells the order of messages in two topics: reports of duplicates are noted first.
+    Nothing tells the order of messages in two topics, so reports of duplicates are noted first.
 
-    outcome: uint8[p] (Outcome)  reason: uint8[p] (an index into `reasons`)  original_partition: int32[p],
-    original_offset: int64[p] (of a duplicate, or what a novel page replaces)
+    outcome: uint8[p] (Outcome)  reason: uint8[p] (an index into `reasons`)
+    original_partition: int32[p], original_offset: int64[p]: the original of a duplicate, or the page that a novel one
+    replaces
     again: further messages that say the same of a page (at_least_once)
     differing: places of which a further message said something else  foreign: messages that name no page
     elsewhere: messages of pages outside the range
@@ -72,7 +73,7 @@ class Recorded:
     def note(
         self, place: int, outcome: Outcome, reason: str = "", original: tuple[int, int] = UNKNOWN_ORIGINAL
     ) -> None:
-        """A message of the outputs says this of a page; original: partition and offset."""
+        """Note what a message of the outputs says of a page.  original: partition and offset"""
         if place == OUTSIDE:
             self.elsewhere += 1
             return
@@ -81,7 +82,7 @@ class Recorded:
             self.reason[place] = self._number(reason)
             self.original_partition[place], self.original_offset[place] = original
         elif self.outcome[place] == outcome and UNKNOWN_ORIGINAL in (original, self.original(place)):
-            # Under mode = "annotate" a duplicate is reported, and passes with its original's name, not its page id.
+            # Under mode = "annotate" a duplicate is reported and passes, with its original's id but not its page id.
             self.again += original == self.original(place)
         elif self.outcome[place] == outcome and self.original(place) == original:
             self.again += 1
@@ -89,18 +90,19 @@ class Recorded:
             self.differing.append(place)
 
     def original(self, place: int) -> tuple[int, int]:
-        """Partition and offset of the recorded original, or of the page that a novel one replaces.
+        """The partition and offset of the recorded original, or of the page that a novel one replaces.
 
-        Else OTHER_TOPIC, or UNKNOWN_ORIGINAL: a duplicate's is not told, or a novel page replaces none.
+        OTHER_TOPIC where it is in another topic. UNKNOWN_ORIGINAL where the outputs do not name the original of a
+        duplicate, or where a novel page replaces none.
         """
         return int(self.original_partition[place]), int(self.original_offset[place])
 
     def count(self) -> int:
-        """Pages of which something is recorded."""
+        """The number of pages of which something is recorded."""
         return int(np.count_nonzero(self.outcome))
 
     def _number(self, reason: str) -> int:
-        """Reasons are few; a foreign message's count as none once the byte is full."""
+        """The number of a reason. Once foreign messages have filled the byte, a new reason counts as none."""
         if reason not in self.reasons:
             if len(self.reasons) > np.iinfo(np.uint8).max:
                 return 0

@@ -1,4 +1,4 @@
-"""Owns how the end of a replay is told: to people, and as JSON."""
+"""Reports the outcome of a replay, as text for people and as JSON."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,12 +15,14 @@ _DIFFERING_SHOWN = 3
 
 @dataclass(slots=True)
 class Report:
-    """What a replay found. log: the log's topic name  settings: how they differ from the production ones, or ""
+    """What a replay found.
 
-    by_log: pages judged where the log names them  before, beside, after: those that it does not name, before its first
-    page of their partition, between its pages, and after its last  seconds: of judging  notices: what a person should
-    know beside  interrupted: told to stop before the end  gone: offsets that retention took away meanwhile
-    forgotten: pages taken out of the replay's state where the log forgets them  again: pages judged once more
+    log: the name of the log's topic  settings: how they differ from the service's, or ""
+    by_log: pages judged where the log names them  before, beside, after: pages that the log does not name: before its
+    first page of their partition, between its pages, and after its last
+    gone: offsets that retention removed meanwhile  forgotten: pages taken out of the replay's state where the log
+    forgets them  again: pages judged once more  seconds: the time of judging
+    interrupted: a person stopped it before the end  notices: what a person should know besides
     """
 
     comparison: Comparison
@@ -40,7 +42,7 @@ class Report:
 
     @property
     def equal(self) -> bool:
-        """No compared page differs."""
+        """Whether no compared page differs."""
         return not self.comparison.differ
 
 
@@ -86,7 +88,7 @@ def as_json(report: Report) -> dict[str, Any]:
 
 
 def as_text(report: Report) -> str:
-    """For people: what was replayed, in which order, the matrix, what differs, and examples."""
+    """For people: what was replayed and in which order, the matrix, the differences, and examples."""
     comparison = report.comparison
     places, recorded = comparison.recorded.places, comparison.recorded
     rate = comparison.met / report.seconds if report.seconds else 0.0
@@ -214,7 +216,7 @@ def _difference_json(difference: Difference) -> dict[str, Any]:
 
 
 def _originals(outcome: Outcome, page: str | None) -> dict[str, str | None]:
-    """What a page is a duplicate of; and what it replaces, where it does."""
+    """The original of a duplicate, or the page that a novel page replaces."""
     if outcome == Outcome.DUPLICATE or page is None:
         return {"duplicate_of": page}
     return {"duplicate_of": None, "replaces": page}

@@ -1,4 +1,4 @@
-"""Owns how far a state has caught up with its log: records, pages, rate and time left, for log lines and /readyz."""
+"""Reports how far a state has caught up with its log, in log lines and on /readyz: records, pages, rate, time left."""
 
 import time
 from collections.abc import Callable
@@ -9,10 +9,10 @@ PROGRESS_SECONDS = 5.0
 
 
 class CatchUp:
-    """Reading the log from where a state stands to where the log ended when the reading began."""
+    """The reading of the log from the state's position to the end that the log had when the reading began."""
 
     def __init__(self, position: int, end: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """position: the state's  end: the log's; both in log offsets."""
+        """position: of the state  end: of the log; both are log offsets."""
         self._first, self._position, self._end = position, position, end
         self._clock = clock
         self._began = self._said = clock()
@@ -22,7 +22,7 @@ class CatchUp:
             logger().info(what, position=position, end=end)
 
     def applied(self, position: int, records: int, pages: int) -> None:
-        """So many more records, with so many pages, were applied; says so now and then."""
+        """Count the records and pages that were applied since the last call, and log the progress every few seconds."""
         self._position = position
         self._records += records
         self._pages += pages
@@ -31,19 +31,19 @@ class CatchUp:
             self._say("catching up with the log", seconds_left=self.seconds_left())
 
     def done(self) -> None:
-        """Say what it took, if there was anything to read."""
+        """Log the time it took, if there was anything to read."""
         if self._records:
             self._say("caught up with the log", seconds=round(self._clock() - self._began, 1))
 
     def seconds_left(self) -> float | None:
-        """At the rate so far; None while there is no rate."""
+        """The time left at the rate so far; None while there is no rate."""
         read = self._position - self._first
         if read <= 0:
             return None
         return round((self._clock() - self._began) * max(self._end - self._position, 0) / read, 1)
 
     def text(self) -> str:
-        """For a person who asks whether the worker is ready."""
+        """A line for a person who asks whether the worker is ready."""
         wanted = self._end - self._first
         left = self.seconds_left()
         share = (self._position - self._first) / wanted if wanted > 0 else 1.0

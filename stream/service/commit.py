@@ -1,4 +1,4 @@
-"""Owns the commit: outputs and input offsets together, or outputs first and then offsets, partition by partition."""
+"""Commits outputs and input offsets together, or outputs first and then offsets, partition by partition."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -20,10 +20,9 @@ from spotsieve.stream.settings.model import Settings
 
 
 class Committer:
-    """Commits judged slices: each partition has at most one commit on its way, which takes all that waits for it.
+    """Commits judged slices. Each partition has at most one commit on its way; the next one takes all that waits.
 
-    So partitions do not wait for each other, and where the broker is slow fewer, larger transactions are made (group
-    commit).
+    So partitions do not wait for each other, and a slow broker gets fewer, larger transactions (group commit).
     """
 
     def __init__(
@@ -36,9 +35,9 @@ class Committer:
         finished: Callable[[], None],
         failure: Failure,
     ) -> None:
-        """finished() is called once for every micro-batch whose slices are all committed or dropped.
+        """finished() is called once for every micro-batch, when all its slices are committed or dropped.
 
-        failure: is told where no commit can succeed
+        failure: hears of an error after which no commit can succeed
         """
         self._settings = settings
         self._consumer = consumer
@@ -50,17 +49,17 @@ class Committer:
         self._waiting: dict[OwnedPartition, list[Judged]] = {}
         self._committing: set[asyncio.Task[None]] = set()
         self._failure = failure
-        # The broker aborts a transaction that is older.
+        # The broker aborts an older transaction.
         self._most_seconds = settings.kafka.transaction_timeout_ms / 1000
 
     async def close(self) -> None:
-        """Give up what is on its way."""
+        """Give up the commits that are on their way."""
         for task in self._committing:
             task.cancel()
         await asyncio.gather(*self._committing, return_exceptions=True)
 
     def submit(self, batch: MicroBatch) -> None:
-        """Take a judged micro-batch; its slices are committed in the order of submission."""
+        """Take a judged micro-batch. Its slices are committed in the order of submission."""
         for part in batch.slices:
             waiting = self._waiting.get(part.owned)
             if waiting is not None:
@@ -73,11 +72,11 @@ class Committer:
             self._failure.watch(task)
 
     async def _commit_partition(self, owned: OwnedPartition) -> None:
-        """Commit all that waits for a partition, again and again until nothing does."""
+        """Commit all that waits for a partition, again and again until nothing waits."""
         while work := self._waiting[owned]:
             self._waiting[owned] = []
             try:
-                # What was fetched before the partition was handed over or reopened is read again by its next reader.
+                # Pages that were fetched before a hand-over or a reopening are dropped: they are read again.
                 current = [judged for judged in work if judged[1].current]
                 if current:
                     with self._metrics.timed("commit"):
@@ -106,7 +105,7 @@ class Committer:
             self._failed(owned, error)
             return
         except TimeoutError:
-            # aiokafka would try for ever; what became of it, the committed offset says.
+            # aiokafka would try for ever. The committed offset tells later what became of the commit.
             self._failed(owned, KafkaTimeoutError(f"no answer within {self._most_seconds:.0f} s"))
             return
         self._partitions.committed(owned, next_offset)
@@ -119,7 +118,7 @@ class Committer:
         sending = asyncio.create_task(deliver(producer, outputs))
         try:
             await producer.send_offsets_to_transaction(offsets, self._settings.kafka.group_id)
-            # aiokafka's commit does not look at failed deliveries: each must be seen to succeed before it.
+            # aiokafka's commit ignores failed deliveries, so each must have succeeded before it.
             await sending
         except BaseException:
             sending.cancel()
@@ -128,7 +127,7 @@ class Committer:
         await producer.commit_transaction()
 
     def _failed(self, owned: OwnedPartition, error: KafkaError) -> None:
-        """Outcome unknown or refused: drop what is not committed and begin again at the committed offset."""
+        """A commit was refused, or its outcome is unknown: drop its pages and go back to the committed offset."""
         name = type(error).__name__
         self._metrics.commit_failures.labels(name).inc()
         if stops(error):
@@ -160,8 +159,8 @@ class Committer:
 async def _unless_lost(owned: OwnedPartition, commit: Coroutine[Any, Any, None]) -> None:
     """Await a commit, but give it up when the partition is handed over while it runs.
 
-    A commit whose producer was stopped is never answered by aiokafka; waiting for it would keep its micro-batches, and
-    with them all intake, for ever. What became of it, the next owner sees in the committed offset.
+    aiokafka never answers a commit whose producer was stopped. Waiting for it would hold its micro-batches, and with
+    them all intake, for ever. The next owner sees in the committed offset what became of it.
     """
     committing = asyncio.create_task(commit)
     losing = asyncio.create_task(owned.lost.wait())

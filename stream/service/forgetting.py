@@ -1,4 +1,4 @@
-"""Owns writing records that forget pages to the log topic, for `spotsieve state forget`."""
+"""Writes records that forget pages to the log topic, for `spotsieve state forget`."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ READ_SECONDS = 30.0
 
 
 async def check_log_topic(settings: Settings, position: int, last_record: int, pages_applied: int) -> None:
-    """Whether the topic is the log that a state of this position follows.
+    """Check that the topic is the log that a state of this position follows.
 
     Raises SettingError, StateError, BrokerError.
     """
@@ -50,9 +50,9 @@ async def check_log_topic(settings: Settings, position: int, last_record: int, p
 
 
 async def append_records(settings: Settings, records: Sequence[bytes], told: Callable[[int], None]) -> list[int]:
-    """Append records to the log, one after the other; -> their offsets. told(how many are written)
+    """Append records to the log one by one, and call told(how many are written) after each; -> their offsets.
 
-    Raises BrokerError; some records may be written then. To write them once more does no harm.
+    Raises BrokerError. Some records may be written then; writing them once more does no harm.
     """
     producer, offsets = log_producer(settings), list[int]()
     try:

@@ -1,4 +1,4 @@
-"""Owns a micro-batch on its way through the service: its messages, what became of each, and its slices by partition."""
+"""Holds a micro-batch on its way through the service: its messages, their outcomes, and its slices by partition."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ REJECTED = -2
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The messages of one partition: a range of the micro-batch, and the epoch they were fetched under."""
+    """The messages of one partition: a range of the micro-batch, and the epoch in which they were fetched."""
 
     owned: OwnedPartition
     epoch: int
@@ -37,11 +37,11 @@ class Slice:
 
 @dataclass(slots=True)
 class MicroBatch:
-    """Messages fetched together, and what the stages found out about them.
+    """Messages that were fetched together, and what the stages found out about them.
 
-    rows: int64[len(messages)], a message's row in signatures and verdicts, or TOMBSTONE, or REJECTED.
-    future_times: pages whose own time lay beyond their message's, and was set back to it.
-    signatures and verdicts are None where no message is a page.
+    rows: int64[len(messages)], the row of a message in signatures and verdicts, or TOMBSTONE, or REJECTED
+    future_times: pages whose own time lay beyond the time of their message, and was set back to it
+    signatures, verdicts: None where no message is a page
     """
 
     messages: list[ConsumerRecord]
@@ -57,14 +57,14 @@ class MicroBatch:
         self.open_slices = len(self.slices)
 
     def end_slice(self, part: Slice) -> bool:
-        """A slice is committed or dropped; True where it was the last."""
+        """A slice was committed or dropped; True where it was the last one."""
         part.owned.end_slice()
         self.open_slices -= 1
         return not self.open_slices
 
 
 Judged = tuple[MicroBatch, Slice]
-"""A slice whose verdicts are known, with its micro-batch."""
+"""A slice with known verdicts, and its micro-batch."""
 
 
 def micro_batches(
@@ -73,7 +73,7 @@ def micro_batches(
     most_pages: int,
     most_bytes: int,
 ) -> list[MicroBatch]:
-    """Cut what one fetch returned into micro-batches of at most this many pages and (but for a single page) bytes."""
+    """Cut the messages of one fetch into micro-batches of at most so many pages and bytes; a larger page is alone."""
     batches = []
     messages: list[ConsumerRecord] = []
     slices: list[Slice] = []
@@ -103,7 +103,7 @@ def _slice(owned: OwnedPartition, messages: list[ConsumerRecord], first: int) ->
 
 
 def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
-    """Decode every message and sign the pages: fills rows, rejections and signatures. Runs in a thread."""
+    """Decode every message and sign the pages: fill rows, rejections and signatures. Runs in a thread."""
     pages: list[Page] = []
     rows = np.empty(len(batch.messages), np.int64)
     for number, record in enumerate(batch.messages):

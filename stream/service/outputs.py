@@ -1,4 +1,4 @@
-"""Owns what is produced for the slices of a partition: pages let through, duplicate reports and dead letters."""
+"""Builds the output messages of a partition's slices: novel pages, duplicate reports and dead letters."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,12 +21,12 @@ from spotsieve.stream.text_safety import escape_control_characters
 from spotsieve.stream.verdict import Kind, Reason, Verdicts
 
 RECORD_OVERHEAD_BYTES = 128
-"""Batch header (61) and record header around one message."""
+"""The batch header (61) and the record header around one message."""
 HEADER_OVERHEAD_BYTES = 10
-"""Two lengths, each a varint."""
+"""Two lengths, both varints."""
 HEADER_TEXT_BYTES = 1024
 KEY_BYTES = 65_536
-"""Most of a key that a report or a cut dead letter repeats: a key as large as a message would fit no output."""
+"""The longest key that a report or a cut dead letter repeats: a key as large as a message would fit no output."""
 OUTPUT_ROLES = ("novel", "duplicates", "rejected")
 
 Headers = Sequence[tuple[str, bytes]]
@@ -34,7 +34,7 @@ Headers = Sequence[tuple[str, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Batches ready to send as (topic, partition, builder), and what they hold beside pages."""
+    """Batches that are ready to send, as (topic, partition, builder), and counts of what they hold beside pages."""
 
     batches: list[tuple[str, int, BatchBuilder]]
     dead_letters: Counter[str]
@@ -44,8 +44,8 @@ class Outputs:
 class OutputBuilder:
     """Builds the batches of slices.
 
-    A message of input partition p goes to partition p modulo the output's partitions: what was in order stays in order,
-    what was keyed together stays together, and one transaction touches one partition a topic.
+    A message of input partition p goes to partition p modulo the output's partitions. So messages stay in order, equal
+    keys stay together, and one transaction touches one partition of each topic.
     """
 
     def __init__(self, settings: Settings, facts: Mapping[str, TopicFacts]) -> None:
@@ -64,7 +64,7 @@ class OutputBuilder:
         }
 
     def build(self, producer: AIOKafkaProducer, partition: int, work: Sequence[Judged]) -> Outputs:
-        """The batches of consecutive slices of one input partition, in the order of their messages."""
+        """The batches for consecutive slices of one input partition, in the order of their messages."""
         writers = {
             role: _TopicWriter(
                 producer,
@@ -95,13 +95,13 @@ class OutputBuilder:
     def _judged(
         self, writers: Mapping[str, "_TopicWriter"], batch: MicroBatch, message: ConsumerRecord, row: int
     ) -> PageError | None:
-        """Write a judged page where its verdict sends it; an error where no output can hold it."""
+        """Write a judged page to the output of its verdict; -> an error where no output can hold it."""
         assert batch.verdicts is not None
         assert batch.signatures is not None
         verdicts = batch.verdicts
         kind, reason = Kind(verdicts.kind[row]), Reason(verdicts.reason[row])
         page = page_id_text(message.topic, message.partition, message.offset)
-        # The page's id joins outputs to the input: a novel page's bytes and key need not be its own.
+        # The page id joins outputs to the input: other pages may have the same bytes and key.
         headers: Headers = (*self._verdict_headers[kind, reason], ("spotsieve-page", page.encode()))
         if kind is Kind.DUPLICATE:
             writers["duplicates"].add(
@@ -142,7 +142,7 @@ class OutputBuilder:
             ("spotsieve-page", header_text(page_id_text(message.topic, message.partition, message.offset))),
         )
         if not writer.add(message, message.value, (*message.headers, *reasons)):
-            # The dead letter names the page and says why; the message itself stays in the input topic.
+            # The dead letter names the page and the reason; the message itself stays in the input topic.
             writer.add(message, b"", reasons, most_key_bytes=KEY_BYTES)
 
     def _report(self, page: str, url: bytes, verdicts: Verdicts, row: int) -> dict[str, object]:
@@ -163,12 +163,12 @@ class OutputBuilder:
 
 
 class _TopicWriter:
-    """Appends messages to batch builders of one output partition, opening a new builder where one is full."""
+    """Appends messages to the batch builders of one output partition, and opens a new builder when one is full."""
 
     def __init__(
         self, producer: AIOKafkaProducer, topic: str, partition: int, most_bytes: int, *, transactional: bool
     ) -> None:
-        """most_bytes: the topic's max.message.bytes, which bounds a whole batch, as compressed."""
+        """most_bytes: the topic's max.message.bytes, which bounds a whole compressed batch."""
         self._most_bytes = most_bytes
         self._transactional = transactional
         self._producer = producer
@@ -180,14 +180,14 @@ class _TopicWriter:
     def add(
         self, message: ConsumerRecord, value: bytes | None, headers: Headers, most_key_bytes: int | None = None
     ) -> bool:
-        """Append a message under the original's key and timestamp; a key of more than most_key_bytes is left out.
+        """Append a message with the key and timestamp of `message`; a key of more than most_key_bytes is left out.
 
-        Returns False, and appends nothing, where the topic cannot hold the message, not even compressed.
+        Returns False and appends nothing where the topic cannot hold the message, even if it is compressed.
         """
         key = message.key
         if key is not None and most_key_bytes is not None and len(key) > most_key_bytes:
             key = None
-        # aiokafka's compiled builder takes a list and nothing else.
+        # aiokafka's compiled builder takes only a list.
         listed = list(headers)
         size = record_bytes(key, value, listed)
         if size > self._most_bytes:
@@ -200,7 +200,7 @@ class _TopicWriter:
         if appended is None:
             self._close()
             self._open = self._producer.create_batch()
-            # The first message of a batch is always taken, whatever its size.
+            # A batch always takes its first message, whatever its size.
             self._open.append(timestamp=message.timestamp, key=key, value=value, headers=listed)
         return True
 
@@ -218,7 +218,7 @@ class _TopicWriter:
     def _add_compressed(
         self, timestamp: int, key: bytes | None, value: bytes, headers: list[tuple[str, bytes]]
     ) -> bool:
-        """A batch of its own, compressed whatever the setting: a crawler that compresses sends such pages."""
+        """Give a message its own batch, compressed whatever the setting: a crawler that compresses sends such pages."""
         if record_bytes(key, zstd_encode(value), headers) > self._most_bytes:
             return False
         self._close()
@@ -231,13 +231,13 @@ class _TopicWriter:
 
 
 def record_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """At most so many bytes of a record batch that holds this one message, uncompressed."""
+    """An upper bound of the bytes of an uncompressed record batch that holds this one message."""
     size = len(key or b"") + len(value or b"") + RECORD_OVERHEAD_BYTES
     return size + sum(len(name.encode()) + len(content or b"") + HEADER_OVERHEAD_BYTES for name, content in headers)
 
 
 def header_text(text: str) -> bytes:
-    """Text as a header value: one line, no control characters, bounded."""
+    """Text as a header value: one line, bounded, without control characters."""
     encoded = escape_control_characters(text).encode("utf-8", "replace")
     # A character cut in two would not be UTF-8.
     return encoded[:HEADER_TEXT_BYTES].decode("utf-8", "ignore").encode()

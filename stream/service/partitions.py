@@ -19,12 +19,12 @@ from spotsieve.stream.settings.model import Settings
 
 
 class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's class is untyped
-    """The worker's partitions, kept in step with the consumer group."""
+    """The worker's partitions. The consumer group calls it at every rebalance."""
 
     def __init__(
         self, settings: Settings, consumer: AIOKafkaConsumer, metrics: Metrics, waits: Waits, failure: Failure
     ) -> None:
-        """failure: is told why a partition can never be opened."""
+        """failure: hears of an error after which a partition can never be opened."""
         self._settings = settings
         self._consumer = consumer
         self._metrics = metrics
@@ -45,7 +45,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         return all(await asyncio.gather(*(owned.drained(timeout_seconds) for owned in self.all())))
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Finish what is in flight, so that the next owner begins where this worker ends."""
+        """Finish the pages in flight, so that the next owner begins where this worker ends."""
         leaving = [self._owned[partition] for partition in revoked if partition in self._owned]
         for owned in leaving:
             owned.leave()
@@ -61,15 +61,16 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         new = [OwnedPartition(partition) for partition in assigned]
         self._owned = {owned.partition: owned for owned in new}
         for owned in new:
-            # Not awaited: aiokafka sends no heartbeats while a listener runs.
+            # The opening is not awaited, because aiokafka sends no heartbeats while a listener runs.
             self._begin(self._open_until_done(owned))
         self._metrics.partitions.set(len(self._owned))
         logger().info("partitions assigned", partitions=sorted(owned.partition.partition for owned in new))
 
     async def open(self, owned: OwnedPartition) -> None:
-        """Take or retake a partition: a new producer epoch first, only then the committed offset (aiokafka issue 844).
+        """Take a partition, or take it again: first a new producer, then the committed offset (aiokafka issue 844).
 
-        InitProducerId fences a former owner and ends its open transaction: the committed offset read after it is final.
+        InitProducerId fences a former owner and ends its open transaction, so a committed offset that is read after it
+        is final.
         """
         epoch = owned.begin_opening()
         await stop_producer(owned)
@@ -81,7 +82,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
             owned.seek(offset)
 
     def reopen(self, owned: OwnedPartition, error: KafkaError) -> None:
-        """A commit failed: drop what is in flight and take the partition again, as soon as the broker lets us.
+        """A commit failed: drop the pages in flight and take the partition again, as soon as the broker allows it.
 
         A partition that is being handed over is left to its next owner, who begins at the committed offset.
         """
@@ -95,7 +96,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         self._begin(self._open_until_done(owned, wait_first=True))
 
     def committed(self, owned: OwnedPartition, next_offset: int) -> None:
-        """A commit succeeded."""
+        """A commit has succeeded."""
         owned.committed = next_offset
         owned.backoff.reset()
         self._waits.over("commit", owned.partition.partition)
@@ -107,7 +108,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         self._failure.watch(task)
 
     async def _open_until_done(self, owned: OwnedPartition, wait_first: bool = False) -> None:
-        """Open a partition, trying again for as long as this worker has it and the error may pass."""
+        """Open a partition; try again while this worker has it and the error may pass."""
         number = owned.partition.partition
         if wait_first:
             await owned.backoff.wait()
@@ -133,8 +134,9 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
             await stop_producer(owned)  # The partition was handed over meanwhile.
 
     async def _open_in_time(self, owned: OwnedPartition) -> None:
-        """Open a partition once. Raises KafkaTimeoutError where a coordinator is looked for in vain: aiokafka would
-        look for ever.
+        """Open a partition once.
+
+        Raises KafkaTimeoutError where no coordinator is found in time: aiokafka would look for one for ever.
         """
         try:
             async with asyncio.timeout(self._settings.kafka.request_timeout_ms / 1000):
@@ -143,10 +145,10 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
             raise KafkaTimeoutError(f"no answer within {self._settings.kafka.request_timeout_ms} ms") from None
 
     async def _start_producer(self, owned: OwnedPartition, epoch: int) -> None:
-        """Fence, and give the partition its producer, unless it was handed over or opened anew meanwhile.
+        """Start the partition's producer, which fences former owners; stop it if this opening no longer counts.
 
-        A new one at every opening, also for at_least_once: a batch that aiokafka gave up leaves a gap in the sequence
-        numbers, and the broker then refuses whatever that producer sends.
+        Every opening has a new producer, also under at_least_once: a batch that aiokafka gave up leaves a gap in the
+        sequence numbers, and the broker then refuses everything that this producer sends.
         """
         exactly_once = self._settings.service.guarantee == "exactly_once"
         producer = output_producer(self._settings, self.transactional_id(owned.partition) if exactly_once else None)
@@ -170,13 +172,13 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         self._owned.clear()
 
     def transactional_id(self, partition: TopicPartition) -> str:
-        """One id an input partition: whoever owns the partition owns the id, and fences whoever had it before."""
-        # A topic's name has no colon, so two groups and topics never make one id.
+        """The id of an input partition: its owner owns the id, too, and fences the owner before."""
+        # The name of a topic has no colon, so different groups and topics never make the same id.
         return f"{self._settings.kafka.group_id}:{partition.topic}:{partition.partition}"
 
     async def _close(self, owned: OwnedPartition, timeout_seconds: float) -> None:
         if not await owned.drained(timeout_seconds):
-            # Nothing is lost: what was not committed is read again by the next owner.
+            # Nothing is lost: the next owner reads again what was not committed.
             logger().warning("partition handed over with pages in flight", partition=owned.partition.partition)
         owned.lose()
         self._waits.over("commit", owned.partition.partition)
@@ -193,7 +195,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
 
 
 async def stop_producer(owned: OwnedPartition) -> None:
-    """Stop a partition's producer; what it had open is aborted by the next InitProducerId."""
+    """Stop a partition's producer. The next InitProducerId aborts the transaction that it had open."""
     producer, owned.producer = owned.producer, None
     if producer is not None:
         await stop_client(producer)

@@ -1,4 +1,4 @@
-"""Owns the life of a service process: compile, open the state, check the topics, work, and close in order."""
+"""Runs a service process: compiles, opens the state, checks the topics, works, and closes in order."""
 
 import asyncio
 import os
@@ -26,12 +26,12 @@ from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.verdict import Kind
 
 STATE_SECONDS = 10.0
-"""Between two looks at the state's size: it asks RocksDB for properties."""
+"""Between two looks at the state's size, which ask RocksDB for properties."""
 LASTING_SECONDS = 60.0
-"""A worker that lasted so long before its clients were spoiled is followed by the next one after a short wait again."""
+"""After a worker that lasted so long before its clients failed, the wait for the next one is short again."""
 EXIT_HARD_SECONDS = 1.5
-"""For closing, after service.shutdown_timeout_ms: with its default the process is gone within 10 s, whatever the broker
-does."""
+"""Time for closing after service.shutdown_timeout_ms. With its default the process ends within 10 s, whatever the
+broker does."""
 
 
 class Service:
@@ -97,14 +97,14 @@ class Service:
             reporting.cancel()
             waiting.cancel()
         if reporting.done():
-            reporting.result()  # It ends only by an error, which ended the work: not a stop that was asked for.
+            reporting.result()  # It ends only by an error, and that error ended the work.
         logger().info("stopped", log_position=engine.state.position)
 
     async def _work(self, engine: Engine, facts: Mapping[str, TopicFacts], *ends: asyncio.Task[Any]) -> None:
-        """Work until one of `ends` is done: with one worker, or with a new one where the former's clients are spoiled.
+        """Work until one of `ends` is done. A worker whose clients have failed is followed by a new one.
 
-        What a worker holds of the broker is in the broker too: a new one reads on at the state's position and at the
-        committed offsets, like a process that was started again.
+        The broker has everything that a worker knows of it: like a process that was started again, a new worker reads
+        on at the state's position and at the committed offsets.
         """
         backoff = Backoff()
         while True:
@@ -133,7 +133,7 @@ class Service:
                 return
 
     async def _report(self, engine: Engine) -> None:
-        """A summary line a minute, and the state's size for the gauges."""
+        """Log a summary line a minute, and give the state's size to the gauges."""
         summary = Summary(self._metrics, logger())
         every = self._settings.log.summary_seconds
         due = time.monotonic() + every
@@ -146,7 +146,7 @@ class Service:
 
 
 class Summary:
-    """What happened since the last summary line."""
+    """Counts what has happened since the last summary line."""
 
     def __init__(self, metrics: Metrics, log: BoundLogger) -> None:
         self._metrics = metrics
@@ -173,9 +173,9 @@ class Summary:
 
 
 def _exit_hard_after(seconds: float) -> None:
-    """Leave even where a client hangs on a dead broker: what is not committed is read again after the next start."""
+    """End the process even where a client hangs on a dead broker: the next start reads again what is not committed."""
     say = "stopping takes too long: leaving without a clean end; what is not committed is read again"
-    # Two timers: a log that nobody reads can block whoever writes to it.
+    # There are two timers, because a log that nobody reads can block its writer.
     for wait, act in ((seconds - 0.1, lambda: logger().error(say)), (seconds, lambda: os._exit(1))):
         timer = threading.Timer(wait, act)
         timer.daemon = True

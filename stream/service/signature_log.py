@@ -1,4 +1,4 @@
-"""Owns the way of signatures through the log: append a micro-batch, follow the log, hand back its verdicts."""
+"""Appends micro-batches to the log, follows the log, and hands their verdicts back."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -37,8 +37,8 @@ BEGIN_ANEW = (
 class SignatureLog:
     """The log topic as one worker sees it.
 
-    Every verdict comes from reading the log back, never from what was appended: the record's place among those of other
-    workers is known only then.
+    A verdict comes from reading the log back, never from what was appended: only then is the record's place among the
+    records of other workers known.
     """
 
     def __init__(self, settings: Settings, engine: Engine, writer: bytes, metrics: Metrics, waits: Waits) -> None:
@@ -57,7 +57,7 @@ class SignatureLog:
         self._producer: AIOKafkaProducer = log_producer(settings)
 
     async def start(self, progress: Callable[[str], None]) -> None:
-        """Connect and apply every record that the state has not seen. progress(text) is called after each fetch.
+        """Connect, and apply every record that the state has not seen. Calls progress(text) after each fetch.
 
         Raises StateError where the log no longer holds what the state needs, or the state is ahead of the log.
         """
@@ -81,10 +81,10 @@ class SignatureLog:
         catching_up.done()
 
     async def _begin(self, first: int) -> None:
-        """Seek to the state's position, and look on the way whether the record before it is the one that was applied.
+        """Seek to the state's position, and check on the way that the record before it is the one that was applied.
 
-        Else a log that was made anew, or lost its end, and was filled again beyond the position, would be gone on with.
-        A record that is applied in part is looked at when the engine goes on with it.
+        This finds a log that was made anew, or lost its end, and was then filled again beyond the position. The engine
+        checks a record that is applied in part when it goes on with it.
         """
         state = self._engine.state
         known = 0 < state.position > first and not state.pages_applied
@@ -99,8 +99,8 @@ class SignatureLog:
     async def append(self, signatures: Signatures) -> list[asyncio.Future[Applied]]:
         """Append a micro-batch, as one record unless it is larger than the broker takes.
 
-        Returns a future a record, done when the record was read back and judged. An append whose outcome is unknown is
-        repeated: a page that is in the log twice gets its first verdict again.
+        Returns one future for each record. It is done when the record was read back and judged. An append with an
+        unknown outcome is repeated: a page that is in the log twice gets its first verdict again.
         """
         futures = []
         for part in split(signatures, LOG_RECORD_BYTES):
@@ -113,10 +113,10 @@ class SignatureLog:
         return futures
 
     async def _write(self, value: bytes) -> None:
-        """Write one record, trying again with a new producer for as long as the error may pass.
+        """Write one record; try again with a new producer while the error may pass.
 
-        A new one, because a batch that aiokafka gave up leaves a gap in the producer's sequence numbers, and the broker
-        then refuses (OutOfOrderSequenceNumber) whatever comes after it.
+        The producer must be a new one: a batch that aiokafka gave up leaves a gap in the producer's sequence numbers,
+        and the broker then refuses everything after it (OutOfOrderSequenceNumber).
         """
         backoff = Backoff()
         while True:
@@ -138,8 +138,9 @@ class SignatureLog:
             await self._renew_producer()
 
     async def _send(self, value: bytes) -> None:
-        """Send a record once. Raises KafkaTimeoutError where the broker neither takes nor refuses it: aiokafka would
-        try for ever.
+        """Send a record once.
+
+        Raises KafkaTimeoutError where the broker neither takes nor refuses it in time: aiokafka would try for ever.
         """
         state_position = self._engine.state.position
         try:
@@ -172,12 +173,12 @@ class SignatureLog:
         await stop_client(former)
 
     async def follow(self) -> None:
-        """Apply the log's records as they come, for ever."""
+        """Apply the records of the log as they come, for ever."""
         while True:
             await self._follow_once()
 
     async def close(self) -> None:
-        """Stop reading and writing; the record being applied is finished first."""
+        """Stop reading and writing, after the record that is being applied."""
         for future in self._waiting.values():
             future.cancel()
         await stop_client(self._consumer)
@@ -185,7 +186,7 @@ class SignatureLog:
         await asyncio.to_thread(self._judging.shutdown)
 
     async def _follow_once(self) -> tuple[int, int]:
-        """Apply what one fetch brings; -> (records, pages)."""
+        """Apply the records of one fetch; -> (records, pages)."""
         if self._requests.waiting():
             name = await asyncio.get_running_loop().run_in_executor(self._judging, self._requests.answer)
             if name is not None:
@@ -193,7 +194,7 @@ class SignatureLog:
         loop, records, pages = asyncio.get_running_loop(), 0, 0
         for record in await self._fetch():
             with self._metrics.timed("judge"):
-                # A record without value is none of ours: its 0 bytes are refused like any other foreign record.
+                # A record without value is not ours: its 0 bytes are refused like every foreign record.
                 value = record.value or b""
                 applied = await loop.run_in_executor(self._judging, self._engine.apply, value, record.offset)
             records, pages = records + 1, pages + len(applied.record.signatures)
@@ -203,7 +204,7 @@ class SignatureLog:
                 _log_forgotten(applied, record.offset)
             self._metrics.log_position.set(self._engine.state.position)
             if applied.record.writer == self._writer:
-                # A repeated append comes back twice: the first reading answered.
+                # A repeated append comes back twice, and the first reading answers.
                 waiting = self._waiting.pop(applied.record.sequence, None)
                 if waiting is not None and not waiting.done():
                     waiting.set_result(applied)
@@ -213,7 +214,7 @@ class SignatureLog:
         return records, pages
 
     async def _fetch(self, most: int | None = None) -> Sequence[ConsumerRecord]:
-        """The next records of the log, at most so many; none where none came for a while."""
+        """The next records of the log, at most so many; none after a wait of FETCH_TIMEOUT_MS."""
         try:
             fetched = await self._consumer.getmany(self._partition, timeout_ms=FETCH_TIMEOUT_MS, max_records=most)
         except KafkaError as error:
@@ -241,7 +242,7 @@ class SignatureLog:
 
 
 def _log_forgotten(applied: Applied, offset: int) -> None:
-    """For an audit: which pages are forgotten from this record on, without their addresses."""
+    """Log for an audit which pages are forgotten from this record on, without their addresses."""
     ids = [page_id_text(*page_id) for page_id in applied.forgotten]
     logger().info(
         "forgot pages",
@@ -253,6 +254,6 @@ def _log_forgotten(applied: Applied, offset: int) -> None:
 
 
 async def verdicts_of(futures: list[asyncio.Future[Applied]]) -> Verdicts:
-    """The verdicts of a micro-batch, once all of its records are judged."""
+    """Wait until all records of a micro-batch are judged; -> its verdicts."""
     parts = [(await future).verdicts for future in futures]
     return parts[0] if len(parts) == 1 else concatenate(parts)

@@ -29,13 +29,13 @@ from spotsieve.stream.service.signature_log import SignatureLog, verdicts_of
 from spotsieve.stream.settings.model import Settings
 
 IN_FLIGHT_BATCHES = 8
-"""Micro-batches between intake and commit: enough for every stage to work, few enough that memory stays flat."""
+"""Micro-batches between fetch and commit: enough to keep every stage busy, few enough to keep memory flat."""
 WRITER_BYTES = 16
 LAG_SECONDS = 1.0
 
 
 class Worker:
-    """One process of the service: reads pages, judges them through the log, commits."""
+    """Reads pages, judges them through the log and commits them, with one set of Kafka clients."""
 
     def __init__(
         self, settings: Settings, scheme: Scheme, engine: Engine, facts: Mapping[str, TopicFacts], metrics: Metrics
@@ -66,21 +66,21 @@ class Worker:
         self._to_commit: asyncio.Queue[tuple[MicroBatch, list[asyncio.Future[Applied]]]] = asyncio.Queue()
         self._stopping = asyncio.Event()
         self.ready = False
-        """True from the first page on that may be judged, also while the broker makes the worker wait."""
+        """True once pages may be judged, also while the broker makes the worker wait."""
         self.step = "catching up with the log"
 
     def problems(self) -> list[str]:
-        """What keeps the worker from judging pages now, for a person; from any thread."""
+        """What keeps the worker from judging pages now, in words for a person. Any thread may call this."""
         return ([] if self.ready else [self.step]) + self._waits.texts()
 
     def stop(self) -> None:
-        """Ask for a clean stop: finish what was fetched, commit, leave the group."""
+        """Ask for a clean stop: finish the fetched pages, commit them, leave the group."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Work until stop() or an error that waiting with these clients does not cure.
+        """Work until stop(), or until an error that these clients cannot wait out.
 
-        Raises BrokerTrouble where a new worker may go on, another SpotsieveError where none can; the state and the
+        Raises BrokerTrouble where a new worker can go on, and another SpotsieveError where none can. The state and the
         committed offsets agree whatever happens.
         """
         watching = asyncio.create_task(BrokerWatch(self._settings, self._waits).run())
@@ -99,7 +99,7 @@ class Worker:
             await self._close()
 
     async def _started(self) -> bool:
-        """Catch up with the log and join the group; False where a stop was asked for before that was done."""
+        """Catch up with the log and join the group; False where a stop was asked for before."""
         starting = asyncio.create_task(self._start())
         stopping = asyncio.create_task(self._stopping.wait())
         try:
@@ -138,17 +138,17 @@ class Worker:
             await asyncio.gather(*running, intake, return_exceptions=True)
 
     async def _drain(self, running: list[asyncio.Task[None]]) -> None:
-        """Let the stages finish what was fetched, for as long as a stop may take."""
+        """Let the stages finish the fetched pages, for as long as a stop may take."""
         timeout = self._settings.service.shutdown_timeout_ms / 1000
         draining = asyncio.create_task(self._partitions.drained(timeout))
         await _first_of(draining, *running, self._failure.future)
         if not await draining:
-            # Nothing is lost: what is not committed is read again after the next start.
+            # Nothing is lost: the next start reads again what is not committed.
             logger().warning("stopped with pages in flight", waited_seconds=timeout)
 
     async def _close(self) -> None:
         await self._committer.close()
-        # First the consumer: it could be given partitions until then.
+        # The consumer goes first, because it could still be given partitions.
         await stop_client(self._consumer)
         await self._partitions.close()
         await self._log.close()
@@ -189,7 +189,7 @@ class Worker:
             self._committer.submit(batch)
 
     async def _watch_lag(self) -> None:
-        """Keep the lag gauge true, also while nothing arrives."""
+        """Keep the lag gauge up to date, also while no page arrives."""
         while True:
             partitions = self._partitions.all()
             self._metrics.keep_lags({owned.partition for owned in partitions})
@@ -202,7 +202,7 @@ class Worker:
 
 
 async def _first_of(*waited: asyncio.Future[Any]) -> None:
-    """Wait until one is done; raises what a failed one holds."""
+    """Wait until one of them is done. Raises the error of one that failed."""
     done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
     for future in done:
         future.result()

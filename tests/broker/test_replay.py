@@ -216,7 +216,7 @@ def test_the_service_s_own_topics_are_refused_as_a_target(
     recorded: Recorded, capsys: pytest.CaptureFixture[str], role: str
 ) -> None:
     assert recorded.replay("--into", f"topic:{recorded.topics.names[role]}") == 2
-    assert "--into must be no topic of a service" in capsys.readouterr().err
+    assert "--into must not be a topic of a service" in capsys.readouterr().err
 
 
 @pytest.mark.timeout(900)

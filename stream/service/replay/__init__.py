@@ -1,1 +1,1 @@
-"""A recorded topic judged again: read, put in the log's order, judged, compared."""
+"""Reads a recorded topic, puts it in the log's order, judges it again, and compares the verdicts."""

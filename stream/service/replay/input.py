@@ -1,4 +1,4 @@
-"""Owns the input of a replay in the order in which it is judged: the log's, and by timestamp where it names none."""
+"""Reads the input of a replay in the order of judging: that of the log, and by timestamp for pages it does not name."""
 
 import heapq
 from collections import deque
@@ -13,11 +13,11 @@ from spotsieve.stream.replay.order import Forget, LogOrder, Run
 from spotsieve.stream.replay.places import Places
 
 HELD_BYTES = 32 * 2**20
-"""Of all partitions together, fetched before their turn; a partition holds one fetch more than its share at most."""
+"""Messages of all partitions that wait for their turn. A partition holds at most one fetch more than its share."""
 
 
 class Turn(Enum):
-    """Why a message is judged when it is."""
+    """What decides when a message is judged."""
 
     BY_LOG = "by_log"
     BEFORE = "before"
@@ -28,16 +28,17 @@ class Turn(Enum):
 
 
 class OrderedInput:
-    """Yields every message of the range once, in order, and between them what the log forgets; and once more, where it
-    is wanted, what the log names again.
+    """Yields every message of the range once, in order, and between them the pages that the log forgets.
 
-    The log asks for a page, and its partition is read up to that page: what the log does not name lies on the way and
-    is judged there. A page that was passed on the way because the log names it later is sought again. What other
-    partitions bring meanwhile waits, and a partition of which enough waits is not fetched.
+    On demand it yields once more the pages that the log names again.
+
+    The log names a page, and the page's partition is read up to it. Pages that the log does not name lie on the way and
+    are judged there. A page on the way that the log names later is passed over, and sought again then. Messages that
+    other partitions bring meanwhile wait. A partition that has enough of them waiting is not fetched.
     """
 
     def __init__(self, reader: RangeReader, order: LogOrder, places: Places, again: bool) -> None:
-        """again: whether what the log names again is wanted again."""
+        """again: whether to yield once more the pages that the log names again."""
         self._reader = reader
         self._order = order
         self._places = places
@@ -51,11 +52,11 @@ class OrderedInput:
         self._reached = dict(self._next)
 
     async def steps(self) -> AsyncIterator[tuple[ConsumerRecord, Turn] | Forget]:
-        """All messages, with what decided their turn; and pages to be forgotten."""
+        """All messages, each with what decided its turn; and the forgettings of the log."""
         named = {number: self._order.named_span(number) for number in self._partitions}
         first = {number: span[0] if span else self._end(number) for number, span in named.items()}
         if any(span is not None for span in named.values()):
-            # A partition that the log names nowhere is after it: nothing says that its pages came before.
+            # A partition that the log never names comes after it: nothing says that its pages came before.
             first = {number: first[number] if span else self._next[number] for number, span in named.items()}
         async for message in self._by_time(first):
             yield message, Turn.BEFORE
@@ -75,7 +76,7 @@ class OrderedInput:
         return self._reader.spans[self._partitions[number]][1]
 
     async def _run(self, run: Run) -> AsyncIterator[tuple[ConsumerRecord, Turn]]:
-        # Whatever was sought last: what the log does not name must be met on the way.
+        # Whatever was sought last, the pages that the log does not name must be met on the way.
         begin = run.first if run.again else min(run.first, self._reached[run.partition])
         if begin != self._next[run.partition]:
             self._go_to(run.partition, begin)
@@ -95,7 +96,7 @@ class OrderedInput:
                 yield message, Turn.BY_LOG if named else Turn.BESIDE
 
     async def _by_time(self, ends: dict[int, int]) -> AsyncIterator[ConsumerRecord]:
-        """Merge partitions by the timestamps of their next messages, then by partition, up to these offsets."""
+        """Merge the partitions up to these offsets, by the timestamps of their next messages, then by partition."""
         heap: list[tuple[int, int]] = []
 
         async def push(number: int) -> None:
@@ -113,7 +114,7 @@ class OrderedInput:
             await push(number)
 
     def _go_to(self, number: int, offset: int) -> None:
-        """Let the next message of a partition be the first at or after this offset."""
+        """Make the first message at or after this offset the next one of its partition."""
         held = self._held[number]
         if held and self._next[number] <= offset <= held[-1].offset:
             while held[0].offset < offset:

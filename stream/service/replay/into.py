@@ -1,4 +1,4 @@
-"""Owns where replayed verdicts go: a file of verdict lines, or a topic of the pages let through."""
+"""Writes replayed verdicts to a file of verdict lines, or the novel pages to a topic."""
 
 import asyncio
 from collections.abc import Iterable
@@ -28,31 +28,31 @@ class Into(Protocol):
     """Takes judged micro-batches, in order."""
 
     async def start(self) -> None:
-        """Before the first. Raises SpotsieveError where nothing can be written."""
+        """Called before the first micro-batch. Raises SpotsieveError where nothing can be written."""
 
     async def write(self, batch: MicroBatch) -> None:
-        """One micro-batch. Raises SpotsieveError."""
+        """Write one micro-batch. Raises SpotsieveError."""
 
     async def close(self, complete: bool) -> list[str]:
-        """The end; complete: the whole range was judged. Returns what a person should know."""
+        """Called at the end; complete: the whole range was judged. Returns notices for a person."""
 
 
 def into(name: str | None, settings: Settings, taken: Iterable[str]) -> Into | None:
-    """What --into names: topic:NAME, or a file. taken: topics that are written by nobody but a service.
+    """The writer for what --into names: topic:NAME, or a file.
 
-    Raises SettingError.
+    taken: topics that only a service may write. Raises SettingError.
     """
     if name is None:
         return None
     if not name.startswith(TOPIC_PREFIX):
         if name == "-":
             raise SettingError(
-                "--into", "must be a file or topic:NAME: standard output has the report", name, "name one"
+                "--into", "must be a file or topic:NAME, because standard output has the report", name, "name one"
             )
         return IntoFile(name, settings.scheme.name)
     topic = name.removeprefix(TOPIC_PREFIX)
     if topic in set(taken):
-        raise SettingError("--into", "must be no topic of a service", topic, "create another one, and name that")
+        raise SettingError("--into", "must not be a topic of a service", topic, "create another one, and name that")
     return IntoTopic(topic, settings)
 
 
@@ -65,11 +65,11 @@ class IntoFile:
         self._file: OutputFile | None = None
 
     async def start(self) -> None:
-        """Open it as NAME.partial."""
+        """Open the file as NAME.partial."""
         self._file = OutputFile(self._name)
 
     async def write(self, batch: MicroBatch) -> None:
-        """The pages' verdicts."""
+        """Write a line for each page."""
         assert self._file is not None
         if batch.signatures is None or batch.verdicts is None:
             return
@@ -78,7 +78,7 @@ class IntoFile:
             self._file.write_line(verdict_line(page, batch.verdicts, row, self._scheme))
 
     async def close(self, complete: bool) -> list[str]:
-        """Give it its name, or leave it as NAME.partial."""
+        """Give the file its name, or leave it as NAME.partial."""
         if self._file is None:
             return []
         if complete:
@@ -89,9 +89,9 @@ class IntoFile:
 
 
 class IntoTopic:
-    """The pages let through, with the bytes, keys and headers that they would have in topics.novel.
+    """Sends the novel pages, with the bytes, keys and headers that they would have in topics.novel.
 
-    An idempotent producer without transactions: what an interrupted replay has sent stays there.
+    Its producer is idempotent and has no transactions: what an interrupted replay has sent stays there.
     """
 
     def __init__(self, name: str, settings: Settings) -> None:
@@ -106,7 +106,7 @@ class IntoTopic:
         facts = (await topic_facts(self._settings, [self._name])).get(self._name)
         if facts is None:
             raise SettingError("--into", "must name a topic that exists", self._name, "create it first")
-        # Reports and dead letters are built like those of a service, and left out.
+        # Reports and dead letters are built as in the service, and then left out.
         self._builder = OutputBuilder(self._settings, dict.fromkeys(("novel", "duplicates", "rejected"), facts))
         self._producer: AIOKafkaProducer = output_producer(self._settings, None)
         try:
@@ -142,8 +142,8 @@ class IntoTopic:
                 "check that the broker runs, then start again",
             ) from None
 
-    async def close(self, complete: bool) -> list[str]:  # noqa: ARG002 - what was sent stays, whatever comes
-        """Let the broker go."""
+    async def close(self, complete: bool) -> list[str]:  # noqa: ARG002 - what was sent stays in any case
+        """Stop the producer."""
         await stop_client(self._producer)
         if not self._too_large:
             return []

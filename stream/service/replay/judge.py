@@ -1,4 +1,4 @@
-"""Owns judging in a replay: a signed micro-batch through the engine, beside what is recorded of its pages."""
+"""Judges the micro-batches of a replay with the engine, and compares them with what is recorded."""
 
 from collections import Counter
 
@@ -19,9 +19,9 @@ _WRITER = bytes(16)
 
 
 class ReplayJudge:
-    """The engine over the replay's own state, and the report that grows. Call it from one thread.
+    """The engine over the replay's own state, and the report that it fills. Call it from one thread.
 
-    The records that it applies are those of a log that nobody writes: its position counts them.
+    No log holds the records that it applies; the state's position counts them.
     """
 
     def __init__(self, engine: Engine, report: Report) -> None:
@@ -31,7 +31,7 @@ class ReplayJudge:
         self._sequence = 0
 
     def apply(self, batch: MicroBatch, turns: Counter[Turn]) -> None:
-        """Judge a signed micro-batch, and compare."""
+        """Judge a signed micro-batch, and compare its verdicts."""
         engine, report = self._engine, self._report
         if batch.signatures is not None:
             parts: list[Verdicts] = []
@@ -49,7 +49,7 @@ class ReplayJudge:
         report.again += turns[Turn.AGAIN]
 
     def forget(self, forget: Forget) -> None:
-        """Take out of the state what the log forgets here."""
+        """Take the pages that the log forgets here out of the state."""
         engine = self._engine
         pages = self._own.pages(forget, engine.state)
         self._report.forgotten += len(pages)
@@ -60,7 +60,7 @@ class ReplayJudge:
 
 
 def compare(batch: MicroBatch, comparison: Comparison) -> None:
-    """Hold each message of a judged micro-batch against what is recorded of it."""
+    """Compare each message of a judged micro-batch with what is recorded of it."""
     places = comparison.recorded.places
     for number, message in enumerate(batch.messages):
         place = places.of_page(message.topic, message.partition, message.offset)

@@ -1,4 +1,4 @@
-"""Owns reading what is recorded: the log's order of a range, and the verdicts in the output topics."""
+"""Reads the record of a range: its order in the log, and its verdicts in the output topics."""
 
 from collections.abc import Callable, Mapping
 
@@ -16,14 +16,15 @@ from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import page_of_id
 
 Told = Callable[[str, int, int], None]
-"""told(what, done, of): how far a reading is, in messages."""
+"""told(what, done, of): how many messages of a topic are read."""
 
 _OUTCOMES = {outcome.label: outcome for outcome in (Outcome.NOVEL, Outcome.DUPLICATE, Outcome.UNCHECKED)}
 
 
 async def read_log(settings: Settings, order: LogOrder, told: Told) -> tuple[list[str], bytes | None]:
-    """Bring the log's order of the range; -> (what a person should know of the log, the settings digest it was written
-    with). Raises StateError for a record that cannot be read, BrokerError, BrokerTrouble.
+    """Read the order of the range from the log; -> (notices for a person, the settings digest of the log's writer).
+
+    Raises StateError for a record that cannot be read, BrokerError, BrokerTrouble.
     """
     name = settings.topics.log
     partition = TopicPartition(name, 0)
@@ -51,11 +52,11 @@ async def read_log(settings: Settings, order: LogOrder, told: Told) -> tuple[lis
 async def read_recorded(
     settings: Settings, facts: Mapping[str, TopicFacts], order: LogOrder, recorded: Recorded, told: Told
 ) -> list[str]:
-    """Bring the recorded verdicts; -> what a person should know of the topics.
+    """Read the recorded verdicts; -> notices for a person.
 
-    facts: of the output topics that exist, by role. Reports first: only they name a duplicate's original, which under
-    mode = "annotate" passes too; a page that no output could hold was reported, if it was a duplicate, before it
-    became a dead letter.
+    facts: those of the output topics that exist, by role. Reports are read first. Only they name a duplicate's
+    original, and under mode = "annotate" a duplicate is in topics.novel, too. And a duplicate that no output could hold
+    was reported before it became a dead letter.
     """
     notices = []
     for role in ("duplicates", "novel", "rejected"):
@@ -80,11 +81,11 @@ async def read_recorded(
 
 
 def _note(role: str, message: ConsumerRecord, order: LogOrder, recorded: Recorded) -> None:
-    """What one message of the outputs says."""
+    """Note what one message of the outputs says."""
     if role == "duplicates":
         _note_report(message.value or b"", recorded)
         return
-    # The last of a name is ours: a page may come from another filter, with its headers.
+    # The last header of a name is ours: a page may bring the headers of another filter.
     headers = dict(message.headers)
     place = _place(recorded, headers.get("spotsieve-page"))
     if place is None:
@@ -118,7 +119,7 @@ def _note_report(value: bytes, recorded: Recorded) -> None:
 
 
 def _original(page: object, recorded: Recorded) -> tuple[int, int]:
-    """Partition and offset of the page that a duplicate copies or a novel page replaces, as a message names it."""
+    """The partition and offset that a message names as the original of its page, or as the page that it replaces."""
     found = page_of_id(page) if isinstance(page, str) else None
     if found is None:
         return UNKNOWN_ORIGINAL
@@ -126,7 +127,7 @@ def _original(page: object, recorded: Recorded) -> tuple[int, int]:
 
 
 def _place(recorded: Recorded, page: object) -> int | None:
-    """The place that a page id names, OUTSIDE for one that is not in the range, None for what is no page id."""
+    """The place of a page id: OUTSIDE where it is not in the range, None where the text is not a page id."""
     found = page_of_id(_text(page)) if isinstance(page, (bytes, str)) else None
     return None if found is None else recorded.places.of_page(*found)
 

@@ -1,6 +1,7 @@
-"""Owns a replay: the range, the log's order, the recorded verdicts, and every page judged again by a state of its own.
+"""Runs a replay: reads the range, the log's order and the recorded verdicts, and judges every page again.
 
-It reads, and writes nothing but its own state and what --into names: no consumer group, no commit, no transaction.
+It has a state of its own, and writes only this state and what --into names: no consumer group, no commit, no
+transaction.
 """
 
 import asyncio
@@ -40,8 +41,11 @@ from spotsieve.stream.settings.verdicts import describe_difference, settings_dig
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked for. recorded: the settings of the service  judged: those to judge by; broker and topics are always
-    those of the service  directory: of the replay's own state  examples: most shown of each kind of difference
+    """What a replay is asked for.
+
+    recorded: the settings of the service  judged: the settings to judge by; broker and topics are always the service's
+    directory: the directory of the replay's own state  first, end: the bounds of the range
+    examples: how many are shown of each kind of difference, at most
     into: where replayed verdicts go, if anywhere: a file, or topic:NAME
     """
 
@@ -55,11 +59,11 @@ class Wanted:
 
 
 class _StoppedError(Exception):
-    """A person asked for the end before anything was judged."""
+    """A person has stopped the replay before anything was judged."""
 
 
 class Replay:
-    """One replay. told(text): where it is, called often."""
+    """One replay. It calls told(text) often, with its progress."""
 
     def __init__(self, wanted: Wanted, told: Callable[[str], None]) -> None:
         self._wanted = wanted
@@ -77,7 +81,7 @@ class Replay:
         self._stopping = False
 
     def run(self) -> Report:
-        """Judge the range again. The first SIGINT or SIGTERM ends it with what was compared so far.
+        """Judge the range again. The first SIGINT or SIGTERM ends it with a report of what was compared so far.
 
         Raises SettingError (nothing to replay), StateError, BrokerError, BrokerTrouble.
         """
@@ -130,7 +134,7 @@ class Replay:
         def stop() -> None:
             self._stopping = True
             for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)  # A second one ends the process as it ends any other.
+                loop.remove_signal_handler(number)  # A second signal ends the process at once.
 
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop)
@@ -141,7 +145,7 @@ class Replay:
         self._told(f"{what}: {done:,} of {of:,}")
 
     async def _range(self, count: int) -> Spans:
-        """What is replayed of each partition. Raises SettingError where that is nothing."""
+        """The offsets of each partition to replay. Raises SettingError where there are none."""
         wanted, name = self._wanted, self._settings.topics.input
         partitions = [TopicPartition(name, number) for number in range(count)]
         for flag, bound in (("--from", wanted.first), ("--to", wanted.end)):
@@ -167,7 +171,7 @@ class Replay:
         return spans
 
     def _compare_settings(self, report: Report, written: bytes | None) -> None:
-        """Say whether verdicts can be expected to be equal. written: the digest of the log's settings."""
+        """Report whether verdicts can be equal.  written: the digest of the settings that the log was written with"""
         service, judged = (verdict_settings_text(settings) for settings in (self._wanted.recorded, self._settings))
         report.settings = describe_difference(service, judged, "service's settings")
         if written is not None and written != settings_digest(service):
@@ -179,14 +183,14 @@ class Replay:
     async def _judge(
         self, engine: Engine, report: Report, spans: Spans, signing: ThreadPoolExecutor, judging: ThreadPoolExecutor
     ) -> None:
-        """Sign one micro-batch while the one before it is judged."""
+        """Judge every micro-batch, and sign the next one meanwhile."""
         loop = asyncio.get_running_loop()
         isolation = self._settings.kafka.isolation_level
         began = time.monotonic()
         total = sum(end - first for first, end in spans.values())
         judge = ReplayJudge(engine, report)
         async with RangeReader(self._settings, spans, "reading the input", isolation) as reader:
-            # Without forgetting, a page that is judged again gets the verdict it had, and changes nothing.
+            # Where nothing is forgotten, a page that is judged again gets the verdict that it had, and changes nothing.
             again = bool(report.order.forgotten) or self._settings.index.horizon_hours > 0
             total += report.order.again if again else 0
             ordered = OrderedInput(reader, report.order, report.comparison.recorded.places, again)
@@ -222,9 +226,9 @@ class Replay:
             await self._into.write(batch)
 
     async def _batches(self, ordered: OrderedInput) -> AsyncIterator[tuple[MicroBatch, Counter[Turn]] | Forget]:
-        """Messages in order, in micro-batches of the service's size; verdicts do not depend on where they are cut.
+        """The messages in order, in micro-batches of the service's size. Verdicts do not depend on the cuts.
 
-        What is judged again has micro-batches of its own.
+        Messages that are judged again have micro-batches of their own.
         """
         service = self._settings.service
         messages: list[ConsumerRecord] = []
@@ -252,7 +256,7 @@ class Replay:
 
 
 def _progress(report: Report, total: int) -> str:
-    """Such as "judging: 12,345 of 80,000 messages  1,020/s  31.4% dropped, 0:01:05 left"."""
+    """A line such as "judging: 12,345 of 80,000 messages  1,020/s  31.4% dropped, 0:01:05 left"."""
     comparison = report.comparison
     done, seconds = comparison.met + report.again, max(report.seconds, 1e-9)
     dropped = comparison.replayed[Outcome.DUPLICATE] / max(comparison.replayed.total(), 1)

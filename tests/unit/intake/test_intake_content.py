@@ -1,4 +1,4 @@
-"""HTML, plain text and what is not text are told apart."""
+"""Intake tells HTML, plain text and other content apart."""
 
 from typing import Any
 

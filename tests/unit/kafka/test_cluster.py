@@ -1,4 +1,4 @@
-"""Owns how long a cluster without a broker is waited for, and what is said then."""
+"""A cluster without a broker is waited for, for a while, and then reported."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Owns that each error of aiokafka has its decision, written down once, and what a few of them must be."""
+"""Each error of aiokafka has one decision, and some of these decisions must be what they are."""
 
 from aiokafka import errors
 from aiokafka.errors import KafkaError

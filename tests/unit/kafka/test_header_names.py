@@ -1,4 +1,4 @@
-"""Records whose header names are not UTF-8 are read; whatever else a batch holds is as aiokafka reads it."""
+"""Records whose header names are not UTF-8 are read, and the rest of a batch is as aiokafka reads it."""
 
 import pytest
 from aiokafka.consumer import fetcher

@@ -1,4 +1,4 @@
-"""Owns which log topics are refused, which are warned of, and when topics count as created."""
+"""Unfit log topics are refused or warned of, and topics count as created once the broker knows them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -70,7 +70,7 @@ def test_a_log_that_cannot_carry_the_order_of_pages_is_refused(facts: TopicFacts
 
 
 class SlowBroker:
-    """The admin client, as far as creating topics needs it: it tells of a topic some looks after it was made."""
+    """The part of the admin client that creates topics; it knows a topic only some looks after it was made."""
 
     def __init__(self, there: bool, looks: int) -> None:
         self.there, self.looks, self.looked = there, looks, 0

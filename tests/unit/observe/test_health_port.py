@@ -1,4 +1,4 @@
-"""Owns the HTTP port of the service: what it answers, what it refuses, and that nobody can hold it up."""
+"""The HTTP port answers three paths, refuses the rest, and nobody can hold it up."""
 
 import http.client
 import socket

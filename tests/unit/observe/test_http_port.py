@@ -1,4 +1,4 @@
-"""Owns the proof that no client of the HTTP port holds it up, makes it grow, or is read further than its headers."""
+"""No client of the HTTP port can hold it up or make it grow, and it reads nothing after the headers."""
 
 import contextlib
 import socket
@@ -32,7 +32,7 @@ def connect(port: int) -> socket.socket:
 
 
 def answer(connection: socket.socket) -> bytes:
-    """All that the server says until it ends the connection, in whatever way."""
+    """Everything that the server sends until it ends the connection in any way."""
     parts = []
     with contextlib.suppress(ConnectionError):
         while part := connection.recv(65_536):

@@ -1,4 +1,4 @@
-"""Owns what log lines look like, and that nothing can write beyond its own line."""
+"""Log lines have one form, and no value can write beyond its own line."""
 
 import json
 import logging

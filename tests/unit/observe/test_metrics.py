@@ -1,4 +1,4 @@
-"""Owns how the service counts: arrays into histograms, verdicts into counters, nothing counted twice."""
+"""The service counts arrays into histograms and verdicts into counters, and nothing twice."""
 
 import numpy as np
 import pytest

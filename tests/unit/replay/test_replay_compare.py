@@ -1,4 +1,4 @@
-"""Owns the tests of what a replay compares: places, the log's order, recorded verdicts, differences, the report."""
+"""A replay compares places, the log's order and recorded verdicts, and reports the differences."""
 
 import dataclasses
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Owns the tests of the order in which a replay takes the input's messages, against a plain twin."""
+"""A replay takes the messages of the input in the same order as a plain twin."""
 
 import asyncio
 import heapq
@@ -29,7 +29,7 @@ def message(partition: int, offset: int, timestamp: int, value: bytes = b"x") ->
 
 @dataclass
 class Reader:
-    """What RangeReader is to OrderedInput: each fetch brings two messages of every partition that is not paused."""
+    """In place of RangeReader: each fetch brings two messages of every partition that is not paused."""
 
     messages: dict[int, list[ConsumerRecord]]
     spans: dict[TopicPartition, tuple[int, int]]
@@ -72,7 +72,7 @@ def log_of(places: Places, ids: Iterable[Id]) -> LogOrder:
 
 
 def twin(messages: dict[int, list[ConsumerRecord]], named: list[Id], again: bool) -> Iterator[tuple[Id, Turn]]:
-    """The same order, said plainly."""
+    """The same order, worked out plainly."""
     there = {(m.partition, m.offset) for part in messages.values() for m in part}
     spans = {p: [o for q, o in named if q == p] for p in messages}
     taken: set[Id] = set()

@@ -1,4 +1,4 @@
-"""Owns what a worker says while it reads its log again: how far, how fast, how long it will take."""
+"""While a worker reads its log again, it says how far it is, how fast it reads and how long it will take."""
 
 import shutil
 from pathlib import Path

@@ -49,7 +49,7 @@ class OneBatch:
 
 
 class Reopened:
-    """Remembers which partitions were to be opened again."""
+    """Remembers which partitions the committer reopens."""
 
     def __init__(self) -> None:
         self.partitions: list[OwnedPartition] = []
@@ -106,7 +106,7 @@ async def test_a_fenced_producer_reopens_the_partition_though_its_deliveries_are
 
 
 class AnsweringProducer:
-    """Writes down what it is asked; each delivery is answered a moment later, with `failure` where there is one."""
+    """Writes down what it is asked. It answers each delivery a moment later, with `failure` where there is one."""
 
     def __init__(self, steps: list[str], failure: Exception | None) -> None:
         self._steps = steps
@@ -147,7 +147,7 @@ class AnsweringConsumer:
 async def steps_of(
     guarantee: str, failure: Exception | None = None, stale: bool = False
 ) -> tuple[list[str], OwnedPartition, Reopened]:
-    """What the broker is asked for one slice (offset 7), what the partition is then, and what was to be reopened."""
+    """Commit one slice (offset 7); -> the requests to the broker, the partition, and what was reopened."""
     steps: list[str] = []
     reopened, finished = Reopened(), list[None]()
     settings = Settings.model_validate({"service": {"guarantee": guarantee}})

@@ -1,4 +1,4 @@
-"""Owns what a slice's outputs are: where each message goes, with which headers, and where a topic is too small."""
+"""Each message of a slice goes to its output with its headers, and one that is too large for a topic is rejected."""
 
 import random
 
@@ -25,14 +25,14 @@ SETTINGS = Settings.model_validate({"input": {"format": "html"}})
 
 
 class Producer:
-    """As much of aiokafka's producer as building batches needs."""
+    """The part of aiokafka's producer that builds batches."""
 
     def create_batch(self) -> BatchBuilder:
         return BatchBuilder(10_000, 0, is_transactional=1)
 
 
 def outputs_of(*values: bytes) -> tuple[Outputs, dict[str, int]]:
-    """What is produced for these pages where every output takes LIMIT bytes, and the records in each topic."""
+    """The outputs for these pages where every topic takes LIMIT bytes, and the records in each topic."""
     records = [
         ConsumerRecord("pages", 0, offset, 0, 0, b"http://a.example", value, None, 3, 3, ())
         for offset, value in enumerate(values)
@@ -84,7 +84,7 @@ Made = tuple[int, bytes | None, bytes | None, dict[str, bytes]]
 def made_of(
     mode: str, partition: int, *slices: list[bytes | None], longer_by: float = KEEP_FIRST
 ) -> dict[str, list[Made]]:
-    """Topic -> (partition, key, value, headers) of what is produced for consecutive slices of an input partition."""
+    """By topic, (partition, key, value, headers) of the outputs for consecutive slices of an input partition."""
     settings = Settings.model_validate({"input": {"format": "html"}, "service": {"mode": mode}})
     place = TopicPartition("pages", partition)
     work, offset, state, scheme = [], 0, MemoryState(), scheme_of(settings.scheme)

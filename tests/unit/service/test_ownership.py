@@ -72,7 +72,7 @@ async def test_an_illegal_move_is_refused_and_changes_nothing(before: Phase, aft
 
 
 async def test_a_page_is_taken_only_between_a_seek_and_what_ends_it() -> None:
-    """No way leads to ACCEPTING but through SEEKING, which the intake loop alone leaves for it."""
+    """Only SEEKING leads to ACCEPTING, and only the intake loop makes that move."""
     assert [phase for phase, after in MOVES.items() if Phase.ACCEPTING in after] == [Phase.SEEKING]
 
 

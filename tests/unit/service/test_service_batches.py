@@ -1,4 +1,4 @@
-"""Owns how fetched messages become micro-batches, and how a batch is divided by partition."""
+"""Fetched messages become micro-batches, which are divided by partition."""
 
 import pytest
 from aiokafka.structs import ConsumerRecord, TopicPartition
