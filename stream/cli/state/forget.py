@@ -127,7 +127,7 @@ def _open_local_log(state: "StillState", closing: ExitStack) -> Append:
 def _open_topic(state: "StillState", settings: "Settings", on_progress: OnProgress) -> Append:
     from spotsieve.state.identity import check_service
     from spotsieve.stream.observe.logs import configure_logs
-    from spotsieve.stream.service.forgetting import append_records, check_log_topic
+    from spotsieve.stream.service.log_topic import append_records, check_log_topic
     from spotsieve.stream.settings.verdicts import verdict_settings_text
 
     check_service(state.directory, state.identity, verdict_settings_text(settings), settings.topics.log)

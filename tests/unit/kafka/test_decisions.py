@@ -1,10 +1,11 @@
 """Each error of aiokafka has one decision, and some of these decisions must be what they are."""
 
+import pytest
 from aiokafka import errors
 from aiokafka.errors import KafkaError
 
 from spotsieve.stream.errors import BrokerError, BrokerTrouble
-from spotsieve.stream.kafka.errors import DECISIONS, Decision, decision, ended
+from spotsieve.stream.kafka.errors import DECISIONS, BrokersFenced, Decision, creation_error, decision, ended, explained
 from spotsieve.stream.settings.model import Settings
 
 
@@ -41,3 +42,34 @@ def test_what_stops_is_explained_and_what_does_not_begins_anew() -> None:
     trouble = ended(KafkaError("Unexpected error\nduring coordination"), Settings(), "fetching")
     assert isinstance(trouble, BrokerTrouble)
     assert "\n" not in str(trouble)
+
+
+def test_a_topic_that_fenced_brokers_refuse_is_asked_for_again_and_one_with_too_few_brokers_is_not() -> None:
+    code = errors.InvalidReplicationFactorError.errno
+    fenced = creation_error(code, "Unable to replicate the partition 1 time(s): All brokers are currently fenced.")
+    too_few = creation_error(code, "Unable to replicate the partition 3 time(s): only 1 broker(s) are registered.")
+    assert fenced is BrokersFenced
+    assert decision(fenced()) is Decision.RETRY
+    assert too_few is errors.InvalidReplicationFactorError
+    assert decision(too_few()) is Decision.STOP
+    assert creation_error(0, "") is errors.NoError
+
+
+@pytest.mark.parametrize(
+    ("error", "setting"),
+    [
+        (errors.AuthenticationFailedError(), "kafka.sasl_*"),
+        (errors.KafkaConnectionError(), "kafka.bootstrap_servers"),
+        (errors.GroupAuthorizationFailedError("spotsieve"), "kafka"),
+        (errors.InvalidTransactionTimeout(), "kafka.transaction_timeout_ms"),
+        (errors.InvalidSessionTimeoutError(), "kafka.session_timeout_ms"),
+        (errors.InvalidTimestampError(), "topics"),
+        (errors.UnknownTopicOrPartitionError(), "topics"),
+        (errors.RecordListTooLargeError(), "topics"),
+        (errors.UnsupportedVersionError(), "kafka"),
+    ],
+)
+def test_an_explained_error_names_its_setting_and_the_next_step(error: KafkaError, setting: str) -> None:
+    told = explained(error, Settings(), "committing")
+    assert told.name == setting
+    assert told.next_step

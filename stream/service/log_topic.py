@@ -1,4 +1,4 @@
-"""Writes records that forget pages to the log topic, for `spotsieve state forget`."""
+"""Checks the log topic against a state and appends records to it, for `spotsieve state forget`."""
 
 import asyncio
 from collections.abc import Callable, Sequence
