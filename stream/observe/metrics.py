@@ -57,105 +57,15 @@ class Metrics:
     """Every metric of the service, in a registry of its own."""
 
     def __init__(self) -> None:
-        self.registry = registry = CollectorRegistry()
+        self.registry = CollectorRegistry()
         self._swept_buckets = 0
-        ProcessCollector(registry=registry)
-        PlatformCollector(registry=registry)
-
-        def counter(name: str, about: str, *labels: str) -> Counter:
-            return Counter(name, about, labels, registry=registry)
-
-        def gauge(name: str, about: str, *labels: str) -> Gauge:
-            return Gauge(name, about, labels, registry=registry)
-
-        self.pages = counter(
-            "spotsieve_pages", "Pages judged and committed, by verdict and reason.", "verdict", "reason"
-        )
-        self.page_bytes = counter("spotsieve_page_bytes", "Bytes of messages committed, by verdict.", "verdict")
-        self.page_size = ArrayHistogram(
-            "spotsieve_page_size_bytes", "Size of the message that holds a page.", PAGE_BYTES_BUCKETS, registry
-        )
-        self.languages = counter(
-            "spotsieve_page_languages",
-            "Pages with text, by language: und none of the lists, unspaced a script without spaces.",
-            "language",
-        )
-        self.texts = counter("spotsieve_page_texts", "Pages by how their text was found.", "text")
-        self.found_by = counter(
-            "spotsieve_duplicates_met", "Duplicates by each kind of key under which they met their original.", "key"
-        )
-        self.tombstones = counter("spotsieve_tombstones", "Messages without a value, passed through.")
-        self.dead_letters = counter("spotsieve_dead_letters", "Messages sent to the dead letters, by reason.", "reason")
-        self.future_times = counter(
-            "spotsieve_future_times", "Pages whose own time lay beyond their message's, and was set back to it."
-        )
-        self.stage = Histogram(
-            "spotsieve_stage_duration_seconds",
-            "Time a micro-batch spends in a stage.",
-            ("stage",),
-            buckets=STAGE_BUCKETS_SECONDS,
-            registry=registry,
-        )
-        self.batch_pages = Histogram(
-            "spotsieve_batch_pages", "Messages in a micro-batch.", buckets=BATCH_PAGES_BUCKETS, registry=registry
-        )
-        self.candidates = ArrayHistogram(
-            "spotsieve_page_candidates", "Postings tested for a page.", CANDIDATE_BUCKETS, registry
-        )
-        self.bucket_entries = ArrayHistogram(
-            "spotsieve_bucket_entries",
-            "Entries in a bucket after a page was filed in it.",
-            BUCKET_ENTRY_BUCKETS,
-            registry,
-        )
-        self.capped_filings = counter(
-            "spotsieve_capped_filings", "Postings not filed because the bucket was full (bucket_cap)."
-        )
-        self.capped_buckets = counter("spotsieve_capped_buckets", "Buckets that became full (bucket_cap).")
-        self.cut_pages = counter(
-            "spotsieve_cut_pages", "Pages that met more candidates than are compared (candidate_limit)."
-        )
-        self.forgotten = counter(
-            "spotsieve_forgotten_pages", "Pages taken out of the state on demand (spotsieve state forget)."
-        )
-        self.state_entries = gauge("spotsieve_state_entries", "Pages filed in the state, and within the horizon.")
-        self.state_bytes = gauge("spotsieve_state_bytes", "Bytes of the state on disk.")
-        self.state_floor = gauge(
-            "spotsieve_state_floor", "Number of the first entry within the horizon: all before it are removed."
-        )
-        self.watermark = gauge(
-            "spotsieve_watermark_seconds", "Greatest event time of the log so far (Unix time); 0 without a horizon."
-        )
-        self.swept_buckets = counter("spotsieve_swept_buckets", "Buckets looked at for entries beyond the horizon.")
-        self.log_position = gauge("spotsieve_log_position", "Offset of the next log record to apply.")
-        self.log_end = gauge("spotsieve_log_end", "End offset of the log.")
-        self.lag = gauge(
-            "spotsieve_consumer_lag", "Messages not yet committed, by input partition.", "topic", "partition"
-        )
-        self.commits = counter("spotsieve_commits", "Commits of input offsets.")
-        self.commit_failures = counter(
-            "spotsieve_commit_failures", "Commits that failed and were redone, by error.", "error"
-        )
-        self.expired = counter(
-            "spotsieve_expired_messages", "Messages that the input topic's retention removed before they were read."
-        )
-        self.retries = counter("spotsieve_broker_retries", "Waits for the broker before another try, by step.", "step")
-        self.rebalances = counter("spotsieve_rebalances", "Times that input partitions were assigned.")
-        self.partitions = gauge("spotsieve_assigned_partitions", "Input partitions assigned to this worker.")
-        self.ready = gauge(
-            "spotsieve_ready", "1 while the worker judges pages, 0 before, after, and while it waits for the broker."
-        )
-        self.build = Info("spotsieve_build", "Version and scheme.", registry=registry)
-        for stage in STAGES:
-            self.stage.labels(stage)
-        for kind, reason in VERDICT_REASONS:
-            self.pages.labels(kind.name.lower(), reason.label)
-        for language in path_names():
-            self.languages.labels(language)
-        for text in TEXTS:
-            self.texts.labels(text)
-        for name in KEYS.values():
-            self.found_by.labels(name)
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        self._declare_pages()
+        self._declare_judging()
+        self._declare_state()
+        self._declare_broker()
+        self._show_zeros()
 
     def keep_lags(self, partitions: Collection[tuple[str, int]]) -> None:
         """Remove the lag of every (topic, partition) but these."""
@@ -239,6 +149,121 @@ class Metrics:
         counts = np.bincount(paths[usable | little] & ~np.uint8(IN_NEED), minlength=1)
         for path in np.flatnonzero(counts):
             self.languages.labels(path_names()[path]).inc(int(counts[path]))
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(name, about, labels, registry=self.registry)
+
+    def _gauge(self, name: str, about: str, *labels: str) -> Gauge:
+        return Gauge(name, about, labels, registry=self.registry)
+
+    def _declare_pages(self) -> None:
+        """Metrics of pages on their way: what became of them."""
+        self.pages = self._counter(
+            "spotsieve_pages", "Pages judged and committed, by verdict and reason.", "verdict", "reason"
+        )
+        self.page_bytes = self._counter("spotsieve_page_bytes", "Bytes of messages committed, by verdict.", "verdict")
+        self.page_size = ArrayHistogram(
+            "spotsieve_page_size_bytes", "Size of the message that holds a page.", PAGE_BYTES_BUCKETS, self.registry
+        )
+        self.languages = self._counter(
+            "spotsieve_page_languages",
+            "Pages with text, by language: und none of the lists, unspaced a script without spaces.",
+            "language",
+        )
+        self.texts = self._counter("spotsieve_page_texts", "Pages by how their text was found.", "text")
+        self.found_by = self._counter(
+            "spotsieve_duplicates_met", "Duplicates by each kind of key under which they met their original.", "key"
+        )
+        self.tombstones = self._counter("spotsieve_tombstones", "Messages without a value, passed through.")
+        self.dead_letters = self._counter(
+            "spotsieve_dead_letters", "Messages sent to the dead letters, by reason.", "reason"
+        )
+        self.future_times = self._counter(
+            "spotsieve_future_times", "Pages whose own time lay beyond their message's, and was set back to it."
+        )
+
+    def _declare_judging(self) -> None:
+        """Metrics of micro-batches, and of the buckets that judging met."""
+        self.stage = Histogram(
+            "spotsieve_stage_duration_seconds",
+            "Time a micro-batch spends in a stage.",
+            ("stage",),
+            buckets=STAGE_BUCKETS_SECONDS,
+            registry=self.registry,
+        )
+        self.batch_pages = Histogram(
+            "spotsieve_batch_pages", "Messages in a micro-batch.", buckets=BATCH_PAGES_BUCKETS, registry=self.registry
+        )
+        self.candidates = ArrayHistogram(
+            "spotsieve_page_candidates", "Postings tested for a page.", CANDIDATE_BUCKETS, self.registry
+        )
+        self.bucket_entries = ArrayHistogram(
+            "spotsieve_bucket_entries",
+            "Entries in a bucket after a page was filed in it.",
+            BUCKET_ENTRY_BUCKETS,
+            self.registry,
+        )
+        self.capped_filings = self._counter(
+            "spotsieve_capped_filings", "Postings not filed because the bucket was full (bucket_cap)."
+        )
+        self.capped_buckets = self._counter("spotsieve_capped_buckets", "Buckets that became full (bucket_cap).")
+        self.cut_pages = self._counter(
+            "spotsieve_cut_pages", "Pages that met more candidates than are compared (candidate_limit)."
+        )
+        self.forgotten = self._counter(
+            "spotsieve_forgotten_pages", "Pages taken out of the state on demand (spotsieve state forget)."
+        )
+
+    def _declare_state(self) -> None:
+        """Metrics of the state and its log."""
+        self.state_entries = self._gauge("spotsieve_state_entries", "Pages filed in the state, and within the horizon.")
+        self.state_bytes = self._gauge("spotsieve_state_bytes", "Bytes of the state on disk.")
+        self.state_floor = self._gauge(
+            "spotsieve_state_floor", "Number of the first entry within the horizon: all before it are removed."
+        )
+        self.watermark = self._gauge(
+            "spotsieve_watermark_seconds", "Greatest event time of the log so far (Unix time); 0 without a horizon."
+        )
+        self.swept_buckets = self._counter(
+            "spotsieve_swept_buckets", "Buckets looked at for entries beyond the horizon."
+        )
+        self.log_position = self._gauge("spotsieve_log_position", "Offset of the next log record to apply.")
+        self.log_end = self._gauge("spotsieve_log_end", "End offset of the log.")
+
+    def _declare_broker(self) -> None:
+        """Metrics of commits, the broker and the worker itself."""
+        self.lag = self._gauge(
+            "spotsieve_consumer_lag", "Messages not yet committed, by input partition.", "topic", "partition"
+        )
+        self.commits = self._counter("spotsieve_commits", "Commits of input offsets.")
+        self.commit_failures = self._counter(
+            "spotsieve_commit_failures", "Commits that failed and were redone, by error.", "error"
+        )
+        self.expired = self._counter(
+            "spotsieve_expired_messages", "Messages that the input topic's retention removed before they were read."
+        )
+        self.retries = self._counter(
+            "spotsieve_broker_retries", "Waits for the broker before another try, by step.", "step"
+        )
+        self.rebalances = self._counter("spotsieve_rebalances", "Times that input partitions were assigned.")
+        self.partitions = self._gauge("spotsieve_assigned_partitions", "Input partitions assigned to this worker.")
+        self.ready = self._gauge(
+            "spotsieve_ready", "1 while the worker judges pages, 0 before, after, and while it waits for the broker."
+        )
+        self.build = Info("spotsieve_build", "Version and scheme.", registry=self.registry)
+
+    def _show_zeros(self) -> None:
+        """Make every known label visible before it is counted."""
+        for stage in STAGES:
+            self.stage.labels(stage)
+        for kind, reason in VERDICT_REASONS:
+            self.pages.labels(kind.name.lower(), reason.label)
+        for language in path_names():
+            self.languages.labels(language)
+        for text in TEXTS:
+            self.texts.labels(text)
+        for name in KEYS.values():
+            self.found_by.labels(name)
 
 
 TEXTS = ("kept", "in_need", "too_little", "none")

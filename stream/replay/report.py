@@ -90,7 +90,7 @@ def as_json(report: Report) -> dict[str, Any]:
 def as_text(report: Report) -> str:
     """For people: what was replayed and in which order, the matrix, the differences, and examples."""
     comparison = report.comparison
-    places, recorded = comparison.recorded.places, comparison.recorded
+    places = comparison.recorded.places
     rate = comparison.met / report.seconds if report.seconds else 0.0
     held = [(partition, first, end) for partition, (first, end) in enumerate(places.spans) if end > first]
     spans = ", ".join(f"{partition}: {first:,} to {end - 1:,}" for partition, first, end in held[:4])
@@ -108,6 +108,20 @@ def as_text(report: Report) -> str:
         f"compared   {comparison.compared:,} pages: {comparison.compared - comparison.differ:,} equal, "
         f"{comparison.differ:,} differ" + (f" ({others:,} in the original alone)" if others else ""),
     ]
+    lines.extend(f"           {line}" for line in _counts(report))
+    lines.extend(f"notice     {notice}" for notice in report.notices)
+    if report.interrupted:
+        lines.append("interrupted: this is what was compared so far")
+    for kept in _kept(comparison):
+        lines += ["", _heading(comparison, kept[0])]
+        for difference in kept:
+            lines.extend(_difference_lines(difference))
+    return "\n".join(escape_control_characters(line) for line in lines)
+
+
+def _counts(report: Report) -> Iterator[str]:
+    """What else was counted, without the zeros."""
+    comparison, recorded = report.comparison, report.comparison.recorded
     counts = (
         (comparison.tombstones, "messages without value: passed on, not judged"),
         (report.forgotten, "pages were forgotten where the log forgets them"),
@@ -118,20 +132,12 @@ def as_text(report: Report) -> str:
         (recorded.again, "further messages of the outputs repeat a verdict"),
         (recorded.foreign, "messages of the outputs name no page of Spotsieve's"),
     )
-    lines.extend(f"           {number:,} {what}" for number, what in counts if number)
+    for number, what in counts:
+        if number:
+            yield f"{number:,} {what}"
     if recorded.differing:
         shown = ", ".join(comparison.page_id(place) for place in recorded.differing[:_DIFFERING_SHOWN])
-        lines.append(
-            f"           {len(recorded.differing):,} further messages of the outputs CONTRADICT the first, of {shown}"
-        )
-    lines.extend(f"notice     {notice}" for notice in report.notices)
-    if report.interrupted:
-        lines.append("interrupted: this is what was compared so far")
-    for kept in _kept(comparison):
-        lines += ["", _heading(comparison, kept[0])]
-        for difference in kept:
-            lines.extend(_difference_lines(difference))
-    return "\n".join(escape_control_characters(line) for line in lines)
+        yield f"{len(recorded.differing):,} further messages of the outputs CONTRADICT the first, of {shown}"
 
 
 def _order_text(report: Report) -> str:
