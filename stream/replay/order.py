@@ -36,7 +36,7 @@ class LogOrder:
     It holds a byte for each offset of the range, and 24 bytes for each run; a micro-batch makes a run or two for each
     partition.
 
-    logged: bool[len(places)], whether the log names the page  elsewhere: pages of other topics or outside the range
+    logged: bool[len(places)], whether the log names the page
     again: how often the log names a page again  forgotten: the places of all pages that the log forgets
     """
 
@@ -46,14 +46,12 @@ class LogOrder:
         self.forgotten: set[int] = set()
         self.logged = np.zeros(len(places), np.bool_)
         self.again = 0
-        self.elsewhere = 0
 
     def add(self, signatures: Signatures) -> None:
         """Take the pages of the log's next record."""
         places = self._places.of(signatures.partition, signatures.offset)
         of_topic = np.array([source == self._places.topic for source in signatures.sources], np.bool_)
         named = places[(places >= 0) & of_topic[signatures.source]]
-        self.elsewhere += len(signatures) - len(named)
         if not len(named):
             return
         again = np.ones(len(named), np.bool_)

@@ -49,13 +49,11 @@ class Recorded:
     replaces
     again: further messages that say the same of a page (at_least_once)
     differing: places of which a further message said something else  foreign: messages that name no page
-    elsewhere: messages of pages outside the range
     """
 
     places: Places
     again: int = 0
     foreign: int = 0
-    elsewhere: int = 0
     differing: list[int] = field(default_factory=list)
     reasons: list[str] = field(default_factory=lambda: [""])
     outcome: NDArray[np.uint8] = field(init=False)
@@ -73,9 +71,8 @@ class Recorded:
     def note(
         self, place: int, outcome: Outcome, reason: str = "", original: tuple[int, int] = UNKNOWN_ORIGINAL
     ) -> None:
-        """Note what a message of the outputs says of a page.  original: partition and offset"""
+        """Note what a message of the outputs says of a page in the range.  original: partition and offset"""
         if place == OUTSIDE:
-            self.elsewhere += 1
             return
         if self.outcome[place] == Outcome.NOT_RECORDED:
             self.outcome[place] = outcome
@@ -96,10 +93,6 @@ class Recorded:
         duplicate, or where a novel page replaces none.
         """
         return int(self.original_partition[place]), int(self.original_offset[place])
-
-    def count(self) -> int:
-        """The number of pages of which something is recorded."""
-        return int(np.count_nonzero(self.outcome))
 
     def _number(self, reason: str) -> int:
         """The number of a reason. Once foreign messages have filled the byte, a new reason counts as none."""
