@@ -112,7 +112,7 @@ def runs(
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", SCHEMES)
-def test_every_scheme_gives_each_page_the_one_verdict_of_the_log_and_its_state_is_rebuilt_equal(
+def test_every_scheme_gives_the_log_s_verdicts_and_its_state_is_rebuilt_equal(
     runs: dict[str, Future[Ran]], name: str
 ) -> None:
     ran = runs[name].result()

@@ -46,7 +46,7 @@ def forget(service: Spotsieve, *arguments: str, code: int = 0) -> dict[str, Any]
     "what is forgotten is forgotten by every reader of the log", fault="the state directory is deleted"
 )
 @pytest.mark.timeout(900)
-def test_a_page_is_forgotten_under_a_running_service_and_in_a_state_rebuilt_from_the_log(
+def test_a_page_is_forgotten_by_a_running_service_and_a_state_rebuilt_from_the_log(
     kafka: Broker, tmp_path: Path
 ) -> None:
     # With a log that forgets: the warning of it must not come among what a program reads.

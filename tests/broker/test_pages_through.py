@@ -235,7 +235,7 @@ def test_raw_html_finds_its_address_in_the_key_or_a_header(
     fault="kill -9 of a worker in mid-run, then every page again through a worker without a state",
 )
 @pytest.mark.timeout(900)
-def test_longer_copies_replace_shorter_ones_and_neither_a_crash_nor_a_second_submission_changes_a_verdict(
+def test_longer_copies_replace_shorter_ones_whatever_crashes_or_comes_again(
     kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # Every article twelve sentences long, then in another frame, then sixteen and twenty long, then as at first.

@@ -173,7 +173,7 @@ def test_other_settings_give_exactly_the_differences_that_judging_page_by_page_f
 
 @pytest.mark.promise("a replay touches nothing of the service", fault="none: ends, groups, offsets and files compared")
 @pytest.mark.timeout(900)
-def test_a_replay_into_a_file_writes_every_verdict_and_touches_nothing_of_the_service(
+def test_a_replay_into_a_file_writes_every_verdict_and_leaves_the_service_untouched(
     recorded: Recorded, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     before = recorded.traces()

@@ -122,7 +122,7 @@ def test_with_a_horizon_a_replay_gives_the_recorded_verdicts(
 
 @pytest.mark.promise("a replay gives equal verdicts", fault="a group began in mid-stream, another read all of it again")
 @pytest.mark.timeout(900)
-def test_pages_that_were_judged_against_the_order_of_offsets_and_twice_give_the_recorded_verdicts(
+def test_pages_judged_twice_or_out_of_offset_order_replay_to_the_recorded_verdicts(
     kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     half = 150

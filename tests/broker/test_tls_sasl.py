@@ -113,9 +113,7 @@ def topics(doors: Doors) -> Iterator[TopicSet]:
 
 @pytest.mark.promise("a secret is never logged, printed or served", fault="debug logs of a run over TLS and SCRAM")
 @pytest.mark.timeout(900)
-def test_pages_pass_over_tls_and_scram_with_topics_made_the_same_way_and_no_secret_shown(
-    doors: Doors, tmp_path: Path
-) -> None:
+def test_pages_pass_and_topics_are_made_over_tls_and_scram_and_no_secret_is_shown(doors: Doors, tmp_path: Path) -> None:
     pages = crawl(60)
     topics = TopicSet(doors.servers("PLAINTEXT"), leave_out=("input", "novel", "duplicates", "rejected", "log"))
     secret = password_file(tmp_path)

@@ -20,7 +20,7 @@ SESSION_SECONDS = 2
 )
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_broker_killed_in_mid_transaction_and_started_again_costs_no_page_and_doubles_none(
+def test_a_broker_killed_in_mid_transaction_and_restarted_loses_and_doubles_no_page(
     own_kafka: LocalKafka, tmp_path: Path
 ) -> None:
     pages = crawl(6_000, seed=7)
@@ -44,7 +44,7 @@ def test_a_broker_killed_in_mid_transaction_and_started_again_costs_no_page_and_
 )
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_broker_that_hangs_past_the_session_timeout_is_waited_for_and_costs_no_page(
+def test_a_broker_hanging_past_the_session_timeout_is_waited_for_and_loses_no_page(
     own_kafka: LocalKafka, tmp_path: Path
 ) -> None:
     pages = crawl(6_000, seed=8)

@@ -64,7 +64,7 @@ def test_coordinators_that_move_to_another_broker_cost_no_page_and_double_none(t
 @pytest.mark.promise("exactly_once: every page has exactly one verdict", fault="the disk of the broker is full")
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_broker_whose_disk_is_full_is_waited_for_and_gone_on_with_once_there_is_room(tmp_path: Path) -> None:
+def test_the_service_waits_for_a_broker_whose_disk_is_full_and_goes_on_afterwards(tmp_path: Path) -> None:
     prepare()
     pages = crawl(6_000, seed=14)
     with (

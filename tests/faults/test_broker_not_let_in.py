@@ -62,7 +62,7 @@ def test_topics_are_created_checked_and_deleted_on_a_broker_that_is_not_let_in_y
 
 
 @pytest.mark.timeout(900)
-def test_producers_and_consumers_that_are_made_while_no_broker_is_let_in_come_to_work(coming: Coming) -> None:
+def test_producers_and_consumers_made_while_no_broker_is_reachable_come_to_work(coming: Coming) -> None:
     with TopicSet(coming.servers) as topics:
         settings = coming.settings(topics)
         coming.until_out()

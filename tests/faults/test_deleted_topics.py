@@ -41,7 +41,7 @@ def test_a_log_that_was_made_anew_and_filled_beyond_the_state_is_refused(kafka: 
     ("role", "next_step"),
     [("input", "create it anew"), ("log", "begin anew with another log (topics.log)")],
 )
-def test_a_topic_that_is_deleted_under_a_service_ends_it_with_the_reason_and_a_whole_state(
+def test_a_topic_deleted_under_a_service_ends_it_with_the_reason_and_a_whole_state(
     kafka: Broker, tmp_path: Path, role: str, next_step: str
 ) -> None:
     with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
@@ -58,7 +58,7 @@ def test_a_topic_that_is_deleted_under_a_service_ends_it_with_the_reason_and_a_w
 
 
 @pytest.mark.timeout(900)
-def test_a_deleted_output_that_was_made_anew_gets_what_follows_judged_by_what_was_known(
+def test_an_output_deleted_and_made_anew_gets_the_next_pages_and_the_state_is_kept(
     kafka: Broker, tmp_path: Path
 ) -> None:
     pages = crawl(60)

@@ -32,7 +32,7 @@ def keys(numbers: Sequence[int]) -> set[bytes]:
 
 @pytest.mark.promise("what counts as an original is decided by event times alone", fault="kill -9 of the service")
 @pytest.mark.timeout(900)
-def test_a_copy_beyond_the_horizon_is_let_through_and_one_within_dropped_across_kill_9(
+def test_copies_beyond_the_horizon_pass_and_copies_within_are_dropped_across_kill_9(
     kafka: Broker, tmp_path: Path
 ) -> None:
     first = [at(0, 0, 0), *(at(number / 20, number, number) for number in range(1, FILLERS)), at(29, 560, 0)]

@@ -24,9 +24,7 @@ SNAPSHOT_SECONDS = 240
     "a snapshot catches up with the log, equal to the byte", fault="kill -9 of the service, its disk is lost"
 )
 @pytest.mark.timeout(900)
-def test_a_snapshot_of_the_running_service_is_restored_after_kill_9_and_catches_up_equal(
-    kafka: Broker, tmp_path: Path
-) -> None:
+def test_a_snapshot_of_a_running_service_is_restored_after_kill_9_and_catches_up(kafka: Broker, tmp_path: Path) -> None:
     pages = crawl(6_000, seed=12).messages
     with (
         TopicSet(kafka.bootstrap_servers) as topics,
@@ -62,9 +60,7 @@ def test_a_snapshot_of_the_running_service_is_restored_after_kill_9_and_catches_
     fault="retention removed what the state needs",
 )
 @pytest.mark.timeout(900)
-def test_a_log_whose_needed_part_retention_removed_is_refused_with_the_range_and_the_choice(
-    kafka: Broker, tmp_path: Path
-) -> None:
+def test_a_log_that_retention_has_cut_is_refused_with_the_range_and_the_choice(kafka: Broker, tmp_path: Path) -> None:
     with (
         TopicSet(kafka.bootstrap_servers) as topics,
         Spotsieve(tmp_path, topics.toml() + "service.batch_pages = 10\n") as service,

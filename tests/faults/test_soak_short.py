@@ -16,7 +16,7 @@ SHORT = Plan(pages=8_000, wave=4_000, kill_every=(2.0, 4.0), least_kills=2, most
 )
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_random_workers_killed_under_load_lose_and_double_no_page_and_the_lag_goes_back_to_0(
+def test_workers_killed_under_load_lose_and_double_no_page_and_the_lag_returns_to_0(
     kafka: Broker, tmp_path: Path
 ) -> None:
     said: list[str] = []

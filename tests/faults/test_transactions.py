@@ -20,7 +20,7 @@ WENT_BACK = "commit failed; going back to the committed offset"
 )
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_zombie_that_wakes_up_in_mid_transaction_gets_nothing_through_and_joins_again(
+def test_a_zombie_that_wakes_in_mid_transaction_gets_nothing_through_and_joins_again(
     kafka: Broker, tmp_path: Path
 ) -> None:
     pages = crawl(8_000, seed=10)
@@ -45,7 +45,7 @@ def test_a_zombie_that_wakes_up_in_mid_transaction_gets_nothing_through_and_join
 )
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_transaction_that_the_broker_aborted_after_its_timeout_is_dropped_and_made_anew(
+def test_a_transaction_that_the_broker_aborted_by_timeout_is_dropped_and_made_anew(
     kafka: Broker, tmp_path: Path
 ) -> None:
     pages = crawl(6_000, seed=11)
@@ -72,9 +72,7 @@ def test_a_transaction_that_the_broker_aborted_after_its_timeout_is_dropped_and_
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("lost", ["request", "answer"])
-def test_a_commit_whose_outcome_is_unknown_is_dropped_and_the_committed_offset_decides(
-    tmp_path: Path, lost: Lost
-) -> None:
+def test_a_commit_of_unknown_outcome_is_dropped_and_the_committed_offset_decides(tmp_path: Path, lost: Lost) -> None:
     pages = crawl(4_000, seed=12)
     with (
         broker_behind_proxy() as (broker, proxy, address),

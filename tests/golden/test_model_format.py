@@ -32,7 +32,7 @@ CONCEPTS = ConceptModel(
 )
 
 
-def test_a_model_of_concepts_comes_out_of_its_bytes_as_it_went_in_and_its_bytes_are_these() -> None:
+def test_a_model_of_concepts_is_read_as_it_was_written_and_its_bytes_are_these() -> None:
     content = encode_concepts(CONCEPTS)
     assert content.hex() == (
         "02" "0500000000000000" "0200000000000000" "0300000000000000" "02000000" "e00c" "0d000000"

@@ -57,10 +57,21 @@ BUCKET_VALUES = [
     ("02" "0700000000"),
 ]  # fmt: skip
 ENTRY = (
-    "02" "02" "00000000" "07000000" "0201000000000000" "0068e5cf8b010000" "1500" "0100"
-    "ddccbbaa00000000" "2c010000" "d2000000" "68676665646362610100000000000000"
-    "68747470733a2f2f6578616d706c652e6f72672f61" "61"
-)  # fmt: skip
+    "02"
+    "02"
+    "00000000"
+    "07000000"
+    "0201000000000000"
+    "0068e5cf8b010000"
+    "1500"
+    "0100"
+    "ddccbbaa00000000"
+    "2c010000"
+    "d2000000"
+    "68676665646362610100000000000000"
+    "68747470733a2f2f6578616d706c652e6f72672f61"
+    "61"
+)
 RECORD = (
     "0201000102030405060708090a0b0c0d0e0f0102000000000000101112131415161718191a1b1c1d1e1f010000000100"
     "020500706167657300000700000002010000000000000068e5cf8b010000887766554433221100ffeeddccbbaa990807"
@@ -71,11 +82,22 @@ RECORD = (
 FORGET = (
     "0202000102030405060708090a0b0c0d0e0f0102000000000000101112131415161718191a1b1c1d1e1f"
     "02000000"
-    "0201000000000000" "07000000" "0102000000000000" "0500" "02000000" "7061676573"
-    "0500000000000000" "ffffffffffffffff"
-    "0300000000000000" "ffffffff" "0000000000000000" "0400" "00000000" "612fc3a4"
+    "0201000000000000"
+    "07000000"
+    "0102000000000000"
+    "0500"
+    "02000000"
+    "7061676573"
+    "0500000000000000"
+    "ffffffffffffffff"
+    "0300000000000000"
+    "ffffffff"
+    "0000000000000000"
+    "0400"
+    "00000000"
+    "612fc3a4"
     "48ff279b1836e4dc"
-)  # fmt: skip
+)
 MANIFEST = (
     b"spotsieve-snapshot 1\n"
     b'{"created":"2026-11-21T17:00:00+00:00","entries":3,"files":[{"bytes":16,"name":"index/CURRENT",'
@@ -111,7 +133,7 @@ def test_tags_of_keys_keep_their_meaning() -> None:
     assert tags == (255, 254, 253, 252, 250)
 
 
-def test_a_bucket_value_is_its_version_and_13_bytes_a_posting_or_5_where_no_inline_bits_are_kept() -> None:
+def test_a_bucket_is_its_version_and_13_bytes_a_posting_or_5_without_inline_bits() -> None:
     assert [value.hex() for value in encode_buckets(KEYS, BUCKETS)] == BUCKET_VALUES
     keys = np.insert(KEYS, 0, np.uint64(7))
     decoded = decode_buckets(keys, [None, *map(bytes.fromhex, BUCKET_VALUES)])
@@ -147,7 +169,7 @@ def test_an_entry_of_a_scheme_that_compares_features_has_them_before_its_address
     filing = Filing(one_page(), np.array([0]), 0, np.array([210], np.uint32), KEYS[:0], NO_BUCKETS, 0, True)
     (value,) = encode_entries(filing, np.array([0], np.uint32))
     features = "02000000" "0500000000000000" "5857565554535251"  # fmt: skip
-    expected = ENTRY.replace("1500" "0100", "1580" "0100").replace("68747470", features + "68747470")  # fmt: skip
+    expected = ENTRY.replace("15000100", "15800100").replace("68747470", features + "68747470")
     assert value.hex() == expected
     assert decode_entry(b"\0", value, ["pages"]).url == "https://example.org/a"
     found = decode_compared([b"\0"], [value], with_features=True)
@@ -197,9 +219,16 @@ def test_the_progress_value() -> None:
     progress = Progress(5, 258, 0xFEDC, 3, 0x018BCFE56800, Sweep(0x0901020304050607, 4))
     value = encode_progress(progress)
     assert value.hex() == (
-        "02" "0500000000000000" "0201000000000000" "dcfe000000000000" "03000000" "0068e5cf8b010000"
-        "0706050403020109" "0400000000000000" "f14eeb71b7b18ddf"
-    )  # fmt: skip
+        "02"
+        "0500000000000000"
+        "0201000000000000"
+        "dcfe000000000000"
+        "03000000"
+        "0068e5cf8b010000"
+        "0706050403020109"
+        "0400000000000000"
+        "f14eeb71b7b18ddf"
+    )
     assert decode_progress(value) == progress
     for place in range(len(value)):
         with pytest.raises(CorruptRecord, match="meta"):
@@ -209,9 +238,7 @@ def test_the_progress_value() -> None:
 def test_the_marks_value() -> None:
     marks = (Mark(-2, 0), Mark(7, 258))
     value = encode_marks(marks)
-    assert value.hex() == (
-        "01" "0200" "feffffffffffffff" "0000000000000000" "0700000000000000" "0201000000000000" "63038a4e44487710"
-    )  # fmt: skip
+    assert value.hex() == ("010200feffffffffffffff00000000000000000700000000000000020100000000000063038a4e44487710")
     assert decode_marks(value) == marks
     for damaged in (value[:-9] + value[-8:], value[:-1], b""):
         with pytest.raises(CorruptRecord, match="meta"):

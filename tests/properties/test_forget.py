@@ -198,7 +198,7 @@ def forget_obviously(twin: ObviousJudge, number: int) -> None:
 @worlds
 @PROFILE
 @given(st.data(), caps, margins)
-def test_pages_whose_original_is_not_forgotten_keep_their_verdicts_when_submitted_again(
+def test_resubmitted_pages_whose_original_is_still_known_keep_their_verdicts(
     world: World, data: st.DataObject, cap: int, margin: float
 ) -> None:
     pages = pages_of(data.draw(st.lists(world.looks, min_size=2, max_size=40)))
@@ -291,7 +291,7 @@ def test_a_full_bucket_has_room_again_and_what_is_in_it_is_still_found() -> None
     ]
 
 
-def test_a_record_that_names_another_page_at_the_number_or_none_changes_nothing_but_the_position() -> None:
+def test_a_record_that_names_another_page_or_none_changes_nothing_but_the_position() -> None:
     world = WORLDS["chain"]
     reader = Reader(world, MemoryState(), 4)
     log = [encode(signatures_of([(Look(5), 0)]), WRITER, 0, DIGEST)]

@@ -89,7 +89,7 @@ def test_none_one_and_two_equal_fingerprints(n: int) -> None:
         assert search(index, np.full((1, 2), 2**64 - 1, np.uint64)).pairs.shape == (0, 2)
 
 
-def test_duplicates_are_all_pairs_of_each_other_and_counters_hold_more_groups_than_a_byte() -> None:
+def test_duplicates_are_all_pairs_of_each_other_and_counters_hold_more_than_a_byte() -> None:
     fingerprints = np.repeat(np.random.default_rng(5).integers(0, 2**64, (3, 10), np.uint64), 40, axis=0)
     expected = pairs_within(fingerprints, 0)
     assert len(expected) == 3 * 40 * 39 // 2

@@ -153,7 +153,7 @@ def test_batch_boundaries_change_neither_verdicts_nor_what_lives(
 @worlds
 @settings(PROFILE, max_examples=20)
 @given(st.data(), caps, margins, cuts)
-def test_a_state_on_disk_that_was_lost_between_any_two_runs_ends_equal_to_one_in_memory(
+def test_a_state_on_disk_lost_between_any_two_runs_ends_equal_to_one_in_memory(
     world: World, data: st.DataObject, cap: int, margin: float, sizes: list[int]
 ) -> None:
     log, memory = records(timed(world, data), sizes), MemoryState()
@@ -181,7 +181,7 @@ def test_an_entry_counts_for_at_least_a_horizon_and_at_most_a_64th_longer() -> N
         assert clock.moved(filed_at + horizon + STEP_MS, STEP_MS, 1).floor == 1
 
 
-def test_of_steps_in_which_nothing_was_filed_only_the_last_is_marked_and_no_more_than_65_steps_are() -> None:
+def test_of_empty_steps_only_the_last_is_marked_and_no_more_than_65_steps_are() -> None:
     clock = Clock()
     for step in range(500):
         clock = clock.moved(step * STEP_MS, STEP_MS, 7)

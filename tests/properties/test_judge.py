@@ -91,7 +91,7 @@ def test_verdicts_are_those_of_the_obvious_judge(
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_verdicts_over_many_alike_pages_of_all_lengths_are_those_of_the_obvious_judge(seed: int) -> None:
+def test_verdicts_over_alike_pages_of_all_lengths_are_those_of_the_obvious_judge(seed: int) -> None:
     # Copies that differ in nothing but their length, and ties of length, which hypothesis draws too seldom.
     dice = random.Random(seed)
     longer_by, cap, limit = dice.choice([1.0, 1.1, 2.5]), dice.randrange(1, 9), dice.choice([1, 2, 3, 8, 64])
@@ -113,7 +113,7 @@ def any_look(dice: random.Random, confirmed: bool) -> Look:
 
 
 @pytest.mark.parametrize("sizes", [[2], [1, 1]])
-def test_what_a_page_shares_with_the_page_that_it_replaces_is_no_template_of_their_host(sizes: list[int]) -> None:
+def test_what_a_page_shares_with_the_page_it_replaces_is_no_template_of_their_host(sizes: list[int]) -> None:
     short = Look(0, sketch=0, minima=(1,), host=1)
     longer, state, at = short._replace(sketch=1, length=20), MemoryState(), 0
     for size in sizes:
@@ -209,7 +209,7 @@ def test_a_page_is_never_the_duplicate_of_its_own_first_attempt(world: World) ->
 @worlds
 @pytest.mark.parametrize("state", [MemoryState, None])
 @pytest.mark.parametrize("other", ["source", "partition", "offset"])
-def test_an_equal_page_elsewhere_is_a_duplicate_though_all_but_one_part_of_its_id_agree(
+def test_an_equal_page_is_a_duplicate_though_all_but_one_part_of_its_id_agree(
     world: World, other: str, state: type[MemoryState] | None, tmp_path: Path
 ) -> None:
     first = signatures_of([(Look(5), 0)])
@@ -268,7 +268,7 @@ def test_pages_without_a_fingerprint_match_by_digest_alone_and_stay_unchecked(wo
     ]
 
 
-def test_the_reason_is_the_strongest_proof_and_every_kind_of_key_that_met_the_original_is_told() -> None:
+def test_the_reason_is_the_strongest_proof_and_all_kinds_of_keys_that_met_are_told() -> None:
     original = Look(0, minima=(1, 2), text=1)
     looks = [
         original,

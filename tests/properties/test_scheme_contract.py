@@ -131,7 +131,7 @@ def test_a_copy_finds_the_page_that_was_let_through_and_not_one_word_is_missing(
     st.permutations(CRAWL),
     st.sampled_from([2, 8, 256]),
 )
-def test_micro_batches_change_neither_verdicts_nor_the_state_whatever_the_order_of_pages(
+def test_micro_batches_change_neither_verdicts_nor_state_in_any_order_of_pages(
     name: str, sizes: list[int], other_sizes: list[int], pages: list[Page], cap: int
 ) -> None:
     scheme, one, other = scheme_named(name), MemoryState(), MemoryState()
@@ -146,7 +146,7 @@ def test_micro_batches_change_neither_verdicts_nor_the_state_whatever_the_order_
     fault="copies that grow, in any batches, each submitted twice, under every scheme",
 )
 @schemes
-def test_with_the_longest_kept_a_page_replaces_what_it_outgrows_and_is_dropped_for_nothing_else(name: str) -> None:
+def test_with_the_longest_kept_a_page_replaces_what_it_outgrows_and_nothing_else(name: str) -> None:
     scheme, pages = scheme_named(name), growing_copies()
     signed, found = scheme.sign([*pages, *pages]), list[list[Outcome]]()
     for size in (1, 7, len(signed)):
@@ -204,9 +204,7 @@ def columns_of(signatures: Signatures, row: int) -> dict[str, object]:
 
 
 @schemes
-def test_states_in_memory_and_on_disk_and_one_rebuilt_from_the_log_are_equal_byte_for_byte(
-    name: str, tmp_path: Path
-) -> None:
+def test_states_in_memory_on_disk_and_rebuilt_from_the_log_are_equal_byte_for_byte(name: str, tmp_path: Path) -> None:
     scheme, cuts = scheme_named(name), [0, 1, 4, 40, 100, len(CRAWL)]
     records = [
         encode(scheme.sign(CRAWL[first:last]), bytes(16), number, DIGEST)
@@ -362,7 +360,7 @@ def test_files_are_filtered_to_a_state_that_is_whole_and_goes_on(
 
 
 @schemes
-def test_a_scheme_names_its_threshold_with_values_that_it_takes_and_that_change_verdicts(name: str) -> None:
+def test_a_scheme_names_its_threshold_with_values_that_change_verdicts(name: str) -> None:
     # What `score --sweep` tries: a new scheme's settings have `threshold: ClassVar = Threshold(...)`
     given = settings_named(name)
     threshold = type(given).threshold

@@ -58,7 +58,7 @@ def _compare(design: TableDesign, count: int, queries_per_distance: int, at_k: i
 )
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("tables", [4, 10, 16, 20])
-def test_among_a_million_fingerprints_every_neighbour_within_3_bits_is_found_and_none_farther(tables: int) -> None:
+def test_among_a_million_fingerprints_exactly_the_neighbours_within_3_bits_are_found(tables: int) -> None:
     _compare(design_tables(3, tables), MILLION, 40, 700, seed=tables)
 
 

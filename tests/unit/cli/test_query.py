@@ -65,7 +65,7 @@ def test_each_page_gets_the_verdict_it_would_get_next_and_the_state_stays_as_it_
     ]  # fmt: skip
 
 
-def test_the_files_of_the_state_itself_are_its_first_attempts_and_all_lists_every_match(
+def test_the_state_s_own_files_are_its_first_attempts_and_all_lists_every_match(
     state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "v.jsonl"
@@ -88,7 +88,7 @@ def test_the_files_of_the_state_itself_are_its_first_attempts_and_all_lists_ever
     assert {name: summary[name] for name in counts} == counts
 
 
-def test_pages_of_real_sites_that_are_asked_about_have_the_verdicts_that_the_filter_gave(
+def test_a_query_gives_pages_of_real_sites_the_verdicts_that_the_filter_gave(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pages = DATA / "news" / "pages.jsonl.xz"

@@ -111,7 +111,7 @@ def test_the_state_of_a_scheme_with_more_keys_takes_more_bytes_a_page(
     assert many["log_bytes"] == few["log_bytes"]
 
 
-def test_a_scheme_that_the_settings_name_keeps_its_settings_and_others_have_their_defaults(
+def test_the_named_scheme_keeps_its_settings_and_others_have_their_defaults(
     labelled: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = ("--set", "scheme.name=chain", "--set", "scheme.min_features=9000")
@@ -119,7 +119,7 @@ def test_a_scheme_that_the_settings_name_keeps_its_settings_and_others_have_thei
     assert (compared["chain"]["pages"]["found"], compared["subhash"]["pages"]["found"]) == (0, 1)
 
 
-def test_all_schemes_can_be_compared_at_once_and_those_without_their_model_are_left_out(
+def test_all_schemes_are_compared_at_once_and_those_without_their_model_are_left_out(
     labelled: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     models = []
@@ -139,7 +139,7 @@ def test_all_schemes_can_be_compared_at_once_and_those_without_their_model_are_l
     )
 
 
-def test_models_of_the_set_itself_are_built_when_asked_for_and_are_those_of_model_build(
+def test_models_of_the_set_are_built_on_request_and_equal_those_of_model_build(
     labelled: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = labelled / "tokens.idf"
@@ -170,7 +170,7 @@ def test_each_set_has_the_models_of_its_own_pages(labelled: Path, capsys: pytest
     assert costs[0] != costs[1]
 
 
-def test_a_sweep_without_a_value_is_of_every_scheme_s_threshold_and_each_row_is_a_run_of_its_own(
+def test_a_sweep_without_a_value_runs_every_scheme_s_threshold_a_run_for_each_row(
     labelled: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     swept = score_json(capsys, labelled, "--scheme", "all", "--build-models", "--sweep")
@@ -191,7 +191,7 @@ def test_a_sweep_without_a_value_is_of_every_scheme_s_threshold_and_each_row_is_
         assert swept[row] == alone
 
 
-def test_the_cpu_of_a_row_is_that_of_signing_and_of_judging_though_its_pages_were_signed_for_another(
+def test_the_cpu_of_a_row_includes_signing_though_its_pages_were_signed_for_another(
     labelled: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds = itertools.count()

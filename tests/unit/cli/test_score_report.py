@@ -86,7 +86,7 @@ def points_of(axes: Axes, color: str) -> list[list[tuple[float, ...]]]:
     return [list(map(tuple, np.transpose(one).tolist())) for one in data]
 
 
-def test_a_curve_has_the_points_of_its_scheme_in_order_and_knows_which_was_given_and_which_is_best(
+def test_a_curve_has_its_scheme_s_points_in_order_and_knows_the_given_and_the_best(
     outcome: SetOutcome,
 ) -> None:
     chain, minhash = curves_of(outcome)

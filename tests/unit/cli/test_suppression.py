@@ -68,7 +68,7 @@ def forged(victim: Signatures, count: int, first: int, **columns: NDArray[np.uin
     "publishing first drops no other page by what is not its text",
     fault="every bucket of the victim is filled beforehand",
 )
-def test_who_fills_every_bucket_of_a_page_beforehand_hides_no_more_than_its_edited_copies() -> None:
+def test_filling_every_bucket_of_a_page_beforehand_hides_only_its_edited_copies() -> None:
     state = MemoryState()
     victim = GLOBAL.sign([VICTIM])
     attack = forged(victim, 64, 0, sketch=words(64, 8))
@@ -113,7 +113,7 @@ def test_a_crafted_simhash_drops_the_page_where_nothing_but_the_simhash_is_compa
     "with index.scope = host no site can have another's page dropped",
     fault="the victim's whole text, or its whole signature",
 )
-def test_who_publishes_the_text_or_a_crafted_sketch_first_is_met_globally_and_not_in_the_scope_of_a_host() -> None:
+def test_a_text_or_crafted_sketch_published_first_is_met_globally_not_in_host_scope() -> None:
     copied = GLOBAL.sign([page(0, "https://attacker.example/", portal(STORY))])
     crafted = forged(GLOBAL.sign([VICTIM]), 1, 0)
     for attack in (copied, crafted):
@@ -140,7 +140,7 @@ def test_even_whoever_finds_the_mixed_keys_of_another_host_is_refused() -> None:
     assert found.found_by[0] == 0
 
 
-def test_addresses_that_are_cut_to_the_same_bytes_tell_hosts_and_pages_apart_all_the_same() -> None:
+def test_addresses_cut_to_the_same_bytes_still_tell_hosts_and_pages_apart() -> None:
     start = "https://" + "a" * 3_000
     state = MemoryState()
     pages = [
@@ -154,7 +154,7 @@ def test_addresses_that_are_cut_to_the_same_bytes_tell_hosts_and_pages_apart_all
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_in_the_scope_of_a_host_each_page_has_the_verdict_that_its_host_alone_would_give_it(name: str) -> None:
+def test_in_host_scope_each_page_has_the_verdict_that_its_host_alone_would_give_it(name: str) -> None:
     settings = Settings(scheme=settings_named(name), index=SCOPED)
     together, plain = scheme_in_scope(settings), scheme_of(settings.scheme)
     hosts = ("https://a.example/", "https://b.example/", "https://www.A.example:8080/", "mailto:nobody")
@@ -195,7 +195,7 @@ def test_mixing_with_a_host_keeps_the_keys_of_a_page_apart_and_their_tags() -> N
     assert not (mixed.inline[~bare] == plain.inline[~bare]).any()
 
 
-def test_a_filter_in_the_scope_of_a_host_keeps_a_page_of_each_and_refuses_a_state_of_all(
+def test_a_filter_in_host_scope_keeps_a_page_of_each_and_refuses_a_global_state(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hosts = ("one.example", "two.example", "one.example")
@@ -213,7 +213,7 @@ def test_a_filter_in_the_scope_of_a_host_keeps_a_page_of_each_and_refuses_a_stat
     assert (code, 'index.scope is "global" in the state and "host" in the configuration' in error) == (4, True), error
 
 
-def test_a_stranger_s_longer_copy_replaces_a_page_globally_and_not_in_the_scope_of_a_host() -> None:
+def test_a_stranger_s_longer_copy_replaces_a_page_globally_and_not_in_host_scope() -> None:
     longer = page(1_001, "https://stranger.example/1", newspaper([*STORY, *STORIES["English", 2][:2]]))
     for scheme, replaced in ((GLOBAL, VICTIM.offset), (PER_HOST, None)):
         verdicts, _ = judge(scheme.sign([VICTIM, longer]), scheme, MemoryState(), 256, 256, 1.2)

@@ -93,7 +93,7 @@ def test_no_command_prints_foreign_text_raw(
     assert "Traceback" not in shown.err
 
 
-def test_a_state_of_a_hostile_name_is_described_verified_and_copied_in_harmless_lines(
+def test_a_state_with_a_hostile_name_is_described_verified_copied_in_harmless_lines(
     folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     # RocksDB's binding takes only UTF-8.

@@ -32,7 +32,7 @@ def test_bits_are_reversed_as_those_of_the_twin(words: list[int]) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(pages, st.data(), st.integers(2, 20))
-def test_a_sample_is_that_of_the_twin_different_ascending_and_never_larger_than_it_may_be(
+def test_a_sample_is_that_of_the_twin_distinct_ascending_and_never_too_large(
     rows: list[list[int]], data: st.DataObject, most: int
 ) -> None:
     n = [data.draw(ratios) for _ in rows]

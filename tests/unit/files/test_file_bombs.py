@@ -94,7 +94,7 @@ def test_a_line_of_100_mb_in_a_small_file_is_rejected_and_the_next_page_judged(t
     "hostile input costs bounded time and memory, and the run goes on",
     fault="records that unfold to a thousand times their size",
 )
-def test_records_that_unfold_to_more_than_a_page_may_have_are_unchecked_and_the_next_is_judged(tmp_path: Path) -> None:
+def test_records_that_unfold_beyond_the_limit_are_unchecked_and_the_next_is_judged(tmp_path: Path) -> None:
     # together 1.3 GB of pages: each is unfolded to one byte more than max_page_bytes, and so seen to be larger
     file = tmp_path / "crawl.warc"
     with file.open("wb") as out:
@@ -153,7 +153,7 @@ def test_a_file_of_40_000_empty_members_is_read_in_linear_time(tmp_path: Path, k
     assert times[1] < 20 * times[0] + 0.05
 
 
-def test_short_records_with_line_feeds_alone_are_divided_without_searching_the_rest_for_each() -> None:
+def test_short_records_with_bare_line_feeds_are_divided_in_linear_time() -> None:
     record = b"WARC/1.0\nContent-Length: 0\n\n\n"
     times = []
     for count in (2_000, 40_000):

@@ -116,7 +116,7 @@ def test_other_records_are_no_pages(kind: str, content_type: str) -> None:
         (HTML, ["Content-Length: 99999"]),
     ],
 )
-def test_bodies_are_unfolded_and_such_as_only_claim_to_be_folded_are_taken_as_they_are(
+def test_bodies_are_unfolded_and_those_only_said_to_be_folded_are_taken_as_they_are(
     body: bytes, headers: list[str]
 ) -> None:
     assert capture(warc(http(body, *headers))).body == HTML

@@ -20,7 +20,7 @@ def crawl(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_cut_file_is_judged_up_to_the_cut_the_next_file_whole_and_the_exit_code_says_so(
+def test_a_cut_file_is_judged_up_to_the_cut_the_next_whole_and_the_exit_code_tells(
     crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cut = tmp_path / "cut.jsonl.gz"

@@ -72,7 +72,7 @@ def test_the_first_is_kept_by_default(crawl: Path, tmp_path: Path, capsys: pytes
     assert PolicySettings().keep == "first"
 
 
-def test_a_file_that_is_filtered_again_has_the_verdicts_it_had_though_longer_pages_came_since(
+def test_a_file_filtered_again_keeps_its_verdicts_though_longer_pages_came_since(
     crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state, found = tmp_path / "state", []

@@ -128,7 +128,7 @@ def test_the_sample_has_all_duplicates_and_other_posts_evenly_spread() -> None:
     assert sum(place < 150 for place in places) == pytest.approx(64, abs=3)
 
 
-def test_pages_that_are_paired_with_an_earlier_one_are_found_and_those_between_count_for_nothing() -> None:
+def test_pages_paired_with_an_earlier_one_are_found_and_pages_between_do_not_count() -> None:
     found = found_pages(truth_of_posts(), np.array([[5, 10], [4, 10], [6, 30], [1, 7]]))
     assert found == Found(found=2, right=1, duplicates=2)
     assert found.cells() == ["0.500", "0.500", "0.500"]

@@ -103,9 +103,7 @@ def test_link_lists_have_exactly_the_said_number_of_words(words: int) -> None:
 
 
 @pytest.mark.parametrize("as_links", [True, False])
-def test_injected_lists_stand_between_two_blocks_of_the_main_text_and_the_rest_is_untouched(
-    page: MarkedPage, as_links: bool
-) -> None:
+def test_lists_are_injected_between_two_main_blocks_and_nothing_else_changes(page: MarkedPage, as_links: bool) -> None:
     lists = [["Local news", "Jobs & cars"], ["Video"]]
     edited = inject(page, lists, as_links, Random(3))
     added = visible(edited)

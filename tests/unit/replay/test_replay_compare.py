@@ -114,7 +114,7 @@ def compare(recorded: Recorded, replayed: Sequence[tuple[int, Replayed]], exampl
     return comparison
 
 
-def test_verdicts_differ_by_kind_or_by_original_and_each_pair_of_kinds_has_its_examples() -> None:
+def test_verdicts_differ_by_kind_or_original_and_each_pair_of_kinds_has_its_examples() -> None:
     recorded = Recorded(PLACES)
     for place in range(6):
         recorded.note(place, Outcome.DUPLICATE, "near", (0, 10))

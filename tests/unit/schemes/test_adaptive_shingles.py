@@ -96,7 +96,7 @@ def test_a_signature_holds_the_shingles_that_its_size_has_sampled() -> None:
     assert found.feature_count.tolist() == [len(shingles_of(one, 5, 5)) for one in words]
 
 
-def test_the_text_is_digested_by_md5_over_its_tokens_and_equal_texts_are_copies_whatever_their_markup() -> None:
+def test_text_is_digested_by_md5_over_tokens_and_markup_does_not_matter() -> None:
     words = text(300)
     scheme = AdaptiveShinglesScheme(FINE)
     digest = hashlib.md5(b"".join(token_hash(word).to_bytes(8, "little") for word in words)).digest()
@@ -152,7 +152,7 @@ def test_a_prefix_is_all_but_one_less_than_the_fewest_shared_shingles(threshold:
     assert (np.diff(found) >= 0).all(), "or a coarser sample's prefix would not be within the finer one's"
 
 
-def test_keys_are_the_first_of_the_sample_and_shingles_that_differ_in_no_bit_of_a_key_share_one() -> None:
+def test_keys_are_the_first_of_the_sample_and_shingles_of_equal_key_bits_share_one() -> None:
     scheme = AdaptiveShinglesScheme(FINE)
     assert candidate_keys(scheme, [number << 8 for number in range(1, 11)]) == [
         MINIMA_TAG << KEY_BITS | number for number in range(1, 6)
@@ -176,7 +176,7 @@ def test_pages_on_both_sides_of_a_size_are_compared(words: int, more: int) -> No
 
 
 @pytest.mark.parametrize("words", [95, 195])
-def test_with_the_longest_kept_the_longer_page_is_kept_though_it_has_fewer_sampled_shingles(words: int) -> None:
+def test_the_longer_page_is_kept_though_it_has_fewer_sampled_shingles(words: int) -> None:
     scheme = AdaptiveShinglesScheme(FINE.model_copy(update={"resemblance": 0.3}))
     whole = text(words + 40)
     found = scheme.sign(pages_of(whole[:words], whole))
@@ -188,7 +188,7 @@ def test_with_the_longest_kept_the_longer_page_is_kept_though_it_has_fewer_sampl
     assert verdicts.reason[1] == Reason.NEAR
 
 
-def test_of_a_page_with_too_many_sampled_shingles_the_ratio_is_halved_and_its_copy_is_found() -> None:
+def test_too_many_sampled_shingles_halve_a_page_s_ratio_and_its_copy_is_found() -> None:
     scheme = AdaptiveShinglesScheme(FINE.model_copy(update={"most_shingles": 100}))
     whole = text(2_000)
     found = scheme.sign(pages_of(whole, whole[:1_000]))
@@ -200,7 +200,7 @@ def test_of_a_page_with_too_many_sampled_shingles_the_ratio_is_halved_and_its_co
     assert half[:3] == (Kind.NOVEL, Reason.NO_MATCH, None)
 
 
-def test_a_page_of_fewer_sampled_shingles_than_the_least_is_compared_by_its_body_alone() -> None:
+def test_a_page_of_too_few_sampled_shingles_is_compared_by_its_body_alone() -> None:
     scheme = AdaptiveShinglesScheme(FINE.model_copy(update={"min_shingles": 8}))
     short, enough = text(11), text(12)
     found = scheme.sign(pages_of(short, enough, "word", ""))

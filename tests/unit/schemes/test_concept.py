@@ -179,7 +179,7 @@ def compared(distances: list[int], cosine_of: list[tuple[int, int]]) -> tuple[Co
     )
 
 
-def test_pairs_are_exact_textual_conceptual_or_none_and_each_threshold_must_be_exceeded() -> None:
+def test_pairs_are_exact_textual_conceptual_or_none_by_exceeding_each_threshold() -> None:
     scheme = ConceptScheme(settings_named("concept").model_copy(update={"th3": 61, "th4": 0.6}))  # type: ignore[arg-type]
     alike, apart, at_th4, above_th4 = (100, 0), (0, 100), (60, 80), (61, 79)
     pairs = [
@@ -207,7 +207,7 @@ def test_thresholds_that_do_not_ascend_are_refused_with_values_that_do() -> None
             ConceptSettings.model_validate({name: value})
 
 
-def test_a_model_of_other_shingles_or_terms_is_refused_with_its_name_and_how_to_build_one(tmp_path: Path) -> None:
+def test_a_model_of_other_shingles_or_terms_is_refused_with_the_way_to_build_one(tmp_path: Path) -> None:
     with_model(tmp_path, shingle_size=2)
     path = str(tmp_path / "model.idf")
     with pytest.raises(SettingError, match=r"in .* shingle_size is 2 and not 3; build it with these settings: spotsi"):
@@ -249,7 +249,7 @@ def test_neighbours_are_those_of_the_paper_s_loop(window: int, leading_bits: int
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(8, 20))
-def test_with_a_window_as_long_as_the_list_neighbours_are_the_pairs_that_meet_in_the_index(seed: int, b: int) -> None:
+def test_with_a_window_as_long_as_the_list_neighbours_are_the_pairs_met_in_the_index(seed: int, b: int) -> None:
     fingerprints = clustered(np.random.default_rng(seed), 30)
     found = {tuple(pair) for pair in neighbour_pairs(fingerprints, 30, b).tolist()}
     assert found == pairs_that_meet(fingerprints.tolist(), b)

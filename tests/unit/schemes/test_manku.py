@@ -23,7 +23,7 @@ def signed(settings: MankuSettings, *bodies: str) -> Signatures:
 
 
 @pytest.mark.parametrize("phrase_words", [1, 2, 4])
-def test_features_are_words_and_phrases_without_stop_words_each_as_often_as_it_occurs(phrase_words: int) -> None:
+def test_features_are_words_and_phrases_without_stop_words_counted_as_they_occur(phrase_words: int) -> None:
     found = signed(MankuSettings(phrase_words=phrase_words), *BODIES)
     words = [[word for word in words_of(body.encode(), True) if word not in DEFAULT_STOP_WORDS] for body in BODIES]
     features = [shingles_of(one, 1, phrase_words) for one in words]

@@ -39,9 +39,7 @@ def test_a_fingerprint_is_the_lowest_bit_of_each_minimum(k: int) -> None:
 @pytest.mark.parametrize(
     ("k", "r", "r_h"), [(64, 0.9, 3), (100, 0.8, 10), (400, 0.7, 60), (400, 0.9, 20), (1000, 0.5, 250), (64, 1, 0)]
 )
-def test_the_distance_is_the_one_that_the_resemblance_allows_and_its_groups_share_all_bits(
-    k: int, r: float, r_h: int
-) -> None:
+def test_the_resemblance_sets_the_distance_and_its_groups_share_all_bits(k: int, r: float, r_h: int) -> None:
     # (64, .9) and (100, .8) are the paper's examples (sec. 3 and 3.2)
     scheme = OnebitScheme(OnebitSettings(k=k, r=r))
     assert scheme.r_h == r_h

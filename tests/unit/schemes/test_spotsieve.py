@@ -20,7 +20,7 @@ ALIKE = SpotsieveSettings(same_host_min_own=0, presumed_template=0)
 
 
 @pytest.mark.parametrize("language", PATHS)
-def test_a_copy_in_another_site_s_template_is_found_in_every_language_and_another_story_is_not(language: str) -> None:
+def test_a_copy_in_another_template_is_found_in_all_languages_and_another_story_not(language: str) -> None:
     one, two = STORIES[language, 1], STORIES[language, 2]
     pages = [
         page(0, HERE, newspaper(one)), page(1, THERE, portal(one)),
@@ -39,7 +39,7 @@ def test_real_text_of_a_language_takes_its_path_whatever_the_template_s_language
     assert paths == [PATHS[language]] * 2
 
 
-def test_the_same_bytes_the_same_text_and_an_edited_text_are_told_apart_with_their_scores() -> None:
+def test_same_bytes_same_text_and_edited_text_are_told_apart_with_their_scores() -> None:
     body = newspaper(ENGLISH)
     found = judged(
         [
@@ -56,7 +56,7 @@ def test_the_same_bytes_the_same_text_and_an_edited_text_are_told_apart_with_the
     assert 0.85 < found[3].score < 1
 
 
-def test_a_copy_with_words_changed_cut_or_added_is_found_and_scored_lower_the_more_is_changed() -> None:
+def test_a_copy_with_words_changed_cut_or_added_is_found_with_a_falling_score() -> None:
     longer = [*ENGLISH, *STORIES["English", 2][:1]]
     edits = [ENGLISH, longer, ENGLISH[:3], ENGLISH[:2]]
     found = judged([page(0, HERE, newspaper(ENGLISH)), *(page(1 + n, THERE, portal(e)) for n, e in enumerate(edits))])
@@ -78,7 +78,7 @@ def test_there_is_no_cliff_where_a_copy_has_a_few_words_fewer_than_its_twin() ->
     assert judged(pages)[1][:3] == (Kind.DUPLICATE, Reason.NEAR, 0)
 
 
-def test_a_page_that_cannot_be_judged_is_unchecked_with_its_reason_and_only_its_exact_copy_is_dropped() -> None:
+def test_a_page_beyond_judging_is_unchecked_with_a_reason_and_only_exact_copies_drop() -> None:
     bodies = [("", True), ("GIF89a", False), (newspaper([]), True), ("<p>Gone for good.</p>", True)]
     pages = [page(n, HERE, body, judgeable=judgeable) for n, (body, judgeable) in enumerate(bodies)]
     again = [page(4 + n, THERE, body, judgeable=judgeable) for n, (body, judgeable) in enumerate(bodies)]
@@ -144,14 +144,14 @@ def test_a_candidate_is_accepted_at_its_bars_and_not_one_bit_below(
     assert found.score.tolist() == [pytest.approx(1 - 2 * distance / 512)]
 
 
-def test_of_a_host_s_first_page_a_share_is_taken_for_template_and_of_no_page_all_of_it() -> None:
+def test_a_share_of_a_host_s_first_page_is_presumed_template_and_never_a_whole_page() -> None:
     hosts, nothing = np.array([5, 5, 5], np.uint64), np.zeros(3, np.uint32)
     rows = Compared(hosts, np.array([5, 100, 1000], np.uint32), np.zeros((3, 8), np.uint64), nothing, *no_features(3))
     presumed, most = SpotsieveScheme(BARS).template_limits(rows)
     assert (presumed.tolist(), most.tolist()) == ([3, 60, MOST_PRESUMED], [4, 90, 900])
 
 
-def test_short_articles_in_one_wordy_template_are_told_apart_and_their_copies_still_found() -> None:
+def test_short_articles_in_a_wordy_template_are_told_apart_and_their_copies_found() -> None:
     words = " ".join([*ENGLISH, *STORIES["French", 1]]).split()
     own = [" ".join(words[start : start + 40]) for start in (0, 40, 80)]
     texts = [[*OTHER, text] for text in (*own, f"{own[1]} That was all.")]
@@ -204,7 +204,7 @@ def test_the_host_of_an_address(url: str, host: str) -> None:
     assert host_of(url) == host
 
 
-def test_a_page_without_host_has_the_hash_0_and_the_spellings_of_one_host_share_theirs() -> None:
+def test_a_page_without_host_has_hash_0_and_the_spellings_of_one_host_share_theirs() -> None:
     urls = ["", "mailto:x", "https://www.herald.example/1", "http://HERALD.example:81/2", "https://other.example"]
     none, mail, one, two, other = hash_hosts([page(n, url, "") for n, url in enumerate(urls)]).tolist()
     assert (none, mail) == (0, 0)

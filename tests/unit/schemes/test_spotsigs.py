@@ -116,7 +116,7 @@ def test_partitions_are_those_of_the_papers_recurrence(tau: float) -> None:
 
 
 @pytest.mark.parametrize("tau", TAUS)
-def test_two_lengths_within_tau_lie_in_one_partition_or_two_that_touch_and_no_others_share_one(tau: float) -> None:
+def test_lengths_within_tau_lie_in_one_or_two_adjacent_partitions_and_no_others_do(tau: float) -> None:
     exact, bounds = Fraction(str(tau)), partition_boundaries(tau, 400)
     for shorter in range(1, 200):
         for longer in range(shorter, 400):
@@ -163,7 +163,7 @@ def test_a_page_with_fewer_spots_in_the_range_than_the_least_is_not_judged(tmp_p
         assert (found.status[0], len(found.features)) == (status, count if status == Status.FINGERPRINTED else 0)
 
 
-def test_a_page_with_more_spots_than_a_record_holds_is_unchecked_and_its_digest_compared(tmp_path: Path) -> None:
+def test_a_page_with_more_spots_than_a_record_holds_is_compared_by_its_digest(tmp_path: Path) -> None:
     long = page(0, "", "<p>" + "was early seen late in rain " * 70_000)
     scheme = scheme_of(tmp_path, [long, SAMPLE[0]])
     signed = scheme.sign([long, replace(long, offset=1), replace(SAMPLE[0], offset=2)])
@@ -202,7 +202,7 @@ def test_a_pair_is_a_copy_at_tau_and_not_one_spot_below(tau: float, shared: int,
         assert originals(scheme, with_spots(*pair)) == [-1, -1]
 
 
-def test_a_page_is_filed_in_its_own_partition_and_looks_into_those_that_touch_it_and_are_within_tau(
+def test_a_page_is_filed_in_its_partition_and_looks_into_adjacent_ones_within_tau(
     folder: Path,
 ) -> None:
     tau, scheme = 0.8, scheme_of(folder, tau=0.8)
@@ -250,7 +250,7 @@ def test_a_page_is_compared_with_more_candidates_than_under_other_schemes(folder
     fault="none: spotsigs on the labelled sets with the index's defaults, comparing a tenth of what brute force does",
 )
 @pytest.mark.parametrize(("name", "idf_max"), [("news", 0.85), ("news", 1), ("docs", 0.85), ("newsgroups", 0.85)])
-def test_on_the_labelled_sets_the_index_s_defaults_lose_nothing_and_a_tenth_of_all_pairs_are_compared_at_most(
+def test_the_index_loses_nothing_on_labelled_sets_and_compares_a_tenth_of_all_pairs(
     name: str, idf_max: float, shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages = [one for batch in read_batches(pages_of(shared_data / name), Settings()) for one in batch]

@@ -36,7 +36,7 @@ def test_a_page_of_fewer_than_15_tokens_is_not_judged(tokens: int, status: Statu
 
 
 @pytest.mark.parametrize("k", range(11))
-def test_the_sub_hashes_of_a_fingerprint_are_k_and_1_blocks_that_differ_by_one_bit_at_most(k: int) -> None:
+def test_sub_hashes_are_k_and_1_blocks_whose_lengths_differ_by_one_bit_at_most(k: int) -> None:
     masks = sub_hash_tables(k).masks
     assert len(masks) == k + 1
     assert sum(masks) == 2**64 - 1, "each bit in one block"

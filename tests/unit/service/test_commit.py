@@ -75,7 +75,7 @@ def committer_of(reopened: Reopened, finished: list[None]) -> Committer:
 
 
 @pytest.mark.timeout(10)
-async def test_a_commit_that_is_never_answered_frees_its_batches_when_the_partition_is_handed_over() -> None:
+async def test_an_unanswered_commit_frees_its_batches_when_the_partition_is_handed_over() -> None:
     finished: list[None] = []
     reopened = Reopened()
     committer = committer_of(reopened, finished)
@@ -93,7 +93,7 @@ async def test_a_commit_that_is_never_answered_frees_its_batches_when_the_partit
 
 
 @pytest.mark.timeout(10)
-async def test_a_fenced_producer_reopens_the_partition_though_its_deliveries_are_never_answered() -> None:
+async def test_a_fenced_producer_reopens_the_partition_though_deliveries_stay_unanswered() -> None:
     finished: list[None] = []
     reopened = Reopened()
     committer = committer_of(reopened, finished)
@@ -167,7 +167,7 @@ async def steps_of(
 
 
 @pytest.mark.timeout(10)
-async def test_a_transaction_is_committed_after_every_delivery_with_the_offset_behind_the_last_message() -> None:
+async def test_a_transaction_commits_after_all_deliveries_with_the_next_offset() -> None:
     steps, owned, reopened = await steps_of("exactly_once")
     assert steps == ["begin", "offset 8", "delivered", "commit"]
     assert owned.committed == 8

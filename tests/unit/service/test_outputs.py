@@ -148,7 +148,7 @@ async def test_annotated_duplicates_pass_too_and_name_their_original() -> None:
     assert headers["spotsieve-score"] == b"1.0000"
 
 
-def test_a_header_is_one_line_without_control_characters_and_cut_at_a_whole_character() -> None:
+def test_a_header_is_one_line_without_control_characters_cut_at_a_whole_character() -> None:
     assert header_text("a\r\nb\x1b[2J") == rb"a\x0d\x0ab\x1b[2J"
     assert header_text("a" + "é" * 1000) == b"a" + "é".encode() * 511
 

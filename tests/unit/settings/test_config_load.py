@@ -204,7 +204,7 @@ def test_without_a_name_the_settings_are_those_of_the_default_scheme(tmp_path: P
     assert load_settings(written(tmp_path, "[scheme]\nminima = 4\n"), NOTHING, {}).scheme == SpotsieveSettings(minima=4)
 
 
-def test_a_setting_of_another_scheme_is_refused_with_the_name_of_the_scheme_that_has_it(tmp_path: Path) -> None:
+def test_a_setting_of_another_scheme_is_refused_and_the_scheme_that_has_it_is_named(tmp_path: Path) -> None:
     said = refusal(written(tmp_path, "[scheme]\nchain_length = 4\n"))
     assert said.startswith(
         "scheme.chain_length is not a setting of the scheme spotsieve, but of chain, imatch-s, spotsigs, spotsigs-lsh; "
@@ -270,7 +270,7 @@ def test_the_example_loads_and_equals_the_defaults(tmp_path: Path) -> None:
     assert load_settings(written(tmp_path, example_toml()), NOTHING, {}) == Settings()
 
 
-def test_the_example_holds_every_setting_with_its_unit_and_whether_it_changes_verdicts() -> None:
+def test_the_example_has_every_setting_with_its_unit_and_whether_it_changes_verdicts() -> None:
     text = re.sub(r"^#(#|\w+ = )", r"\1", example_toml(), flags=re.MULTILINE)
     # Of [scheme], each scheme's settings stand in a commented block of their own.
     parts = re.split(r"(?m)^(?=name = )", text)
@@ -301,9 +301,7 @@ def holds(below: Any, path: tuple[str, ...]) -> bool:
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_a_block_of_the_example_without_its_comment_signs_is_the_scheme_with_its_defaults(
-    tmp_path: Path, name: str
-) -> None:
+def test_an_uncommented_block_of_the_example_is_the_scheme_with_its_defaults(tmp_path: Path, name: str) -> None:
     text = re.sub(r"^#(#|\w+ = )", r"\1", example_toml(), flags=re.MULTILINE)
     block = next(part for part in re.split(r"(?m)^(?=name = )", text) if part.startswith(f'name = "{name}"'))
     loaded = load_settings(written(tmp_path, "[scheme]\n" + block.partition("\n\n")[0]), NOTHING, {})

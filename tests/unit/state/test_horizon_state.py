@@ -101,7 +101,7 @@ def test_a_state_with_a_horizon_is_whole_and_says_how_far_event_time_has_come(di
     assert facts["watermark"] == "2023-11-14T22:13:22.399Z"
 
 
-def test_a_state_that_was_killed_with_its_removals_in_write_ahead_logs_alone_is_whole_and_goes_on(
+def test_a_state_killed_with_removals_only_in_write_ahead_logs_is_whole_and_goes_on(
     tmp_path: Path,
 ) -> None:
     memory = MemoryState()

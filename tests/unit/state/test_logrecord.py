@@ -39,7 +39,7 @@ def test_a_record_that_forgets_gives_back_its_pages_and_has_no_signatures() -> N
 
 
 @pytest.mark.parametrize("damage", ["cut", "longer", "none", "more", "not UTF-8"])
-def test_a_record_that_forgets_other_pages_than_it_declares_is_corrupt_even_with_a_sound_checksum(damage: str) -> None:
+def test_a_record_that_forgets_other_pages_than_it_declares_is_corrupt(damage: str) -> None:
     from spotsieve.state.format.sealing import seal
 
     body = encode_forget(FORGOTTEN[:1], WRITER, 1, DIGEST)[:-8]
@@ -117,7 +117,7 @@ def test_a_record_of_an_earlier_version_says_to_begin_a_new_log() -> None:
 
 
 @pytest.mark.parametrize("column", ["features", "sketch"])
-def test_more_features_or_sketch_words_than_a_record_can_hold_are_a_programming_error(column: str) -> None:
+def test_more_features_or_sketch_words_than_a_record_holds_are_a_programming_error(column: str) -> None:
     columns: dict[str, Any] = {
         "features": {"features": np.zeros(65_536, np.uint64), "features_bounds": np.array([0, 65_536])},
         "sketch": {"sketch": np.zeros((1, 256), np.uint64)},

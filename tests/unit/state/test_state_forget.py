@@ -91,7 +91,7 @@ def test_a_forgotten_page_is_novel_again_and_a_rebuild_from_the_log_agrees(
         (["--host", "WWW.example.com"], list(range(PAGES))),
     ],
 )
-def test_pages_are_found_by_name_by_page_id_by_the_beginning_of_the_address_and_by_host(
+def test_pages_are_found_by_name_page_id_beginning_of_the_address_and_host(
     arguments: list[str], entries: list[int], made: Path, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     named = [argument.format(file=made / "pages.jsonl") for argument in arguments]

@@ -132,7 +132,7 @@ def test_a_log_that_ends_before_or_begins_after_the_state_is_refused() -> None:
         check_log_range("signatures", 4, 7, 20)
 
 
-def test_a_log_that_was_filled_again_beyond_the_state_is_refused_by_the_last_record_that_was_applied() -> None:
+def test_a_log_refilled_beyond_the_state_is_refused_by_the_last_record_applied() -> None:
     check_last_record("signatures", 9, 0xAB, 0xAB)
     check_last_record("signatures", 9, 0xAB, None)
     check_last_record("signatures", 0, 0, 0xAB)
@@ -293,7 +293,7 @@ def test_a_record_is_filed_in_one_write_with_its_position(tmp_path: Path, monkey
         assert state.entry_count > 0
 
 
-def test_sources_are_numbered_as_they_are_filed_so_originals_keep_theirs_after_reopening(tmp_path: Path) -> None:
+def test_sources_are_numbered_as_filed_and_originals_keep_theirs_after_reopening(tmp_path: Path) -> None:
     log = [
         encode(make_signatures(40, seed=seed, first=40 * seed, sources=sources), bytes(16), seed, DIGEST)
         for seed, sources in enumerate([("b", "a"), ("c", "b"), ("a", "d")])

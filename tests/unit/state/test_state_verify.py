@@ -109,7 +109,7 @@ def test_a_whole_state_is_walked_without_being_changed(which: str, request: pyte
     assert listing(directory) == before
 
 
-def test_a_flipped_byte_in_a_table_file_is_found_with_file_and_offset_and_the_walk_goes_on(directory: Path) -> None:
+def test_a_flipped_byte_in_a_table_file_is_found_with_offset_and_the_walk_goes_on(directory: Path) -> None:
     whole = verify(directory).checked
     table = largest_table(directory)
     flip(table, table.stat().st_size // 2)
@@ -190,7 +190,7 @@ def test_a_file_that_is_missing_or_cut_is_named_and_the_state_does_not_open(
 @pytest.mark.promise("a damaged state is named and gives no verdict", fault="a write-ahead log lost, cut or flipped")
 @pytest.mark.parametrize("number", range(5))
 @pytest.mark.parametrize("harm", ["lost", "cut", "flipped"])
-def test_a_damaged_write_ahead_log_that_others_follow_is_refused_or_leads_to_an_earlier_whole_state(
+def test_a_damaged_earlier_write_ahead_log_is_refused_or_leads_to_an_earlier_state(
     interrupted: Path, number: int, harm: str
 ) -> None:
     logs = sorted((interrupted / INDEX_FOLDER).glob("*.log"))
@@ -215,9 +215,7 @@ def test_a_damaged_write_ahead_log_that_others_follow_is_refused_or_leads_to_an_
 
 
 @pytest.mark.parametrize("harm", ["cut", "flipped"])
-def test_a_damaged_end_of_the_last_write_ahead_log_is_told_and_the_state_goes_on_before_it(
-    interrupted: Path, harm: str
-) -> None:
+def test_a_damaged_end_of_the_last_write_ahead_log_is_told_and_the_state_goes_on(interrupted: Path, harm: str) -> None:
     last = max((interrupted / INDEX_FOLDER).glob("*.log"))
     if harm == "cut":
         os.truncate(last, last.stat().st_size - 5)
@@ -232,7 +230,7 @@ def test_a_damaged_end_of_the_last_write_ahead_log_is_told_and_the_state_goes_on
     assert verify(interrupted).damaged == 0
 
 
-def test_a_flipped_byte_in_a_log_record_is_found_with_its_offset_and_the_rest_is_read(directory: Path) -> None:
+def test_a_flipped_byte_in_a_log_record_is_found_with_offset_and_the_rest_is_read(directory: Path) -> None:
     log = directory / LOG_FILE
     flip(log, log.stat().st_size // 2)
     found = verify(directory)
