@@ -54,9 +54,14 @@ def test_the_demo_tells_a_person_what_was_dropped_and_why() -> None:
 
 async def test_on_a_broker_of_ones_own_the_demo_removes_its_topics(kafka: Broker) -> None:
     demo = await asyncio.create_subprocess_exec(
-        *DEMO, "--json", "--bootstrap-servers", kafka.bootstrap_servers,
-        cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        *DEMO,
+        "--json",
+        "--bootstrap-servers",
+        kafka.bootstrap_servers,
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     printed, errors = await demo.communicate()
     assert demo.returncode == 0, errors.decode()
     told = orjson.loads(printed)

@@ -291,8 +291,9 @@ def test_an_interrupted_replay_tells_what_it_compared(recorded: Recorded, tmp_pa
         process, partial = replay.process, tmp_path / "verdicts.jsonl.partial"
         wait_for(
             lambda: process.poll() is not None or (partial.exists() and partial.stat().st_size > 0),
-            SECONDS, "the first verdicts",
-        )  # fmt: skip
+            SECONDS,
+            "the first verdicts",
+        )
         assert process.poll() is None, replay.text()
         process.send_signal(signal.SIGINT)
         assert replay.wait() == 130, replay.text()

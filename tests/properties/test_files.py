@@ -18,13 +18,28 @@ from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import InputSettings
 
 SNIPPETS = [
-    b"WARC/1.0\r\n", b"WARC/1.1\r\nContent-Length: 5\r\n\r\n", b"Content-Length: 3\r\n", b"Content-Length: 0\r\n\r\n",
-    b"WARC-Type: response\r\n", b"WARC-Type: resource\r\n", b"WARC-Target-URI: http://a\r\n", b"\r\n\r\n", b"\n\n",
-    b"Content-Type: application/http\r\n", b"HTTP/1.1 200 OK\r\n", b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n",
-    b"Content-Encoding: br\r\n", b"Content-Encoding: zstd\r\n", b'{"url": "u", "body": "b"}\n', b"\x1f\x8b\x08",
+    b"WARC/1.0\r\n",
+    b"WARC/1.1\r\nContent-Length: 5\r\n\r\n",
+    b"Content-Length: 3\r\n",
+    b"Content-Length: 0\r\n\r\n",
+    b"WARC-Type: response\r\n",
+    b"WARC-Type: resource\r\n",
+    b"WARC-Target-URI: http://a\r\n",
+    b"\r\n\r\n",
+    b"\n\n",
+    b"Content-Type: application/http\r\n",
+    b"HTTP/1.1 200 OK\r\n",
+    b"Transfer-Encoding: chunked\r\n",
+    b"5\r\nhello\r\n",
+    b"Content-Encoding: br\r\n",
+    b"Content-Encoding: zstd\r\n",
+    b'{"url": "u", "body": "b"}\n',
+    b"\x1f\x8b\x08",
     b"BZh9",
-    b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"\xef\xbb\xbf",
-]  # fmt: skip
+    b"\xfd7zXZ\x00",
+    b"\x28\xb5\x2f\xfd",
+    b"\xef\xbb\xbf",
+]
 contents = st.lists(st.sampled_from(SNIPPETS) | st.binary(max_size=30), max_size=15).map(b"".join)
 
 

@@ -48,10 +48,17 @@ def near_and_far(n: int, k: int, r_h: int, groups: NDArray[np.int64], seed: int)
     [
         (64, 3, 3),  # Manku et al. 2007, and the example of sec. 3.1
         (64, 9, 3),  # r = .7 (table 1)
-        (64, 0, 3), (64, 0, 1), (100, 0, 1),  # one group of 100 bits is longer than a key
-        (65, 5, 2), (100, 15, 3), (200, 10, 1), (400, 20, 3), (400, 60, 3), (1000, 50, 2),
+        (64, 0, 3),
+        (64, 0, 1),
+        (100, 0, 1),  # one group of 100 bits is longer than a key
+        (65, 5, 2),
+        (100, 15, 3),
+        (200, 10, 1),
+        (400, 20, 3),
+        (400, 60, 3),
+        (1000, 50, 2),
     ],
-)  # fmt: skip
+)
 def test_both_find_the_pairs_of_brute_force(k: int, r_h: int, c: int) -> None:
     n = 10_000
     groups = np.linspace(0, k, r_h + c + 1).astype(np.int64)
@@ -118,10 +125,13 @@ def test_groups_cut_the_bits_and_the_index_lists_each_fingerprint_once_a_group()
 @pytest.mark.parametrize(
     ("k", "r_h", "c", "rule"),
     [
-        (0, 0, 1, "k must be 1..128"), (129, 3, 3, "k must be 1..128"), (64, 62, 3, "r_h + c must be 1..64 groups"),
-        (64, -1, 3, "r_h + c"), (64, 3, 0, "r_h + c"),
+        (0, 0, 1, "k must be 1..128"),
+        (129, 3, 3, "k must be 1..128"),
+        (64, 62, 3, "r_h + c must be 1..64 groups"),
+        (64, -1, 3, "r_h + c"),
+        (64, 3, 0, "r_h + c"),
     ],
-)  # fmt: skip
+)
 def test_impossible_groups_are_refused(k: int, r_h: int, c: int, rule: str) -> None:
     with pytest.raises(ValueError, match=rule.replace("+", r"\+")):
         index_groups(np.zeros((2, 2), np.uint64), k, r_h, c)

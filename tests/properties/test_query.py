@@ -44,8 +44,9 @@ class Without:
 def on_top(state: MemoryState, filing: Filing) -> Filing:
     """A filing that was made without what the state has in its buckets, with it."""
     there, new = state.buckets(filing.keys), filing.buckets
-    order = np.argsort(np.repeat(np.tile(np.arange(len(new)), 2), [*np.diff(there.bounds), *np.diff(new.bounds)]),
-                       kind="stable")  # fmt: skip
+    order = np.argsort(
+        np.repeat(np.tile(np.arange(len(new)), 2), [*np.diff(there.bounds), *np.diff(new.bounds)]), kind="stable"
+    )
     numbers, inlines = (
         np.concatenate(both)[order] for both in ((there.numbers, new.numbers), (there.inlines, new.inlines))
     )

@@ -56,9 +56,11 @@ def outcomes_of(verdicts: Verdicts) -> Iterator[Outcome]:
         original = copied or replaced
         score = float(verdicts.score[row])
         yield (
-            Kind(verdicts.kind[row]), Reason(verdicts.reason[row]), original.offset if original else None,
+            Kind(verdicts.kind[row]),
+            Reason(verdicts.reason[row]),
+            original.offset if original else None,
             None if np.isnan(score) else score,
-        )  # fmt: skip
+        )
 
 
 def judged(
@@ -261,8 +263,12 @@ def test_empty_short_huge_and_binary_pages_have_a_verdict_with_its_reason(name: 
     found = judged(scheme_named(name), MemoryState(), pages, (1, 3))
     reasons = [reason for _, reason, *_ in found]
     assert reasons == [
-        Reason.EMPTY, Reason.TOO_FEW_FEATURES, Reason.NO_MATCH, *[Reason.TOO_FEW_FEATURES] * 3, Reason.NOT_TEXT,
-    ]  # fmt: skip
+        Reason.EMPTY,
+        Reason.TOO_FEW_FEATURES,
+        Reason.NO_MATCH,
+        *[Reason.TOO_FEW_FEATURES] * 3,
+        Reason.NOT_TEXT,
+    ]
     assert all((kind is Kind.UNCHECKED) == (reason in UNJUDGED) for kind, reason, *_ in found)
     assert scheme_named(name).sign([]).offset.tolist() == []
 

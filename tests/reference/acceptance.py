@@ -304,9 +304,12 @@ def samples(count: int, seed: int) -> Signatures:
     sampled = [row if one else row[:0] for row, one in zip(sampled, judged.tolist(), strict=True)]
     bounds = np.cumsum([0, *map(len, sampled)])
     return replace(
-        signed, features=np.concatenate(sampled), features_bounds=bounds, sketch=ratios[:, None],
+        signed,
+        features=np.concatenate(sampled),
+        features_bounds=bounds,
+        sketch=ratios[:, None],
         text_digest=random.integers(0, 2**64, (count, 2), np.uint64),
-    )  # fmt: skip
+    )
 
 
 def feature_sets(count: int, seed: int) -> Signatures:

@@ -56,19 +56,26 @@ POINTS = (
     Point("transaction begun", "nothing is sent in it yet", "aiokafka:AIOKafkaProducer.begin_transaction", None),
     _same("outputs sent", "the broker has acknowledged the outputs", "spotsieve.stream.service.commit:deliver"),
     Point(
-        "offsets sent", "the transaction has the input offsets",
-        "aiokafka:AIOKafkaProducer.send_offsets_to_transaction", None,
+        "offsets sent",
+        "the transaction has the input offsets",
+        "aiokafka:AIOKafkaProducer.send_offsets_to_transaction",
+        None,
     ),
     Point(
-        "commit asked", "the request is on its way, its outcome unknown", "aiokafka.conn:AIOKafkaConnection.send",
-        "aiokafka.conn:AIOKafkaConnection.send", frozenset({"EndTxnRequest", "OffsetCommitRequest"}),
+        "commit asked",
+        "the request is on its way, its outcome unknown",
+        "aiokafka.conn:AIOKafkaConnection.send",
+        "aiokafka.conn:AIOKafkaConnection.send",
+        frozenset({"EndTxnRequest", "OffsetCommitRequest"}),
     ),
     Point(
-        "committed", "the broker has acknowledged it, the worker has not noted it",
-        "aiokafka:AIOKafkaProducer.commit_transaction", "aiokafka:AIOKafkaConsumer.commit",
+        "committed",
+        "the broker has acknowledged it, the worker has not noted it",
+        "aiokafka:AIOKafkaProducer.commit_transaction",
+        "aiokafka:AIOKafkaConsumer.commit",
     ),
     _same("after commit", "the worker has noted and counted it", "spotsieve.stream.service.commit:Committer._count"),
-)  # fmt: skip
+)
 """In the order of a page's way; outputs and offsets of a transaction are sent side by side."""
 
 

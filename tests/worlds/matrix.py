@@ -112,8 +112,10 @@ def _kill_among(topics: TopicSet, victim: Spotsieve, others: Sequence[Spotsieve]
     victim.start().until_ready()
     wait_for(
         lambda: all(worker.metric("spotsieve_assigned_partitions") == 1 for worker in (victim, *others)),
-        SECONDS, "each worker to have a partition", 0.2,
-    )  # fmt: skip
+        SECONDS,
+        "each worker to have a partition",
+        0.2,
+    )
     topics.until_all_committed(SECONDS)
     armed_by(victim.config).touch()
     rest, number = list(wave), BURST

@@ -30,8 +30,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         "python -m tests.measure.bench", description="Measure, and print a table with the targets."
     )
-    parser.add_argument("what", nargs="*", choices=[*MEASUREMENTS, "all"], default="all", metavar="WHAT",
-                        help=f"{', '.join(MEASUREMENTS)} or all (default)")  # fmt: skip
+    parser.add_argument(
+        "what",
+        nargs="*",
+        choices=[*MEASUREMENTS, "all"],
+        default="all",
+        metavar="WHAT",
+        help=f"{', '.join(MEASUREMENTS)} or all (default)",
+    )
     parser.add_argument("--quick", action="store_true", help="small sizes, few rounds; docs/bench.json is left alone")
     options = parser.parse_args(arguments)
     # Topics are used the moment they are made; that aiokafka then asks twice is no news.

@@ -50,6 +50,11 @@ def _build(messages: Sequence[tuple[bytes, bytes]], codec: int) -> int:
 
 def _builder(codec: int) -> DefaultRecordBatchBuilder:
     return DefaultRecordBatchBuilder(
-        magic=2, compression_type=codec, is_transactional=0, producer_id=-1, producer_epoch=-1, base_sequence=-1,
+        magic=2,
+        compression_type=codec,
+        is_transactional=0,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
         batch_size=PRODUCER_BATCH_BYTES,
-    )  # fmt: skip
+    )

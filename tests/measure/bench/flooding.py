@@ -41,8 +41,12 @@ class Flood:
     def __init__(self, count: int, groups: int, random: np.random.Generator) -> None:
         """groups: buckets of each kind of key; with one, all pages share all of them."""
         in_turn = np.arange(count) % groups
-        group = np.stack([random.permutation(groups)[(in_turn + shift * (np.arange(count) // groups)) % groups]
-                          for shift in range(MINIMA + 1)])  # fmt: skip
+        group = np.stack(
+            [
+                random.permutation(groups)[(in_turn + shift * (np.arange(count) // groups)) % groups]
+                for shift in range(MINIMA + 1)
+            ]
+        )
         self._minima = np.sort(
             np.arange(1, MINIMA + 1).astype(np.uint64)[:, None] << np.uint64(40) | group[1:].astype(np.uint64), axis=0
         ).T

@@ -30,9 +30,10 @@ def measure_memory(pages: int = PAGES, progress: Callable[[str], None] = print) 
         asyncio.run(make_topics(kafka.bootstrap_servers, {**topics, "pages.rejected": 1, "signatures": 1}))
         asyncio.run(send(kafka.bootstrap_servers, "pages", pages, PAGE_BYTES))
         settings = {
-            "kafka.bootstrap_servers": kafka.bootstrap_servers, "index.directory": str(Path(scratch) / "state"),
+            "kafka.bootstrap_servers": kafka.bootstrap_servers,
+            "index.directory": str(Path(scratch) / "state"),
             "index.cache_mb": "8",
-        }  # fmt: skip
+        }
         with FilterProcess(settings, Path(scratch) / "filter.log") as running:
             running.await_ready(TIMEOUT_S)
             return _watch(running, pages, early, progress)
@@ -53,8 +54,12 @@ def _watch(running: FilterProcess, pages: int, early: int, progress: Callable[[s
             progress(f"  {done:,.0f} pages, RSS {resident:.0f} MiB")
         if done >= pages:
             return {
-                "pages": pages, "early_pages": early, "rss_early_mib": round(first, 1), "rss_mib": round(resident, 1),
-                "growth": round(resident / first - 1, 4), "pages_per_s": round(pages / (time.monotonic() - began)),
-            }  # fmt: skip
+                "pages": pages,
+                "early_pages": early,
+                "rss_early_mib": round(first, 1),
+                "rss_mib": round(resident, 1),
+                "growth": round(resident / first - 1, 4),
+                "pages_per_s": round(pages / (time.monotonic() - began)),
+            }
         time.sleep(0.25)
     raise TimeoutError(f"{done:.0f} of {pages} pages after {TIMEOUT_S:.0f} s")

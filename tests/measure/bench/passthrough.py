@@ -21,13 +21,23 @@ async def copy(servers: str, source: str, target: str, group: str, guarantee: st
     exactly_once, owner = guarantee == "exactly_once", os.getppid()
     service = ServiceSettings()
     consumer = AIOKafkaConsumer(
-        source, bootstrap_servers=servers, group_id=group, enable_auto_commit=False, auto_offset_reset="earliest",
-        isolation_level="read_committed", fetch_max_bytes=16 * 2**20, max_partition_fetch_bytes=4 * 2**20,
-    )  # fmt: skip
+        source,
+        bootstrap_servers=servers,
+        group_id=group,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+        fetch_max_bytes=16 * 2**20,
+        max_partition_fetch_bytes=4 * 2**20,
+    )
     producer = AIOKafkaProducer(
-        bootstrap_servers=servers, acks="all", enable_idempotence=True, max_batch_size=PRODUCER_BATCH_BYTES,
-        max_request_size=2**30, transactional_id=group if exactly_once else None,
-    )  # fmt: skip
+        bootstrap_servers=servers,
+        acks="all",
+        enable_idempotence=True,
+        max_batch_size=PRODUCER_BATCH_BYTES,
+        max_request_size=2**30,
+        transactional_id=group if exactly_once else None,
+    )
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     async with consumer, producer:

@@ -111,9 +111,12 @@ def _run(kafka: LocalKafka, scratch: Path, system: str, guarantee: str, number: 
             with _passthrough(servers, topics["novel"], name, guarantee) as pid:
                 return asyncio.run(_watch(servers, name, pages, pid, kafka.pid or 0, None))
         settings = {f"topics.{role}": topic for role, topic in topics.items()} | {
-            "kafka.bootstrap_servers": servers, "kafka.group_id": name, "topics.input": "pages",
-            "index.directory": str(scratch / name), "service.guarantee": guarantee,
-        }  # fmt: skip
+            "kafka.bootstrap_servers": servers,
+            "kafka.group_id": name,
+            "topics.input": "pages",
+            "index.directory": str(scratch / name),
+            "service.guarantee": guarantee,
+        }
         with FilterProcess(settings, scratch / f"{name}.log") as running:
             running.await_ready(TIMEOUT_S)
             return asyncio.run(_watch(servers, name, pages, running.pid, kafka.pid or 0, running))

@@ -71,21 +71,35 @@ def _kernel_rows(kernel: dict[str, Any]) -> Iterator[Row]:
         return
     speed, ratio = kernel["kernel_mb_per_s"], kernel["ratio"]
     yield (
-        f"kernel, HTML to the default scheme's complete signature, one core ({kernel['source']})", f"{speed:.0f} MB/s",
-        f">= {KERNEL_MB_PER_S} MB/s", _met(speed >= KERNEL_MB_PER_S),
-    )  # fmt: skip
+        f"kernel, HTML to the default scheme's complete signature, one core ({kernel['source']})",
+        f"{speed:.0f} MB/s",
+        f">= {KERNEL_MB_PER_S} MB/s",
+        _met(speed >= KERNEL_MB_PER_S),
+    )
     chain = kernel["chain_mb_per_s"]
-    yield "kernel of `chain`, HTML to spots and simhash, one core", f"{chain:.0f} MB/s", f">= {CHAIN_MB_PER_S} MB/s", \
-        _met(chain >= CHAIN_MB_PER_S)  # fmt: skip
-    yield f"selectolax parse + text, {kernel['selectolax_mb_per_s']:.0f} MB/s; kernel is", f"{ratio:.1f} x", \
-        f">= {KERNEL_RATIO} x", _met(ratio >= KERNEL_RATIO)  # fmt: skip
+    yield (
+        "kernel of `chain`, HTML to spots and simhash, one core",
+        f"{chain:.0f} MB/s",
+        f">= {CHAIN_MB_PER_S} MB/s",
+        _met(chain >= CHAIN_MB_PER_S),
+    )
+    yield (
+        f"selectolax parse + text, {kernel['selectolax_mb_per_s']:.0f} MB/s; kernel is",
+        f"{ratio:.1f} x",
+        f">= {KERNEL_RATIO} x",
+        _met(ratio >= KERNEL_RATIO),
+    )
 
 
 def _signing_rows(signing: dict[str, Any]) -> Iterator[Row]:
     for name, cost in sorted(signing.items()):
         if name not in ("page_bytes", "measured"):
-            yield f"signing a page of 20 KB, `{name}`, CPU", f"{cost:.0f} us", f"<= {SIGNING_US} us", \
-                _met(cost <= SIGNING_US)  # fmt: skip
+            yield (
+                f"signing a page of 20 KB, `{name}`, CPU",
+                f"{cost:.0f} us",
+                f"<= {SIGNING_US} us",
+                _met(cost <= SIGNING_US),
+            )
 
 
 def _index_rows(index: dict[str, Any]) -> Iterator[Row]:
@@ -93,9 +107,11 @@ def _index_rows(index: dict[str, Any]) -> Iterator[Row]:
         number, tables = name.split(".")
         cost, aim = index[name]["cpu_us_per_page"], (number, tables) == ("1000000", "10")
         yield (
-            f"index at {int(number):,} fingerprints, {tables} tables, CPU a page", f"{cost:.1f} us",
-            f"<= {INDEX_US} us" if aim else "", _met(cost <= INDEX_US) if aim else "",
-        )  # fmt: skip
+            f"index at {int(number):,} fingerprints, {tables} tables, CPU a page",
+            f"{cost:.1f} us",
+            f"<= {INDEX_US} us" if aim else "",
+            _met(cost <= INDEX_US) if aim else "",
+        )
 
 
 def _candidate_rows(candidates: dict[str, Any]) -> Iterator[Row]:
@@ -106,13 +122,17 @@ def _candidate_rows(candidates: dict[str, Any]) -> Iterator[Row]:
         what = f"at {figures['pages']:,} pages, 2 digests, {tables}, 8 minima, host"
         aim = figures["tables"] == SpotsieveSettings().tables
         yield (
-            f"index {what}, CPU a page", f"{cost:.1f} us",
-            f"<= {CANDIDATES_US} us" if aim else "", _met(cost <= CANDIDATES_US) if aim else "",
-        )  # fmt: skip
+            f"index {what}, CPU a page",
+            f"{cost:.1f} us",
+            f"<= {CANDIDATES_US} us" if aim else "",
+            _met(cost <= CANDIDATES_US) if aim else "",
+        )
         yield (
-            f"state {what}, bytes a filed page beside its address", f"{size:.0f}",
-            f"<= {STATE_BYTES}" if aim else "", _met(size <= STATE_BYTES) if aim else "",
-        )  # fmt: skip
+            f"state {what}, bytes a filed page beside its address",
+            f"{size:.0f}",
+            f"<= {STATE_BYTES}" if aim else "",
+            _met(size <= STATE_BYTES) if aim else "",
+        )
 
 
 def _pipeline_rows(pipeline: dict[str, Any]) -> Iterator[Row]:
@@ -124,8 +144,12 @@ def _pipeline_rows(pipeline: dict[str, Any]) -> Iterator[Row]:
         yield f"whole filter, {guarantee}", f"{ours['pages_per_s']:.0f} pages/s", "", ""
         yield f"plain aiokafka pass-through, {guarantee}", f"{theirs['pages_per_s']:.0f} pages/s", "", ""
         spread = f"({pipeline[guarantee]['ratio_least']:.2f}..{pipeline[guarantee]['ratio_most']:.2f})"
-        yield f"filter / pass-through, {guarantee} {spread}", f"{ratio:.2f}", f">= {PIPELINE_RATIO}", \
-            _met(ratio >= PIPELINE_RATIO)  # fmt: skip
+        yield (
+            f"filter / pass-through, {guarantee} {spread}",
+            f"{ratio:.2f}",
+            f">= {PIPELINE_RATIO}",
+            _met(ratio >= PIPELINE_RATIO),
+        )
         client = f"{ours['client_cpu_us']:.0f} us, {theirs['client_cpu_us']:.0f} us"
         yield f"CPU a page, {guarantee}: filter, pass-through", client, "", ""
         broker = f"{ours['broker_cpu_us']:.0f} us, {theirs['broker_cpu_us']:.0f} us"
@@ -161,5 +185,5 @@ def _commit() -> str:
     root = Path(__file__).resolve().parents[3]
     done = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=root, capture_output=True, text=True, check=False
-    )  # fmt: skip
+    )
     return done.stdout.strip()

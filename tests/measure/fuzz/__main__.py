@@ -43,8 +43,14 @@ class Ran(NamedTuple):
 def main(arguments: list[str] | None = None) -> int:
     """Fuzz, and write the report unless only some targets were asked for; 1 where an input broke a rule."""
     parser = argparse.ArgumentParser("python -m tests.measure.fuzz", description="Fuzz every reader of foreign bytes.")
-    parser.add_argument("target", nargs="*", choices=[*TARGETS, []], default=[], metavar="TARGET",
-                        help=f"{', '.join(TARGETS)}; default all, which writes docs/fuzz.md")  # fmt: skip
+    parser.add_argument(
+        "target",
+        nargs="*",
+        choices=[*TARGETS, []],
+        default=[],
+        metavar="TARGET",
+        help=f"{', '.join(TARGETS)}; default all, which writes docs/fuzz.md",
+    )
     parser.add_argument("--minutes", type=float, default=10.0, help="of fuzzing, for all targets together (default 10)")
     parser.add_argument("--seed", type=int, default=1, help="of the first process of each target (default 1)")
     options = parser.parse_args(arguments)
@@ -75,9 +81,14 @@ def _fuzz(target: Target, seconds: float, seed: int, folder: Path) -> Ran:
         command = [sys.executable, "-m", "tests.measure.fuzz.guided", target.name, f"{left}", f"{seed}", str(folder)]
         try:
             process = subprocess.run(
-                command, cwd=ROOT, capture_output=True, text=True, errors="replace",
-                timeout=left + START_SECONDS + 2 * SECONDS_AN_INPUT, check=False,
-            )  # fmt: skip
+                command,
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=left + START_SECONDS + 2 * SECONDS_AN_INPUT,
+                check=False,
+            )
             said, code = process.stdout + process.stderr, process.returncode
         except subprocess.TimeoutExpired as error:
             said, code = f"{error.stdout!r}\nit did not end: an input hangs", -1

@@ -84,13 +84,19 @@ def _guided(atheris: ModuleType, name: str, seconds: float, seed: int, folder: P
 
     atheris.Setup(
         [
-            "fuzz", str(folder / "corpus"), f"-seed={seed}", f"-max_total_time={max(1, round(seconds))}",
-            f"-max_len={MOST_BYTES}", f"-timeout={SECONDS_AN_INPUT}", f"-rss_limit_mb={MEMORY_MIB}",
-            f"-artifact_prefix={folder}/", "-print_final_stats=1",
+            "fuzz",
+            str(folder / "corpus"),
+            f"-seed={seed}",
+            f"-max_total_time={max(1, round(seconds))}",
+            f"-max_len={MOST_BYTES}",
+            f"-timeout={SECONDS_AN_INPUT}",
+            f"-rss_limit_mb={MEMORY_MIB}",
+            f"-artifact_prefix={folder}/",
+            "-print_final_stats=1",
         ],
         target.run,
         custom_mutator=mutate,
-    )  # fmt: skip
+    )
     atheris.Fuzz()
 
 

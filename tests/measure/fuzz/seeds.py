@@ -50,10 +50,18 @@ def bodies() -> list[bytes]:
 def messages() -> list[bytes]:
     """For each decoder a message that it takes, after the byte that chooses it."""
     one = {
-        "url": "https://a.example/", "body": ARTICLE, "content_type": "text/html", "fetched_at": 1_700_000_000, "id": 7,
-        "response_url": "https://b.example/", "response_headers": {"Content-Type": ["text/html"]}, "content": ARTICLE,
-        "timestamp": "2024-03-01T00:00:10Z", "encoding": "utf-8", "enc": "text",
-    }  # fmt: skip
+        "url": "https://a.example/",
+        "body": ARTICLE,
+        "content_type": "text/html",
+        "fetched_at": 1_700_000_000,
+        "id": 7,
+        "response_url": "https://b.example/",
+        "response_headers": {"Content-Type": ["text/html"]},
+        "content": ARTICLE,
+        "timestamp": "2024-03-01T00:00:10Z",
+        "encoding": "utf-8",
+        "enc": "text",
+    }
     texts = [json.dumps(one).encode(), *bodies()]
     texts += (json.dumps(one | {"body": body.decode("latin-1")}).encode() for body in real_pages())
     return [bytes([number]) + text for number in range(len(DECODERS)) for text in texts]

@@ -367,31 +367,97 @@ WORDS = (
 BLANKS = (b" ", b"\n", b"\n\n", b"\0", b"\xff", b"\xf0\x9f", b"words of a text and more words of it " * 3)
 MARKUP = (*(word.encode() for word in WORDS), *BLANKS)
 JSON = (
-    b'{"url":"https://a.example/","body":"<p>text", "id": "7"}', b'"fetched_at":', b'"content_type":"text/html',
-    b'"response_url":', b'"response_headers":{"Content-Type":["', b'"timestamp":', b'"content":', b'"charset":"',
-    b'"enc":"base64"', b"\\ud800", b"\\u0000", b"[[[[", b"1e999", b"-1", b"null", b"true", b"2024-03-01T00:00:10Z",
-    b"99999999999", b"},{", b"PGh0bWw+" * 9, b"\xef\xbb\xbf", b"http://b\xc3\xbc.example:1@x/",
-)  # fmt: skip
+    b'{"url":"https://a.example/","body":"<p>text", "id": "7"}',
+    b'"fetched_at":',
+    b'"content_type":"text/html',
+    b'"response_url":',
+    b'"response_headers":{"Content-Type":["',
+    b'"timestamp":',
+    b'"content":',
+    b'"charset":"',
+    b'"enc":"base64"',
+    b"\\ud800",
+    b"\\u0000",
+    b"[[[[",
+    b"1e999",
+    b"-1",
+    b"null",
+    b"true",
+    b"2024-03-01T00:00:10Z",
+    b"99999999999",
+    b"},{",
+    b"PGh0bWw+" * 9,
+    b"\xef\xbb\xbf",
+    b"http://b\xc3\xbc.example:1@x/",
+)
 ARCHIVES = (
-    b"WARC/1.0\r\n", b"Content-Length: 5\r\n\r\n", b"Content-Length: 0\r\n\r\n", b"WARC-Type: response\r\n",
-    b"WARC-Type: resource\r\n", b"WARC-Target-URI: http://a\r\n", b"WARC-Date: 2024-03-01T00:00:10Z\r\n",
-    b"\r\n\r\n", b"\n\n", b"Content-Type: application/http\r\n", b"HTTP/1.1 200 OK\r\n", b" folded\r\n",
-    b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n", b"-1\r\n", b"0\r\n\r\n", b"Content-Encoding: br\r\n",
-    b"Content-Encoding: gzip, deflate\r\n", b"Content-Encoding: zstd\r\n", b"\x1f\x8b\x08\0\0\0\0\0\0\x03", b"BZh9",
-    b"1AY&SY", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18", b"\x78\x9c", b"%PDF-",
-)  # fmt: skip
-NUMBERS = tuple(value.to_bytes(size, "little") for value in (0, 1, 2, 255, 2**31, 2**32 - 1) for size in (1, 2, 4, 8)
-                if value < 256**size)  # fmt: skip
+    b"WARC/1.0\r\n",
+    b"Content-Length: 5\r\n\r\n",
+    b"Content-Length: 0\r\n\r\n",
+    b"WARC-Type: response\r\n",
+    b"WARC-Type: resource\r\n",
+    b"WARC-Target-URI: http://a\r\n",
+    b"WARC-Date: 2024-03-01T00:00:10Z\r\n",
+    b"\r\n\r\n",
+    b"\n\n",
+    b"Content-Type: application/http\r\n",
+    b"HTTP/1.1 200 OK\r\n",
+    b" folded\r\n",
+    b"Transfer-Encoding: chunked\r\n",
+    b"5\r\nhello\r\n",
+    b"-1\r\n",
+    b"0\r\n\r\n",
+    b"Content-Encoding: br\r\n",
+    b"Content-Encoding: gzip, deflate\r\n",
+    b"Content-Encoding: zstd\r\n",
+    b"\x1f\x8b\x08\0\0\0\0\0\0\x03",
+    b"BZh9",
+    b"1AY&SY",
+    b"\xfd7zXZ\x00",
+    b"\x28\xb5\x2f\xfd",
+    b"\x50\x2a\x4d\x18",
+    b"\x78\x9c",
+    b"%PDF-",
+)
+NUMBERS = tuple(
+    value.to_bytes(size, "little")
+    for value in (0, 1, 2, 255, 2**31, 2**32 - 1)
+    for size in (1, 2, 4, 8)
+    if value < 256**size
+)
 RECORDS = (b"\x02\x01", bytes(40), b"\x05\0pages", *NUMBERS)
-MANIFESTS = (b'{"files":[{"bytes":1,"name":"../../x","xxh3_128":"0"}]', b'"log_position":', b"{", b"}", b"[", b"null",
-             b'"format":2', b'{"format":2,"settings":"{}","log":"l"}', b"\x01", b"spotsieve-snapshot 2\n")  # fmt: skip
+MANIFESTS = (
+    b'{"files":[{"bytes":1,"name":"../../x","xxh3_128":"0"}]',
+    b'"log_position":',
+    b"{",
+    b"}",
+    b"[",
+    b"null",
+    b'"format":2',
+    b'{"format":2,"settings":"{}","log":"l"}',
+    b"\x01",
+    b"spotsieve-snapshot 2\n",
+)
 
 EXPORTS = (
-    b"\n", b'{"source":0,"text":""}', b'{"entry":0,"forgotten":true}', b'"sketch":[', b'"first_entry":1',
-    b'"marks":[[0,0]]', b'"sweep":["0",0]', b'{"bucket":"fd00000000000003","entries":[0],"inline":[]}',
-    b'"entries":[', b'"ffffffffffffffff"', b'"end":true', b"\\udcff", b"-1", b"1.5", b"true",
-    b"18446744073709551616", b"[" * 2000,
-)  # fmt: skip
+    b"\n",
+    b'{"source":0,"text":""}',
+    b'{"entry":0,"forgotten":true}',
+    b'"sketch":[',
+    b'"first_entry":1',
+    b'"marks":[[0,0]]',
+    b'"sweep":["0",0]',
+    b'{"bucket":"fd00000000000003","entries":[0],"inline":[]}',
+    b'"entries":[',
+    b'"ffffffffffffffff"',
+    b'"end":true',
+    b"\\udcff",
+    b"-1",
+    b"1.5",
+    b"true",
+    b"18446744073709551616",
+    b"[" * 2000,
+)
 TARGETS = {
     target.name: target
     for target in (

@@ -113,11 +113,16 @@ def section(data: Path) -> list[str]:
         (manuals.truth, sketches["docs"]),
     )
     parts = (
-        ABOUT.splitlines(), figure_4(posts.part(chosen), sets[0][1][3]), FIGURE_4_SAYS.splitlines(), figure_2(sets),
-        FIGURE_2_SAYS.splitlines(), figure_3(sets), FIGURE_3_SAYS.splitlines(),
+        ABOUT.splitlines(),
+        figure_4(posts.part(chosen), sets[0][1][3]),
+        FIGURE_4_SAYS.splitlines(),
+        figure_2(sets),
+        FIGURE_2_SAYS.splitlines(),
+        figure_3(sets),
+        FIGURE_3_SAYS.splitlines(),
         rotations_table([(one.name, one.truth, sketches[one.name][3]) for one in (posts, manuals)]),
         ROTATIONS_SAY.splitlines(),
-    )  # fmt: skip
+    )
     return paragraphs(*parts)
 
 

@@ -132,10 +132,20 @@ def section(data: Path) -> list[str]:
     """The lines of docs/papers.md."""
     sets = [load_set(data / name) for name in SETS]
     return paragraphs(
-        ABOUT.splitlines(), table_1(sets), TABLE_1_SAYS.splitlines(), figure_5(sets), FIGURE_5_SAYS.splitlines(),
-        figure_6(sets), FIGURE_6_SAYS.splitlines(), idf_table(sets), RANGES_SAY.splitlines(), table_2(sets),
-        TABLE_2_SAYS.splitlines(), partitions_table(), PARTITIONS_SAY.splitlines(),
-    )  # fmt: skip
+        ABOUT.splitlines(),
+        table_1(sets),
+        TABLE_1_SAYS.splitlines(),
+        figure_5(sets),
+        FIGURE_5_SAYS.splitlines(),
+        figure_6(sets),
+        FIGURE_6_SAYS.splitlines(),
+        idf_table(sets),
+        RANGES_SAY.splitlines(),
+        table_2(sets),
+        TABLE_2_SAYS.splitlines(),
+        partitions_table(),
+        PARTITIONS_SAY.splitlines(),
+    )
 
 
 # ---- methods --------------------------------------------------------------------------------------------------------
@@ -289,8 +299,11 @@ def searches(pages: Collection, tau: float) -> tuple[Matched, ...]:
     few = Collection(pages.features[:1], np.array([0, 1]), 1)
     found = []
     for run in (
-        spotsigs, partial(spotsigs, partitions=False), partial(spotsigs, partitions=False, pruning=False), brute_force,
-    ):  # fmt: skip
+        spotsigs,
+        partial(spotsigs, partitions=False),
+        partial(spotsigs, partitions=False, pruning=False),
+        brute_force,
+    ):
         run(few, tau)
         found.append(run(pages, tau))
     return tuple(found)

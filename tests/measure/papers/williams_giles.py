@@ -19,10 +19,16 @@ K = range(11)
 W = (5, 8, 10)
 R = (0.5, 0.6, 0.7, 0.8, 0.9)
 SIMHASH = {
-    0: ("1", "", ""), 3: (".94", ".88", ".91"), 4: ("", "> .9", ""), 5: ("~ .65", "> .9", ""),
-    6: ("", "> .9", ""), 7: ("", "> .9", ""), 8: ("< .2", "> .9", ""), 9: ("< .2", "> .9", ""),
+    0: ("1", "", ""),
+    3: (".94", ".88", ".91"),
+    4: ("", "> .9", ""),
+    5: ("~ .65", "> .9", ""),
+    6: ("", "> .9", ""),
+    7: ("", "> .9", ""),
+    8: ("< .2", "> .9", ""),
+    9: ("< .2", "> .9", ""),
     10: ("< .2", "> .9", ""),
-}  # fmt: skip
+}
 """Precision, recall and F by k, as far as the paper's text gives them."""
 KINDS = ("exact", "preprint", "content or version")
 TABLE_2 = {"simhash": (12, 3, 4), "shingles": (9, 5, 6)}
@@ -65,10 +71,15 @@ def section(data: Path) -> list[str]:
     sets = {name: load_set(data / name) for name in ("docs", "newsgroups", "news")}
     figure = (sets["docs"], sets["newsgroups"])
     parts = (
-        ABOUT.splitlines(), simhash_table(figure), SIMHASH_SAYS.splitlines(), shingles_table(figure),
-        SHINGLES_SAY.splitlines(), TABLE_2_SAYS.splitlines(), kinds_table((sets["docs"], sets["news"])),
+        ABOUT.splitlines(),
+        simhash_table(figure),
+        SIMHASH_SAYS.splitlines(),
+        shingles_table(figure),
+        SHINGLES_SAY.splitlines(),
+        TABLE_2_SAYS.splitlines(),
+        kinds_table((sets["docs"], sets["news"])),
         TABLE_2_SHOWS.splitlines(),
-    )  # fmt: skip
+    )
     return paragraphs(*parts)
 
 

@@ -71,8 +71,9 @@ def figure_5(data: Path) -> list[list[str]]:
         least, most = np.quantile(sizes, [0.05, 0.95])
         own = (sizes.astype(np.float64) ** 2).sum() / sizes.sum()
         n = len(fingerprints)
-        rows.append([name, f"{n:,}", f"{n / 256:,.1f}", f"{sizes.mean():,.1f}", f"{least:,.0f} to {most:,.0f}",
-                     f"{own:,.1f}"])  # fmt: skip
+        rows.append(
+            [name, f"{n:,}", f"{n / 256:,.1f}", f"{sizes.mean():,.1f}", f"{least:,.0f} to {most:,.0f}", f"{own:,.1f}"]
+        )
     titles = ["fingerprints", "n", "n / 2^8", "mean of a random number", "90 % of values", "mean of a page's own"]
     return [FIGURE_5.splitlines(), table(titles, rows), FIGURE_5_SAYS.splitlines()]
 

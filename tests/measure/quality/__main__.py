@@ -34,8 +34,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m tests.measure.quality", description=ABOUT)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, "all"], default="all", metavar="PART",
-                        help=f"{', '.join(PARTS)} or all (default)")  # fmt: skip
+    parser.add_argument(
+        "parts",
+        nargs="*",
+        choices=[*PARTS, "all"],
+        default="all",
+        metavar="PART",
+        help=f"{', '.join(PARTS)} or all (default)",
+    )
     parser.add_argument("--sets", nargs="+", type=Path, default=[], metavar="DIR", help="more sets, or with --only")
     parser.add_argument("--only", action="store_true", help="only the sets named by --sets")
     parser.add_argument("-c", "--config", type=Path, metavar="FILE", help="settings to be measured, TOML")

@@ -64,8 +64,11 @@ ABLATIONS: Mapping[str, Sequence[Ablation]] = {
         Ablation("pages need 30 shingles", {"scheme.min_features": 30}),
         Ablation("candidates: no tables", keys_off=(FoundBy.TABLES,)),
         Ablation("candidates: no smallest hashes", keys_off=(FoundBy.MINIMA,)),
-        Ablation("candidates: 4 tables for k = 3 instead", {"scheme.max_distance_bits": 3, "scheme.tables": 4},
-                 keys_off=(FoundBy.MINIMA,)),
+        Ablation(
+            "candidates: 4 tables for k = 3 instead",
+            {"scheme.max_distance_bits": 3, "scheme.tables": 4},
+            keys_off=(FoundBy.MINIMA,),
+        ),
         Ablation("candidates: no digest of the kept text", keys_off=(FoundBy.TEXT,)),
         Ablation("candidates: 4 smallest hashes", {"scheme.minima": 4}),
         Ablation("candidates: 6 smallest hashes", {"scheme.minima": 6}),
@@ -78,7 +81,7 @@ ABLATIONS: Mapping[str, Sequence[Ablation]] = {
         Ablation("one host: what is left without the template alone, no Jaccard", {_BAR: _NONE}),
         Ablation("one host: nothing presumed of a first page", {"scheme.presumed_template": 0.0}),
     ),
-}  # fmt: skip
+}
 SKETCHES: Mapping[str, Sequence[Ablation]] = {
     "spotsieve": (
         *(Ablation(f"{bits} bits", {"scheme.sketch_bits": bits}) for bits in (64, 128, 256, 512, 768, 1024)),

@@ -180,12 +180,15 @@ def measure_sweeps(run: Run, figures: Figures) -> None:
         run.say(f"  {axis.name}")
         _check_axis(run, axis)
         figures.sweeps[axis.name] = [
-            SweptStep(step.value, {
-                labelled.name: ours.judge(records, labelled.truth, run.under(step.overrides), labelled.name)
-                for labelled, records in signed
-            })
+            SweptStep(
+                step.value,
+                {
+                    labelled.name: ours.judge(records, labelled.truth, run.under(step.overrides), labelled.name)
+                    for labelled, records in signed
+                },
+            )
             for step in axis.swept
-        ]  # fmt: skip
+        ]
 
 
 def measure_validation(run: Run, figures: Figures) -> None:

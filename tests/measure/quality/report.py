@@ -71,10 +71,16 @@ def _sets(run: Run, figures: Figures) -> str:
             continue
         pages = judged.scores.pages
         unchecked = sum(judged.reasons[name] for name in ("too_few_features", "too_many_features", "empty", "not_text"))
-        rows.append([
-            labelled.name, f"{len(labelled.pages):,}", *_retrieval(judged.scores),
-            f"{pages.lost_count} of {pages.novel:,}", f"{unchecked:,}", _target(labelled.name, judged.scores),
-        ])  # fmt: skip
+        rows.append(
+            [
+                labelled.name,
+                f"{len(labelled.pages):,}",
+                *_retrieval(judged.scores),
+                f"{pages.lost_count} of {pages.novel:,}",
+                f"{unchecked:,}",
+                _target(labelled.name, judged.scores),
+            ]
+        )
     header = ["set", "pages", "precision", "recall", "F1", "novel lost", "unchecked", "target"]
     return "## By page\n\n" + table(header, rows) if rows else ""
 
@@ -88,10 +94,14 @@ def _speed(figures: Figures) -> str:
     speed = figures.speed
     if speed is None:
         return ""
-    rows = [[
-        "raw body to complete signature, one core", f"{speed.median:.0f} MB/s (best {speed.best:.0f})",
-        f">= {MB_PER_S} MB/s", "met" if speed.median >= MB_PER_S else "NOT MET",
-    ]]  # fmt: skip
+    rows = [
+        [
+            "raw body to complete signature, one core",
+            f"{speed.median:.0f} MB/s (best {speed.best:.0f})",
+            f">= {MB_PER_S} MB/s",
+            "met" if speed.median >= MB_PER_S else "NOT MET",
+        ]
+    ]
     rows += _speed_of_peer(figures, speed)
     note = paragraph(f"""
         {speed.set_name}, {speed.pages:,} pages in batches of 512, CPU time of one thread, median of {speed.rounds}
@@ -120,7 +130,7 @@ def _peers(run: Run, figures: Figures) -> str:
         rows += [
             [name, labelled.name, *_retrieval(scores), str(scores.pages.lost_count), cost]
             for name, scores, cost in found
-        ]  # fmt: skip
+        ]
     if not rows:
         return ""
     note = (

@@ -89,10 +89,14 @@ def validation(run: Run, figures: Figures) -> str:
         the fold's held-out pages are counted: first those of all folds together, then fold by fold (mean and standard
         deviation). A fold without a duplicate in its held-out part has no F1.
     """)
-    pooled = table(["set", "assignment", "held-out pages", "F1", "duplicates missed", "novel lost"], [
-        [labelled.name, str(seed + 1), *_pooled(found.of_seed(labelled.name, seed))]
-        for labelled in run.sets for seed in seeds
-    ])  # fmt: skip
+    pooled = table(
+        ["set", "assignment", "held-out pages", "F1", "duplicates missed", "novel lost"],
+        [
+            [labelled.name, str(seed + 1), *_pooled(found.of_seed(labelled.name, seed))]
+            for labelled in run.sets
+            for seed in seeds
+        ],
+    )
     by_fold = [_by_fold(found, labelled.name) for labelled in run.sets]
     header = ["set", "folds with F1", "F1 held out", "least", "novel lost in a fold", "F1 in training"]
     return "\n\n".join(["## Cross-validation", note, pooled, table(header, by_fold), _chosen(found)])

@@ -125,8 +125,11 @@ def label_blocks(html: bytes, main_text: str) -> LabelledBlocks | None:
         return None
     runs = set(zip(text, text[1:], text[2:], strict=False))
     is_text = [_share_in(block.tokens, runs) >= LABEL_SHARE for block in blocks]
-    columns = ([len(block.tokens) for block in blocks], [block.links for block in blocks],
-               [block.sections for block in blocks])  # fmt: skip
+    columns = (
+        [len(block.tokens) for block in blocks],
+        [block.links for block in blocks],
+        [block.sections for block in blocks],
+    )
     return LabelledBlocks(Columns(*(np.array(column, np.int64) for column in columns)), np.array(is_text, np.bool_))
 
 

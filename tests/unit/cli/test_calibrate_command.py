@@ -65,8 +65,20 @@ def test_what_is_printed_is_a_configuration_that_filters(crawl: Path, capsys: py
 def test_the_table_is_the_one_that_the_trials_of_each_class_ask_for(
     crawl: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = calibrated(crawl, capsys, "--sizes", "500", "--smallest", "8", "--set", "scheme.name=adaptive-shingles",
-                       "--set", "scheme.resemblance=0.5", "--set", "scheme.min_shingles=2")  # fmt: skip
+    found = calibrated(
+        crawl,
+        capsys,
+        "--sizes",
+        "500",
+        "--smallest",
+        "8",
+        "--set",
+        "scheme.name=adaptive-shingles",
+        "--set",
+        "scheme.resemblance=0.5",
+        "--set",
+        "scheme.min_shingles=2",
+    )
     expected = []
     for words, bodies in ((0, PAGES[:100]), (500, PAGES[100:])):
         rows = [sorted(set(shingles_of(words_of(one["body"].encode(), True), 5, 5))) for one in bodies]

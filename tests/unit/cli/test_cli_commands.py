@@ -70,16 +70,33 @@ def test_the_example_can_be_checked_as_it_is_printed(tmp_path: Path) -> None:
         (["config", "check", "-c", "nowhere.toml"], 2, "nowhere.toml cannot be read"),
         (["config", "check", "--set", "scheme.tables=200"], 2, "tables"),
         (["config", "check", "--set", "input.preset=norconex", "--set", "input.format=html"], 2, "input.preset"),
-        (["run", "--set", "kafka.ssl_cafile=/nowhere.pem", "--set", "kafka.security_protocol=SSL",
-          "--set", "metrics.port=0"], 2, "kafka.ssl"),
+        (
+            [
+                "run",
+                "--set",
+                "kafka.ssl_cafile=/nowhere.pem",
+                "--set",
+                "kafka.security_protocol=SSL",
+                "--set",
+                "metrics.port=0",
+            ],
+            2,
+            "kafka.ssl",
+        ),
         (["topics", "check", "--set", "kafka.security_protocol=SASL_SSL"], 2, "kafka.sasl_username must be set"),
-        (["topics", "check", "--set", "kafka.security_protocol=SASL_SSL", "--set", "kafka.sasl_username=crawl"],
-         2, "kafka.sasl_password must be set"),
-        (["topics", "check", "--set", "kafka.security_protocol=SSL", "--set", "kafka.ssl_keyfile=client.key"],
-         2, "kafka.ssl_certfile must be set"),
+        (
+            ["topics", "check", "--set", "kafka.security_protocol=SASL_SSL", "--set", "kafka.sasl_username=crawl"],
+            2,
+            "kafka.sasl_password must be set",
+        ),
+        (
+            ["topics", "check", "--set", "kafka.security_protocol=SSL", "--set", "kafka.ssl_keyfile=client.key"],
+            2,
+            "kafka.ssl_certfile must be set",
+        ),
         (["state", "info", "nowhere"], 4, "nowhere"),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_one_line_and_its_exit_code(
     arguments: list[str],
     code: int,

@@ -60,18 +60,19 @@ def test_each_page_gets_the_verdict_it_would_get_next_and_the_state_stays_as_it_
         filter_json(capsys, alone, "--state", copy, "--verdicts", tmp_path / "v.jsonl")
         assert read_json(tmp_path / "v.jsonl") == [answer]
     assert [(line["verdict"], line["duplicate_of"], line["reason"]) for line in found] == [
-        ("duplicate", "p1", "exact"), ("novel", None, "no_match"), ("novel", None, "no_match"),
-        ("duplicate", "short", "exact"), ("duplicate", "p1", "near"),
-    ]  # fmt: skip
+        ("duplicate", "p1", "exact"),
+        ("novel", None, "no_match"),
+        ("novel", None, "no_match"),
+        ("duplicate", "short", "exact"),
+        ("duplicate", "p1", "near"),
+    ]
 
 
 def test_the_state_s_own_files_are_its_first_attempts_and_all_lists_every_match(
     state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "v.jsonl"
-    (summary,) = query(
-        capsys, state.parent / "crawl.jsonl", "--state", state, "--all", "--verdicts", out, "--json"
-    )  # fmt: skip
+    (summary,) = query(capsys, state.parent / "crawl.jsonl", "--state", state, "--all", "--verdicts", out, "--json")
     found = read_json(out)
     assert [line["reason"] for line in found] == ["first_attempt", "first_attempt", "near", "too_few_features", "exact"]
     assert [[match["id"] for match in line["matches"]] for line in found] == [
@@ -82,8 +83,11 @@ def test_the_state_s_own_files_are_its_first_attempts_and_all_lists_every_match(
         ["short"],
     ]
     assert found[2]["matches"][0] == {
-        "id": "p1", "score": found[2]["score"], "reason": "near", "url": "https://example.com/1"
-    }  # fmt: skip
+        "id": "p1",
+        "score": found[2]["score"],
+        "reason": "near",
+        "url": "https://example.com/1",
+    }
     counts = {"pages": 5, "novel": 2, "duplicate": 2, "unchecked": 1, "state_entries": 3, "rejected": 0}
     assert {name: summary[name] for name in counts} == counts
 
@@ -247,8 +251,9 @@ def test_where_the_longest_is_kept_a_longer_copy_would_replace(
     filter_json(capsys, file, "--state", state, "--verdicts", tmp_path / "v.jsonl", *keep)
     assert found == read_json(tmp_path / "v.jsonl")
     assert [(line["verdict"], line.get("replaces"), line["duplicate_of"]) for line in found] == [
-        ("novel", "p1", None), ("duplicate", None, "p2")
-    ]  # fmt: skip
+        ("novel", "p1", None),
+        ("duplicate", None, "p2"),
+    ]
 
 
 def test_another_schemes_state_is_asked_by_that_scheme(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

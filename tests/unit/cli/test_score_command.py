@@ -151,8 +151,11 @@ def test_models_of_the_set_are_built_on_request_and_equal_those_of_model_build(
     given = score_json(capsys, labelled, "--scheme", "imatch", "chain", "--idf-model", path)["imatch"]
     assert {**found, "cost": None} == {**given, "cost": None}
     assert sorted(file.name for file in labelled.iterdir()) == [
-        "pages.jsonl.xz", "pairs.tsv.gz", "tokens.idf", "truth.tsv.gz",
-    ]  # fmt: skip
+        "pages.jsonl.xz",
+        "pairs.tsv.gz",
+        "tokens.idf",
+        "truth.tsv.gz",
+    ]
 
 
 def test_each_set_has_the_models_of_its_own_pages(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,9 +50,17 @@ def forged(victim: Signatures, count: int, first: int, **columns: NDArray[np.uin
     """Signatures of an attacker's pages, like the victim's but for its digests, its host and these columns."""
     copies: dict[str, Any] = {
         name: np.repeat(getattr(victim, name), count, axis=0)
-        for name in ("source", "partition", "event_time_ms", "fingerprint", "status", "feature_count", "language",
-                     "sketch")
-    }  # fmt: skip
+        for name in (
+            "source",
+            "partition",
+            "event_time_ms",
+            "fingerprint",
+            "status",
+            "feature_count",
+            "language",
+            "sketch",
+        )
+    }
     return dataclasses.replace(
         victim,
         **copies | {"digest": words(count, 2), "text_digest": words(count, 2), "host": words(count, 1)[:, 0]} | columns,
@@ -181,8 +189,10 @@ def test_in_host_scope_each_page_has_the_verdict_that_its_host_alone_would_give_
 
 
 def test_mixing_with_a_host_keeps_the_keys_of_a_page_apart_and_their_tags() -> None:
-    pages = [page(number, f"https://{number % 7}.example/", newspaper(story)) for number, story in
-             enumerate(STORIES.values())]  # fmt: skip
+    pages = [
+        page(number, f"https://{number % 7}.example/", newspaper(story))
+        for number, story in enumerate(STORIES.values())
+    ]
     signed = PER_HOST.sign(pages)
     plain, mixed = GLOBAL.probe(signed), PER_HOST.probe(signed)
     assert (plain.keys >> np.uint64(56) == mixed.keys >> np.uint64(56)).all()

@@ -80,7 +80,7 @@ def folder(tmp_path: Path) -> Path:
         ["topics", "check", "--bootstrap-servers", "{name}"],
     ],
     ids=" ".join,
-)  # fmt: skip
+)
 def test_no_command_prints_foreign_text_raw(
     arguments: list[str], folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

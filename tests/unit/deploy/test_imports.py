@@ -15,9 +15,18 @@ from tests.conftest import REPOSITORY
 
 PACKAGES = ("stream", "state", "deploy")
 PURE = (
-    "page", "signature", "verdict", "text", "features", "fingerprints", "schemes", "judge", "policy", "scoring",
+    "page",
+    "signature",
+    "verdict",
+    "text",
+    "features",
+    "fingerprints",
+    "schemes",
+    "judge",
+    "policy",
+    "scoring",
     "replay",
-)  # fmt: skip
+)
 IMPURE = ("asyncio.events", "aiokafka", "rocksdict", "prometheus_client", "structlog")
 # Import name -> distribution, where they differ.
 DISTRIBUTIONS = {"cchardet": "faust-cchardet", "sklearn": "scikit-learn"}

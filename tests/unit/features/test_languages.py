@@ -85,8 +85,17 @@ def test_the_numbers_of_paths_in_stored_signatures_do_not_move() -> None:
     names = path_names()
     assert len(names) == 66
     assert [names.index(name) for name in ("und", "unspaced", "en", "de", "fr", "ru", "ar", "hi", "vi", "ko")] == [
-        0, 1, 2, 3, 10, 27, 42, 47, 59, 65,
-    ]  # fmt: skip
+        0,
+        1,
+        2,
+        3,
+        10,
+        27,
+        42,
+        47,
+        59,
+        65,
+    ]
 
 
 @pytest.mark.parametrize(("path", "language", "text"), LINES, ids=[line[1] for line in LINES])

@@ -38,9 +38,15 @@ def test_novel_and_unchecked_pages_go_out_unchanged_and_every_page_has_a_verdict
         ("short2", "duplicate", "short", "exact"),
     ]
     assert found[2] == {
-        "id": "copy", "verdict": "duplicate", "duplicate_of": "p1", "score": found[2]["score"], "scheme": "spotsieve",
-        "reason": "near", "url": "https://example.com/copy", "original_url": "https://example.com/1",
-    }  # fmt: skip
+        "id": "copy",
+        "verdict": "duplicate",
+        "duplicate_of": "p1",
+        "score": found[2]["score"],
+        "scheme": "spotsieve",
+        "reason": "near",
+        "url": "https://example.com/copy",
+        "original_url": "https://example.com/1",
+    }
     assert 0.9 < found[2]["score"] < 1
     assert found[4]["score"] == 1
     assert found[0]["score"] is None
@@ -95,8 +101,10 @@ def test_files_and_outputs_may_be_compressed(
     crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str
 ) -> None:
     compress: dict[str, Callable[[bytes], bytes]] = {
-        ".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstandard.compress,
-    }  # fmt: skip
+        ".gz": gzip.compress,
+        ".xz": lzma.compress,
+        ".zst": zstandard.compress,
+    }
     given = tmp_path / "named-without-an-ending"
     given.write_bytes(compress[ending](crawl.read_bytes()))
     out = tmp_path / f"novel.jsonl{ending}"
@@ -122,8 +130,14 @@ def test_what_is_no_page_is_rejected_with_its_reason_and_the_rest_is_judged(
     summary = filter_json(capsys, path, "--rejected", rejected, "--out", out)
     found = read_json(rejected)
     assert [line["reason"] for line in found] == [
-        "not_json", "not_json", "no_body", "not_json", "field_type", "no_url", "bad_time",
-    ]  # fmt: skip
+        "not_json",
+        "not_json",
+        "no_body",
+        "not_json",
+        "field_type",
+        "no_url",
+        "bad_time",
+    ]
     assert [
         base64.b64decode(line["record_base64"]) if "record" not in line else line["record"].encode() for line in found
     ] == bad
@@ -159,8 +173,10 @@ def test_warc_records_go_out_byte_for_byte_each_in_its_own_gzip_member(
     assert read(out) == records[1] + records[3]
     assert out.read_bytes().count(b"\x1f\x8b\x08") >= 2
     assert [(line["url"], line["original_url"]) for line in read_json(verdicts)] == [
-        ("http://a/1", None), ("http://a/copy", "http://a/1"), ("http://a/2", None),
-    ]  # fmt: skip
+        ("http://a/1", None),
+        ("http://a/copy", "http://a/1"),
+        ("http://a/2", None),
+    ]
     assert (summary["records"], summary["pages"], summary["other_records"]) == (4, 3, 1)
     jsonl = tmp_path / "p.jsonl"
     jsonl.write_bytes(lines([page(5)]))

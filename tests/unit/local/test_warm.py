@@ -65,8 +65,11 @@ print(*(name for name in after if after[name] != before.get(name)), sep="\\n", e
 def test_the_first_pages_compile_nothing(scheme: str, tmp_path: object) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FILTER_AFTER_WARM_UP, settings_named(scheme).model_dump_json(), f"{tmp_path}/state"],
-        cwd=REPOSITORY, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

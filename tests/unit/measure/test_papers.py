@@ -75,15 +75,21 @@ def test_an_unknown_paper_and_missing_data_are_told(tmp_path: Path, capsys: pyte
 
 def test_tables_are_markdown() -> None:
     assert table(["k", "P"], [[3, decimals(0.91)], [4, decimals(None)]]) == [
-        "| k | P |", "|---|---:|", "| 3 | 0.910 |", "| 4 |  |"
-    ]  # fmt: skip
+        "| k | P |",
+        "|---|---:|",
+        "| 3 | 0.910 |",
+        "| 4 |  |",
+    ]
 
 
 def test_duplicates_are_exact_preprints_or_versions_and_other_pairs_are_none() -> None:
     pairs = (
-        Pair(0, 1, 1.0, "cut"), Pair(0, 2, 0.9, "headline"), Pair(1, 2, 0.8, "natural-version"),
-        Pair(0, 3, 0.5, "headline"), Pair(1, 3, 0.1, "copy"),
-    )  # fmt: skip
+        Pair(0, 1, 1.0, "cut"),
+        Pair(0, 2, 0.9, "headline"),
+        Pair(1, 2, 0.8, "natural-version"),
+        Pair(0, 3, 0.5, "headline"),
+        Pair(1, 3, 0.1, "copy"),
+    )
     truth = Truth(tuple("abcd"), ("page",) * 4, pairs)
     assert kinds_of(truth) == {(0, 1): "exact", (0, 2): "preprint", (1, 2): "content or version"}
 

@@ -51,8 +51,12 @@ def visible(html: str) -> list[str]:
 def test_words_are_those_of_text_nodes_alone() -> None:
     assert visible(MENU) == ["News", "today", "Sport"]
     assert visible("<title>a b</title><p>c&amp;d <!-- e --> f</p><script>g</script><style>h</style>1 < 2") == [
-        "c", "d", "f", "1", "2",
-    ]  # fmt: skip
+        "c",
+        "d",
+        "f",
+        "1",
+        "2",
+    ]
 
 
 def test_the_main_text_is_found_in_its_place_and_the_menu_is_not_part_of_it(page: MarkedPage) -> None:

@@ -115,11 +115,18 @@ def test_the_keys_that_lead_to_an_original_are_told_by_their_kind(small: Labelle
     ways = ways_of_finding(judged, small.truth)
     assert ways["tables only"] == sum(ways.values()) == judged.scores.pages.found_count
     found_by = [FoundBy(0)] * COUNT + [
-        FoundBy.TABLES | FoundBy.MINIMA, FoundBy.MINIMA, FoundBy.MINIMA | FoundBy.TEXT, FoundBy.BODY,
-    ]  # fmt: skip
+        FoundBy.TABLES | FoundBy.MINIMA,
+        FoundBy.MINIMA,
+        FoundBy.MINIMA | FoundBy.TEXT,
+        FoundBy.BODY,
+    ]
     assert ways_of_finding(replace(judged, found_by=tuple(found_by)), small.truth) == {
-        "exact digest": 2, "tables only": 0, "smallest hashes only": 1, "both": 1, "first page of the host only": 0,
-    }  # fmt: skip
+        "exact digest": 2,
+        "tables only": 0,
+        "smallest hashes only": 1,
+        "both": 1,
+        "first page of the host only": 0,
+    }
 
 
 def test_without_a_kind_of_keys_pages_meet_under_the_others(small: LabelledSet) -> None:

@@ -53,8 +53,9 @@ def test_classes_of_whole_pages_are_those_of_each_block_alone(real_pages: list[b
             around = [section in noted[block].sections for section, name in enumerate(NAMES)]
             expected |= {
                 first_start["sections around"] + 2 * section + inside
-                for section, inside in enumerate(around) if NAMES[section] not in UNUSED_SECTIONS
-            }  # fmt: skip
+                for section, inside in enumerate(around)
+                if NAMES[section] not in UNUSED_SECTIONS
+            }
             assert set(first) == expected
             classes = second_classes(noted, firsts.tolist(), block)
             assert set(second) == {second_start[group] + chosen for group, chosen in classes.items()}

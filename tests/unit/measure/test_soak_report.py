@@ -10,9 +10,7 @@ from tests.measure.soak.report import broken, document
 from tests.measure.soak.run import Kill, Life, Plan, Soaked
 
 PLAN = Plan(pages=100, wave=50, kill_every=(1.0, 2.0), least_kills=1, most_seconds=10.0)
-CHECKED = Checked(
-    pages=100, missing=0, strange=0, doubled=0, differing=0, novel=70, duplicate=30, submitted_again=5
-)  # fmt: skip
+CHECKED = Checked(pages=100, missing=0, strange=0, doubled=0, differing=0, novel=70, duplicate=30, submitted_again=5)
 LIVES = [Life("worker-1", 10.0, 200.0), Life("worker-2", 10.0, 210.0), Life("worker-1", 10.0, 220.0)]
 SOAKED = Soaked(
     100, 400_000, 5.0, [Kill("worker-1", 4.0, 10, 3.0, 40), Kill("worker-2", 19.0, 10, 3.0, 40)], LIVES, 50, CHECKED

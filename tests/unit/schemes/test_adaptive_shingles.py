@@ -78,9 +78,12 @@ def signed_as(features: list[int], n: int) -> Signatures:
     """A page with this sample."""
     one = make_signatures(1, 1)
     return replace(
-        one, status=np.zeros(1, np.uint8), features=np.array(features, np.uint64),
-        features_bounds=np.array([0, len(features)]), sketch=np.array([[n]], np.uint64),
-    )  # fmt: skip
+        one,
+        status=np.zeros(1, np.uint8),
+        features=np.array(features, np.uint64),
+        features_bounds=np.array([0, len(features)]),
+        sketch=np.array([[n]], np.uint64),
+    )
 
 
 def test_a_signature_holds_the_shingles_that_its_size_has_sampled() -> None:
@@ -158,8 +161,9 @@ def test_keys_are_the_first_of_the_sample_and_shingles_of_equal_key_bits_share_o
         MINIMA_TAG << KEY_BITS | number for number in range(1, 6)
     ]
     assert candidate_keys(scheme, [1 << 8, 1 << 8 | 5, 2 << 8, 3 << 8, 4 << 8]) == [
-        MINIMA_TAG << KEY_BITS | 1, MINIMA_TAG << KEY_BITS | 2
-    ]  # fmt: skip
+        MINIMA_TAG << KEY_BITS | 1,
+        MINIMA_TAG << KEY_BITS | 2,
+    ]
 
 
 @pytest.mark.parametrize(("words", "more"), [(95, 10), (195, 10), (98, 150)])
@@ -205,15 +209,19 @@ def test_a_page_of_too_few_sampled_shingles_is_compared_by_its_body_alone() -> N
     short, enough = text(11), text(12)
     found = scheme.sign(pages_of(short, enough, "word", ""))
     assert found.status.tolist() == [
-        Status.TOO_FEW_FEATURES, Status.FINGERPRINTED, Status.TOO_FEW_FEATURES, Status.EMPTY
-    ]  # fmt: skip
+        Status.TOO_FEW_FEATURES,
+        Status.FINGERPRINTED,
+        Status.TOO_FEW_FEATURES,
+        Status.EMPTY,
+    ]
     assert found.text_digest.any(axis=1).tolist() == [False, True, False, False]
     assert np.diff(found.features_bounds).tolist() == [0, 8, 0, 0]
     verdicts = judged(scheme, short, f"<b>{' '.join(short)}</b>", short)
     assert [verdict[:3] for verdict in verdicts] == [
-        (Kind.UNCHECKED, Reason.TOO_FEW_FEATURES, None), (Kind.UNCHECKED, Reason.TOO_FEW_FEATURES, None),
+        (Kind.UNCHECKED, Reason.TOO_FEW_FEATURES, None),
+        (Kind.UNCHECKED, Reason.TOO_FEW_FEATURES, None),
         (Kind.DUPLICATE, Reason.EXACT, 0),
-    ]  # fmt: skip
+    ]
 
 
 def test_a_copy_is_found_behind_all_the_pages_of_its_template_that_come_first() -> None:

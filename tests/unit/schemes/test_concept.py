@@ -183,10 +183,21 @@ def test_pairs_are_exact_textual_conceptual_or_none_by_exceeding_each_threshold(
     scheme = ConceptScheme(settings_named("concept").model_copy(update={"th3": 61, "th4": 0.6}))  # type: ignore[arg-type]
     alike, apart, at_th4, above_th4 = (100, 0), (0, 100), (60, 80), (61, 79)
     pairs = [
-        (0, apart, 1.0), (2, apart, 1.0), (3, apart, 61 / 64), (17, apart, 47 / 64), (17, alike, 47 / 64),
-        (18, apart, None), (18, at_th4, None), (18, above_th4, 61 / math.hypot(61, 79)), (18, alike, 1.0),
-        (23, alike, 1.0), (24, alike, None), (64, alike, None), (20, (-100, 0), None), (20, (0, 0), None),
-    ]  # fmt: skip
+        (0, apart, 1.0),
+        (2, apart, 1.0),
+        (3, apart, 61 / 64),
+        (17, apart, 47 / 64),
+        (17, alike, 47 / 64),
+        (18, apart, None),
+        (18, at_th4, None),
+        (18, above_th4, 61 / math.hypot(61, 79)),
+        (18, alike, 1.0),
+        (23, alike, 1.0),
+        (24, alike, None),
+        (64, alike, None),
+        (20, (-100, 0), None),
+        (20, (0, 0), None),
+    ]
     found = scheme.confirm(*compared([bits for bits, _, _ in pairs], [cosine for _, cosine, _ in pairs]))
     expected = [REFUSED if score is None else UNCAPPED for _, _, score in pairs]
     assert found.most_template.tolist() == expected

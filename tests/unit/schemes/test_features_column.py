@@ -121,7 +121,7 @@ def test_an_export_holds_features_only_of_entries_that_have_them() -> None:
         (lambda value: value[:66] + value[74:82] + value[74:], "ascend"),
         (lambda value: value[:64], "the length"),
     ],
-)  # fmt: skip
+)
 def test_an_entry_whose_features_are_cut_or_out_of_order_is_named(damage, rule: str) -> None:  # type: ignore[no-untyped-def]
     sound = entry_with(1, 2, 3)
     assert entry_fault(sound, 2, 2) is None

@@ -23,13 +23,18 @@ ALIKE = SpotsieveSettings(same_host_min_own=0, presumed_template=0)
 def test_a_copy_in_another_template_is_found_in_all_languages_and_another_story_not(language: str) -> None:
     one, two = STORIES[language, 1], STORIES[language, 2]
     pages = [
-        page(0, HERE, newspaper(one)), page(1, THERE, portal(one)),
-        page(2, HERE, newspaper(two)), page(3, THERE, portal(two)),
-    ]  # fmt: skip
+        page(0, HERE, newspaper(one)),
+        page(1, THERE, portal(one)),
+        page(2, HERE, newspaper(two)),
+        page(3, THERE, portal(two)),
+    ]
     found = judged(pages)
     assert [(verdict.kind, verdict.original) for verdict in found] == [
-        (Kind.NOVEL, None), (Kind.DUPLICATE, 0), (Kind.NOVEL, None), (Kind.DUPLICATE, 2),
-    ]  # fmt: skip
+        (Kind.NOVEL, None),
+        (Kind.DUPLICATE, 0),
+        (Kind.NOVEL, None),
+        (Kind.DUPLICATE, 2),
+    ]
     assert min(found[1].score, found[3].score) >= SpotsieveSettings().min_jaccard
 
 

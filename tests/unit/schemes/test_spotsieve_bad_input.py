@@ -152,8 +152,10 @@ def test_an_empty_body_is_unchecked_as_empty_and_never_a_duplicate() -> None:
 
 def test_right_to_left_text_takes_its_own_path_in_a_left_to_right_template() -> None:
     assert [language_of(page(0, "", portal(STORIES[name, 1]))) for name in ("Arabic", "Hebrew", "Persian")] == [
-        "ar", "he", "fa",
-    ]  # fmt: skip
+        "ar",
+        "he",
+        "fa",
+    ]
 
 
 def test_a_page_of_many_megabytes_and_one_of_a_few_bytes_share_a_batch() -> None:

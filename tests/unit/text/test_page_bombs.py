@@ -107,9 +107,16 @@ def signing_seconds(body: bytes, schemes: Sequence[str] = FIRST) -> float:
     for _ in range(2):
         before = time.thread_time()
         page = make_page(
-            body, source="s", partition=0, offset=0, url="https://a.example/", event_time_ms=0, latest_ms=0,
-            max_page_bytes=len(body), content_type="text/html",
-        )  # fmt: skip
+            body,
+            source="s",
+            partition=0,
+            offset=0,
+            url="https://a.example/",
+            event_time_ms=0,
+            latest_ms=0,
+            max_page_bytes=len(body),
+            content_type="text/html",
+        )
         assert page.judgeable
         for name in schemes:
             scheme_named(name).sign([page])
