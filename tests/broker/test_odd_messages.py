@@ -12,9 +12,9 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
 from tests.conftest import Broker
-from tests.unit.kafka.test_header_names import AnyName
 from tests.worlds.crawls import PageMessage, html_of
 from tests.worlds.harness import Spotsieve, TopicSet, header
+from tests.worlds.odd_headers import AnyName
 
 MOST_BYTES = 1_048_588
 """max.message.bytes, Kafka's default."""

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from spotsieve.stream.demo.localkafka import LocalKafka
-from tests.given_seconds import PROMISED_STOP_SECONDS, GivenSeconds
 from tests.worlds.crawls import crawl
+from tests.worlds.given_seconds import PROMISED_STOP_SECONDS, GivenSeconds
 from tests.worlds.harness import STOP_SECONDS, Spotsieve, TopicSet
 from tests.worlds.oracle import check_verdicts_sent
 

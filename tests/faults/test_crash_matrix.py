@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.conftest import REPOSITORY, Broker
+from tests.measure.crash_matrix import rewrite
 from tests.worlds.crawls import crawl
 from tests.worlds.matrix import CELLS, COLUMNS, WAVE, Column, Outcome, Ran, run_column
-from tests.worlds.matrix_report import rewrite
 
 PAGES = crawl(WAVE * max(len(column.points()) for column in COLUMNS), seed=5)
 UNDISTURBED = Column("exactly_once", 1)

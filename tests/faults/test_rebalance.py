@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Broker
-from tests.given_seconds import PROMISED_STOP_SECONDS, GivenSeconds
 from tests.worlds.crawls import crawl
+from tests.worlds.given_seconds import PROMISED_STOP_SECONDS, GivenSeconds
 from tests.worlds.harness import SECONDS, Spotsieve, TopicSet, wait_for
 from tests.worlds.oracle import ids_by_key, judge_again, verdicts_sent
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Broker
-from tests.given_seconds import PROMISED_STOP_SECONDS, GivenSeconds
+from tests.worlds.given_seconds import PROMISED_STOP_SECONDS, GivenSeconds
 from tests.worlds.harness import SECONDS, Spotsieve, TopicSet, wait_for
 
 

@@ -26,9 +26,21 @@ from spotsieve.stream.judge import KEEP_FIRST
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.signature import page_id_text
 from spotsieve.stream.verdict import Kind, Reason
-from tests.properties.test_judge import PROFILE, caps, limits, margins, without_reason, worlds
 from tests.reference.judge import ObviousJudge, Outcome, original_id
-from tests.worlds.generated import WORLDS, Look, Submitted, World, pages_of, signatures_of
+from tests.worlds.generated import (
+    PROFILE,
+    WORLDS,
+    Look,
+    Submitted,
+    World,
+    caps,
+    limits,
+    margins,
+    pages_of,
+    signatures_of,
+    without_reason,
+    worlds,
+)
 
 WRITER, DIGEST = bytes(16), bytes(16)
 NO_LIMIT = 10**6

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotsieve.state.index import State, first_difference
@@ -28,22 +28,23 @@ from tests.worlds.generated import (
     CHAIN,
     DESIGN,
     NEAR,
+    PROFILE,
     SKETCHES,
     WORLDS,
     Look,
     Submitted,
     World,
+    caps,
+    limits,
+    margins,
     outcomes_of,
     pages_of,
     signatures_of,
     some,
+    without_reason,
+    worlds,
 )
 
-PROFILE = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-worlds = pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
-caps = st.integers(1, 4)
-limits = st.integers(1, 4)
-margins = st.sampled_from([KEEP_FIRST, 1.0, 1.1, 2.5])
 cuts = st.lists(st.sampled_from([1, 2, 3, 5, 9, 80]), max_size=40)
 
 
@@ -69,11 +70,6 @@ def run(
         outcomes += outcomes_of(verdicts)
         at += size
     return outcomes, capped
-
-
-def without_reason(outcomes: Sequence[Outcome]) -> list[tuple[str, str, float | None, int]]:
-    """The verdict proper: a page's second attempt says so in its reason, and in nothing else."""
-    return [(verdict, original, score, found_by) for verdict, original, score, _, found_by, _ in outcomes]
 
 
 @worlds

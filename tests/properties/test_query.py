@@ -13,8 +13,9 @@ from spotsieve.stream.judge.alone import find_matches, judge_alone
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
 from spotsieve.stream.verdict import Kind, Reason
-from tests.properties.test_scheme_contract import CRAWL, filed, outcomes_of
 from tests.worlds.scheme_settings import settings_named
+from tests.worlds.small_crawl import CRAWL
+from tests.worlds.verdicts import filed, outcomes_of
 
 CAP, LIMIT = 256, 4096
 schemes = pytest.mark.parametrize("name", SCHEMES)

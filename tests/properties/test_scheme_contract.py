@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,48 +19,34 @@ from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.errors import SettingsMismatch
-from spotsieve.stream.judge import KEEP_FIRST, judge
+from spotsieve.stream.judge import judge
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
 from spotsieve.stream.settings.model import IndexSettings, Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 from spotsieve.stream.signature import Signatures, Status, compared_pages
-from spotsieve.stream.verdict import Kind, Reason, Verdicts
+from spotsieve.stream.verdict import Kind, Reason
 from tests.reference.acceptance import CLAIMS, WITHOUT_CLAIM, originals_of
 from tests.reference.signatures import assert_same
 from tests.worlds.scheme_settings import settings_named
-from tests.worlds.small_crawl import THERE, crawl_of_two_hosts
+from tests.worlds.small_crawl import CRAWL, THERE
 from tests.worlds.spotsieve_pages import STORIES, newspaper, page
+from tests.worlds.verdicts import Outcome, filed, outcomes_of
 
 LIMITS = IndexSettings()
-CRAWL = crawl_of_two_hosts()
 WORDS = " ".join(text for texts in STORIES.values() for text in texts)
 HUGE = "<p>" + " ".join(f"{WORDS} and {turn}th" for turn in range(150))
 UNJUDGED = {Reason.EMPTY, Reason.TOO_FEW_FEATURES, Reason.NOT_TEXT}
 WITHOUT_LONGER_COPIES = {"imatch", "imatch-s"}
 """One digest of all terms: what has one word more is no copy."""
 DIGEST = bytes(16)
-Outcome = tuple[Kind, Reason, int | None, float | None]
 schemes = pytest.mark.parametrize("name", SCHEMES)
 
 
 def scheme_named(name: str) -> Scheme:
     """A scheme with its defaults, and a model where it needs one."""
     return scheme_of(settings_named(name))
-
-
-def outcomes_of(verdicts: Verdicts) -> Iterator[Outcome]:
-    """kind, reason, the offset of the original or of what a novel page replaces, and score of each page."""
-    for row, (copied, replaced) in enumerate(zip(verdicts.originals, verdicts.replaces, strict=True)):
-        original = copied or replaced
-        score = float(verdicts.score[row])
-        yield (
-            Kind(verdicts.kind[row]),
-            Reason(verdicts.reason[row]),
-            original.offset if original else None,
-            None if np.isnan(score) else score,
-        )
 
 
 def judged(
@@ -74,15 +60,6 @@ def judged(
         if batch:
             found += filed(scheme, state, scheme.sign(batch), cap)
     return found
-
-
-def filed(
-    scheme: Scheme, state: State, signed: Signatures, cap: int = 256, longer_by: float = KEEP_FIRST
-) -> list[Outcome]:
-    """Signatures as one record, judged and filed."""
-    verdicts, filing = judge(signed, scheme, state, cap, LIMITS.candidate_limit, longer_by)
-    state.file(filing, state.position + 1, 0)
-    return list(outcomes_of(verdicts))
 
 
 @schemes

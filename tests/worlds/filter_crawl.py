@@ -39,6 +39,13 @@ def page(seed: int, name: str = "", note: str = "") -> dict[str, Any]:
     }
 
 
+def page_in_a_site(seed: int) -> str:
+    """An article with a menu of links above it."""
+    paragraphs = "</p><p>".join(f"{sentence}." for sentence in article(seed).split(". "))
+    menu = "".join(f"<li><a href='/{n}'>Menu word{n} of site{seed}</a></li>" for n in range(20))
+    return f"<html><body><ul>{menu}</ul><div><p>{paragraphs}</p></div></body></html>"
+
+
 def lines(pages: list[dict[str, Any]]) -> bytes:
     return b"".join(json.dumps(one).encode() + b"\n" for one in pages)
 

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 import xxhash
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from spotsieve.stream.fingerprints.tables import design_tables
@@ -112,6 +114,11 @@ WORLDS = {
     "chain": World(CHAIN, DECIDED, CHAIN.design.masks, True),
     "confirming": World(ConfirmingScheme(DESIGN, 4), CONFIRMED, DESIGN.masks, False),
 }
+PROFILE = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+worlds = pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+caps = st.integers(1, 4)
+limits = st.integers(1, 4)
+margins = st.sampled_from([KEEP_FIRST, 1.0, 1.1, 2.5])
 
 
 def some(world: World, data: st.DataObject, most: int = 40) -> list[Submitted]:
@@ -174,3 +181,8 @@ def outcomes_of(verdicts: Verdicts) -> list[Outcome]:
             )
         )
     return outcomes
+
+
+def without_reason(outcomes: Sequence[Outcome]) -> list[tuple[str, str, float | None, int]]:
+    """The verdict proper: a page's second attempt says so in its reason, and in nothing else."""
+    return [(verdict, original, score, found_by) for verdict, original, score, _, found_by, _ in outcomes]

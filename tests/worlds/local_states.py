@@ -9,6 +9,7 @@ from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import encode
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import Engine
+from spotsieve.stream.fingerprints.tables import HOST_TAG, MINIMA_TAG
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.settings.model import IndexSettings, Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
@@ -53,3 +54,9 @@ def flip(file: Path, place: int) -> None:
 
 def listing(directory: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def names_entry(key: bytes, value: bytes, number: int) -> bool:
+    """Whether a bucket's value has a posting of this entry."""
+    size = 5 if key[0] in (MINIMA_TAG, HOST_TAG) else 13
+    return any(int.from_bytes(value[at : at + 5], "little") == number for at in range(1, len(value), size))

@@ -18,3 +18,6 @@ def crawl_of_two_hosts() -> list[Page]:
     pages = [page(n, (HERE, THERE)[n % 2], body) for n, body in enumerate([*bodies, *odd])]
     pages.append(page(len(pages), HERE, b"\x89PNG", judgeable=False))
     return pages
+
+
+CRAWL = crawl_of_two_hosts()

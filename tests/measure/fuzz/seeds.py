@@ -6,6 +6,8 @@ import json
 import lzma
 from collections.abc import Callable, Sequence
 from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import zstandard
@@ -19,8 +21,15 @@ from spotsieve.state.format.sources import encode_source
 from spotsieve.state.horizon import Mark
 from spotsieve.state.index import Buckets, Filing
 from spotsieve.state.log.record import encode, encode_forget
+from spotsieve.state.portable.export import export_lines
 from spotsieve.state.snapshot.manifest import FileFacts, Manifest, encode_manifest
-from tests.golden.test_state_formats import EXPORT
+from spotsieve.state.still.reading import still_state
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.schemes.chain import ChainScheme
+from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.settings.schemes import ChainSettings
+from spotsieve.stream.settings.verdicts import settings_digest
 from tests.measure.fuzz.targets import DECODERS
 from tests.reference.lexbor import DATA, pages_of
 from tests.reference.signatures import make_signatures
@@ -128,7 +137,15 @@ def manifests() -> list[bytes]:
 
 def exports() -> list[bytes]:
     """A whole one, and with a horizon and a forgotten entry."""
-    whole, entry = EXPORT.strip(), EXPORT.split(b"\n")[3]
+    with TemporaryDirectory() as name:
+        directory = Path(name)
+        with RocksState.open(directory, "{}", "local", IndexSettings()) as state:
+            digest, scheme = settings_digest("{}"), ChainScheme(ChainSettings(max_distance_bits=3, tables=4))
+            record = encode(make_signatures(1, seed=0), bytes(16), 0, digest)
+            Engine(scheme, state, IndexSettings(), digest, "local").apply(record, 4)
+        with still_state(directory) as still:
+            whole = b"\n".join(export_lines(still))
+    entry = whole.split(b"\n")[2]
     horizon = whole.replace(b'"watermark_ms":null,"marks":[]', b'"watermark_ms":5,"marks":[[0,0]]')
     return [whole, horizon.replace(entry, b'{"entry":0,"forgotten":true}')]
 

@@ -13,35 +13,14 @@ import pytest
 from spotsieve.stream.cli import main
 from spotsieve.stream.schemes.registry import SCHEMES, TERMS
 from spotsieve.stream.settings.schemes import SCHEME_SETTINGS
-from tests.unit.evaluation.test_scoring import write_labels
 from tests.worlds.filter_crawl import filter_json, lines, page, read_json
-
-LABELS = "id\tkind\np1\tsingleton\np2\tsingleton\ncopy\tcluster\nshort\tthin\n"
-PAIRS = "id_a\tid_b\tsimilarity\tkind\np1\tcopy\t0.99\tcopy\n"
-
-
-@pytest.fixture
-def labelled(tmp_path: Path) -> Path:
-    folder = tmp_path / "set"
-    folder.mkdir()
-    short = page(0, "short") | {"body": "<p>hello</p>"}
-    pages = [page(1), page(2), page(1, "copy", "another template"), short]
-    (folder / "pages.jsonl.xz").write_bytes(lzma.compress(lines(pages)))
-    return write_labels(folder, LABELS, PAIRS)
+from tests.worlds.labelled_sets import LABELS, PAIRS, refusal, write_labels
 
 
 def score_json(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
     assert main(["score", "--json", *map(str, arguments)]) == 0
     scores: dict[str, Any] = json.loads(capsys.readouterr().out)
     return scores
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
-    code = main(["score", *map(str, arguments)])
-    shown = capsys.readouterr()
-    assert "Traceback" not in shown.err
-    assert not shown.out
-    return code, shown.err
 
 
 def test_a_set_is_filtered_and_scored(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ from spotsieve.stream.schemes.registry import SCHEMES, TERMS
 from spotsieve.stream.scoring import load_truth, score
 from spotsieve.stream.scoring.comparison import COLUMNS, Scored
 from spotsieve.stream.settings.model import Settings
-from tests.unit.cli.test_score_command import labelled, refusal
+from tests.worlds.labelled_sets import labelled, refusal
 from tests.worlds.scheme_settings import settings_named
 
 __all__ = ["labelled"]

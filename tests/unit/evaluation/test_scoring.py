@@ -1,6 +1,5 @@
 """Owns the proof of the measures: a stream of seven pages that can be checked by hand, and labels that do not fit."""
 
-import gzip
 from itertools import combinations
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from spotsieve.stream.errors import InputError
 from spotsieve.stream.scoring import Label, Scores, Truth, check_verdicts, load_truth, score
 from spotsieve.stream.scoring.measures import join
 from spotsieve.stream.scoring.score_text import as_json, as_text, three_decimals
+from tests.worlds.labelled_sets import write_labels
 
 TRUTH = """id	kind	host
 a	cluster	h1
@@ -29,15 +29,9 @@ c	g	0.3	0.5	natural
 """
 
 
-def write_labels(folder: Path, truth: str = TRUTH, pairs: str = PAIRS) -> Path:
-    (folder / "truth.tsv.gz").write_bytes(gzip.compress(truth.encode()))
-    (folder / "pairs.tsv.gz").write_bytes(gzip.compress(pairs.encode()))
-    return folder
-
-
 @pytest.fixture
 def truth(tmp_path: Path) -> Truth:
-    return load_truth(write_labels(tmp_path))
+    return load_truth(write_labels(tmp_path, TRUTH, PAIRS))
 
 
 def scored(truth: Truth, **originals: str) -> Scores:
@@ -58,7 +52,7 @@ def test_a_page_is_labelled_by_its_most_similar_earlier_page(truth: Truth) -> No
 
 def test_of_two_equally_similar_pages_the_earlier_gives_the_kind(tmp_path: Path) -> None:
     pairs = PAIRS.replace("b\td\t0.7", "b\td\t0.5").replace("0.5\t", "0.8\t")
-    assert load_truth(write_labels(tmp_path, pairs=pairs)).labels[3] == (Label.DUPLICATE, "trimmed")
+    assert load_truth(write_labels(tmp_path, TRUTH, pairs)).labels[3] == (Label.DUPLICATE, "trimmed")
 
 
 def test_perfect_verdicts_score_one_at_every_level(truth: Truth) -> None:
@@ -101,7 +95,7 @@ def test_without_a_duplicate_verdict_there_is_no_precision(truth: Truth) -> None
 
 
 def test_the_bounds_move_the_labels(tmp_path: Path) -> None:
-    truth = load_truth(write_labels(tmp_path), positive=0.3, negative=0.05)
+    truth = load_truth(write_labels(tmp_path, TRUTH, PAIRS), positive=0.3, negative=0.05)
     assert [label for label, _ in truth.labels[4:]] == [Label.IGNORED, Label.NOVEL, Label.DUPLICATE]
 
 
@@ -174,7 +168,7 @@ def test_labels_that_contradict_themselves_are_refused(tmp_path: Path, truth: st
 
 
 def test_a_damaged_file_of_labels_is_refused(tmp_path: Path) -> None:
-    path = write_labels(tmp_path) / "pairs.tsv.gz"
+    path = write_labels(tmp_path, TRUTH, PAIRS) / "pairs.tsv.gz"
     path.write_bytes(path.read_bytes()[:-12])
     with pytest.raises(InputError, match=r"pairs.tsv.gz cannot be read"):
         load_truth(tmp_path)

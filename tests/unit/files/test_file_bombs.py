@@ -22,8 +22,8 @@ from spotsieve.stream.files.compression import read_chunks
 from spotsieve.stream.files.http import MAX_CODINGS, MAX_HEADER_BYTES, read_http
 from spotsieve.stream.files.warc import split_warc
 from tests.conftest import REPOSITORY
-from tests.unit.files.test_files_warc import chunked, http, warc
 from tests.worlds.filter_crawl import lines, page, read_json, warc_record
+from tests.worlds.warc_records import chunked, http, warc
 
 MIB = 2**20
 MOST_RESIDENT = 1200 * MIB

@@ -6,15 +6,7 @@ from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 from aiokafka.record.memory_records import MemoryRecords
 
 from spotsieve.stream.kafka.header_names import _TolerantRecords, read_any_header_names
-
-
-class AnyName(str):
-    """A name whose bytes are its characters' numbers."""
-
-    __slots__ = ()
-
-    def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
-        return super().encode("latin-1" if encoding == "utf-8" else encoding, errors)
+from tests.worlds.odd_headers import AnyName
 
 
 def batch_of(*names: str, compression: int = 0) -> bytes:

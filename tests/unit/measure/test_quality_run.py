@@ -26,16 +26,10 @@ from tests.measure.quality.ablations import Ablation, Instead
 from tests.measure.quality.candidates import ways_of_finding
 from tests.measure.quality.sets import LabelledSet, find_sets, load_set
 from tests.measure.quality.thresholds import AXES, Axis, axis
-from tests.unit.evaluation.test_scoring import write_labels
-from tests.worlds.filter_crawl import article, lines, page
+from tests.worlds.filter_crawl import article, lines, page, page_in_a_site
+from tests.worlds.labelled_sets import write_labels
 
 COUNT = 12
-
-
-def body(seed: int) -> str:
-    paragraphs = "</p><p>".join(f"{sentence}." for sentence in article(seed).split(". "))
-    menu = "".join(f"<li><a href='/{n}'>Menu word{n} of site{seed}</a></li>" for n in range(20))
-    return f"<html><body><ul>{menu}</ul><div><p>{paragraphs}</p></div></body></html>"
 
 
 @pytest.fixture
@@ -48,7 +42,10 @@ def folder(tmp_path: Path) -> Path:
     truth, pairs = ["id\tkind\tgroup\thost"], ["id_a\tid_b\tsimilarity\tkind"]
     for seed in [*range(COUNT), *range(4)]:
         name = f"p{seed}" if len(pages) < COUNT else f"copy{seed}"
-        pages.append(page(seed, name) | {"body": body(seed).replace("site", "place") if "c" in name else body(seed)})
+        pages.append(
+            page(seed, name)
+            | {"body": page_in_a_site(seed).replace("site", "place") if "c" in name else page_in_a_site(seed)}
+        )
         truth.append(f"{name}\t{'cluster' if seed < 4 else 'singleton'}\tg{seed}\th{len(pages) % 6}")
         texts.append({"id": name, "text": article(seed)})
         if name.startswith("copy"):
@@ -168,7 +165,7 @@ def test_text_kept_for_want_of_other_text_is_left_out_without_the_ladder() -> No
     bare = page(1) | {"body": "<ul><li>One two</ul><p>Three four five six"}
     original = Page("x", 0, 0, "", bare["body"].encode(), True, 0)
     assert variants.without_ladder(original).body == b" "
-    whole = replace(original, body=body(1).encode())
+    whole = replace(original, body=page_in_a_site(1).encode())
     kept = [block for block in blocks_of(whole.body, True) if block.kept]
     [text] = blocks_of(variants.without_ladder(whole).body, False)
     assert text.tokens == tuple(token for block in kept for token in block.tokens)
@@ -193,7 +190,7 @@ def test_an_unedited_copy_is_found_and_a_rewritten_one_is_not(small: LabelledSet
     for host in (None, "another.example"):
         same = [page.html for page in sample.marked]
         assert robustness.share_found(sample.pages, signed, same, settings, host) == 1.0
-        others = [body(100 + number) for number in range(COUNT)]
+        others = [page_in_a_site(100 + number) for number in range(COUNT)]
         assert robustness.share_found(sample.pages, signed, others, settings, host) == 0.0
 
 

@@ -23,8 +23,7 @@ from tests.measure.quality.cards import (
 from tests.measure.quality.sets import load_set
 from tests.reference.blocks import noted_blocks_of
 from tests.reference.scorecard import first_classes, second_classes
-from tests.unit.measure.test_quality_run import body
-from tests.worlds.filter_crawl import article
+from tests.worlds.filter_crawl import article, page_in_a_site
 
 NAMES = [elements[0] for elements in SECTIONS]
 
@@ -74,7 +73,7 @@ def test_sums_of_whole_pages_keep_the_blocks_that_the_kernel_keeps(shared_data: 
 
 def test_a_group_that_is_left_out_has_no_points() -> None:
     pytest.importorskip("sklearn", reason="the fit needs the packages that `make quality` installs")
-    pages = [scorecard_fit.label_blocks(body(seed).encode(), article(seed)) for seed in range(5)]
+    pages = [scorecard_fit.label_blocks(page_in_a_site(seed).encode(), article(seed)) for seed in range(5)]
     fit = scorecard_fit.Fit([page for page in pages if page is not None])
     every, first, second = (fit.points(without) for without in ((), ("words near",), ("text before",)))
     for group in ("words near", "text before"):
@@ -118,7 +117,7 @@ def test_the_file_is_written_as_the_kernel_reads_it(tmp_path: Path) -> None:
 
 def test_points_are_replaced_only_within() -> None:
     other = {**scorecard.frozen_points(), "second start": (-100_000,)}
-    page = body(3).encode()
+    page = page_in_a_site(3).encode()
     with scorecard_fit.points_replaced(other):
         assert "kept" not in {block.reason for block in blocks_of(page, True)}
     assert "kept" in {block.reason for block in blocks_of(page, True)}

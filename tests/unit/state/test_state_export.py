@@ -25,9 +25,8 @@ from spotsieve.stream.cli import main
 from spotsieve.stream.engine import forget
 from spotsieve.stream.errors import EXIT_INPUT, EXIT_SETTING, EXIT_STATE
 from tests.conftest import REPOSITORY
-from tests.unit.state.test_state_snapshot import owner
-from tests.unit.state.test_state_verify import names_entry
-from tests.worlds.local_states import DIGEST, RECORDS, TEXT, apply_log, listing, open_state
+from tests.worlds.local_states import DIGEST, RECORDS, TEXT, apply_log, listing, names_entry, open_state
+from tests.worlds.state_owner import owner
 
 AT = 20
 MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ", ".zst": b"\x28\xb5\x2f\xfd", "": b'{"spotsieve_state":1,'}

@@ -28,21 +28,7 @@ from spotsieve.stream.settings.model import Settings
 from tests.conftest import REPOSITORY
 from tests.worlds.crawls import crawl
 from tests.worlds.local_states import RECORDS, TEXT, apply_log, flip, listing, open_state
-
-OWNER = """
-import sys, time
-from pathlib import Path
-from spotsieve.state.snapshot.requests import Requests
-from tests.worlds.local_states import apply_log, open_state
-directory = Path(sys.argv[1])
-state = open_state(directory)
-requests = Requests(directory, state)
-print("open", flush=True)
-while True:
-    if {answers} and requests.waiting():
-        requests.answer()
-    time.sleep(0.01)
-"""
+from tests.worlds.state_owner import owner
 
 
 @pytest.fixture(scope="module")
@@ -56,17 +42,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def directory(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "state"))
-
-
-def owner(directory: Path, *, answers: bool) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", OWNER.format(answers=answers), str(directory)],
-        cwd=REPOSITORY,
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"open\n"
-    return process
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from spotsieve.stream.engine import forget
 from spotsieve.stream.errors import CorruptRecord, StateError
 from spotsieve.stream.fingerprints.tables import HOST_TAG, MINIMA_TAG
 from tests.conftest import REPOSITORY
-from tests.worlds.local_states import DIGEST, RECORDS, TEXT, apply_log, flip, listing, open_state
+from tests.worlds.local_states import DIGEST, RECORDS, TEXT, apply_log, flip, listing, names_entry, open_state
 
 
 @pytest.fixture(scope="module")
@@ -138,11 +138,6 @@ def test_forgotten_entries_are_counted_and_a_posting_that_names_one_is_damage(di
     found = verify(directory)
     assert found.damaged == sum(names_entry(key, value, 8) for key, value in held.items()) > 0
     assert "must name entries that exist, names entries[0000000000000008]" in found.damages[0].rule
-
-
-def names_entry(key: bytes, value: bytes, number: int) -> bool:
-    size = 5 if key[0] in (MINIMA_TAG, HOST_TAG) else 13
-    return any(int.from_bytes(value[at : at + 5], "little") == number for at in range(1, len(value), size))
 
 
 def test_several_flipped_bytes_are_counted_and_shown_up_to_a_limit(directory: Path) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.measure.crash_matrix import document, rewrite
 from tests.worlds.killed_at import POINTS, Killer, Point, owner_of
 from tests.worlds.matrix import CELLS, WAVE, Column, Outcome
-from tests.worlds.matrix_report import document, rewrite
 
 HELD = Outcome(pages=WAVE, missing=0, repeats=0, differing=0)
 

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from tests import given_seconds
-from tests.given_seconds import GivenSeconds
+from tests.worlds import given_seconds
+from tests.worlds.given_seconds import GivenSeconds
 
 
 class StoodStill:

@@ -1,0 +1,36 @@
+"""Verdicts in the form that tests compare: by offsets of the originals rather than by page ids."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from spotsieve.state.index import State
+from spotsieve.stream.judge import KEEP_FIRST, judge
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.signature import Signatures
+from spotsieve.stream.verdict import Kind, Reason, Verdicts
+
+Outcome = tuple[Kind, Reason, int | None, float | None]
+
+
+def outcomes_of(verdicts: Verdicts) -> Iterator[Outcome]:
+    """kind, reason, the offset of the original or of what a novel page replaces, and score of each page."""
+    for row, (copied, replaced) in enumerate(zip(verdicts.originals, verdicts.replaces, strict=True)):
+        original = copied or replaced
+        score = float(verdicts.score[row])
+        yield (
+            Kind(verdicts.kind[row]),
+            Reason(verdicts.reason[row]),
+            original.offset if original else None,
+            None if np.isnan(score) else score,
+        )
+
+
+def filed(
+    scheme: Scheme, state: State, signed: Signatures, cap: int = 256, longer_by: float = KEEP_FIRST
+) -> list[Outcome]:
+    """Signatures as one record, judged and filed."""
+    verdicts, filing = judge(signed, scheme, state, cap, IndexSettings().candidate_limit, longer_by)
+    state.file(filing, state.position + 1, 0)
+    return list(outcomes_of(verdicts))
