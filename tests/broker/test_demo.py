@@ -13,7 +13,7 @@ import pytest
 
 from spotsieve.stream.kafka.cluster import administrator
 from tests.conftest import REPOSITORY, Broker
-from tests.worlds.harness import SECONDS
+from tests.worlds.waiting import SECONDS
 
 DEMO = [sys.executable, "-m", "spotsieve.stream", "demo"]
 pytestmark = [pytest.mark.timeout(900)]

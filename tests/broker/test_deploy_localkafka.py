@@ -15,7 +15,7 @@ from spotsieve.stream.demo.localkafka import LocalKafka
 from spotsieve.stream.demo.localkafka.readiness import serves_clients
 from spotsieve.stream.errors import BrokerError
 from tests.conftest import REPOSITORY, Broker, Topics
-from tests.worlds.harness import SECONDS, wait_for
+from tests.worlds.waiting import SECONDS, wait_until
 
 OWNER = """
 import sys, time
@@ -77,7 +77,7 @@ def test_a_paused_broker_answers_nothing_until_resumed(own_kafka: LocalKafka) ->
     own_kafka.pause()
     assert not serves_clients("127.0.0.1", own_kafka.port, timeout_s=0.5)
     own_kafka.resume()
-    wait_for(lambda: serves_clients("127.0.0.1", own_kafka.port), SECONDS, "a resumed broker to answer")
+    wait_until(lambda: serves_clients("127.0.0.1", own_kafka.port), SECONDS, "a resumed broker to answer")
 
 
 def test_stopping_removes_the_brokers_own_directory() -> None:
@@ -102,7 +102,7 @@ def test_no_broker_outlives_an_owner_killed_outright() -> None:
         broker = psutil.Process(int(pid))
         os.kill(owner.pid, signal.SIGKILL)
     broker.wait(timeout=SECONDS)
-    wait_for(lambda: not Path(directory).exists(), SECONDS, "its directory to go")
+    wait_until(lambda: not Path(directory).exists(), SECONDS, "its directory to go")
 
 
 def test_a_broker_that_cannot_start_says_why_with_the_end_of_its_log(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from spotsieve.stream.errors import EXIT_BROKER, EXIT_NOT_FOUND, EXIT_SETTING, E
 from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import REPOSITORY, Broker
 from tests.worlds.crawls import PageMessage, html_of, json_page, url_of
-from tests.worlds.harness import Spotsieve, TopicSet
 from tests.worlds.oracle import judge_again, settings_from
+from tests.worlds.service import Spotsieve
+from tests.worlds.topics import TopicSet
 
 
 def novel(topics: TopicSet) -> list[str]:

@@ -11,7 +11,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.conftest import Broker
 from tests.worlds.crawls import PageMessage, crawl, edited, html_of, json_page
-from tests.worlds.harness import SECONDS, Spotsieve, TopicSet
+from tests.worlds.service import Spotsieve
+from tests.worlds.topics import TopicSet
+from tests.worlds.waiting import SECONDS
 
 
 @dataclass(frozen=True)

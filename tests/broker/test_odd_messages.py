@@ -13,8 +13,9 @@ from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
 from tests.conftest import Broker
 from tests.worlds.crawls import PageMessage, html_of
-from tests.worlds.harness import Spotsieve, TopicSet, header
 from tests.worlds.odd_headers import AnyName
+from tests.worlds.service import Spotsieve
+from tests.worlds.topics import TopicSet, header
 
 MOST_BYTES = 1_048_588
 """max.message.bytes, Kafka's default."""

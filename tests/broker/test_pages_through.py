@@ -13,8 +13,9 @@ from aiokafka.structs import ConsumerRecord
 from spotsieve.stream.cli import main
 from tests.conftest import Broker
 from tests.worlds.crawls import PageMessage, article, edited, html_of, json_page, url_of
-from tests.worlds.harness import KILLED_SESSION_MS, Spotsieve, TopicSet, header
 from tests.worlds.oracle import check_verdicts_sent, verdicts_sent
+from tests.worlds.service import Spotsieve
+from tests.worlds.topics import KILLED_SESSION_MS, TopicSet, header
 
 SENT_AT_MS = 1_600_000_000_000
 """Years ago: neither intake nor outputs may replace a crawl's own times."""

@@ -12,8 +12,8 @@ from spotsieve.stream.kafka.ranges import RangeReader, Spans
 from spotsieve.stream.settings.model import Settings
 from tests.conftest import Broker
 from tests.worlds.crawls import PageMessage
-from tests.worlds.harness import TopicSet
 from tests.worlds.oracle import settings_from
+from tests.worlds.topics import TopicSet
 
 MESSAGES = 100
 

@@ -26,8 +26,10 @@ from spotsieve.stream.signature import page_id_text
 from spotsieve.stream.verdict import Kind
 from tests.conftest import Broker, Topics
 from tests.worlds.crawls import PageMessage, crawl, edited, html_of, json_page
-from tests.worlds.harness import KILLED_SESSION_MS, SECONDS, Spotsieve, TopicSet, receive, wait_for
 from tests.worlds.oracle import Verdict, ids_by_key, settings_from, verdicts_sent
+from tests.worlds.service import Spotsieve
+from tests.worlds.topics import KILLED_SESSION_MS, TopicSet, receive
+from tests.worlds.waiting import SECONDS, wait_until
 
 PAGES = 2_400
 PARTITIONS = 3
@@ -289,7 +291,7 @@ def test_an_interrupted_replay_tells_what_it_compared(recorded: Recorded, tmp_pa
         replay.start()
         assert replay.process is not None
         process, partial = replay.process, tmp_path / "verdicts.jsonl.partial"
-        wait_for(
+        wait_until(
             lambda: process.poll() is not None or (partial.exists() and partial.stat().st_size > 0),
             SECONDS,
             "the first verdicts",

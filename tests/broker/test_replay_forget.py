@@ -11,7 +11,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from spotsieve.stream.cli import main
 from tests.conftest import Broker
 from tests.worlds.crawls import edited, html_of, json_page, url_of
-from tests.worlds.harness import Spotsieve, TopicSet
+from tests.worlds.service import Spotsieve
+from tests.worlds.topics import TopicSet
 
 OTHER = {"scheme.same_host_min_jaccard=0.99": True, "scheme.shingle_words=2": False}
 """Settings, and whether they let edited copies through; each files the pages under other buckets or other numbers."""

@@ -16,8 +16,10 @@ from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.settings.load import load_settings
 from tests.worlds.certificates import Authority, Certificate, locked
 from tests.worlds.crawls import crawl
-from tests.worlds.harness import SECONDS, Spotsieve, TopicSet
 from tests.worlds.listeners import HOST, Listener, free_ports, listener_settings
+from tests.worlds.service import Spotsieve
+from tests.worlds.topics import TopicSet
+from tests.worlds.waiting import SECONDS
 
 USER, PASSWORD = "crawl", "canary-of-the-login"
 WRONG, KEY_PASSWORD = "canary-that-is-wrong", "canary-of-the-key"

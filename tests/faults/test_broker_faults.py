@@ -8,8 +8,9 @@ import pytest
 from spotsieve.stream.demo.localkafka import LocalKafka
 from tests.worlds.crawls import crawl
 from tests.worlds.given_seconds import PROMISED_STOP_SECONDS, GivenSeconds
-from tests.worlds.harness import STOP_SECONDS, Spotsieve, TopicSet
 from tests.worlds.oracle import check_verdicts_sent
+from tests.worlds.service import Spotsieve
+from tests.worlds.topics import STOP_SECONDS, TopicSet
 
 SLOWED = "service.batch_pages = 32\n"
 SESSION_SECONDS = 2

@@ -10,9 +10,11 @@ from spotsieve.stream.demo.localkafka import LocalKafka, prepare
 from spotsieve.stream.demo.localkafka.properties import NODE_ID
 from tests.worlds.cluster import SECOND_ID, Coordinators, two_brokers
 from tests.worlds.crawls import crawl
-from tests.worlds.harness import SECONDS, Spotsieve, TopicSet, wait_for
 from tests.worlds.oracle import check_verdicts_sent
+from tests.worlds.service import Spotsieve
 from tests.worlds.small_disk import SmallDisk
+from tests.worlds.topics import TopicSet
+from tests.worlds.waiting import SECONDS, wait_until
 
 SLOWED = "service.batch_pages = 32\n"
 DISK_KIB = 128 * 1024
@@ -46,7 +48,7 @@ def test_coordinators_that_move_to_another_broker_cost_no_page_and_double_none(t
                         return True
                 return False
 
-            wait_for(is_placed, SECONDS, "a group whose coordinators are on the second broker", every=1.0)
+            wait_until(is_placed, SECONDS, "a group whose coordinators are on the second broker", every=1.0)
             toml = topics.toml() + SLOWED
             with Spotsieve(tmp_path, toml) as service:
                 service.begin(topics, pages.messages)
@@ -109,7 +111,7 @@ def test_a_broker_that_lost_one_of_its_disks_is_waited_for_by_partition(tmp_path
                 service.freeze()
                 ballast = disk.fill(room_kib=100)
                 service.thaw()
-                wait_for(
+                wait_until(
                     lambda: "leader of partition" in service.get("/readyz")[1], SECONDS, "/readyz to name a partition"
                 )
                 service.until_waiting()

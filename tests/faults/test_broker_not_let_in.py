@@ -17,7 +17,8 @@ from spotsieve.stream.kafka.clients import output_producer, pages_consumer
 from spotsieve.stream.kafka.topics import check_topics, create_topics, topic_names
 from spotsieve.stream.settings.model import Settings
 from tests.worlds.crawls import crawl
-from tests.worlds.harness import TopicSet, wait_for
+from tests.worlds.topics import TopicSet
+from tests.worlds.waiting import wait_until
 
 SILENT = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "3000"}
 
@@ -31,7 +32,7 @@ class Coming:
 
     def until_out(self) -> None:
         """Wait until it answers and names no broker."""
-        wait_for(lambda: not serves_clients("127.0.0.1", self._port), 60, "a broker that is not let in", every=0.02)
+        wait_until(lambda: not serves_clients("127.0.0.1", self._port), 60, "a broker that is not let in", every=0.02)
 
     def settings(self, topics: TopicSet) -> Settings:
         """Of a service on these topics."""

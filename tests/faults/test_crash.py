@@ -7,8 +7,9 @@ import pytest
 
 from tests.conftest import Broker
 from tests.worlds.crawls import Crawl, PageMessage, crawl
-from tests.worlds.harness import KILLED_SESSION_MS, Spotsieve, TopicSet
 from tests.worlds.oracle import Verdict, ids_by_key, judge_again, verdicts_sent
+from tests.worlds.service import Spotsieve
+from tests.worlds.topics import KILLED_SESSION_MS, TopicSet
 
 PAGES = 20_000
 PARTITIONS = 4

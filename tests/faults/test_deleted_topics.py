@@ -10,8 +10,9 @@ from spotsieve.state.verify.walk import verify
 from spotsieve.stream.errors import EXIT_BROKER, EXIT_STATE
 from tests.conftest import Broker
 from tests.worlds.crawls import PageMessage, crawl
-from tests.worlds.harness import Spotsieve, TopicSet
 from tests.worlds.oracle import ids_by_key, judge_again, verdicts_sent
+from tests.worlds.service import Spotsieve
+from tests.worlds.topics import TopicSet
 
 
 @pytest.mark.promise("a log that was made anew is refused, never judged by", fault="log topic deleted and filled again")

@@ -16,10 +16,11 @@ from spotsieve.stream.errors import EXIT_STATE, StateError
 from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import Broker
 from tests.worlds.crawls import crawl
-from tests.worlds.harness import Spotsieve, TopicSet
 from tests.worlds.local_states import RECORDS, apply_log, open_state
 from tests.worlds.oracle import judge_again, settings_from
+from tests.worlds.service import Spotsieve
 from tests.worlds.small_disk import SmallDisk
+from tests.worlds.topics import TopicSet
 
 
 def judged(path: Path) -> list[tuple[str, str, str | None]]:

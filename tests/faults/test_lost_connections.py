@@ -7,7 +7,6 @@ import pytest
 
 from spotsieve.stream.demo.localkafka import LocalKafka
 from tests.worlds.crawls import crawl
-from tests.worlds.harness import SECONDS, Spotsieve, TopicSet
 from tests.worlds.oracle import check_verdicts_sent
 from tests.worlds.proxy import (
     ADD_OFFSETS_TO_TXN,
@@ -22,6 +21,9 @@ from tests.worlds.proxy import (
     Proxy,
     broker_behind_proxy,
 )
+from tests.worlds.service import Spotsieve
+from tests.worlds.topics import TopicSet
+from tests.worlds.waiting import SECONDS
 
 SLOWED = "service.batch_pages = 32\n"
 LOSSES: tuple[Lost, ...] = ("request", "answer")

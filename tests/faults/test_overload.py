@@ -11,7 +11,9 @@ from spotsieve.stream.service.worker import IN_FLIGHT_BATCHES
 from tests.conftest import Broker
 from tests.measure.soak.check import check
 from tests.worlds.crawls import PageMessage, article, json_page
-from tests.worlds.harness import SECONDS, Spotsieve, TopicSet, wait_for
+from tests.worlds.service import Spotsieve
+from tests.worlds.topics import TopicSet
+from tests.worlds.waiting import SECONDS, wait_until
 
 MIB = 2**20
 BATCH_PAGES = 32
@@ -73,9 +75,9 @@ def test_an_overload_grows_the_lag_alone_and_the_lag_drains_afterwards(kafka: Br
                 watched.look()
                 return sending.done() and worker.committed() == WARM_PAGES + PAGES
 
-            wait_for(drained, SECONDS, "the lag to drain")
+            wait_until(drained, SECONDS, "the lag to drain")
             sending.result()
-            wait_for(lambda: worker.metric("spotsieve_consumer_lag") == 0, SECONDS, "the lag to be 0")
+            wait_until(lambda: worker.metric("spotsieve_consumer_lag") == 0, SECONDS, "the lag to be 0")
             assert worker.terminate() == 0, worker.text()
         checked = check(topics, toml, tmp_path / "judged-again")
     assert checked.holds, checked

@@ -12,8 +12,9 @@ from spotsieve.stream.demo.localkafka import LocalKafka, prepare
 from spotsieve.stream.errors import EXIT_BROKER
 from spotsieve.stream.kafka.cluster import administrator
 from tests.worlds.crawls import crawl
-from tests.worlds.harness import Spotsieve, TopicSet
 from tests.worlds.listeners import Listener, free_ports, listener_settings
+from tests.worlds.service import Spotsieve
+from tests.worlds.topics import TopicSet
 
 PASSWORD = "s3cret-of-the-crawl"
 TOPIC, GROUP, TRANSACTIONAL_ID = 2, 3, 5

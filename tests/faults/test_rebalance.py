@@ -7,8 +7,10 @@ import pytest
 from tests.conftest import Broker
 from tests.worlds.crawls import crawl
 from tests.worlds.given_seconds import PROMISED_STOP_SECONDS, GivenSeconds
-from tests.worlds.harness import SECONDS, Spotsieve, TopicSet, wait_for
 from tests.worlds.oracle import ids_by_key, judge_again, verdicts_sent
+from tests.worlds.service import Spotsieve
+from tests.worlds.topics import TopicSet
+from tests.worlds.waiting import SECONDS, wait_until
 
 PAGES = 16_000
 PARTITIONS = 4
@@ -33,11 +35,13 @@ def test_partitions_move_between_two_workers_without_a_lost_or_doubled_page(
             second.start().until_ready()
             topics.send(pages.messages[PAGES // 2 :])
             # Both work at once, on two partitions each.
-            wait_for(lambda: first.metric("spotsieve_assigned_partitions") == 2, SECONDS, "the first to give half away")
+            wait_until(
+                lambda: first.metric("spotsieve_assigned_partitions") == 2, SECONDS, "the first to give half away"
+            )
             second.until_metric("spotsieve_assigned_partitions", 2)
             second.until_committed(200)
             assert first.terminate() == 0, first.text()
-            wait_for(lambda: second.metric("spotsieve_assigned_partitions") == PARTITIONS, SECONDS, "all to go")
+            wait_until(lambda: second.metric("spotsieve_assigned_partitions") == PARTITIONS, SECONDS, "all to go")
             topics.until_all_committed()
             assert second.terminate() == 0, second.text()
         sent = verdicts_sent(topics)

@@ -10,8 +10,9 @@ from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import Broker
 from tests.worlds.crawls import crawl
-from tests.worlds.harness import Spotsieve, TopicSet
 from tests.worlds.oracle import judge_again, settings_from
+from tests.worlds.service import Spotsieve
+from tests.worlds.topics import TopicSet
 
 
 def open_state(service: Spotsieve, topics: TopicSet, directory: Path) -> RocksState:

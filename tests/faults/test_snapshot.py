@@ -14,8 +14,9 @@ from spotsieve.stream.errors import EXIT_STATE
 from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import Broker
 from tests.worlds.crawls import crawl
-from tests.worlds.harness import KILLED_SESSION_MS, Spotsieve, TopicSet
 from tests.worlds.oracle import judge_again, settings_from
+from tests.worlds.service import Spotsieve
+from tests.worlds.topics import KILLED_SESSION_MS, TopicSet
 
 SNAPSHOT_SECONDS = 240
 

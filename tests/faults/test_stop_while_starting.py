@@ -9,7 +9,9 @@ import pytest
 
 from tests.conftest import Broker
 from tests.worlds.given_seconds import PROMISED_STOP_SECONDS, GivenSeconds
-from tests.worlds.harness import SECONDS, Spotsieve, TopicSet, wait_for
+from tests.worlds.service import Spotsieve
+from tests.worlds.topics import TopicSet
+from tests.worlds.waiting import SECONDS, wait_until
 
 
 @pytest.mark.slow
@@ -27,7 +29,7 @@ def test_sigterm_is_a_clean_end_while_the_group_still_waits_for_a_silent_worker(
                     return "joining the group" in joining.get("/readyz")[1]
                 return False
 
-            wait_for(is_joining, SECONDS, "the second worker to open its state")
+            wait_until(is_joining, SECONDS, "the second worker to open its state")
             time.sleep(2)
             with GivenSeconds() as took:
                 assert joining.terminate() == 0, joining.text()

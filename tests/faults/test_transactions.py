@@ -6,9 +6,11 @@ import pytest
 
 from tests.conftest import Broker
 from tests.worlds.crawls import crawl
-from tests.worlds.harness import SECONDS, Spotsieve, TopicSet, wait_for
 from tests.worlds.oracle import check_verdicts_sent
 from tests.worlds.proxy import END_TXN, Lost, broker_behind_proxy
+from tests.worlds.service import Spotsieve
+from tests.worlds.topics import TopicSet
+from tests.worlds.waiting import SECONDS, wait_until
 
 SLOWED = "service.batch_pages = 32\n"
 WENT_BACK = "commit failed; going back to the committed offset"
@@ -33,7 +35,7 @@ def test_a_zombie_that_wakes_in_mid_transaction_gets_nothing_through_and_joins_a
             successor.until_committed(300)
             zombie.thaw()
             topics.until_all_committed()
-            wait_for(lambda: zombie.metric("spotsieve_assigned_partitions") == 1, SECONDS, "the zombie to join again")
+            wait_until(lambda: zombie.metric("spotsieve_assigned_partitions") == 1, SECONDS, "the zombie to join again")
             assert zombie.terminate() == 0, zombie.text()
             assert successor.terminate() == 0, successor.text()
         check_verdicts_sent(topics, toml, pages.articles)
@@ -56,7 +58,7 @@ def test_a_transaction_that_the_broker_aborted_by_timeout_is_dropped_and_made_an
         with Spotsieve(tmp_path, toml) as service:
             service.begin(topics, pages.messages)
             service.freeze_in_transaction(topics)
-            wait_for(lambda: not topics.in_transaction(), SECONDS, "the broker to abort the transaction", every=0.3)
+            wait_until(lambda: not topics.in_transaction(), SECONDS, "the broker to abort the transaction", every=0.3)
             service.thaw()
             service.until_metric("spotsieve_commit_failures_total", 1)
             topics.until_all_committed()
@@ -91,7 +93,7 @@ def test_a_commit_of_unknown_outcome_is_dropped_and_the_committed_offset_decides
             broker.start()
             left = len(pages.messages) - service.committed()
             if lost == "answer":
-                wait_for(lambda: topics.uncommitted() < left, SECONDS, "the broker to complete it", 0.3)
+                wait_until(lambda: topics.uncommitted() < left, SECONDS, "the broker to complete it", 0.3)
             else:
                 assert topics.uncommitted() == left
             proxy.mend()

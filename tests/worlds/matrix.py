@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.worlds.crawls import Crawl, PageMessage
-from tests.worlds.harness import KILLED_SESSION_MS, SECONDS, Spotsieve, TopicSet, wait_for
 from tests.worlds.killed_at import POINTS, SAID, Point, armed_by
 from tests.worlds.oracle import Verdict, ids_by_key, judge_again, verdicts_sent
+from tests.worlds.service import Spotsieve
+from tests.worlds.topics import KILLED_SESSION_MS, TopicSet
+from tests.worlds.waiting import SECONDS, wait_until
 
 BURST, CHUNK = 200, 25
 WAVE = BURST + 4 * CHUNK
@@ -110,7 +112,7 @@ def _kill_among(topics: TopicSet, victim: Spotsieve, others: Sequence[Spotsieve]
     """Start the worker, let it take its partition, and send pages until it has killed itself; then the rest of them."""
     armed_by(victim.config).unlink(missing_ok=True)
     victim.start().until_ready()
-    wait_for(
+    wait_until(
         lambda: all(worker.metric("spotsieve_assigned_partitions") == 1 for worker in (victim, *others)),
         SECONDS,
         "each worker to have a partition",
@@ -132,7 +134,7 @@ def _kill_among(topics: TopicSet, victim: Spotsieve, others: Sequence[Spotsieve]
 
 
 def _until_dead_or_committed(topics: TopicSet, victim: Spotsieve) -> None:
-    wait_for(
+    wait_until(
         lambda: victim.alive.poll() is not None or topics.uncommitted() == 0, SECONDS, "the pages to be committed", 0.1
     )
 

@@ -14,7 +14,7 @@ from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 from spotsieve.stream.signature import page_id_text
 from spotsieve.stream.verdict import Kind
-from tests.worlds.harness import TopicSet, header
+from tests.worlds.topics import TopicSet, header
 
 Verdict = tuple[str, str | None]
 """A verdict and the id of the original or, of a novel page, of what it replaces, if any."""

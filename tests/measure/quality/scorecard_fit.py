@@ -1,6 +1,6 @@
-"""Owns the fit of stream/features/scorecard.txt: labelled blocks of a set with main texts -> both cards' points.
+"""Fits stream/features/scorecard.txt: from the labelled blocks of a set with main texts to the points of both cards.
 
-`python -m tests.measure.quality.scorecard_fit` writes the file and its digest, with `--check` it compares. A block is
+`python -m tests.measure.quality.scorecard_fit` writes the file and its digest; with `--check` it compares. A block is
 labelled as text of its page if at least 60 % of its 3-word runs occur in the main text that people marked. Each card is
 a logistic regression over its classes; the first card's rounded points give the sums that the second is fitted on. All
 pages are there a second time, with less weight, with link lists of other pages in the middle of their text.

@@ -13,7 +13,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from tests.measure.soak.check import Checked, check
 from tests.measure.soak.pages import soak_pages
 from tests.worlds.crawls import PageMessage
-from tests.worlds.harness import KILLED_SESSION_MS, Spotsieve, TopicSet
+from tests.worlds.service import Spotsieve
+from tests.worlds.topics import KILLED_SESSION_MS, TopicSet
 
 PARTITIONS = 4
 WORKERS = 2
