@@ -1,11 +1,11 @@
 """Owns the proof that `spotsieve demo` works on a real Kafka, says the truth, and leaves nothing behind."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
 import sys
-import time
 
 import orjson
 import psutil
@@ -13,7 +13,7 @@ import pytest
 
 from spotsieve.stream.kafka.cluster import administrator
 from tests.conftest import REPOSITORY, Broker
-from tests.worlds.waiting import SECONDS
+from tests.worlds.waiting import SECONDS, wait_until
 
 DEMO = [sys.executable, "-m", "spotsieve.stream", "demo"]
 pytestmark = [pytest.mark.timeout(900)]
@@ -87,12 +87,19 @@ def test_a_demo_that_is_kept_or_killed_leaves_no_process_behind(number: signal.S
         demo.communicate()
 
 
+def with_a_broker(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """These processes once a Kafka is among them; none before."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        if any("kafka.Kafka" in process.cmdline() for process in processes):
+            return processes
+    return []
+
+
 def test_ctrl_c_while_the_broker_starts_leaves_no_process_behind() -> None:
     demo = start()
     try:
         read_until(demo, b"starting Apache Kafka")
-        time.sleep(0.8)
-        processes = descendants(demo.pid)
+        processes = wait_until(lambda: with_a_broker(descendants(demo.pid)), SECONDS, "the broker's process")
         demo.send_signal(signal.SIGINT)
         assert demo.wait(SECONDS) == 130
         assert await_gone(processes, SECONDS) == []

@@ -23,7 +23,7 @@ from spotsieve.stream.demo.localkafka import LocalKafka
 kafka = LocalKafka()
 kafka.start()
 print(kafka.pid, kafka.directory, flush=True)
-time.sleep(600)
+time.sleep(600)  # Time itself: it lives no longer, whatever becomes of the test.
 """
 
 

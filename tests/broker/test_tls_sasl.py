@@ -19,7 +19,7 @@ from tests.worlds.crawls import crawl
 from tests.worlds.listeners import HOST, Listener, free_ports, listener_settings
 from tests.worlds.service import Spotsieve
 from tests.worlds.topics import TopicSet
-from tests.worlds.waiting import SECONDS
+from tests.worlds.waiting import SECONDS, wait_until_async
 
 USER, PASSWORD = "crawl", "canary-of-the-login"
 WRONG, KEY_PASSWORD = "canary-that-is-wrong", "canary-of-the-key"
@@ -269,13 +269,15 @@ def test_a_service_that_is_refused_while_it_runs_ends_and_one_without_a_broker_w
     }
     waits = Waits(Metrics())
 
+    async def told_why() -> bool:
+        return bool(waits.texts())
+
     async def look() -> None:
         watch = BrokerWatch(load_settings(None, {}, {**right, changed: other[changed]}), waits)
         async with asyncio.timeout(SECONDS) as waiting:
             watching = asyncio.create_task(watch.run())
             if not told:
-                while not waits.texts():  # noqa: ASYNC110 - there is no event to wait for
-                    await asyncio.sleep(0.1)
+                await wait_until_async(told_why, SECONDS, "what the service waits for")
                 waiting.reschedule(asyncio.get_running_loop().time() + 3)
             await watching
 

@@ -56,6 +56,7 @@ def test_a_broker_hanging_past_the_session_timeout_is_waited_for_and_loses_no_pa
             own_kafka.pause()
             paused = time.monotonic()
             service.until_waiting()
+            # Time itself: the session must run out while the broker hangs.
             time.sleep(max(0.0, paused + SESSION_SECONDS + 1 - time.monotonic()))
             assert service.alive.poll() is None, service.text()
             own_kafka.resume()

@@ -2,7 +2,6 @@
 
 import contextlib
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -30,7 +29,7 @@ def test_sigterm_is_a_clean_end_while_the_group_still_waits_for_a_silent_worker(
                 return False
 
             wait_until(is_joining, SECONDS, "the second worker to open its state")
-            time.sleep(2)
+            wait_until(lambda: topics.group_state() == "PreparingRebalance", SECONDS, "its request to join")
             with GivenSeconds() as took:
                 assert joining.terminate() == 0, joining.text()
             assert took.seconds < PROMISED_STOP_SECONDS

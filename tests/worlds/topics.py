@@ -15,7 +15,7 @@ from aiokafka.structs import ConsumerRecord
 from spotsieve.stream.kafka.cluster import administrator, create, retry_without_brokers
 from spotsieve.stream.kafka.topics import until_told
 from tests.worlds.crawls import PageMessage
-from tests.worlds.waiting import SECONDS, START_SECONDS, wait_until
+from tests.worlds.waiting import SECONDS, START_SECONDS, wait_until, wait_until_async
 
 ROLES = ("input", "novel", "duplicates", "rejected", "log")
 SESSION_MS = 60_000
@@ -80,8 +80,11 @@ class TopicSet:
 
         async def delete(admin: AIOKafkaAdminClient) -> None:
             await admin.delete_topics([self.names[role]])
-            while self.names[role] in await admin.list_topics():  # noqa: ASYNC110 - there is no event to wait for
-                await asyncio.sleep(0.1)
+
+            async def gone() -> bool:
+                return self.names[role] not in await admin.list_topics()
+
+            await wait_until_async(gone, SECONDS, f"the broker to forget {self.names[role]}")
 
         asyncio.run(asyncio.wait_for(self._admin(delete), SECONDS))
 
@@ -93,8 +96,10 @@ class TopicSet:
 
         async def make(admin: AIOKafkaAdminClient) -> None:
             # Deleting takes the broker a moment.
-            while (await create(admin, new))[0]:  # noqa: ASYNC110 - there is no event to wait for
-                await asyncio.sleep(0.1)
+            async def made() -> bool:
+                return (await create(admin, new))[0] == 0
+
+            await wait_until_async(made, SECONDS, f"the broker to make {name}")
             await until_told(admin, [name])
 
         asyncio.run(asyncio.wait_for(self._admin(make), START_SECONDS))
@@ -163,6 +168,16 @@ class TopicSet:
             return sum([ends[partition] - (await consumer.committed(partition) or 0) for partition in partitions])
         finally:
             await consumer.stop()
+
+    def group_state(self) -> str:
+        """What the broker says of the group, such as Stable, or PreparingRebalance while a member joins."""
+        return asyncio.run(self._group_state())
+
+    async def _group_state(self) -> str:
+        async with administrator(bootstrap_servers=self.servers) as admin:
+            (answer,) = await admin.describe_consumer_groups([self.group])
+            ((_, _, state, *_),) = answer.groups
+            return str(state)
 
     def in_transaction(self) -> bool:
         """Whether messages of a transaction that is not over lie in the output topics."""

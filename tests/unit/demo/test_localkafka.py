@@ -126,6 +126,7 @@ def test_the_watchdog_kills_when_its_owner_vanishes_but_not_after_a_goodbye(
 ) -> None:
     directory = tmp_path / "data"
     directory.mkdir()
+    # Time itself: it lives no longer, whatever becomes of the test.
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as broker:
         command = [sys.executable, "-I", "-S", watchdog.__file__, str(os.getpid()), str(broker.pid), str(directory)]
         subprocess.run(command, input=goodbye, check=True, timeout=240)

@@ -4,13 +4,13 @@ import gzip
 import json
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
 
 from spotsieve.stream.cli import main
 from tests.worlds.filter_crawl import filter_json, lines, page, read_json, refused, spotsieve, write_crawl
+from tests.worlds.waiting import SECONDS, wait_until
 
 
 @pytest.fixture
@@ -124,9 +124,7 @@ def test_a_run_that_was_killed_is_continued_with_the_same_verdicts(
         process.stdin.write(lines(pages[:123]))
         process.stdin.flush()
         log = state / "log"
-        deadline = time.monotonic() + 240
-        while time.monotonic() < deadline and not (log.exists() and log.stat().st_size > 1000):
-            time.sleep(0.02)
+        wait_until(lambda: log.exists() and log.stat().st_size > 1000, SECONDS, "the log to have records")
         process.kill()
     assert not verdicts.exists()
     filter_json(capsys, path, *flags)

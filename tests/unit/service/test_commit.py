@@ -17,6 +17,7 @@ from spotsieve.stream.service.outputs import OutputBuilder, Outputs
 from spotsieve.stream.service.ownership import OwnedPartition
 from spotsieve.stream.service.partitions import Partitions
 from spotsieve.stream.settings.model import Settings
+from tests.worlds.waiting import SECONDS
 
 PARTITION = TopicPartition("pages", 0)
 
@@ -26,11 +27,14 @@ class SilentProducer:
 
     def __init__(self, sends_offsets: bool = True) -> None:
         self._sends_offsets = sends_offsets
+        self.asked = asyncio.Event()
+        self.asked = asyncio.Event()
 
     async def begin_transaction(self) -> None:
         pass
 
     async def send_batch(self, *_: object, **__: object) -> asyncio.Future[None]:
+        self.asked.set()
         return asyncio.get_running_loop().create_future()
 
     async def send_offsets_to_transaction(self, *_: object) -> None:
@@ -80,15 +84,14 @@ async def test_an_unanswered_commit_frees_its_batches_when_the_partition_is_hand
     reopened = Reopened()
     committer = committer_of(reopened, finished)
     owned = OwnedPartition(PARTITION)
-    owned.producer = SilentProducer()
+    owned.producer = producer = SilentProducer()
     for _ in range(3):
         committer.submit(batch_of(owned))
-    await asyncio.sleep(0.05)
+    await producer.asked.wait()
     assert not finished
     owned.lose()
     await asyncio.sleep(0.05)
     assert len(finished) == 3
-    assert await owned.drained(1)
     assert not reopened.partitions, "the next owner begins at the committed offset, not this one"
 
 
@@ -100,7 +103,8 @@ async def test_a_fenced_producer_reopens_the_partition_though_deliveries_stay_un
     owned = OwnedPartition(PARTITION)
     owned.producer = SilentProducer(sends_offsets=False)
     committer.submit(batch_of(owned))
-    await asyncio.sleep(0.05)
+    assert await owned.drained(SECONDS)
+    await asyncio.sleep(0)
     assert reopened.partitions == [owned]
     assert len(finished) == 1
 

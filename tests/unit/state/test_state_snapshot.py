@@ -29,6 +29,7 @@ from tests.conftest import REPOSITORY
 from tests.worlds.crawls import crawl
 from tests.worlds.local_states import RECORDS, TEXT, apply_log, flip, listing, open_state
 from tests.worlds.state_owner import owner
+from tests.worlds.waiting import SECONDS, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -293,11 +294,12 @@ def test_a_running_filter_is_snapshot_killed_restored_and_catches_up_equal(tmp_p
         log = directory / LOG_FILE
         while not log.exists() or log.stat().st_size < 100_000:
             assert filtering.poll() is None, filtering.stderr and filtering.stderr.read()
-            time.sleep(0.05)
+            return log.exists() and log.stat().st_size >= size
+
+        wait_until(lambda: grown_to(100_000), SECONDS, "the log to grow")
         manifest = take_snapshot(directory, snapshot, 60)
         size = log.stat().st_size
-        while log.stat().st_size < size + 100_000:
-            time.sleep(0.05)
+        wait_until(lambda: grown_to(size + 100_000), SECONDS, "the log to grow after the snapshot")
         filtering.kill()
         feeding.join()
         with contextlib.suppress(OSError):

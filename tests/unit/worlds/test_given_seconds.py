@@ -1,4 +1,4 @@
-"""Owns which seconds count in promises of seconds: all but those that the machine withheld."""
+"""Seconds that the machine withholds do not count in a promise of seconds. These tests sleep: time is their subject."""
 
 import time
 
