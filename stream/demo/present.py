@@ -82,7 +82,7 @@ def next_steps(command: str, *, kept: bool) -> str:
         ("config example > spotsieve.toml", "every setting, with its default"),
         ("topics create -c spotsieve.toml", "the topics on your own broker"),
         ("run -c spotsieve.toml", "the filter on your own crawl"),
-        ("filter pages.jsonl --out novel.jsonl", "the same engine on files, no broker"),
+        ("filter pages.jsonl --out novel.jsonl", "the same engine, without a broker"),
     ]
     width = len(command) + max(len(step) for step, _ in steps) + 2
     lines = [f"  {f'{command} {step}':<{width}} {about}" for step, about in steps[kept:]]

@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 import tomllib
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -132,56 +131,3 @@ def test_no_network_is_said_with_the_next_step_when_kafka_is_not_cached_yet(tmp_
     assert "must be fetched once" in done.stderr.splitlines()[-1]
     assert "run the same command again" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The distribution, built from the files that git knows."""
-    directory = tmp_path_factory.mktemp("wheel")
-    sources = directory / "src"
-    for name in tracked_files():
-        (sources / name).parent.mkdir(parents=True, exist_ok=True)
-        (sources / name).write_bytes((REPOSITORY / name).read_bytes())
-    options = ["--no-deps", "--no-index", "--no-build-isolation", "--quiet", "--wheel-dir", str(directory)]
-    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, str(sources)], check=True)
-    return next(directory.glob("*.whl"))
-
-
-def tracked_files() -> list[str]:
-    done = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, check=False)
-    if done.returncode != 0:
-        pytest.skip("needs a git work tree")
-    return [name for name in done.stdout.decode().split("\0") if name and (REPOSITORY / name).is_file()]
-
-
-def test_the_distribution_holds_every_file_of_its_packages(wheel: Path) -> None:
-    packaged = set(zipfile.ZipFile(wheel).namelist())
-    expected = {
-        f"spotsieve/{name}"
-        for name in tracked_files()
-        if name.startswith(("stream/", "state/")) or name in ("__init__.py", "py.typed")
-    }
-    assert expected - packaged == set()
-
-
-def test_the_distribution_holds_neither_tests_nor_configuration(wheel: Path) -> None:
-    names = zipfile.ZipFile(wheel).namelist()
-    tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
-    assert tops == {"spotsieve"}
-    assert {name.split("/")[1] for name in names if ".dist-info/" not in name} == {
-        "__init__.py",
-        "py.typed",
-        "state",
-        "stream",
-    }
-
-
-def test_the_installed_distribution_runs_away_from_the_sources(wheel: Path, tmp_path: Path) -> None:
-    zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
-    code = "import spotsieve.stream.cli as cli; print(cli.__file__); cli.main(['config', 'example'])"
-    environment = os.environ | {"PYTHONPATH": str(tmp_path / "installed")}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.startswith(str(tmp_path / "installed"))
-    assert "[kafka]" in done.stdout

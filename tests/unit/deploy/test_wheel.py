@@ -1,0 +1,175 @@
+"""The wheel is one import name with its types and data; the source distribution has what the checks need beside it."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from email.parser import Parser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+INSTALLED = ("stream/", "state/")
+WITHOUT_NETWORK = ("--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check", "--quiet")
+NAMESAKE = "stream-python"
+"""A distribution whose import name is `stream`, as ours was once."""
+
+RIGHT = """
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.settings.schemes import ChainSettings
+
+page = Page("pages", 0, 7, "https://a.example/", b"<p>text", True, 0)
+offset: int = page.offset
+count: int = len(scheme_of(ChainSettings()).sign([page]))
+"""
+WRONG = """
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes.registry import scheme_of
+
+Page("pages").offset
+scheme_of("chain")
+"""
+
+
+def tracked_files() -> list[str]:
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("needs a git work tree")
+    return [name for name in done.stdout.decode().split("\0") if name and (REPOSITORY / name).is_file()]
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the files that git knows: building leaves folders behind."""
+    folder = tmp_path_factory.mktemp("sources")
+    for name in tracked_files():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes((REPOSITORY / name).read_bytes())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", *WITHOUT_NETWORK, "--wheel-dir", str(folder), str(sources)]
+    subprocess.run(command, check=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def packed_sources(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The names in the source distribution, below its folder."""
+    folder = tmp_path_factory.mktemp("sdist")
+    code = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", code, str(folder)], cwd=sources, check=True, capture_output=True)
+    (built,) = folder.glob("*.tar.gz")
+    with tarfile.open(built) as packed:
+        return {name.partition("/")[2] for name in packed.getnames()}
+
+
+def project() -> dict[str, Any]:
+    return tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
+
+
+def test_pyproject_names_every_package_folder_of_the_tree() -> None:
+    folders = {path.parent for top in INSTALLED for path in (REPOSITORY / top).rglob("__init__.py")}
+    expected = {"spotsieve", *(".".join(("spotsieve", *folder.relative_to(REPOSITORY).parts)) for folder in folders)}
+    assert sorted(project()["tool"]["setuptools"]["packages"]) == sorted(expected)
+
+
+def test_the_wheel_holds_every_file_of_its_packages_and_nothing_else(wheel: Path) -> None:
+    packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    expected = {
+        f"spotsieve/{name}"
+        for name in tracked_files()
+        if name.startswith(INSTALLED) or name in ("__init__.py", "py.typed")
+    }
+    assert packed == expected
+
+
+def test_the_source_distribution_holds_all_that_git_knows(packed_sources: set[str]) -> None:
+    assert set(tracked_files()) - packed_sources == set()
+
+
+def test_the_metadata_names_the_authors_and_the_tested_versions_of_python(wheel: Path) -> None:
+    (name,) = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".dist-info/METADATA")]
+    about = Parser().parsestr(zipfile.ZipFile(wheel).read(name).decode())
+    assert about["Author"] == "Spotsieve developers"
+    named = [one.rpartition(" ")[2] for one in about.get_all("Classifier", []) if ":: Python :: 3." in one]
+    assert named == ["3.11", "3.12", "3.13"]
+    assert about["Requires-Python"] == f">={named[0]}"
+    assert "Typing :: Typed" in about.get_all("Classifier", [])
+
+
+class Environment:
+    """A fresh virtual environment that has our dependencies, and of this project what is installed into it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+        (packages,) = folder.glob("lib/python*/site-packages")
+        # A path alone: .pth files there, such as the one of our editable installation, are not followed.
+        (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"), "utf-8")
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a program of the environment, away from the sources."""
+        inherited = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "MYPYPATH")}
+        program = [str(self._folder / "bin" / command[0]), *command[1:]]
+        return subprocess.run(program, cwd=self._folder, env=inherited, capture_output=True, text=True, check=False)
+
+    def pip(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Our pip, on this environment."""
+        return self.run("python", "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments)
+
+    def type_check(self, program: str) -> str:
+        """What `mypy --strict` of ours says of a program that imports what is installed here."""
+        (self._folder / "program.py").write_text(program, "utf-8")
+        options = ["--strict", "--config-file=", f"--python-executable={self._folder}/bin/python"]
+        return self.run("python", "-m", "mypy", *options, "program.py").stdout
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
+    made = Environment(tmp_path_factory.mktemp("environment"))
+    done = made.pip("install", "--no-deps", "--no-index", "--ignore-installed", str(wheel))
+    assert done.returncode == 0, done.stderr
+    yield made
+
+
+@pytest.mark.timeout(900)
+def test_a_user_s_type_checker_sees_the_types_of_the_installed_wheel(environment: Environment) -> None:
+    said = environment.type_check(RIGHT)
+    assert said.startswith("Success"), said
+    said = environment.type_check(WRONG)
+    assert "program.py:5: error: Missing positional arguments" in said
+    assert 'program.py:6: error: Argument 1 to "scheme_of" has incompatible type "str"' in said
+
+
+def test_the_installed_command_runs_away_from_the_sources(environment: Environment) -> None:
+    found = environment.run("python", "-c", "import spotsieve.stream.cli as cli; print(cli.__file__)")
+    assert "/environment" in found.stdout, found.stderr
+    example = environment.run("spotsieve", "config", "example")
+    assert "[kafka]" in example.stdout, example.stderr
+
+
+def test_a_namesake_of_our_folders_neither_hides_nor_breaks_the_command(environment: Environment) -> None:
+    installed = environment.pip("install", "--no-deps", NAMESAKE)
+    if installed.returncode != 0:
+        pytest.skip(f"needs the package registry, for {NAMESAKE}: {installed.stderr.strip().splitlines()[-1][:120]}")
+    ours = f"spotsieve {project()['project']['version']}"
+    there = environment.run("python", "-c", "import stream; print(stream.__file__)")
+    assert "/environment" in there.stdout, there.stderr
+    assert environment.run("spotsieve", "--version").stdout.startswith(ours)
+    assert environment.type_check(RIGHT).startswith("Success")
+    assert environment.pip("uninstall", "-y", NAMESAKE).returncode == 0
+    assert environment.run("spotsieve", "--version").stdout.startswith(ours)
+    assert "[kafka]" in environment.run("spotsieve", "config", "example").stdout
