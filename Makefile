@@ -4,54 +4,66 @@
 SHELL := /bin/sh
 CONFIG ?= spotsieve.toml
 ARGS ?=
-# Of the whole suite; each has a broker of its own (0.4 GB), and mostly waits for it.
+# How many processes run the whole suite. Each has a broker of its own (0.4 GB) and mostly waits for it.
 PROCESSES ?= 2
+# How many of its slowest tests a run names at its end; empty: none.
+SLOWEST ?=
 VENV := .venv
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test check bench quality soak exact fuzz run broker setup lock clean
+.PHONY: help demo test check verdicts bench quality schemes papers soak exact fuzz run broker setup lock clean
 .DEFAULT_GOAL := help
 
-help: ## list the tasks
+help: ## list these tasks
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-8s %s\n", $$1, $$2 }'
 
 demo: setup ## start a real Kafka, send a small crawl through the filter, show what was dropped and why
 	@$(VENV)/bin/spotsieve demo $(ARGS)
 
-test: setup ## the whole test suite, on a real Kafka (ARGS="tests/unit -k simhash" for a part)
-	@$(PY) -m pytest $(if $(ARGS),$(ARGS),-n $(PROCESSES) --dist loadfile --no-loadscope-reorder)
+test: setup ## run all tests on a real Kafka (ARGS="tests/unit -k simhash" runs a part, SLOWEST=20 names the slowest)
+	@$(PY) -m pytest $(if $(SLOWEST),--durations=$(SLOWEST)) \
+		$(if $(ARGS),$(ARGS),-n $(PROCESSES) --dist loadfile --no-loadscope-reorder)
 
-check: $(INSTALLED) ## lint, format, types, import rules
+check: $(INSTALLED) ## check style, layout, types and import rules
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports
 
-bench: setup ## the speed measurements of README, as a table and as JSON
+verdicts: $(INSTALLED) ## compare every scheme's verdicts on the labelled sets with docs/verdicts.json (ARGS="--write" renews it)
+	@$(PY) -m tests.measure.verdicts $(ARGS)
+
+bench: setup ## the speed measurements, as docs/speed.md's table and as docs/bench.json
 	@$(PY) -m tests.measure.bench $(ARGS)
 
-quality: $(PEERS) ## docs/quality.md: every labelled set, ablations, thresholds, robustness, peers in the same run
+quality: $(PEERS) ## measure every labelled set, ablations, thresholds, robustness and peers; write docs/quality.md
 	@$(PY) -m tests.measure.quality $(ARGS)
 
-soak: setup ## docs/soak.md: 300,000 pages through two workers that are killed again and again (minutes, 5 GB of disk)
+schemes: $(INSTALLED) ## run every scheme over its thresholds on every labelled set; write the tables of docs/schemes.md
+	@$(PY) -m tests.measure.schemes $(ARGS)
+
+papers: $(INSTALLED) ## measure the figures of the published papers again; write docs/papers.md (ARGS="manku" for one)
+	@$(PY) -m tests.measure.papers $(ARGS)
+
+soak: setup ## send 300,000 pages through two workers that are killed again and again; write docs/soak.md (5 GB of disk)
 	@$(PY) -m tests.measure.soak $(ARGS)
 
-exact: setup ## docs/exactness.md: exact schemes against brute force, 100,000 random cases each and every set (minutes)
+exact: setup ## compare exact schemes with brute force, 100,000 random cases each and every set; write docs/exactness.md
 	@$(PY) -m tests.measure.exact $(ARGS)
 
-fuzz: $(FUZZ) ## docs/fuzz.md: every reader of foreign bytes, guided by coverage, for 10 minutes (ARGS="--minutes 60")
+fuzz: $(FUZZ) ## feed every reader of foreign bytes with mutated input for 10 minutes; write docs/fuzz.md (ARGS="--minutes 60")
 	@$(PY) -m tests.measure.fuzz $(ARGS)
 
-run: $(INSTALLED) ## the filter service (CONFIG=spotsieve.toml)
+run: $(INSTALLED) ## run the filter service (CONFIG=spotsieve.toml)
 	@$(VENV)/bin/spotsieve run -c $(CONFIG) $(ARGS)
 
-broker: setup ## a real Kafka on 127.0.0.1:9092 in the foreground, for playing (ARGS="--port 0 --dir DIR")
+broker: setup ## run a real Kafka on 127.0.0.1:9092 in the foreground, to play with (ARGS="--port 0 --dir DIR")
 	@$(PY) -m spotsieve.stream.demo.localkafka $(ARGS)
 
-setup: $(INSTALLED) ## the environment in .venv and Kafka in the cache; the tasks above do this themselves
+setup: $(INSTALLED) ## install the environment into .venv and fetch Kafka into the cache; the tasks above do this themselves
 	@$(PY) -m spotsieve.stream.demo.localkafka --prepare
 
 $(INSTALLED): requirements.lock pyproject.toml deploy/install.sh
@@ -77,6 +89,6 @@ lock: $(INSTALLED) ## resolve the newest allowed dependencies into requirements*
 	@$(VENV)/bin/uv pip compile -q --group peers -c requirements.lock $(LOCK_OPTIONS) -o requirements-peers.lock
 LOCK_OPTIONS := --upgrade --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header
 
-clean: ## remove .venv and everything generated (not the cache in ~/.cache/spotsieve)
+clean: ## remove .venv and everything generated, but not the cache in ~/.cache/spotsieve
 	@rm -rf $(VENV) build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

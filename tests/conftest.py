@@ -1,4 +1,4 @@
-"""Owns what every test may ask for: a real Kafka, fresh topics on it, and the labelled data."""
+"""Fixtures and options of every test: a real Kafka, fresh topics on it, and the labelled data."""
 
 import asyncio
 import signal
@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+
+from tests.worlds.debian import said_of_skipped
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 pytest_plugins = ["tests.promises"]
@@ -55,6 +57,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if getattr(config.option, "numprocesses", None):
         print("compiling the kernels that are not cached yet", file=sys.stderr, flush=True)
         subprocess.run([sys.executable, "-m", "spotsieve.stream.warm"], cwd=REPOSITORY, check=True)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which tests were skipped for want of which Debian package, and the line that installs them."""
+    reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
+    for number, line in enumerate(said_of_skipped(reasons)):
+        if number == 0:
+            terminalreporter.section("Debian packages")
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ from spotsieve.stream.demo.localkafka import LocalKafka
 from spotsieve.stream.demo.localkafka.ports import free_port
 from spotsieve.stream.text_safety import escape_control_characters
 from tests.conftest import REPOSITORY, Broker, Topics
+from tests.worlds.debian import needs_debian
 from tests.worlds.waiting import wait_until
 
 DEPLOY = REPOSITORY / "deploy"
@@ -97,9 +98,7 @@ def until_answered(url: str, running: "subprocess.Popen[bytes]", log: Path) -> N
 @contextmanager
 def prometheus(directory: Path, target_port: int) -> Iterator[int]:
     """A real Prometheus with our rules and our scrape configuration, but a fixed target and a second's interval."""
-    program = shutil.which("prometheus")
-    if program is None:
-        pytest.skip("needs Prometheus (Debian: apt-get install prometheus)")
+    program = needs_debian("prometheus", program="prometheus")
     port = free_port(taken=target_port)
     settings = yaml.safe_load((DEPLOY / "prometheus/prometheus.yml").read_text("utf-8"))
     settings["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}

@@ -17,8 +17,11 @@ def test_a_model_comes_out_of_its_bytes_as_it_went_in_and_its_bytes_are_these() 
     )  # fmt: skip
     found = decode_model(content, "m.idf")
     assert (found.about, found.pages, found.terms.tolist(), found.frequencies.tolist()) == (
-        model.about, 3, model.terms.tolist(), [1, 3],
-    )  # fmt: skip
+        model.about,
+        3,
+        model.terms.tolist(),
+        [1, 3],
+    )
 
 
 CONCEPTS = ConceptModel(

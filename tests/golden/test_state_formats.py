@@ -148,7 +148,11 @@ def test_a_bucket_value_of_another_version_or_length_or_order_is_corrupt_and_nam
     sound = bytes.fromhex(BUCKET_VALUES[bucket])
     values = list(map(bytes.fromhex, BUCKET_VALUES))
     values[bucket] = {
-        "": b"", "02": b"\x02", "01...": b"\x01" + sound[1:], "...-1": sound[:-1], "...+1": sound + b"x",
+        "": b"",
+        "02": b"\x02",
+        "01...": b"\x01" + sound[1:],
+        "...-1": sound[:-1],
+        "...+1": sound + b"x",
         "twice": sound + sound[1:],
     }[damage]  # fmt: skip
     name = encode_keys(KEYS)[bucket].hex()

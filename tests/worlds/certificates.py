@@ -1,11 +1,10 @@
 """Owns certificates for one test run: a CA, and what it signs for brokers and clients, made by the openssl command."""
 
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
+from tests.worlds.debian import needs_debian
 
 KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc")
 DAYS = "2"
@@ -24,8 +23,7 @@ class Authority:
     """A certificate authority with its files in a directory."""
 
     def __init__(self, directory: Path, name: str) -> None:
-        if shutil.which("openssl") is None:
-            pytest.skip("needs the openssl command to make certificates")
+        needs_debian("openssl", program="openssl")
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self.certificate = directory / "ca.pem"

@@ -18,7 +18,7 @@ print("open", flush=True)
 while True:
     if {answers} and requests.waiting():
         requests.answer()
-    time.sleep(0.01)
+    time.sleep(0.01)  # Time itself: a service looks now and then.
 """
 
 

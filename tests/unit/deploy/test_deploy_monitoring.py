@@ -2,16 +2,15 @@
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from spotsieve.stream.observe.metrics import Metrics
 from tests.conftest import REPOSITORY
+from tests.worlds.debian import needs_debian
 
 DEPLOY = REPOSITORY / "deploy"
 DASHBOARD = DEPLOY / "grafana" / "dashboards" / "spotsieve.json"
@@ -52,9 +51,7 @@ def families_served() -> set[str]:
 
 
 def promtool(*arguments: str) -> str:
-    tool = shutil.which("promtool")
-    if tool is None:
-        pytest.skip("needs promtool (Debian: apt-get install prometheus)")
+    tool = needs_debian("prometheus", program="promtool")
     done = subprocess.run([tool, *arguments], cwd=PROMETHEUS, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -7,7 +7,6 @@ import sysconfig
 import tarfile
 import tomllib
 import zipfile
-from collections.abc import Iterator
 from email.parser import Parser
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.worlds.source_tree import tracked_names
 
 INSTALLED = ("stream/", "state/")
 WITHOUT_NETWORK = ("--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check", "--quiet")
@@ -39,18 +39,11 @@ scheme_of("chain")
 """
 
 
-def tracked_files() -> list[str]:
-    done = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, check=False)
-    if done.returncode != 0:
-        pytest.skip("needs a git work tree")
-    return [name for name in done.stdout.decode().split("\0") if name and (REPOSITORY / name).is_file()]
-
-
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the files that git knows: building leaves folders behind."""
     folder = tmp_path_factory.mktemp("sources")
-    for name in tracked_files():
+    for name in tracked_names():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes((REPOSITORY / name).read_bytes())
     return folder
@@ -90,14 +83,14 @@ def test_the_wheel_holds_every_file_of_its_packages_and_nothing_else(wheel: Path
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     expected = {
         f"spotsieve/{name}"
-        for name in tracked_files()
+        for name in tracked_names()
         if name.startswith(INSTALLED) or name in ("__init__.py", "py.typed")
     }
     assert packed == expected
 
 
 def test_the_source_distribution_holds_all_that_git_knows(packed_sources: set[str]) -> None:
-    assert set(tracked_files()) - packed_sources == set()
+    assert set(tracked_names()) - packed_sources == set()
 
 
 def test_the_metadata_names_the_authors_and_the_tested_versions_of_python(wheel: Path) -> None:
@@ -138,11 +131,11 @@ class Environment:
 
 
 @pytest.fixture(scope="module")
-def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     made = Environment(tmp_path_factory.mktemp("environment"))
     done = made.pip("install", "--no-deps", "--no-index", "--ignore-installed", str(wheel))
     assert done.returncode == 0, done.stderr
-    yield made
+    return made
 
 
 @pytest.mark.timeout(900)

@@ -1,0 +1,79 @@
+"""House rules that a tool of its own does not check: one import name, shared fixtures in one place, readable tests."""
+
+import ast
+import re
+from pathlib import Path
+
+from tests.conftest import REPOSITORY
+from tests.worlds.source_tree import imported_names, tracked
+
+SHARED = ("tests.worlds", "tests.reference", "tests.conftest", "tests.promises", "tests.measure")
+OLD_NAME = re.compile(r"^\s*(?:from|import) (?:stream|state)\b(?!-)[. ]|-m[\", ]+(?:stream|state)\b", re.MULTILINE)
+NAME_LENGTH = 80
+FORMATTING = re.compile(r"# fmt: (?:skip|off)")
+EXEMPTIONS = 10
+"""All among the golden bytes, where a line is a field."""
+SLEEPS = re.compile(r"\b(?:time|asyncio)\.sleep\((?!0\))")
+
+
+def where(path: Path) -> str:
+    return path.relative_to(REPOSITORY).as_posix()
+
+
+def test_nothing_is_imported_or_run_but_under_the_one_import_name() -> None:
+    files = tracked("*.py", "*.md", "*.toml", "*.yaml", "*.yml", "*.sh", "Makefile", "deploy/Dockerfile", ".ci/run")
+    found = [
+        f"{where(path)}: {match[0].strip()}" for path in files for match in OLD_NAME.finditer(path.read_text("utf-8"))
+    ]
+    assert found == []
+    names = {(where(path), name) for path in tracked("*.py") for name in imported_names(path.read_bytes())}
+    assert [one for one in names if one[1].partition(".")[0] in ("stream", "state", "deploy")] == []
+
+
+def test_what_tests_share_is_in_worlds_reference_conftest_or_measure() -> None:
+    found = [
+        f"{where(path)} imports {name}"
+        for path in tracked("tests/*.py")
+        for name in imported_names(path.read_bytes())
+        if name.startswith("tests.") and not name.startswith(SHARED)
+    ]
+    assert found == []
+
+
+def test_worlds_know_no_test_and_no_measurement() -> None:
+    found = [
+        f"{where(path)} imports {name}"
+        for path in tracked("tests/worlds/*.py")
+        for name in imported_names(path.read_bytes())
+        if name.startswith("tests.") and not name.startswith(("tests.worlds", "tests.reference", "tests.conftest"))
+    ]
+    assert found == []
+
+
+def test_names_of_tests_are_sentences_that_fit_a_line() -> None:
+    found = [
+        f"{where(path)}::{node.name}"
+        for path in tracked("tests/*.py")
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and node.name.startswith("test_")
+        and len(node.name) > NAME_LENGTH
+    ]
+    assert found == []
+
+
+def test_a_test_sleeps_only_where_time_itself_is_its_subject_and_says_so() -> None:
+    found = []
+    for path in tracked("tests/*.py"):
+        lines = path.read_text("utf-8").splitlines()
+        if "time is their subject" in lines[0] or "/measure/" in where(path).removeprefix("tests/unit"):
+            continue
+        for number, (before, line) in enumerate(zip(["", *lines], lines, strict=False), 1):
+            if SLEEPS.search(line) and "Time itself:" not in before + line:
+                found.append(f"{where(path)}:{number}: {line.strip()}")
+    assert [one for one in found if not one.startswith("tests/worlds/waiting.py:")] == []
+
+
+def test_few_places_of_the_tests_are_exempt_from_the_formatter() -> None:
+    exempt = [where(path) for path in tracked("tests/*.py") for _ in FORMATTING.finditer(path.read_text("utf-8"))]
+    assert len(exempt) <= EXEMPTIONS, sorted(set(exempt))

@@ -1,0 +1,35 @@
+"""Programs of Debian packages that some tests need, and what a run says of those that were not there."""
+
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+
+REASON = re.compile(r"needs Debian's ([a-z0-9.+-]+), for ")
+
+
+def needs_debian(package: str, program: str) -> str:
+    """Where a program is. The test is skipped, by a reason that names the package, where it is not there."""
+    found = shutil.which(program)
+    if found is None:
+        pytest.skip(f"needs Debian's {package}, for {program}")
+    return found
+
+
+def said_of_skipped(reasons: Iterable[str]) -> list[str]:
+    """The lines for the end of a run: what was skipped for want of which package, and how to install all of them."""
+    wanted: Counter[str] = Counter()
+    for reason in reasons:
+        if match := REASON.search(reason):
+            wanted[match[1]] += 1
+    if not wanted:
+        return []
+    return [
+        *(
+            f"{count} test{'s' * (count > 1)} skipped for want of Debian's {package}"
+            for package, count in wanted.items()
+        ),
+        f"install with: apt-get install --no-install-recommends {' '.join(sorted(wanted))}",
+    ]

@@ -1,0 +1,32 @@
+"""The project's own source tree: the files that git knows, and what its modules import."""
+
+import ast
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+
+def tracked_names(*patterns: str) -> list[str]:
+    """Paths below the project's folder, of files that git knows and that are there."""
+    done = subprocess.run(["git", "ls-files", "-z", *patterns], cwd=REPOSITORY, capture_output=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("needs a git work tree")
+    return [name for name in done.stdout.decode().split("\0") if name and (REPOSITORY / name).is_file()]
+
+
+def tracked(*patterns: str) -> list[Path]:
+    """The same as paths."""
+    return [REPOSITORY / name for name in tracked_names(*patterns)]
+
+
+def imported_names(text: bytes) -> Iterator[str]:
+    """The dotted names that a module imports, or imports from."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
