@@ -90,7 +90,8 @@ async def test_an_unanswered_commit_frees_its_batches_when_the_partition_is_hand
     await producer.asked.wait()
     assert not finished
     owned.lose()
-    await asyncio.sleep(0.05)
+    assert await owned.drained(SECONDS)
+    await asyncio.sleep(0)
     assert len(finished) == 3
     assert not reopened.partitions, "the next owner begins at the committed offset, not this one"
 

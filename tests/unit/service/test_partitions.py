@@ -14,7 +14,6 @@ from spotsieve.stream.service.failure import Failure
 from spotsieve.stream.service.ownership import OwnedPartition, Phase
 from spotsieve.stream.service.partitions import Partitions
 from spotsieve.stream.settings.model import Settings
-from tests.worlds.waiting import SECONDS, wait_until_async
 
 PARTITION = TopicPartition("pages", 3)
 

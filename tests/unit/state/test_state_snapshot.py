@@ -292,7 +292,8 @@ def test_a_running_filter_is_snapshot_killed_restored_and_catches_up_equal(tmp_p
         feeding = threading.Thread(target=feed)
         feeding.start()
         log = directory / LOG_FILE
-        while not log.exists() or log.stat().st_size < 100_000:
+
+        def grown_to(size: int) -> bool:
             assert filtering.poll() is None, filtering.stderr and filtering.stderr.read()
             return log.exists() and log.stat().st_size >= size
 
