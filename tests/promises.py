@@ -1,9 +1,9 @@
-"""Owns README's table of what is promised: a row for each test marked with a promise, and how it ended in a full run.
+"""Writes docs/promises.md: a row for each test marked with a promise, and how it ended in the last full run.
 
     @pytest.mark.promise("a deleted state is rebuilt equal from the log", fault="its directory is lost")
 
-The rows are read from the source of the tests, so they are the same whatever was collected; outcomes are written at the
-end of a run in which every marked test ran. `python -m tests.promises` brings the rows up to date without running them.
+The rows come from the source of the tests, so they do not depend on which tests a run collects. Outcomes are written at
+the end of a run in which every marked test ran. `python -m tests.promises` updates the rows without running any test.
 """
 
 import ast
@@ -18,6 +18,7 @@ END = "<!-- End of the table of promises. -->"
 HEAD = ("promise", "fault", "shown by", "outcome")
 NOT_RUN = "not run yet"
 PARTIAL = "promises_partial"
+PAGE = "docs/promises.md"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -68,14 +69,14 @@ def _columns(promise: Promise) -> str:
 
 
 def outcomes_written(text: str) -> dict[str, str]:
-    """The table's first three columns -> its outcome, from README's text. Raises ValueError where there is no table."""
+    """A row's first three columns -> its outcome, from the page's text. Raises ValueError where there is no table."""
     table = text[text.index(BEGIN) + len(BEGIN) : text.index(END)].strip().splitlines()[2:]
     rows = [line.removesuffix(" |").rpartition(" | ") for line in table]
     return {f"{columns} |": outcome for columns, _, outcome in rows}
 
 
 def with_table(text: str, promises: Sequence[Promise], outcomes: Mapping[Promise, str]) -> str:
-    """README's text with a row for each promise; where an outcome is not given, the one that is written there stays."""
+    """The page's text with a row for each promise. Where no outcome is given, the written one stays."""
     written = outcomes_written(text)
     lines = [_cells(HEAD), "|---" * len(HEAD) + "|"]
     for promise in promises:
@@ -143,12 +144,12 @@ def _worst(outcomes: set[str]) -> str:
 
 
 def rewrite(root: Path, outcomes: Mapping[Promise, str]) -> None:
-    """Bring README's table up to date with the tree's tests, and with these outcomes."""
-    readme = root / "README.md"
-    text = readme.read_text("utf-8")
+    """Update the page's table from the tree's tests and from these outcomes."""
+    page = root / PAGE
+    text = page.read_text("utf-8")
     renewed = with_table(text, declared(root), outcomes)
     if renewed != text:
-        readme.write_text(renewed, "utf-8")
+        page.write_text(renewed, "utf-8")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -6,7 +6,7 @@ from typing import Self
 
 WAKE_SECONDS = 0.02
 PROMISED_STOP_SECONDS = 15.0
-"""README promises 10 s. The rest is for a machine that is busy with other work."""
+"""docs/operations.md promises 10 s. The rest is for a machine that is busy with other work."""
 
 
 class GivenSeconds:

@@ -1,1 +1,1 @@
-"""Owns the speed measurements of README: `make bench`, or `python -m tests.measure.bench kernel|index|pipeline|...`."""
+"""Measures speed for docs/speed.md: `make bench`, or `python -m tests.measure.bench kernel|index|pipeline|...`."""

@@ -11,7 +11,7 @@ import orjson
 
 from spotsieve.stream.demo.localkafka import prepare
 from spotsieve.stream.errors import SpotsieveError
-from tests.measure.bench import report
+from tests.measure.bench import page, report
 from tests.measure.bench.compression import measure_compression
 from tests.measure.bench.memory import measure_memory
 from tests.measure.bench.pages import html_pages
@@ -26,7 +26,7 @@ COMPRESSED_PAGES = 400
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure what is asked for, write docs/bench.json, print the table. 0 whatever the figures; 5 without a broker."""
+    """Measure, write docs/bench.json and docs/speed.md, print the table. 0 whatever the figures; 5 without a broker."""
     parser = argparse.ArgumentParser(
         "python -m tests.measure.bench", description="Measure, and print a table with the targets."
     )
@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="WHAT",
         help=f"{', '.join(MEASUREMENTS)} or all (default)",
     )
-    parser.add_argument("--quick", action="store_true", help="small sizes, few rounds; docs/bench.json is left alone")
+    parser.add_argument("--quick", action="store_true", help="small sizes, few rounds; the documents are left alone")
     options = parser.parse_args(arguments)
     # Topics are used the moment they are made; that aiokafka then asks twice is no news.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
@@ -57,6 +57,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return error.exit_code
     kept = {**figures, "machine": report.machine()} if options.quick else report.keep({})
+    if not options.quick:
+        page.rewrite()
     print(report.table(kept))
     return 0
 

@@ -22,7 +22,7 @@ Written by `make exact` (`ARGS=SCHEME` for one row). A case is a page that is ju
 scheme's search, and by comparing it with each of them, as the paper defines a copy. The two must name the same
 original. Random cases are signatures in stores of {SMALLEST_STORE} to {LARGEST_STORE} pages, of which many lie just
 within or beyond the threshold (`tests/reference/acceptance.py`); the other columns are all pages of a labelled set,
-signed by the scheme. Buckets and candidates are not limited here: ARCHITECTURE.md says what the defaults of `[index]`
+signed by the scheme. Buckets and candidates are not limited here: docs/decisions.md says what the defaults of `[index]`
 cost.
 """
 Results = Mapping[str, Sequence[Tried]]

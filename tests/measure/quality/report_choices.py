@@ -18,27 +18,26 @@ def ablations(run: Run, figures: Figures) -> str:
     if not figures.ablations:
         return ""
     names = [labelled.name for labelled in run.sets]
-    header = ["rule changed", *(f"{name}: F1, lost" for name in names), "signing MB/s"]
+    header = ["rule changed", *(f"{name}: F1, lost" for name in names), "signing speed"]
     rows = []
     if figures.judged:
-        speed = f"{figures.speed.median:.0f}" if figures.speed else ""
+        speed = "1.00" if figures.speed else ""
         rows.append(["none", *(_f1_lost(figures.judged[name].scores) for name in names), speed])
-    rows += [
-        [*_ablated(row, names), "" if row.mb_per_s is None else f"{row.mb_per_s:.0f}"] for row in figures.ablations
-    ]
+    rows += [[*_ablated(row, names), _times_as_fast(row, figures)] for row in figures.ablations]
     note = paragraph("""
-        One rule changed at a time, everything else as above; signing speed where the kernel does something else. A rule
-        whose absence changes nothing here is not proven by these sets: none has hosts with short articles in wordy
-        templates, where a host's template is taken off (ARCHITECTURE.md has what that is worth on pages made for it).
+        One rule changed at a time, everything else as above. Where the kernel then does something else, the last column
+        has its speed of signing, as a multiple of the unchanged kernel's. A rule whose absence changes nothing here is
+        not proven by these sets: none has hosts with short articles in wordy templates, where a host's template is
+        taken off (docs/decisions.md says what that is worth on pages made for it).
     """)
     parts = [f"## Ablations\n\n{note}\n\n" + table(header, rows)]
     if figures.sketches:
-        header = ["sketch", "bytes a page", *(f"{name}: F1, lost" for name in names), "signing MB/s"]
+        header = ["sketch", "bytes a page", *(f"{name}: F1, lost" for name in names), "signing speed"]
         rows = []
         for row in figures.sketches:
             name, *cells = _ablated(row, names)
             size = str(row.sketch_bytes) if row.name.endswith("bits") else "8 a shingle"
-            rows.append([name, size, *cells, "" if row.mb_per_s is None else f"{row.mb_per_s:.0f}"])
+            rows.append([name, size, *cells, _times_as_fast(row, figures)])
         note = "What a near copy is confirmed by, against what it takes in the state."
         parts.append(f"### Size of the sketch\n\n{note}\n\n" + table(header, rows))
     if figures.groups:
@@ -53,6 +52,12 @@ def ablations(run: Run, figures: Figures) -> str:
             + table(header, [_ablated(row, names) for row in figures.groups])
         )
     return "\n\n".join(parts)
+
+
+def _times_as_fast(row: AblationRow, figures: Figures) -> str:
+    if row.mb_per_s is None or figures.speed is None:
+        return ""
+    return f"{row.mb_per_s / figures.speed.median:.2f}"
 
 
 def _ablated(row: AblationRow, names: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Owns the proof that README's table of promises is that of the marked tests, and is written by a full run alone."""
+"""The table of docs/promises.md is that of the marked tests, and only a full run writes it."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.promises import BEGIN, END, declared, outcomes_written, with_table
+from tests.promises import BEGIN, END, PAGE, declared, outcomes_written, with_table
 
 TESTS = """
 import pytest
@@ -40,7 +40,8 @@ EMPTY = f"# A project\n\n{BEGIN}\n\n| promise |\n|---|\n\n{END}\n\nAnd more.\n"
 def project(tmp_path: Path) -> Path:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_some.py").write_text(TESTS, "utf-8")
-    (tmp_path / "README.md").write_text(EMPTY, "utf-8")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / PAGE).write_text(EMPTY, "utf-8")
     settings = "[pytest]\nmarkers = promise(promise, fault)\n"
     (tmp_path / "pytest.ini").write_text(settings, "utf-8")
     return tmp_path
@@ -53,16 +54,16 @@ def pytest_of(project: Path, *arguments: str) -> subprocess.CompletedProcess[str
 
 
 def run(project: Path, *arguments: str) -> str:
-    """README after a pytest run of the project."""
+    """The page after a pytest run of the project."""
     ended = pytest_of(project, *arguments)
     assert ended.returncode in {0, 1}, ended.stdout + ended.stderr
-    return (project / "README.md").read_text("utf-8")
+    return (project / PAGE).read_text("utf-8")
 
 
-def test_readme_names_every_promise_of_the_tests_and_no_other() -> None:
-    text = (REPOSITORY / "README.md").read_text("utf-8")
+def test_the_page_names_every_promise_of_the_tests_and_no_other() -> None:
+    text = (REPOSITORY / PAGE).read_text("utf-8")
     renewed = with_table(text, declared(REPOSITORY), {})
-    assert text == renewed, "run `python -m tests.promises`: README's table is not that of the marked tests"
+    assert text == renewed, "run `python -m tests.promises`: the table is not that of the marked tests"
     assert outcomes_written(text), "a table without a row"
 
 

@@ -321,14 +321,15 @@ def test_settings_cannot_be_changed_after_loading() -> None:
         load_settings(None, NOTHING, {}).kafka.group_id = "other"  # type: ignore[misc]  # the test's point
 
 
-def test_the_readme_tells_the_defaults_of_the_bars() -> None:
+def test_the_guide_tells_the_defaults_of_the_bars() -> None:
     readme = (REPOSITORY / "README.md").read_text("utf-8")
+    guide = (REPOSITORY / "docs" / "guide.md").read_text("utf-8")
     scheme = SpotsieveSettings()
     for name in ("min_jaccard", "min_features"):
-        assert f"| `scheme.{name}` | {getattr(scheme, name):g}: " in readme
+        assert f"| `scheme.{name}` | {getattr(scheme, name):g}: " in guide
     assert f"needed {scheme.min_jaccard:g} (different hosts)" in readme
-    assert f"under {scheme.minima} smallest hashes" in readme
-    assert f"in {scheme.tables} simhash tables" in readme
+    assert f"under {scheme.minima} smallest hashes" in guide
+    assert f"in {scheme.tables} simhash tables" in guide
 
 
 @pytest.mark.parametrize(

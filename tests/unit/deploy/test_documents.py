@@ -1,0 +1,153 @@
+"""README and docs/ name only what exists: files, links, make tasks, commands, modules; and README's example is true."""
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spotsieve.stream.cli import COMMANDS
+from tests.conftest import REPOSITORY
+from tests.measure.bench import page as speed
+
+README = REPOSITORY / "README.md"
+DOCUMENTS = [README, REPOSITORY / "ARCHITECTURE.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+FOLDERS = ("stream", "state", "tests", "docs", "deploy")
+ACTIONS = {
+    "state": ("info", "verify", "snapshot", "restore", "forget", "export", "import"),
+    "topics": ("create", "check"),
+    "config": ("example", "check"),
+    "model": ("build", "info"),
+}
+MOST_LINES = 150
+SHELL = ("", "sh", "console", "toml")
+documents = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+
+
+def text_of(document: Path) -> str:
+    return document.read_text("utf-8")
+
+
+def code_of(text: str) -> list[str]:
+    """What stands in backticks on a line, and the lines of code blocks."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    lines = [line for language, block in blocks if language in SHELL for line in block.splitlines()]
+    outside = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"`([^`\n]+)`", outside) + lines
+
+
+def paths_in(text: str) -> set[str]:
+    """What looks like a file or a folder of the tree: in backticks, or a document or source named in a sentence."""
+    quoted = {word for code in code_of(text) for word in code.split() if word.partition("/")[0] in FOLDERS}
+    plain = set(re.findall(r"(?<![\w/.])(?:" + "|".join(FOLDERS) + r")/[\w./-]+\.(?:md|py|json|toml|yaml|yml)\b", text))
+    named = {word.partition("::")[0].rstrip(":,") for word in quoted | plain if "/" in word}
+    return {word for word in named if re.fullmatch(r"[\w./-]+", word)}
+
+
+def links_in(text: str) -> list[str]:
+    return [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+
+
+def anchors_of(text: str) -> set[str]:
+    """The anchors that a reader's software makes of headings."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_readme_is_two_screens() -> None:
+    assert len(text_of(README).splitlines()) <= MOST_LINES
+
+
+def test_readme_needs_no_relative_link_on_a_package_index_page() -> None:
+    assert links_in(text_of(README)) == []
+
+
+@documents
+def test_every_file_that_a_document_names_is_there(document: Path) -> None:
+    assert [path for path in sorted(paths_in(text_of(document))) if not (REPOSITORY / path).exists()] == []
+
+
+@documents
+def test_every_link_of_a_document_leads_somewhere(document: Path) -> None:
+    for link in links_in(text_of(document)):
+        path, _, anchor = link.partition("#")
+        target = (document.parent / path) if path else document
+        assert target.exists(), link
+        assert not anchor or anchor in anchors_of(text_of(target)), link
+
+
+@documents
+def test_every_make_task_that_a_document_names_is_in_the_makefile(document: Path) -> None:
+    tasks = set(re.findall(r"^([a-z]+):", (REPOSITORY / "Makefile").read_text("utf-8"), re.MULTILINE))
+    named = {found for code in code_of(text_of(document)) for found in re.findall(r"^make ([a-z]+)", code)}
+    assert named <= tasks
+
+
+@documents
+def test_every_command_that_a_document_names_exists(document: Path) -> None:
+    for code in code_of(text_of(document)):
+        for command, action in re.findall(r"(?:^|\s|/)spotsieve ([a-z]+)(?: ([a-z]+))?\b", code):
+            assert command in COMMANDS, code
+            assert not action or command not in ACTIONS or action in ACTIONS[command], code
+
+
+@documents
+def test_every_module_that_a_document_runs_exists(document: Path) -> None:
+    named = {found for code in code_of(text_of(document)) for found in re.findall(r"python -m ([\w.]+)", code)}
+    assert [name for name in sorted(named) if importlib.util.find_spec(name) is None] == []
+
+
+def test_the_actions_of_commands_are_those_that_they_have() -> None:
+    for command, actions in ACTIONS.items():
+        asked = subprocess.run(
+            [sys.executable, "-m", "spotsieve.stream", command, "--help"], capture_output=True, text=True, check=True
+        )
+        assert tuple(re.findall(r"^    ([a-z]+)  ", asked.stdout, re.MULTILINE)) == actions
+
+
+def test_every_document_is_named_by_readme() -> None:
+    named = paths_in(text_of(README)) | paths_in(text_of(REPOSITORY / "docs" / "guide.md"))
+    known = {"docs/kernel-vs-lexbor.md"}
+    assert {f"docs/{document.name}" for document in DOCUMENTS if document.parent.name == "docs"} - known <= named
+
+
+def test_the_table_of_speeds_is_that_of_the_figures() -> None:
+    page = text_of(speed.PAGE)
+    assert page == speed.with_table(page), "run `python -m tests.measure.bench.page`"
+
+
+def test_readme_s_figures_are_those_of_their_places() -> None:
+    figures: dict[str, Any] = json.loads((REPOSITORY / "docs" / "bench.json").read_text("utf-8"))
+    quality, soak = (text_of(REPOSITORY / "docs" / name) for name in ("quality.md", "soak.md"))
+    target = r"^\| news: page F1 \| ([\d.]+), (\d+) lost \| .* of ([\d,]+) lost"
+    f1, lost, pages = re.findall(target, quality, re.MULTILINE)[0]
+    kills = re.findall(r"^\| workers killed \| (\d+) times", soak, re.MULTILINE)[0]
+    readme = text_of(README)
+    assert f"| {f1}; {lost} of {pages} |" in readme
+    assert f"| {figures['pipeline']['exactly_once.filter']['pages_per_s']:.0f} pages/s |" in readme
+    assert f"| {figures['candidates']['2.1']['state_bytes_per_entry']:.0f} |" in readme
+    assert f"after {kills} kills among 300,000 pages | 0 |" in readme
+    assert [soak.count(f"| {what} | 0 |") for what in ("pages without a verdict", "pages with two verdicts")] == [1, 1]
+
+
+def test_readme_s_commands_print_what_it_shows(tmp_path: Path) -> None:
+    text = text_of(README)
+    files = re.findall(r"^```sh\nmkdir /tmp/try && cd /tmp/try\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    subprocess.run(["sh", "-c", files[0]], cwd=tmp_path, check=True)
+    search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    shown = re.findall(r"^```console\n\$ (.*?)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(shown) == 3
+    for command, output in shown:
+        given = {**os.environ, "PATH": search}
+        ran = subprocess.run(["sh", "-c", command], cwd=tmp_path, env=given, capture_output=True, text=True, check=True)
+        printed = _without_times(ran.stdout + ran.stderr).replace(str(tmp_path.resolve()), "/tmp/try").splitlines()
+        assert [line for line in _without_times(output).splitlines() if line not in printed] == [], command
+
+
+def _without_times(text: str) -> str:
+    return re.sub(r"in \d+:\d\d:\d\d( \([^)]*\))?", "in no time", text)
