@@ -98,7 +98,6 @@ class Speed:
     set_name: str
     pages: int
     median: float
-    best: float
     cpu_ms: float
     rounds: int
     load: float
@@ -135,9 +134,9 @@ def measure_sets(run: Run, figures: Figures) -> None:
 def measure_speed(run: Run, figures: Figures) -> None:
     """Raw bodies to complete signatures, one core."""
     labelled, rounds, load = run.speed_set, 3 if run.quick else 11, os.getloadavg()[0]
-    median, best = ours.signing_speed(labelled, run.settings, rounds)
+    median = ours.signing_speed(labelled, run.settings, rounds)
     pages = len(labelled.pages)
-    figures.speed = Speed(labelled.name, pages, median, best, 1e3 * labelled.megabytes / median / pages, rounds, load)
+    figures.speed = Speed(labelled.name, pages, median, 1e3 * labelled.megabytes / median / pages, rounds, load)
 
 
 def measure_peers(run: Run, figures: Figures) -> None:
@@ -167,7 +166,7 @@ def _ablated(run: Run, ablation: Ablation, rounds: int, refitted: Points | None 
     settings, timed = run.under(ablation.overrides), run.speed_set
     by_set = {labelled.name: variants.run_ablation(ablation, labelled, settings, refitted) for labelled in run.sets}
     is_timed = rounds and ablation.overrides and variants.signs_otherwise(settings, run.settings, timed.pages[:50])
-    speed = ours.signing_speed(timed, settings, rounds)[0] if is_timed else None
+    speed = ours.signing_speed(timed, settings, rounds) if is_timed else None
     sketch_bits = settings.scheme.sketch_bits if isinstance(settings.scheme, SpotsieveSettings) else 0
     return AblationRow(ablation.name, by_set, speed, sketch_bits // 8)
 
