@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from spotsieve.stream import cli, errors
 from spotsieve.stream.cli import COMMANDS
+from spotsieve.stream.schemes.registry import SCHEMES
 from tests.conftest import REPOSITORY
 from tests.measure.bench import page as speed
 
@@ -114,6 +116,17 @@ def test_every_document_is_named_by_readme() -> None:
     named = paths_in(text_of(README)) | paths_in(text_of(REPOSITORY / "docs" / "guide.md"))
     known = {"docs/kernel-vs-lexbor.md"}
     assert {f"docs/{document.name}" for document in DOCUMENTS if document.parent.name == "docs"} - known <= named
+
+
+def test_the_guide_has_every_scheme() -> None:
+    rows = re.findall(r"^\| (`.*?) \|", text_of(REPOSITORY / "docs" / "guide.md"), re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`([\w-]+)`", row)} >= set(SCHEMES)
+
+
+def test_operations_has_every_exit_code() -> None:
+    codes = {code for name, code in {**vars(errors), **vars(cli)}.items() if name.startswith("EXIT_")}
+    rows = re.findall(r"^\| (\d+) \|", text_of(REPOSITORY / "docs" / "operations.md"), re.MULTILINE)
+    assert {int(row) for row in rows} == codes
 
 
 def test_the_table_of_speeds_is_that_of_the_figures() -> None:
