@@ -1,6 +1,6 @@
-"""Owns batch evaluation: schemes over labelled sets, side by side, and how that is drawn and written down."""
+"""Evaluates schemes over labelled sets, side by side, and draws and reports the figures."""
 
 ALL = "all"
-"""In place of schemes' names: every one that is registered."""
+"""Stands for the names of all schemes."""
 THRESHOLD = "threshold"
-"""In place of a setting and its values: of each scheme the threshold, over the values that its settings name."""
+"""Stands for a setting and its values: the threshold of each scheme, over the values that its settings name."""

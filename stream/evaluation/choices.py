@@ -1,4 +1,4 @@
-"""Owns what is scored: the schemes that are named, under their own thresholds or under values that are given."""
+"""Chooses what is scored: the named schemes, as they are, over their own thresholds or over given values."""
 
 import itertools
 import math
@@ -23,8 +23,8 @@ _SECTION = "scheme."
 class Choice:
     """One row: settings, and where they stand on a curve.
 
-    name: of the row  curve: rows of one curve differ in one setting alone  setting: that one, "" for a single point
-    value: it has here  own: whether these are the scheme's settings as they were given, and not swept from there
+    name: of the row  curve: its name; the rows of one curve differ in one setting  setting: that setting, "" for a
+    single point  value: of that setting, here  own: whether these are the scheme's settings as given, not swept
     """
 
     name: str
@@ -36,13 +36,13 @@ class Choice:
 
     @property
     def digest(self) -> str:
-        """Of all settings that change verdicts, 32 hex digits: what a state of them is bound to."""
+        """The digest of all settings that change verdicts, 32 hex digits. A state is bound to it."""
         return settings_digest(verdict_settings_text(self.settings)).hex()
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model of term statistics that was given. about: what it counts  path, digest: for the settings"""
+    """A model of term statistics. about: what it counts  path, digest: for the settings"""
 
     about: str
     path: str
@@ -50,16 +50,17 @@ class Model:
 
 
 def read_models(paths: Sequence[str]) -> list[Model]:
-    """Those that `--idf-model` names. Raises SettingError where a file is none."""
+    """The models that `--idf-model` names. Raises SettingError for a file that is no model."""
     from spotsieve.stream.schemes.idf import read_model
 
     return [Model(model.about, path, digest) for path, (model, digest) in ((path, read_model(path)) for path in paths)]
 
 
 def named_schemes(names: Sequence[str], settings: Settings) -> list[SchemeSettings]:
-    """The settings of each scheme that is named, each once; without a name those that the settings hold.
+    """The settings of each named scheme, once each; without a name those of the scheme in the settings.
 
-    A scheme that the settings name has these settings, any other its defaults. Raises SettingError for an unknown name.
+    The scheme that the settings name has these settings; the others have their defaults. Raises SettingError for an
+    unknown name.
     """
     wanted = list(SCHEME_SETTINGS) if ALL in names else list(dict.fromkeys(names)) or [settings.scheme.name]
     for name in wanted:
@@ -74,7 +75,7 @@ def lacks_model(scheme: SchemeSettings) -> bool:
 
 
 def with_model(scheme: SchemeSettings, models: Sequence[Model]) -> SchemeSettings:
-    """The scheme with the model that counts its terms, where there is one and it needs one."""
+    """The scheme with the model that counts its terms, if it needs one and there is one."""
     if lacks_model(scheme):
         about = TERMS[scheme.name](scheme).about
         for model in models:
@@ -84,7 +85,7 @@ def with_model(scheme: SchemeSettings, models: Sequence[Model]) -> SchemeSetting
 
 
 def how_to_get_a_model(name: str) -> str:
-    """What is said of a scheme that is left out."""
+    """The advice for a scheme that is left out for want of its model."""
     return (
         f"it needs a model of term statistics: --build-models counts the pages that are scored; or build one with "
         f"`spotsieve model build --scheme {name} FILES -o MODEL` and add --idf-model MODEL"
@@ -97,7 +98,7 @@ def single(settings: Settings, scheme: SchemeSettings) -> Choice:
 
 
 def over_its_threshold(settings: Settings, scheme: SchemeSettings) -> list[Choice]:
-    """A scheme under every value of its threshold that it names, and the one that it has, ascending."""
+    """A scheme under every value of its threshold: those that its settings name and its own one, ascending."""
     threshold = scheme.threshold
     has: float = getattr(scheme, threshold.setting)
     return [
@@ -116,9 +117,9 @@ def over_its_threshold(settings: Settings, scheme: SchemeSettings) -> list[Choic
 def over_given_values(
     sweeps: Sequence[str], load: Callable[[Mapping[str, object]], Settings], models: Sequence[Model]
 ) -> list[Choice]:
-    """A scheme under every choice of one value of each sweep: the values of the last make a curve.
+    """A scheme under every combination of the swept values; the values of the last sweep make a curve.
 
-    sweeps: NAME=VALUES  load: settings as they are with these put over them. Raises SettingError.
+    sweeps: NAME=VALUES  load: gives the settings with these values put over them. Raises SettingError.
     """
     axes = [_axis(sweep) for sweep in sweeps]
     count = math.prod(len(values) for _, values in axes)
@@ -141,7 +142,7 @@ def over_given_values(
 
 
 def signing_text(settings: Settings) -> str:
-    """Equal for settings under which pages have the same signatures, as far as their schemes say so."""
+    """A text that is equal for settings under which pages have the same signatures, as far as the schemes tell."""
     threshold = settings.scheme.threshold
     if threshold.signs:
         return verdict_settings_text(settings)

@@ -1,4 +1,4 @@
-"""Owns what is drawn of a set: for each scheme the points that its threshold goes through."""
+"""The curves of a set: for each scheme the points over the values of its threshold."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,29 +12,29 @@ from spotsieve.stream.settings.schemes import SCHEME_SETTINGS
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A row of the table on its curve. value: of the setting that is swept, None where none is"""
+    """A row of the table as a point of its curve."""
 
     choice: Choice
     scored: Scored
 
     @property
     def value(self) -> Any:
-        """Of the setting that is swept; None where none is."""
+        """The value of the swept setting; None if nothing is swept."""
         return self.choice.value
 
     @property
     def precision(self) -> float | None:
-        """Of pages; None where no page was reported."""
+        """The precision of pages; None if no page was reported."""
         return self.scored.scores.pages.retrieval.precision
 
     @property
     def recall(self) -> float | None:
-        """Of pages; None where the set has no duplicate."""
+        """The recall of pages; None if the set has no duplicate."""
         return self.scored.scores.pages.retrieval.recall
 
     @property
     def f1(self) -> float | None:
-        """Of pages."""
+        """F1 of pages."""
         return self.scored.scores.pages.retrieval.f1
 
 
@@ -42,7 +42,8 @@ class Point:
 class Curve:
     """The points of a scheme, in the order of its setting's values.
 
-    number: of its colour and marker, the same in every plot of the same schemes  setting, unit: "" where none is swept
+    number: of its colour and marker, which is the same in every plot of the same schemes
+    setting, unit: of the swept setting, "" if nothing is swept
     """
 
     name: str
@@ -53,12 +54,12 @@ class Curve:
 
     @property
     def own(self) -> Point | None:
-        """The point of the settings that were given; None where the swept values pass it by."""
+        """The point of the given settings; None if they are not among the swept values."""
         return next((point for point in self.points if point.choice.own), None)
 
     @property
     def best(self) -> Point | None:
-        """The point with the greatest F1, of several the one nearest to the middle of them; None where none has one."""
+        """The point with the greatest F1, or the middle one of several; None if no point has an F1."""
         most = max((point.f1 for point in self.points if point.f1 is not None), default=None)
         equal = [point for point in self.points if point.f1 == most]
         return equal[len(equal) // 2] if most is not None else None
@@ -78,7 +79,7 @@ def curves_of(outcome: SetOutcome) -> list[Curve]:
 
 
 def _swept(choice: Choice) -> tuple[str, str]:
-    """The setting's name without its section where that is the scheme's, and its unit."""
+    """The name of the swept setting, without its section if that is the scheme's, and its unit."""
     *sections, name = choice.setting.split(".")
     model: Any = choice.settings
     for section in sections:

@@ -1,4 +1,4 @@
-"""Owns running choices of settings over one labelled set: pages are signed once for all that sign them alike."""
+"""Runs choices of settings over one labelled set. Choices that sign pages alike share the signatures."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,10 +21,10 @@ from spotsieve.stream.verdict import concatenate
 
 @dataclass(frozen=True, slots=True)
 class SetOutcome:
-    """A labelled set and what was scored on it.
+    """A labelled set and its scores.
 
-    choices, scored: the rows, and their figures by the rows' names  left_out: schemes that were not scored, and why
-    modelled: schemes whose term statistics are those of the set's own pages
+    choices, scored: the rows, and the figures by the names of the rows  left_out: schemes without scores, and why
+    modelled: schemes whose term statistics come from the set's own pages
     """
 
     folder: Path
@@ -36,18 +36,18 @@ class SetOutcome:
 
     @property
     def first(self) -> Scored:
-        """Of the first row."""
+        """The figures of the first row."""
         return self.scored[self.choices[0].name]
 
 
 class SignedPages:
-    """The log records of a set, batch by batch, each batch with its pages' names; signed when they are first asked for.
+    """The log records of a set in batches, each with the names of its pages. A batch is signed at its first use.
 
-    digest: of the settings they are signed under  cpu_seconds, log_bytes: what signing took, what records hold, so far
+    digest: of the settings of the signing  cpu_seconds, log_bytes: the time of signing and the size of records so far
     """
 
     def __init__(self, folder: Path, settings: Settings, *, keep: bool) -> None:
-        """keep: the records, for whoever asks next. Memory: a record's bytes and some 400 bytes a page."""
+        """keep: whether to keep the records for the next reader. Memory: their bytes and some 400 bytes a page."""
         self.digest = settings_digest(verdict_settings_text(settings))
         self.cpu_seconds = 0.0
         self.log_bytes = 0
@@ -78,9 +78,9 @@ SignedBatch = tuple[list[bytes], list[Entry]]
 def score_set(
     folder: Path, truth: Truth, choices: Sequence[Choice], line: ProgressLine, verdicts: OutputFile | None = None
 ) -> dict[str, Scored]:
-    """Each choice by its name, in their order.
+    """The figures of each choice by its name, in the order of the choices.
 
-    line: told how far it is  verdicts: where a line is written for each page
+    line: shows the progress  verdicts: gets a line for each page
     Raises InputError, PageError, SettingError.
     """
     alike: dict[str, list[Choice]] = {}

@@ -1,7 +1,7 @@
-"""Owns the HTML report of a comparison: one file without outer resources, in which everything foreign is escaped.
+"""Writes the HTML report of a comparison: one file without outside resources, with all foreign text escaped.
 
-Jinja2 escapes whatever is put into the template. SVG documents come from stream/evaluation/plots.py, are parsed, and
-get ids of their own before they are set in, as one page has several.
+Jinja2 escapes whatever goes into the template. The SVG documents come from stream/evaluation/plots.py. They are parsed
+and get ids of their own, because one page has several of them.
 """
 
 import json
@@ -31,14 +31,14 @@ _MOST_SHOWN = 200
 
 
 class Plot(NamedTuple):
-    """An SVG of the page, and what stands below it."""
+    """An SVG of the page and its caption."""
 
     svg: Markup
     caption: str
 
 
 class Row(NamedTuple):
-    """A row of a table: its cells, and which of them are the best of their columns."""
+    """A row of a table: its cells, and which cells are the best of their columns."""
 
     choice: Choice
     cells: Sequence[str]
@@ -110,7 +110,7 @@ def _about_set(name: str, outcome: SetOutcome, number: int) -> dict[str, Any]:
 
 
 def _rows(points: Sequence[Point]) -> Iterator[Row]:
-    """The best of the columns of F1 are marked, where there is more than one row."""
+    """The rows of a table. If there are several, the best cell of each column of F1 is marked."""
     f1 = [place for place, column in enumerate(COLUMNS) if column.title.endswith("F1")]
     table = [[column.shown(point.scored) for column in COLUMNS] for point in points]
     most = {place: max(row[place] for row in table) for place in f1} if len(table) > 1 else {}
@@ -144,7 +144,7 @@ def _settings_of(model: BaseModel, path: tuple[str, ...]) -> Iterator[ShownSetti
 
 
 def _inline(document: str, prefix: str, label: str) -> Markup:
-    """An SVG document as an element, with ids that begin with the prefix. label: for those who do not see it"""
+    """An SVG document as an element, with ids that begin with the prefix. label: read aloud to the blind"""
     root = ET.fromstring(document)
     for element in root.iter():
         for name, value in list(element.attrib.items()):
@@ -166,5 +166,5 @@ def _inline(document: str, prefix: str, label: str) -> Markup:
 
 
 def _finalize(value: object) -> object:
-    """What a name holds cannot run text backwards, nor hold what HTML has no character for."""
+    """Escape what turns text backwards and what HTML has no character for."""
     return value if isinstance(value, Markup) or not isinstance(value, str) else escape_control_characters(value)

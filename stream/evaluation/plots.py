@@ -1,8 +1,8 @@
-"""Owns the plots of a comparison: precision against recall, what F1 costs, and F1 over each scheme's threshold.
+"""Draws the plots of a comparison: precision against recall, what F1 costs, and F1 over each scheme's threshold.
 
-Drawn by matplotlib, without its global state, so that the same figures give the same bytes. Schemes are told apart by
-colour and by marker, and colours are those that colour-blind people tell apart (Okabe, Ito 2008), without the yellow,
-which is too light on white.
+matplotlib draws them without its global state, so the same figures give the same bytes. Colour and marker tell schemes
+apart. The colours are those that colour-blind people can tell apart (Okabe, Ito 2008), without the yellow, which is too
+light on white.
 """
 
 import contextlib
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "d", "*")
-"""As many as have no divisor with the number of colours: 91 schemes are told apart."""
+"""Their number has no divisor in common with the number of colours, so 91 schemes can be told apart."""
 DPI = 150
 LEAST_SPAN = 2.0
-"""How far an axis of costs reaches at least to both sides of its middle, as a factor: enough for some ticks."""
+"""An axis of costs reaches at least this factor to both sides of its middle, which leaves room for some ticks."""
 _FAINT = "#BBBBBB"
 _GREY = "#666666"
 _WIDTH = 10.0
@@ -41,7 +41,7 @@ Drawn = Callable[[Axes], None]
 
 
 def plot(outcomes: Sequence[SetOutcome], names: Sequence[str], form: str) -> bytes:
-    """All plots of every set in one picture, the sets one below the other. names: of the sets  form: png or svg"""
+    """All plots in one picture, with the sets one below the other. names: of the sets  form: png or svg"""
     with _style():
         curves = [curves_of(outcome) for outcome in outcomes]
         rows = [-(-sum(len(one.points) > 1 for one in found) // _PANELS) for found in curves]
@@ -71,7 +71,7 @@ def threshold_svg(curve: Curve) -> str:
 
 
 def draw_precision_recall(axes: Axes, curves: Sequence[Curve]) -> None:
-    """A line for each curve; its point of the given settings is large. Points without a reported page are left out."""
+    """A line for each curve, with a large point for the given settings. Points without a reported page are left out."""
     for level in (0.2, 0.4, 0.6, 0.8):
         least = level / (2 - level)
         recall = [least * (1 / least) ** (step / 16) for step in range(17)]
@@ -88,7 +88,7 @@ def draw_precision_recall(axes: Axes, curves: Sequence[Curve]) -> None:
 
 
 def draw_cost(axes: Axes, curves: Sequence[Curve]) -> None:
-    """F1 over CPU microseconds of a page, the latter by powers."""
+    """F1 over CPU microseconds of a page, on a logarithmic axis."""
     for curve in curves:
         # Not joined: CPU varies from run to run by more than most thresholds change it.
         _draw_points(axes, curve, lambda point: (point.scored.cost.cpu_us, point.f1), joined=False)
@@ -115,7 +115,7 @@ def draw_cost(axes: Axes, curves: Sequence[Curve]) -> None:
 
 
 def draw_threshold(axes: Axes, curve: Curve, *, legend: bool) -> None:
-    """F1, precision and recall over the values that were swept, and where the given settings stand."""
+    """F1, precision and recall over the swept values, with a line at the given settings."""
     even = all(isinstance(point.value, Real) and not isinstance(point.value, bool) for point in curve.points)
     places: list[Any] = [point.value if even else number for number, point in enumerate(curve.points)]
     colour, marker, _ = _look(curve)
@@ -184,7 +184,7 @@ def _is_placed(point: Point) -> bool:
 
 
 def _from(axes: Axes, lowest: float) -> None:
-    """Shares upwards from a tenth below the lowest, so that schemes that are all good do not lie on one line."""
+    """Let the axis begin a tenth below the lowest share, so that good schemes do not all lie on one line."""
     low = min(0.5, max(0.0, floor(10 * lowest - 1) / 10))
     axes.set_ylim(low - 0.02, 1.02)
     axes.yaxis.set_major_locator(MultipleLocator(0.2 if low < 0.4 else 0.1))
@@ -223,7 +223,7 @@ def _bytes_of(figure: Figure, form: str) -> bytes:
 
 @contextlib.contextmanager
 def _style() -> Iterator[None]:
-    """Ours, whatever the user's matplotlibrc says."""
+    """Our own style, whatever the user's matplotlibrc says."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(

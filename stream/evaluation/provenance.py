@@ -1,4 +1,4 @@
-"""Owns what figures were measured on: the machine, the release and the digests of a set's files."""
+"""Says what figures were measured on: the machine, the release and the digests of a set's files."""
 
 import os
 import platform
@@ -17,7 +17,7 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 
 def machine() -> dict[str, str | int | None]:
-    """What the figures were measured on: no names, no places."""
+    """The machine that measured the figures, without names and places."""
     model = platform.processor()
     if _CPUINFO.exists():
         models = [line for line in _CPUINFO.read_text("utf-8").splitlines() if line.startswith("model name")]
@@ -29,7 +29,7 @@ def machine() -> dict[str, str | int | None]:
 
 
 def measured_on(now: datetime) -> list[str]:
-    """One line each: the time, the release, the machine. now: with its time zone"""
+    """Lines for the time, the release and the machine. now: with its time zone"""
     about = machine()
     return [
         now.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"),

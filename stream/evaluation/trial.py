@@ -1,4 +1,4 @@
-"""Owns the filter over files in memory: the same intake, log records and engine, and nothing on disk afterwards."""
+"""Filters the pages of a labelled set in memory: intake, log records and engine are the usual ones, the disk unused."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -26,8 +26,8 @@ class Trial:
     """A filter that forgets. Signing and judging are apart: pages signed once can be judged under other thresholds.
 
     log_bytes: of the records signed so far
-    digest: of the settings whose records are judged, by default its own; 16 bytes. Raises SettingError where the
-    scheme's parameters do not go together.
+    digest: 16 bytes, of the settings under which the records were signed; by default of its own settings
+    Raises SettingError if the scheme's parameters do not go together.
     """
 
     def __init__(self, settings: Settings, digest: bytes | None = None) -> None:
@@ -49,7 +49,7 @@ class Trial:
             yield record
 
     def state_bytes(self) -> tuple[int, int]:
-        """Filed pages, and the bytes of all that is remembered of them: keys and values, as they are before RocksDB."""
+        """The number of filed pages, and the bytes of all keys and values of them, before RocksDB compresses these."""
         state = self._engine.state
         return state.entry_count, sum(len(name) + len(value) for name, value in state.items())
 
@@ -67,7 +67,7 @@ class Trial:
 
 
 def pages_of(folder: Path) -> Input:
-    """The pages of a labelled set's folder. Raises InputError where there are none."""
+    """The pages of a labelled set's folder. Raises InputError if it has none."""
     path = folder / PAGES_FILE
     if not path.exists():
         raise InputError(

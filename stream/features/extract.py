@@ -1,4 +1,4 @@
-"""Pages to spots: one kernel call for a batch of pages, and the tokens of one page in words."""
+"""Turns pages into spots, one kernel call for a batch."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -15,10 +15,10 @@ from spotsieve.stream.text.sources import part, sources_digest
 
 @dataclass(frozen=True, slots=True)
 class PageFeatures:
-    """What the kernel takes from a batch of n pages.
+    """The spots of n pages, and how many tokens and blocks they have.
 
-    spots: uint64[m], those of page i are spots[spot_bounds[i]:spot_bounds[i + 1]], in page order for each spot
-    distance, the least first, repeats kept
+    spots: uint64[m], of page i spots[spot_bounds[i]:spot_bounds[i + 1]]; by spot distance, the least first, then in
+    page order, with repeats
     spot_bounds: int64[n + 1]  token_counts: int32[n]  block_counts: int32[n], blocks with at least one token
     """
 
@@ -40,8 +40,8 @@ def extract_spots(
     bounds: int64[n + 1], page i is buffer[bounds[i]:bounds[i + 1]]; ascending, within the buffer
     markup: bool[n] or one for all, True for HTML, False for plain text
 
-    The kernel reads up to PADDING bytes behind a page. Where the buffer has PADDING spare bytes behind bounds[n]
-    nothing is copied, otherwise the last pages are. Raises TypeError and ValueError for arrays that are not as above.
+    The kernel reads up to PADDING bytes behind a page. If the buffer has PADDING spare bytes behind bounds[n], nothing
+    is copied, otherwise the last pages are. Raises TypeError and ValueError for other arrays.
     """
     parts = in_padded_parts(
         *check_batch(buffer, bounds, markup), lambda buffer, bounds, flags: _run(buffer, bounds, flags, model)
@@ -100,7 +100,7 @@ def _extract_batch(batch, state, table, chain_length):  # type: ignore[no-untype
             grown = np.empty(max(2 * len(spots), written + marked), dtype=np.uint64)
             grown[:written] = spots[:written]
             spots = grown
-        # Distance by distance: chains of one distance alone keep the time linear (chain_spots says how).
+        # One distance after the other: the time is linear only for chains of one distance (see chain_spots).
         for distance in table.steps:
             if len(table.steps) > 1:
                 places = np.int64(chosen.ctypes.data)

@@ -109,7 +109,7 @@ def antecedent_count(language: str, words: list[tuple[str, float]]) -> int:
 
 
 def spellings(language: str, word: str) -> tuple[str, ...]:
-    """The word, and as the pages write it that spell some letters with other code points."""
+    """The word, and its spelling on pages that write some letters with other code points."""
     other = word
     pairs = sources("spelling").get(language, [])
     for one, another in zip(pairs[0::2], pairs[1::2], strict=True):

@@ -1,13 +1,13 @@
-"""Languages: the function words of each, as arrays for a kernel, and how a page's own words choose its language.
+"""The function words of many languages, as arrays for the kernel that finds the language of a page.
 
     wordlists.txt = header lines "# ...", then three lines a group: "NAME LANGUAGE [LANGUAGE]", the antecedents, the
-                    other stop-words, parted by blanks (stream/features/generate_wordlists.py)
+                    other stop-words, separated by blanks (stream/features/generate_wordlists.py)
 
-A path is what a page's text is read by: NAMES[0] no language that we know, NAMES[1] a script without spaces, the others
-a group of languages. The group NAMES[i] has the bit i - 2 of a mask.
+The path of a page says how its text is read: NAMES[0] is no language that we know, NAMES[1] a script without spaces,
+each other one a group of languages. The group NAMES[i] has the bit i - 2 of a mask.
 
-A token keeps its word index in its WORD_INDEX_BITS low bits: 0 a word of no list, 1 a character that stands alone
-(class i of stream/text/characters.txt), from 2 on the words of the lists. A table is looked up so:
+A token keeps its word index in its WORD_INDEX_BITS low bits: 0 for a word of no list, 1 for a character that stands
+alone (class i of stream/text/characters.txt), and from 2 on the words of the lists. The look-up in a table is:
 
     slot  = (token >> slot_shift  xor  pilots[token >> PILOT_SHIFT]) & (len(entries) - 1)
     index = entries[slot] xor token, if that is < 2^WORD_INDEX_BITS; else 0
@@ -45,7 +45,7 @@ PILOT_SHIFT = 64 - PILOT_BITS
 
 MOST_GROUPS = 64
 UNKNOWN, UNSPACED, FIRST_GROUP = 0, 1, 2
-"""Paths that are no group of languages, and the first that is one."""
+"""The two paths that are no group of languages, and the first group."""
 
 FEWEST_HITS = 3
 HITS_PER_TOKENS = 20
@@ -76,7 +76,7 @@ _HASH_BITS = ((1 << 64) - 1) ^ ((1 << WORD_INDEX_BITS) - 1)
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Languages that share a path: antecedents and the other stop-words are tokens; no word is in both."""
+    """Languages that share a path. antecedents, others: the stop-words, as tokens; no word is in both"""
 
     name: str
     languages: tuple[str, ...]
@@ -91,7 +91,7 @@ class WordTable:
     weights: uint32[words], what a word counts in the choice of a language  scales: int64[64], by group
 
     An antecedent is a stop-word too: its stop mask has the bit of its antecedent mask, unless a caller's own lists
-    (SpotSettings) part them.
+    (SpotSettings) say otherwise.
     """
 
     entries: NDArray[np.uint64]
@@ -105,7 +105,7 @@ class WordTable:
 
 @cache
 def groups() -> tuple[Group, ...]:
-    """Read the frozen lists once a process; RuntimeError where the file is not the one this release was tested with."""
+    """Read the frozen lists once a process. Raises RuntimeError for a file that this release was not tested with."""
     written = files(__package__).joinpath("wordlists.txt").read_bytes()
     digest = hashlib.sha256(written).hexdigest()
     if digest != DIGEST:
@@ -159,7 +159,7 @@ def word_table(stop_words: Mapping[str, int], antecedents: Mapping[str, int], sc
 
 
 def _place(entries: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint16], np.uint64]:
-    """Slots of their own for all entries: the largest bucket first, each with the first pilot that is free for it."""
+    """Give each entry a slot of its own: the largest bucket first, each with the first pilot whose slots are free."""
     slot_bits = max(4, int(2 * len(entries)).bit_length())
     buckets = (entries >> np.uint64(PILOT_SHIFT)).astype(np.int64)
     members = [np.flatnonzero(buckets == bucket) for bucket in range(1 << PILOT_BITS)]
@@ -170,7 +170,7 @@ def _place(entries: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.
         placed = _displace([slots[members[bucket]] for bucket in order], slot_bits)
         if placed is not None:
             break
-        # Two words of a bucket have the same slot bits: others are tried, then a larger table
+        # Two words of a bucket have the same slot bits: try other bits, then a larger table.
         slot_shift += 1
         if slot_shift + slot_bits > PILOT_SHIFT:
             slot_shift = WORD_INDEX_BITS

@@ -1,6 +1,6 @@
-"""Shingles of whole pages: every run of w tokens in a row, hashed, repeats kept (Broder et al. 1997).
+"""Hashes the shingles of whole pages: every run of w tokens in a row, with repeats (Broder et al. 1997).
 
-A shingle of one token is the token, mixed once more: token hashes have two bits that are always 0.
+A shingle of one token is the token, mixed once more because two bits of a token hash are always 0.
 """
 
 from functools import cache
@@ -10,9 +10,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.stream.features.shingles import shingle_hashes
+from spotsieve.stream.text.memory import load_int
 from spotsieve.stream.text.sources import part, sources_digest
 from spotsieve.stream.text.tokens import PageTokens
-from spotsieve.stream.text.vectors import load_int
 
 
 def shingle_pages(tokens: PageTokens, shortest: int, longest: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:

@@ -1,9 +1,10 @@
-"""A page's shingles sampled by their hash's remainder, at a ratio that its size sets (Ye, Wen, Ma, secs. 4.4 and 6).
+"""Samples a page's shingles by the remainder of their hashes, at a ratio by its size (Ye, Wen, Ma, secs. 4.4 and 6).
 
 size in words -> class -> n, a power of two -> the different shingles whose hash is 0 mod n
 
-A sampled shingle is kept with its bits in reverse: 0 mod n, low bits that are 0, is then a value below 2^64 / n. So the
-sample for 2 n is the head of the ascending sample for n, and samples at different ratios are compared by their heads.
+A sampled shingle is kept with its bits in reverse. 0 mod n means low bits that are 0, and in reverse a value below
+2^64 / n. So the sample for 2 n is the head of the ascending sample for n, and the heads of samples at different ratios
+can be compared.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from spotsieve.stream.errors import SettingError
 
 MOST_WORDS = 10**9
 LARGEST_RATIO = 1024
-"""Of n in 1/n: a page of ten thousand words then keeps ten shingles."""
+"""The largest n of a ratio 1/n: a page of ten thousand words then keeps ten shingles."""
 _GREATEST = np.uint64(2**64 - 1)
 _SWAPS = ((4, 0x0F0F0F0F0F0F0F0F), (2, 0x3333333333333333), (1, 0x5555555555555555))
 
@@ -36,7 +37,7 @@ class Sample(NamedTuple):
 
 
 class RatioTable:
-    """Which ratio a page's size sets."""
+    """The ratio for each size of a page."""
 
     def __init__(self, sizes: Sequence[int], ratios: Sequence[int]) -> None:
         """sizes: words at which the next class begins  ratios: of each class, one more than sizes; n of 1/n.
@@ -59,7 +60,7 @@ class RatioTable:
 
 
 def check_sizes(name: str, sizes: Sequence[int]) -> None:
-    """Raises SettingError where words at which classes begin do not ascend. name: of the setting or flag"""
+    """Raises SettingError if the words at which classes begin do not ascend. name: of the setting or flag"""
     if any(later <= earlier for earlier, later in pairwise((0, *sizes))) or max(sizes, default=0) > MOST_WORDS:
         raise SettingError(name, f"must ascend within 1..{MOST_WORDS}", list(sizes), "such as 500, 3000")
 
@@ -67,7 +68,7 @@ def check_sizes(name: str, sizes: Sequence[int]) -> None:
 def sample_shingles(
     shingles: NDArray[np.uint64], bounds: NDArray[np.int64], ratios: NDArray[np.uint64], most: int
 ) -> Sample:
-    """Of n pages the different shingles that are 0 mod n, and at most `most` of them: n is doubled until it is so.
+    """The different shingles of n pages that are 0 mod n, at most `most` of a page: n is doubled until this holds.
 
     shingles: uint64[m], of page i shingles[bounds[i]:bounds[i + 1]]  bounds: int64[n + 1]  ratios: uint64[n], n of 1/n,
     powers of two
@@ -75,7 +76,7 @@ def sample_shingles(
     sampled = shingles & (np.repeat(ratios, np.diff(bounds)) - np.uint64(1)) == 0
     before = np.concatenate([[0], np.cumsum(sampled, dtype=np.int64)])[bounds].tolist()
     kept = reversed_bits(shingles[sampled])
-    # numpy's sort, and not one in a kernel: it stays below n log n whatever order a page gives its shingles
+    # This is numpy's sort because it stays below n log n, whatever order a page gives its shingles.
     rows = [np.unique(kept[first:last]) for first, last in pairwise(before)]
     ratios = ratios.copy()
     for page, row in enumerate(rows):

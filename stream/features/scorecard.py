@@ -1,9 +1,9 @@
-"""The scorecards: which blocks are the page's own text, by points for what a block is and what stands around it.
+"""The scorecards: they tell by points which blocks are the page's own text.
 
-Each group puts a block into one of its classes and gives the points of that class. The first card looks at a block, its
-neighbours' words and links and the sections around it. Its sums then are what the second card looks at: those of the
-block and of its neighbours, and how the page's likely text lies around the block. A block is kept if the second sum is
-above KEEP_ABOVE. All are whole numbers, so the choice is the same on every CPU.
+Each group puts a block into one of its classes and gives the points of that class. The first card looks at the block,
+at the words and links of its neighbours, and at the sections around it. The second card looks at the sums of the first:
+at those of the block and its neighbours, and at where the likely text of the page lies. A block is kept if its second
+sum is above KEEP_ABOVE. All sums are whole numbers, so the choice is the same on every CPU.
 
     scorecard.txt = header lines "# ...", then a line a table: its name, ":", its numbers; FIRST_CARD's groups, then
                     SECOND_CARD's, then "chance": of 256, the chance of a block with the first sum 8 * (i - 64)
@@ -23,9 +23,9 @@ DIGEST = "fb2e9f55a5392cb3968087c987b032af011812c68079d1685b868e5fdc71bc38"
 
 KEEP_ABOVE = -16
 LADDER = (-64, -128, -192, -256, -384, -512)
-"""Where too few words are kept, a block with few links needs to be above the first of these that gives enough."""
+"""If too few words are kept, the first of these bars that gives enough is the bar for blocks with few links."""
 ENOUGH_WORDS = 60
-"""Of kept blocks; less will do where half of the page's unlinked words are less."""
+"""So many words in kept blocks are enough, or half of the page's unlinked words if these are fewer."""
 
 WORD_EDGES = (1, 2, 3, 5, 8, 12, 20, 40, 80, 160)
 COARSE_WORD_EDGES = (1, 5, 15, 40)
@@ -39,9 +39,9 @@ NEAR, FAR = 3, 6
 REACHES = (2, 4, 8)
 """Blocks on each side whose likely text the second card sums."""
 EDGE = 8
-"""Running sums go on for this many places before the first block and behind the last: no reach is longer."""
+"""Running sums have this many places before the first block and behind the last. No reach is longer."""
 MOST_LIKELY_WORDS = 100
-"""Words that a block counts in the sums of likely text."""
+"""A block counts with at most so many words in the sums of likely text."""
 
 WORD_CLASSES, LINK_CLASSES = len(WORD_EDGES) + 1, len(LINK_EDGES) + 3
 COARSE_LINK_CLASSES = len(COARSE_LINK_EDGES) + 1
@@ -49,7 +49,7 @@ COARSE_CLASSES = (len(COARSE_WORD_EDGES) + 1) * COARSE_LINK_CLASSES
 SUM_CLASSES, SHARE_CLASSES, LARGEST_CLASSES = 12, 8, len(LARGEST_EDGES) + 1
 OWN_CLASSES, OTHER_CLASSES = 25, 14
 NO_OTHER = OTHER_CLASSES - 1
-"""The class of a block that is not there."""
+"""The class of a neighbour beyond the first or last block."""
 LIKELY_SHARE_CLASSES, LIKELY_SUM_CLASSES, PAGE_CLASSES = 10, 9, 10
 NINTHS, DISTANCE_CLASSES, BETWEEN_CLASSES = 9, 10, 11
 CHANCES = 129
@@ -100,8 +100,8 @@ REASONS: tuple[str, ...] = (
     *list(FIRST_CARD)[:-1],
     *list(SECOND_CARD)[1:-1],
 )
-"""Of a block: kept; or what spoke most against it: the group of the second card with the
-fewest points, or of the first card where that is its sum."""
+"""Why a block is kept or left out. A block that is left out has the group that spoke most against it: the group of the
+second card with the fewest points; where that group is the first card's sum, the group of the first card with the fewest."""
 
 
 class Scorecard(NamedTuple):
@@ -161,7 +161,7 @@ def scorecard(most_blocks: int) -> Scorecard:
 
 @cache
 def frozen_points() -> dict[str, tuple[int, ...]]:
-    """Read the tables once a process; RuntimeError where the file is not the one this release was tested with."""
+    """Read the tables once a process. Raises RuntimeError for a file that this release was not tested with."""
     written = files(__package__).joinpath("scorecard.txt").read_bytes()
     digest = hashlib.sha256(written).hexdigest()
     if digest != DIGEST:
@@ -181,7 +181,7 @@ def frozen_points() -> dict[str, tuple[int, ...]]:
 
 @lru_cache(maxsize=8)
 def _columns_of(points: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[NDArray[np.int32], ...]:
-    """The points as the kernel takes them: Scorecard's first, second, chances and section_points."""
+    """The points as columns: Scorecard's first, second, chances and section_points."""
     tables = dict(points)
     of_sections = np.array(tables["sections around"]).reshape(3, 5, 2)
     bits = np.arange(32)[:, None] >> np.arange(5) & 1

@@ -1,7 +1,7 @@
-"""The choice of a page's blocks by the scorecards (stream/features/scorecard.py has the rules and the points).
+"""Chooses the blocks of a page by the scorecards (stream/features/scorecard.py has the rules and the points).
 
-Helpers take addresses: for an array that is passed on for every block numba counts references, and it looks whether an
-index is below 0. The two took longer than all else here.
+Helpers take addresses. For an array that is an argument for every block, numba counts references and checks whether an
+index is below 0; together these took longer than all else here.
 """
 
 # mypy: disable-error-code="operator,call-overload,assignment,arg-type"
@@ -35,8 +35,9 @@ from spotsieve.stream.features.scorecard import (
     WORD_EDGES,
 )
 from spotsieve.stream.text.elements import LEAD_PLAIN, section_of
+from spotsieve.stream.text.memory import byte_at, load_int, load_int32
 from spotsieve.stream.text.sources import part
-from spotsieve.stream.text.vectors import byte_at, leading_zeros, load_int, load_int32
+from spotsieve.stream.text.vectors import leading_zeros
 
 
 def _starts(card: dict[str, int]) -> tuple[int, ...]:
@@ -58,9 +59,9 @@ _COARSE_LINK_CLASS = _classes(COARSE_LINK_EDGES, 16)
 
 @part
 def select_blocks(blocks, count, card, explains):  # type: ignore[no-untyped-def]  # Blocks, int64, Scorecard, bool -> bool
-    """Fill blocks.reasons of a page's blocks; whether blocks were kept for want of others.
+    """Fill blocks.reasons with indexes into REASONS; returns whether blocks were kept for want of others.
 
-    reasons: indexes into REASONS; unless `explains`, which group spoke against a block is not found out.
+    explains: whether to find out which group speaks against a block
     """
     if count == 0:
         return False
@@ -188,7 +189,7 @@ def score_second(blocks, count, card, explains):  # type: ignore[no-untyped-def]
 
 @part
 def choose_kept(blocks, count, card, explains):  # type: ignore[no-untyped-def]  # Blocks, int64, Scorecard, bool -> bool
-    """Fill blocks.reasons from card.seconds and against; whether blocks were kept for want of others."""
+    """Fill blocks.reasons from card.seconds and against; returns whether blocks were kept for want of others."""
     enough = min(np.int64(ENOUGH_WORDS), card.unlinked[EDGE + count] // 2)
     kept = np.int64(0)
     for block in range(count):
@@ -229,7 +230,7 @@ def around(sums, block, reach):  # type: ignore[no-untyped-def]  # address as of
 
 @part
 def sum_of_7(given):  # type: ignore[no-untyped-def]  # 7 int64 -> int64
-    """Their sum; numba's own of a tuple goes through memory and takes a fifth of the time of a card."""
+    """Their sum. numba's own sum of a tuple goes through memory and takes a fifth of the time of a card."""
     return given[0] + given[1] + given[2] + given[3] + given[4] + given[5] + given[6]
 
 
@@ -260,17 +261,18 @@ def eighths(share, whole, highest):  # type: ignore[no-untyped-def]  # int64, in
 def quotient(number, divisor):  # type: ignore[no-untyped-def]  # int64 >= 0, int64 > 0 -> int64
     """Rounded down, for numbers below 2^50 and quotients below 2^12.
 
-    By IEEE division of doubles, a third of the time of integers': the quotient of two integers is at least 1 / divisor
-    below the next one, which is more than a double's rounding takes away.
+    IEEE division of doubles takes a third of the time of integer division. The quotient of two integers is at least
+    1 / divisor below the next whole number, which is more than a double's rounding.
     """
     return np.int64(np.float64(number) / np.float64(divisor))
 
 
 @part
 def part_of(number, reciprocal):  # type: ignore[no-untyped-def]  # int64 >= 0, float64 -> int64
-    """`quotient` for a divisor below 2^40 that many numbers have and quotients up to 64, by its reciprocal, rounded.
+    """`quotient` by the rounded reciprocal of the divisor, for divisors below 2^40 and quotients up to 64.
 
-    The half moves every quotient by at least half of 1 / divisor away from the whole numbers, more than rounding does.
+    The half moves every quotient away from the whole numbers by at least half of 1 / divisor, which is more than the
+    rounding.
     """
     return np.int64((np.float64(number) + 0.5) * reciprocal)
 

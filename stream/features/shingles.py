@@ -1,4 +1,4 @@
-"""Shingles of the kept text at every place, as a set: a shingle's repeats are numbered (Broder 1997's occurrences).
+"""Hashes the shingles of the kept text, and numbers repeats so that they are a set (Broder 1997's occurrences).
 
 shingle hash = the hash of its tokens in order, as a spot's (stream/text/hashing.py)
 feature      = folded((shingle hash + occurrence * GOLDEN) ^ K1, K2), occurrence 0 for the first of equal ones
@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.text.hashing import SEED, chain_hash, finish_hash
+from spotsieve.stream.text.memory import load_word
 from spotsieve.stream.text.sources import part
-from spotsieve.stream.text.vectors import load_word
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MOST_STEPS = 512
-"""Slots that are looked at for a shingle. Honest ones need fewer than 40; one that finds no place counts as a first
-one, so that a page made of hashes that collide takes linear time too."""
+"""At most so many slots are tried for a shingle. Honest ones need fewer than 40. One that finds none counts as a first
+one, so a page made of colliding hashes takes linear time too."""
 
 
 class Repeats(NamedTuple):
-    """What numbering takes room for, for pages of up to m shingles; all written over.
+    """Room for numbering the repeats on pages of up to m shingles. All columns are written over.
 
     firsts: int32[8m], 1 + the place of the first shingle of each slot, 0 for none  others: int32[m], places of those
     that are not the first of their slot, and before: int32[m], how many equal ones stand before each
@@ -77,7 +77,7 @@ def number_repeats(features, count, room):  # type: ignore[no-untyped-def]
 
     features: uint64[>= count]  room: Repeats for at least `count`
 
-    Nearly all shingles are the first ones of their slot, and the rest is put aside without a branch to be counted.
+    Nearly all shingles are the first ones of their slot. The rest is put aside without a branch, and counted later.
     """
     firsts, others, before, _, _ = room
     bits = slot_bits(4 * count)

@@ -1,4 +1,4 @@
-"""Pages to the columns of the scheme `spotsieve`: one kernel call for a batch, and one page's blocks with reasons."""
+"""Turns pages into the columns of the scheme `spotsieve`, one kernel call for a batch, and explains blocks."""
 
 from dataclasses import dataclass, fields
 from functools import cache
@@ -22,8 +22,8 @@ from spotsieve.stream.fingerprints.textdigest import digest_text
 from spotsieve.stream.text import slots
 from spotsieve.stream.text.batch import Batch, batch_at, check_batch, in_padded_parts, scan_page, scan_state
 from spotsieve.stream.text.blocks import Blocks, empty_blocks, unpack_blocks
+from spotsieve.stream.text.memory import load_word
 from spotsieve.stream.text.sources import part, sources_digest
-from spotsieve.stream.text.vectors import load_word
 
 MOST_SHINGLE_WORDS = 16
 MOST_MINIMA = 255
@@ -31,7 +31,7 @@ MOST_MINIMA = 255
 
 @dataclass(frozen=True, slots=True)
 class SieveSettings:
-    """What the columns hold; every field changes verdicts. Raises SettingError.
+    """The settings of the columns. Every field changes verdicts. Raises SettingError.
 
     shingle_words: words of a shingle (1..16)  minima: how many smallest hashes are kept (1..255)
     sketch_bits: a multiple of 64 (64..2048)
@@ -53,10 +53,10 @@ class SieveSettings:
 
 @dataclass(frozen=True, slots=True)
 class SievedPages:
-    """What the kernel takes from a batch of n pages.
+    """The columns of n pages.
 
     token_counts, kept_counts: int32[n], all tokens and those of kept blocks  block_counts: int32[n]
-    weak: bool[n], whether blocks were kept only since there was little else
+    weak: bool[n], whether blocks were kept only because there was little else
     body_digest: uint64[n, 2], XXH3-128 of the page's bytes, low word first; (0, 0) for pages of up to SHORT_BYTES
     feature_counts: uint32[n]  language: uint8[n] (spotsieve.stream.features.languages.path_names)
     text_digest: uint64[n, 2]  simhash: uint64[n], 0 for a page without features, as the digest is
@@ -95,7 +95,7 @@ class Room(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReadBlock:
-    """One block of a page and what the scorecard made of it; links: tokens that begin in a link."""
+    """One block of a page, and whether and why the scorecards keep it. links: tokens that begin in a link"""
 
     tokens: tuple[str, ...]
     links: int
@@ -114,7 +114,7 @@ def sieve_pages(
     markup: NDArray[np.bool_] | bool,
     settings: SieveSettings,
 ) -> SievedPages:
-    """Kept text of n pages and its features, in one kernel call without the GIL.
+    """The kept text of n pages and its features, in one kernel call without the GIL.
 
     buffer, bounds, markup as of spotsieve.stream.features.extract.extract_spots. Raises TypeError and ValueError.
     """
@@ -180,7 +180,7 @@ def _joined(parts: list[SievedPages], settings: SieveSettings) -> SievedPages:
 def _run(
     buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_], settings: SieveSettings
 ) -> SievedPages:
-    # the arrays whose addresses are in the state must outlive the call
+    # The arrays whose addresses are in the state must outlive the call.
     state, arrays = scan_state(int(np.diff(bounds).max()))
     sieved = _call(batch_at(buffer, bounds, markup), state, empty_blocks(len(arrays[slots.TOKENS])), settings)
     arrays.clear()

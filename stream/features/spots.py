@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.text.hashing import ANTECEDENT, HASH_BITS, SEED, STOP_WORD, chain_hash, finish_hash, hash_token
+from spotsieve.stream.text.memory import byte_at, load_int32, load_word, put_int32, put_word
 from spotsieve.stream.text.slots import BLOCK_SHIFT
 from spotsieve.stream.text.sources import part
 from spotsieve.stream.text.tables import is_token
-from spotsieve.stream.text.vectors import byte_at, load_int32, load_word, put_int32, put_word
 
 DEFAULT_ANTECEDENTS: tuple[str, ...] = tuple(
     "a an the am are be been being is was were can could will would had has have having did do does doing done".split()
@@ -34,14 +34,14 @@ DEFAULT_STOP_WORDS: tuple[str, ...] = tuple(
 MAX_DISTANCE = 100
 MAX_CHAIN_LENGTH = 100
 MAX_WORDS = 8_000
-"""Of each list: two full ones have room in one table of words (spotsieve.stream.features.languages.MOST_WORDS)."""
+"""A list has no more words: two full ones fit into one table (spotsieve.stream.features.languages.MOST_WORDS)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpotSettings:
-    """What makes a spot; every field changes verdicts.
+    """The definition of a spot. Every field changes verdicts.
 
-    antecedents and stop_words are tokens: lower case, one word each (an apostrophe parts words: "don't" is don and t).
+    antecedents and stop_words are tokens: lower case, one word each (an apostrophe ends a word: "don't" is don and t).
     An antecedent that is no stop-word may stand in a chain. distance and chain_length are the paper's d and c
     (sec. 5.2: d = 2, c = 3 are best); "the:3" is an antecedent with a distance of its own, the paper's d_j (sec. 3).
     Raises SettingError.
@@ -118,9 +118,9 @@ class SpotModel:
 
 
 def check_words(name: str, words: object, token_of: Callable[[str], str] = str) -> None:
-    """Raises SettingError, under this name, where `words` is no tuple of tokens or one of too many.
+    """Raises SettingError, under this name, if `words` is no tuple of tokens or has too many.
 
-    token_of: what of a word has to be a token
+    token_of: gives the part of a word that must be a token
     """
     if not isinstance(words, tuple) or not all(isinstance(word, str) for word in words):
         raise SettingError(name, "must be a tuple of words", words, 'write for example ("a", "the", "is")')
@@ -137,7 +137,7 @@ def check_words(name: str, words: object, token_of: Callable[[str], str] = str) 
 
 
 def _place(entries: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], np.uint64, np.uint64]:
-    """Two entries a slot at most: try multipliers in a fixed order, and twice the slots after every 256 of them."""
+    """Place at most two entries in a slot: try multipliers in a fixed order, and double the slots after every 256."""
     hashes = entries & HASH_BITS
     bits = max(4, int(2 * len(entries)).bit_length())
     trial = 0
@@ -151,7 +151,7 @@ def _place(entries: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], np.uint64, 
             break
         trial += 1
         bits += trial % 256 == 0
-    # An empty entry matches no token: its hash would need all its bits set
+    # An empty entry matches no token, whose hash would need all bits set.
     table = np.full(2 << bits, np.uint64(0xFFFFFFFFFFFFFFFF), dtype=np.uint64)
     for position, index in enumerate(order):
         second = position > 0 and ordered[position - 1] == ordered[position]
@@ -204,14 +204,14 @@ def chain_spots(tokens, antecedents, count, blocks, block_count, distance, runs,
     blocks: address of the page's block_count blocks (stream/text/slots.py)  spots: uint64[>= place + count]
     runs: int64[c, 2], c is the chain length; written over
 
-    The second, fourth, sixth word after the antecedent for d = 2, c = 3; where one is a stop-word the next word that
-    is none, from which the distance counts on. A chain is cut off where its block ends and then needs one word at
-    least. The paper cuts at the end of the document; here a spot belongs to the block of its antecedent, so that what
-    stands beside an article cannot change its last spots, and blocks can be kept or dropped whole. On the listed pairs
-    of shared/data/news the two are alike (best F1 of the spots' Jaccard .908 by block, .907 by document).
+    For d = 2 and c = 3 a chain has the second, fourth and sixth word after the antecedent. A stop-word is replaced by
+    the next word that is none, and the distance counts on from there. A chain ends with its block, and then needs at
+    least one word. In the paper it ends with the document. Here a spot belongs to the block of its antecedent, so text
+    beside an article cannot change its last spots, and blocks can be kept or dropped whole. On the listed pairs of
+    shared/data/news both are alike (best F1 of the spots' Jaccard .908 by block, .907 by document).
 
-    The k-th link's place never moves back from one antecedent to the next, so runs[k], the stop-words last skipped
-    for it, keeps the time linear where a page is nothing but stop-words.
+    The place of the k-th link never moves back from one antecedent to the next. So runs[k], the stop-words that were
+    last skipped for it, keeps the time linear on a page of stop-words alone.
     """
     runs[:] = 0
     chain_length = len(runs)

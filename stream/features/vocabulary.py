@@ -1,4 +1,4 @@
-"""Which words of the lists a page has, and the language that they choose."""
+"""Finds the language of a page by its words that are on the lists."""
 
 from typing import NamedTuple
 
@@ -19,18 +19,19 @@ from spotsieve.stream.features.languages import (
     language_table,
 )
 from spotsieve.stream.text.hashing import LONE
+from spotsieve.stream.text.memory import load_word
 from spotsieve.stream.text.sources import part
-from spotsieve.stream.text.vectors import load_word, trailing_zeros
+from spotsieve.stream.text.vectors import trailing_zeros
 
 MOST_TOKENS = 128
-"""Tokens of a text that are counted: 60 tell nearly every language, and a look-up costs as much as 7 bytes of HTML."""
+"""So many tokens of a text count: 60 tell nearly every language, and a look-up costs as much as 7 bytes of HTML."""
 
 _HASH_BITS = np.uint64((1 << 64) - (1 << WORD_INDEX_BITS))
 _U1 = np.uint64(1)
 
 
 class Vocabulary(NamedTuple):
-    """The table of stream/features/languages.py, and counters of the kernel's own.
+    """The table of stream/features/languages.py, and the kernel's counters.
 
     entries: uint64[2^m]  pilots: uint16[2048]  slot_shift: uint64  stop_masks: uint64[words]  weights: uint32[words]
     scales: int64[64]
@@ -86,7 +87,7 @@ def choose_language(tokens, count, words):  # type: ignore[no-untyped-def]
         index = np.uint64(LONE_CHARACTER) if token & np.uint64(LONE) != np.uint64(0) else index
         before = words.occurrences[index]
         words.occurrences[index] = before + 1
-        # branch-free: whether a word is new cannot be foreseen
+        # No branch here: the CPU cannot foresee whether a word is new.
         words.seen[distinct] = index
         distinct += np.int64(before == 0)
     lone = np.int64(words.occurrences[LONE_CHARACTER])

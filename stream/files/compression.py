@@ -1,4 +1,4 @@
-"""Owns how compressed files are read: known by their first bytes, in bounded memory, cut ones to the last good byte."""
+"""Reads compressed files in bounded memory. The first bytes tell the kind; a cut file is read to its last good byte."""
 
 import bz2
 import lzma
@@ -14,11 +14,11 @@ CHUNK_BYTES = 2**20
 """Most bytes of a decompressed chunk."""
 READ_BYTES = 2**18
 _PIECE_BYTES = 2**13
-"""A decompressor is fed no more at once: where a member ends it copies what is left of the piece, and a file may be
-made of members of 8 bytes."""
+"""A decompressor gets no more at once. Where a member ends it copies the rest of the piece, and a file may consist of
+members of 8 bytes."""
 
-# zstandard's decompressor takes no limit of output. 2 KB of zstd can unfold to at most 64 MB (128 KB for a block of 4
-# bytes), so feeding it small pieces bounds memory; pages (ratio 4 to 20) come out in pieces of 8 to 40 KB.
+# zstandard's decompressor has no limit of output. 2 KB of zstd unfold to at most 64 MB (128 KB for a block of 4 bytes),
+# so small pieces bound the memory. Pages (ratio 4 to 20) come out in pieces of 8 to 40 KB.
 _ZSTD_FEED_BYTES = 2048
 _XZ_MEMORY_BYTES = 512 * 2**20
 
@@ -40,7 +40,7 @@ class Source(Protocol):
 
 
 class _Decompressor(Protocol):
-    """What zlib, lzma and bz2 have in common once wrapped: feed, and bounded output."""
+    """zlib, lzma, bz2 and zstandard in one form: data is fed in, and bounded pieces come out."""
 
     @property
     def finished(self) -> bool: ...
@@ -52,7 +52,7 @@ class _Decompressor(Protocol):
 
 
 def compression_of(head: bytes) -> str | None:
-    """gzip, xz, zstd or bzip2 by a file's first bytes; None for none of them."""
+    """gzip, xz, zstd or bzip2, by a file's first bytes; None for any other file."""
     for magic, name in _MAGIC.items():
         if head.startswith(magic):
             return name
@@ -64,8 +64,8 @@ def compression_of(head: bytes) -> str | None:
 def read_chunks(source: Source, name: str) -> Iterator[bytes]:
     """The decompressed bytes of a file, in chunks of bounded size.
 
-    Concatenated members, streams and frames are read through; zeros after the last are padding. Raises InputError for a
-    cut or damaged file, after everything before the fault was given; name is the file's, for that error.
+    A file may hold several members, streams or frames; zeros after the last one are padding. A cut or damaged file
+    gives everything before the fault and then raises InputError. name: of the file, for that error
     """
     head = _read_head(source)
     kind = compression_of(head)
@@ -78,7 +78,7 @@ def read_chunks(source: Source, name: str) -> Iterator[bytes]:
         yield from _decompress(source, head, _DECOMPRESSORS[kind], name, kind)
     except (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # the disk's fault, not the file's
+            raise  # The disk is at fault, not the file.
         raise _damaged(name, kind, str(error)) from None
 
 
@@ -99,7 +99,7 @@ def _decompress(source: Source, data: bytes, new: Callable[[], _Decompressor], n
         for start in range(0, len(data), _PIECE_BYTES):
             piece = data[start : start + _PIECE_BYTES]
             while piece:
-                # Only zeros in front of a next member are padding; a member never begins with one.
+                # Zeros are padding only in front of a next member, which never begins with a zero.
                 if not started and not (piece := piece.lstrip(b"\0")):
                     break
                 started = True
@@ -181,7 +181,7 @@ class _Zstd:
 
 
 def _chunks_of(data: bytes) -> Iterator[bytes]:
-    """Up to 64 MB in pieces of CHUNK_BYTES, so that who divides one into lines does not hold 64 MB of them."""
+    """Cut up to 64 MB into pieces of CHUNK_BYTES: the code that divides a piece into lines holds all lines of it."""
     for start in range(0, len(data), CHUNK_BYTES):
         yield data[start : start + CHUNK_BYTES]
 

@@ -1,4 +1,4 @@
-"""Owns how the payload of an HTTP response is unfolded: header, chunks, Content-Encoding."""
+"""Unfolds the payload of an HTTP response: header, chunks, Content-Encoding."""
 
 import io
 import zlib
@@ -10,9 +10,10 @@ from fastwarc.stream_io import BrotliReader
 from spotsieve.stream.errors import PageError, Reject
 
 MAX_HEADER_BYTES = 256 * 2**10
-"""As browsers have it: a header of 60 MB would take gigabytes as fields."""
+"""The limit of browsers. A header of 60 MB would take gigabytes as fields."""
 MAX_CODINGS = 5
-"""Of a body, one in another; as curl has it. Thousands that hardly shrink would each be unfolded to a whole page."""
+"""A body may be encoded so many times over, as in curl. Each of thousands of codings that hardly shrink it would be
+unfolded to a whole page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +25,10 @@ class HttpResponse:
 
 
 def read_http(block: bytes, max_body_bytes: int) -> HttpResponse:
-    """The response in a block of bytes; of the body at most max_body_bytes + 1 bytes are unfolded.
+    """The response in a block of bytes, with at most max_body_bytes + 1 bytes of the unfolded body.
 
-    Crawlers store bodies as sent, or unfolded with the old headers left in place: so a body that is not what the
-    headers say is taken as it is, and of one that is cut, what can be unfolded. Raises PageError BAD_WARC.
+    Crawlers store bodies as sent, or unfolded under the old headers. So a body that is not what the headers say is
+    taken as it is, and a body that is cut gives as much as can be unfolded. Raises PageError BAD_WARC.
     """
     end = header_end(block, MAX_HEADER_BYTES)
     head, body = (block[:end], block[end:]) if end >= 0 else (block, b"")
@@ -57,9 +58,9 @@ def read_http(block: bytes, max_body_bytes: int) -> HttpResponse:
 
 
 def header_end(data: bytes | bytearray, most: int | None = None) -> int:
-    """The place behind the empty line that ends a header; -1 if there is none in the first `most` bytes.
+    """The place behind the empty line that ends a header, or -1 if the first `most` bytes have none.
 
-    LF alone is tolerated.
+    Lines may also end with LF alone.
     """
     crlf = data.find(b"\r\n\r\n", 0, most)
     lf = data.find(b"\n\n", 0, crlf if crlf >= 0 else most)
@@ -69,7 +70,7 @@ def header_end(data: bytes | bytearray, most: int | None = None) -> int:
 
 
 def _join_chunks(body: bytes) -> bytes:
-    """RFC 9112, sec. 7.1. Not chunked after all: the body as it is; cut: the chunks there are."""
+    """Join chunks (RFC 9112, sec. 7.1). A body without chunks stays as it is; a cut one gives the chunks it has."""
     joined = bytearray()
     place = 0
     while True:

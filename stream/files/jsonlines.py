@@ -1,4 +1,4 @@
-"""Owns how JSONL is divided: one record a line, blank lines are none, in bounded memory."""
+"""Divides JSONL into records in bounded memory: a line is a record, a blank line is none."""
 
 from collections.abc import Iterator
 
@@ -9,10 +9,10 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def split_lines(chunks: Iterator[bytes], max_record_bytes: int = MAX_RECORD_BYTES) -> Iterator[Record]:
-    """Lines as records, without their line feed; a mark at the file's beginning is left out.
+    """Lines as records, without their line feed and without a byte order mark at the beginning of the file.
 
-    A longer line than max_record_bytes has the fault TOO_LARGE and its first SHOWN_BYTES; one that a damaged file cut
-    has the fault TRUNCATED. The InputError of a damaged file is raised after the last record.
+    A line longer than max_record_bytes has the fault TOO_LARGE and keeps its first SHOWN_BYTES. A line that is cut by
+    damage to the file has the fault TRUNCATED. The InputError of a damaged file is raised after the last record.
     """
     number = 0
     line = bytearray()
@@ -45,7 +45,7 @@ def split_lines(chunks: Iterator[bytes], max_record_bytes: int = MAX_RECORD_BYTE
 
 
 def _append(line: bytearray, part: bytes, dropped: int, most: int) -> int:
-    """Keep at most one byte more than a record may have; the line's length so far."""
+    """Add to the line, keeping at most one byte more than a record may have; the line's whole length so far."""
     whole = len(line) + dropped + len(part)
     line += part[: max(0, most + 1 - len(line))]
     return whole

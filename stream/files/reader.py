@@ -1,4 +1,4 @@
-"""Owns how a file becomes pages: opened, its compression and layout found out, its records decoded."""
+"""Reads a file as pages: it opens the file, finds out its compression and layout, and decodes its records."""
 
 import os
 import select
@@ -23,7 +23,7 @@ STDIN = "-"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A record and what became of it: a page, a rejection, or None for a WARC record that is no page."""
+    """A record and its result: a page, a rejection, or None for a WARC record that is no page."""
 
     record: Record
     layout: Layout
@@ -40,7 +40,7 @@ class Input:
 
 
 def check_inputs(names: Sequence[str], stdin_name: str = STDIN) -> list[Input]:
-    """Every file can be opened, or InputError before any work is done; "-" is standard input.
+    """The inputs of these names; "-" is standard input. Raises InputError for a file that cannot be opened.
 
     A page's id begins with its file's absolute path, so that the same file is the same source from any directory.
     """
@@ -59,16 +59,17 @@ def check_inputs(names: Sequence[str], stdin_name: str = STDIN) -> list[Input]:
 
 
 def total_bytes(inputs: Sequence[Input]) -> int | None:
-    """Of all files as they are on disk; None where one of them does not say."""
+    """The size of all files on disk; None if one of them has no known size."""
     sizes = [file.size for file in inputs]
     return None if None in sizes else sum(filter(None, sizes))
 
 
 class FileReader:
-    """Reads one input. Iterate for an Outcome a record, in order, in bounded memory; use it as a context.
+    """Reads one input, as a context: iterating gives an Outcome for each record, in order, in bounded memory.
 
-    Iterating raises InputError where the file is damaged, after every record before the fault, or is no JSONL or WARC.
-    before_waiting: called when standard input has nothing to read, so that what was read can be judged meanwhile.
+    Iterating raises InputError for a file that is neither JSONL nor WARC, and for a damaged file after every record
+    before the damage.
+    before_waiting: called when standard input has nothing to read, so that the pages read so far can be judged
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class FileReader:
             self._file.close()
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes as they are on disk, counted for the progress line."""
+        """The next bytes of the file, still compressed, counted for the progress line."""
         if self._file is None:
             raise ValueError("a FileReader is read inside its context")
         if self._input.path is None and not select.select([self._file], [], [], 0)[0]:
@@ -152,7 +153,7 @@ class FileReader:
 
 
 def _begin(chunks: Iterator[bytes]) -> tuple[bytes, InputError | None]:
-    """The first bytes that say what the layout is."""
+    """The first bytes, which show the layout, and the fault if the file is damaged there."""
     beginning = b""
     try:
         while len(beginning.lstrip()) < 16:
@@ -174,9 +175,10 @@ def _again(beginning: bytes, chunks: Iterator[bytes], fault: InputError | None) 
 
 
 def _open(file: Input) -> tuple[BinaryIO, int]:
-    """The file, and when it was written; for standard input, now (ms).
+    """The file, and the time when it was written, in ms; for standard input the time now.
 
-    That time stands in for a missing fetch time and bounds those that are there: reading the file again gives the same.
+    That time replaces a missing fetch time and is an upper bound for the others, so reading a file again gives the same
+    times.
     """
     try:
         if file.path is None:
@@ -188,7 +190,7 @@ def _open(file: Input) -> tuple[BinaryIO, int]:
 
 
 def _as_utf8(name: str) -> str:
-    """A name whose bytes are no UTF-8 is written with escapes: page ids are UTF-8."""
+    """The name with escapes for bytes that are no UTF-8, since page ids are UTF-8."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 

@@ -1,4 +1,4 @@
-"""Owns what a reader hands on: one record of a file, whole or cut, and what the file's layout is."""
+"""One record of a file, whole or cut, and the layout of the file: what a reader hands on."""
 
 import enum
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from spotsieve.stream.errors import Reject
 
 MAX_RECORD_BYTES = 64 * 2**20
-"""A longer record is rejected without being held in memory: a line that never ends must not fill it."""
+"""A longer record is rejected without being held in memory, which a line that never ends must not fill."""
 SHOWN_BYTES = 1024
-"""As much of a record that is too long as goes to the rejected ones."""
+"""So much of a record that is too long is kept for the list of rejected ones."""
 
 
 class Layout(enum.Enum):
@@ -22,8 +22,9 @@ class Layout(enum.Enum):
 class Record:
     """One record as it stands in its file.
 
-    number: 0-based, counting every record of the file  raw: its bytes without the line feed (JSONL), or with the line
-    ends that close it (WARC)  fault: why it cannot be a page, and the rule it broke; raw may then be its beginning only
+    number: counts every record of the file from 0
+    raw: its bytes without the line feed (JSONL), or with the line ends that close it (WARC)
+    fault: why it cannot be a page, and the rule that it broke; raw may then hold its beginning only
     """
 
     number: int

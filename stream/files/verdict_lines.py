@@ -1,4 +1,4 @@
-"""Owns the lines of the outputs: a verdict, a rejected record.
+"""Writes the JSON lines of the outputs: verdicts and rejected records.
 
     verdict  = {"id", "verdict": novel | duplicate | unchecked, "duplicate_of": id or null, "score": number or null,
                 "scheme", "reason", "url", "original_url": text or null,
@@ -6,8 +6,8 @@
     rejected = {"id", "reason", "error", "record": text} or {..., "record_base64": base64}
     match    = {"id", "score", "reason", "url"}, in the list "matches" of a verdict of `spotsieve query --all`
 
-A duplicate's line is its verdict. id is the page's own name, or source/partition/offset. score is null where nothing
-was accepted. record is what stood in the file; of a record that was too long, its beginning.
+The line of a duplicate is its verdict. id is the page's own name, or source/partition/offset. score is null if no page
+was accepted as the original. record is the text in the file; a record that was too long has its beginning there.
 """
 
 import math
@@ -27,7 +27,7 @@ _REASON_TEXT = {reason: reason.label for reason in Reason}
 
 
 def verdict_line(page: Page | Entry, verdicts: Verdicts, row: int, scheme: str) -> bytes:
-    """One JSON object: what became of a page."""
+    """The verdict of a page as one JSON object."""
     original = verdicts.originals[row]
     score = float(verdicts.score[row])
     line = {
@@ -47,12 +47,12 @@ def verdict_line(page: Page | Entry, verdicts: Verdicts, row: int, scheme: str) 
 
 
 def match_fields(original: Entry, score: float, reason: Reason) -> dict[str, object]:
-    """One of all the filed pages that a page is a copy of, for the field "matches"."""
+    """One of the filed pages that a page is a copy of, for the field "matches"."""
     return {"id": original.id, "score": round(score, 6), "reason": _REASON_TEXT[reason], "url": original.url}
 
 
 def rejected_line(source: str, record: Record, error: PageError) -> bytes:
-    """One JSON object: a record that became no page, why, and its bytes."""
+    """A record that became no page as one JSON object: why, and its bytes."""
     line: dict[str, object] = {
         "id": page_id_text(source, 0, record.number),
         "reason": error.reason.value,

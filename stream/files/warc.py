@@ -1,8 +1,7 @@
-"""Owns how WARC is divided into records, and what of a record is a page (ISO 28500:2017, WARC 1.0 and 1.1).
+"""Divides WARC into records, and takes the page out of a record (ISO 28500:2017, WARC 1.0 and 1.1).
 
-The records are divided here and not by FastWARC, because a record that is let through is written byte for byte as it
-came, which takes its bytes; and because FastWARC 2.0.1 with auto_decode swallowed the record after a chunked gzip
-payload.
+FastWARC does not divide the records, for two reasons. A record that is let through is written byte for byte as it came,
+which needs its bytes. And FastWARC 2.0.1 with auto_decode swallowed the record after a chunked gzip payload.
 """
 
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ _PAGE_TYPES = frozenset({"response", "resource", "conversion"})
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """What a WARC record says of a page."""
+    """The page in a WARC record."""
 
     url: str
     content_type: str | None
@@ -32,8 +31,8 @@ class Capture:
 def split_warc(chunks: Iterator[bytes], max_record_bytes: int = MAX_RECORD_BYTES) -> Iterator[Record]:
     """WARC records with all their bytes, each up to the beginning of the next.
 
-    Faults: BAD_WARC (no header, or no Content-Length; the bytes up to the next record are passed over), TRUNCATED (the
-    file ends within the record), TOO_LARGE. The InputError of a damaged file is raised after the last record.
+    Faults: BAD_WARC (no header or no Content-Length; the reader skips to the next record), TRUNCATED (the file ends
+    within the record), TOO_LARGE. The InputError of a damaged file is raised after the last record.
     """
     window = _Window(chunks)
     number = 0
@@ -45,9 +44,10 @@ def split_warc(chunks: Iterator[bytes], max_record_bytes: int = MAX_RECORD_BYTES
 
 
 def capture_of(raw: bytes, max_body_bytes: int, missing_time_ms: int) -> Capture | None:
-    """The page in a record, or None for a record that is none (warcinfo, request, metadata, revisit, DNS).
+    """The page in a record, or None for a record without a page (warcinfo, request, metadata, revisit, DNS).
 
-    Payloads are unfolded (chunks, Content-Encoding) up to max_body_bytes + 1, so that a longer one is seen to be so.
+    Payloads are unfolded (chunks, Content-Encoding) up to max_body_bytes + 1, which is enough to see that one is too
+    long.
     Raises PageError BAD_WARC or BAD_TIME.
     """
     end = header_end(raw)
@@ -77,7 +77,7 @@ def capture_of(raw: bytes, max_body_bytes: int, missing_time_ms: int) -> Capture
 
 
 def read_fields(head: bytes) -> dict[str, str]:
-    """Header lines after the first, names in lower case; of equal names the first counts, folded lines are joined."""
+    """Header lines after the first. Names are in lower case, the first of equals counts, folded lines are joined."""
     fields: dict[str, str] = {}
     last = ""
     for line in head.decode("utf-8", "replace").split("\n")[1:]:
@@ -115,7 +115,7 @@ def _next_record(window: "_Window", number: int, most: int) -> Record:
 
 
 class _Window:
-    """The part of the file in hand; grows as far as a record needs, and remembers the fault of a damaged file."""
+    """The part of the file in memory. It grows as far as a record needs, and remembers the fault of a damaged file."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
@@ -130,7 +130,7 @@ class _Window:
         return bytes(self._data[:size])
 
     def skip_line_ends(self) -> bool:
-        """Pass over stray line ends; False at the end of the file."""
+        """Skip stray line ends; False at the end of the file."""
         while True:
             self.take_line_ends()
             if self._data:
@@ -140,9 +140,9 @@ class _Window:
                 return False
 
     def find_header_end(self) -> int:
-        """Length of the header with its empty line, or -1 where none ends within _MAX_HEADER_BYTES."""
+        """Length of the header with its empty line, or -1 if none ends within _MAX_HEADER_BYTES."""
         while True:
-            # Not in all that is in hand: a file of line feeds alone would be searched to its end for every record.
+            # With no limit a file of line feeds alone would be searched to its end for every record.
             end = header_end(self._data, _MAX_HEADER_BYTES)
             if end >= 0:
                 return end
@@ -156,7 +156,7 @@ class _Window:
         return raw
 
     def take_line_ends(self) -> bytes:
-        """Pass over at most the two line ends that close a record; them."""
+        """Remove and return the line ends that close a record, two at most."""
         self._fill(_CLOSING_BYTES)
         head = self.peek(_CLOSING_BYTES)
         raw = head[: len(head) - len(head.lstrip(b"\r\n"))]
@@ -164,7 +164,7 @@ class _Window:
         return raw
 
     def skip(self, size: int) -> bytes:
-        """Pass over so many bytes without holding them; the first of them."""
+        """Skip so many bytes without holding them; returns the first ones."""
         shown = self.peek(min(size, SHOWN_BYTES))
         while size:
             step = min(size, len(self._data))
@@ -175,7 +175,7 @@ class _Window:
         return shown
 
     def skip_to_next_record(self) -> bytes:
-        """Pass over everything up to the next line that begins with WARC/; the first bytes passed over."""
+        """Skip to the next line that begins with WARC/; returns the first bytes skipped."""
         shown = self.peek(SHOWN_BYTES)
         start = 1
         while True:

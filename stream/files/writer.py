@@ -1,8 +1,8 @@
-"""Owns how outputs are written: compressed by the name's ending, complete under their name or not at all.
+"""Writes the outputs: the ending of a name chooses the compression, and a file has its name only when it is complete.
 
 A file is written as NAME.partial and gets its name when the run is complete. An interrupted run closes it properly and
-leaves it as NAME.partial: readable, and never to be taken for the whole. What is no regular file (a pipe, /dev/null) is
-written directly.
+leaves it as NAME.partial, which is readable but cannot be mistaken for the whole. A pipe or /dev/null is written
+directly, as anything else that is no regular file.
 """
 
 import gzip
@@ -33,10 +33,10 @@ class _Sink(Protocol):
 
 
 class OutputFile:
-    """One output. Give lines with write_line, records as they came with write_record; then complete or abandon."""
+    """One output. write_line takes lines, write_record takes records as they came; then call complete or abandon."""
 
     def __init__(self, name: str, stdout: BinaryIO | None = None) -> None:
-        """Raises SettingError where the file cannot be written."""
+        """Open it. Raises SettingError if the file cannot be written."""
         self.name = name
         self.path = None if name == STDOUT else Path(name)
         if self.path is not None and self.path.suffix.lower() in _READ_ONLY:
@@ -56,13 +56,13 @@ class OutputFile:
         self._open_stream = _STREAMS.get(ending)
 
     def write_line(self, line: bytes) -> None:
-        """One line; its line feed is added."""
+        """Write a line and a line feed."""
         self._write(line + b"\n")
 
     def write_record(self, record: Record, layout: Layout) -> None:
-        """A record's own bytes: a JSONL line, or a WARC record, compressed on its own as WARC readers expect.
+        """Write the bytes of a record: a JSONL line, or a WARC record, compressed by itself as WARC readers expect.
 
-        Raises SettingError where records of both layouts would go into one file.
+        Raises SettingError if records of both layouts would go into one file.
         """
         if self._layout not in (None, layout):
             raise SettingError(
@@ -78,18 +78,18 @@ class OutputFile:
             self._write(record.raw)
 
     def flush(self) -> None:
-        """Hand what was written to a pipe's reader now; for a file that waits for its end, nothing to do."""
+        """Hand what was written to the reader of a pipe now. A file that waits for its end needs nothing."""
         if self._direct and self._sink is None:
             self._guard(self._file.flush)
 
     def complete(self) -> None:
-        """Close it, and give it its name. Raises StateError where the disk is full."""
+        """Close it, and give it its name. Raises StateError if the disk is full."""
         self._close()
         if not self._direct and self._target is not None and self.path is not None:
             self._target.replace(self.path)
 
     def abandon(self) -> Path | None:
-        """Close it and leave it as NAME.partial; that path, or None where it was written directly."""
+        """Close it and leave it as NAME.partial. Returns that path, or None for an output that is written directly."""
         self._close()
         return None if self._direct else self._target
 
@@ -120,7 +120,7 @@ class OutputFile:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """A file under its name only when it is whole and on disk. Raises InputError where it cannot be written."""
+    """Write a file that has its name only when it is whole and on disk. Raises InputError if that fails."""
     partial = path.with_name(f"{path.name}.partial")
     try:
         with partial.open("wb") as file:
@@ -133,7 +133,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 class Outputs:
-    """The four outputs of a run, None for one that is not wanted. A context: without complete() they stay partial."""
+    """The four outputs of a run, each of which may be None. A context: without complete() the files stay partial."""
 
     def __init__(self, wanted: dict[str, OutputFile | None]) -> None:
         self.out, self.duplicates = wanted["out"], wanted["duplicates"]
@@ -142,7 +142,7 @@ class Outputs:
 
     @classmethod
     def open(cls, out: str | None, duplicates: str | None, verdicts: str | None, rejected: str | None) -> Self:
-        """Open those that have a name. Raises SettingError where one cannot be written."""
+        """Open the outputs that have a name. Raises SettingError if one cannot be written."""
         names = {"out": out, "duplicates": duplicates, "verdicts": verdicts, "rejected": rejected}
         wanted: dict[str, OutputFile | None] = {}
         try:
@@ -157,7 +157,7 @@ class Outputs:
         return cls(wanted)
 
     def flush(self) -> None:
-        """After a micro-batch: whoever reads a pipe sees its pages."""
+        """Call it after a micro-batch, so that the reader of a pipe sees its pages."""
         for output in self._open:
             output.flush()
 

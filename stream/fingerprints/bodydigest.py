@@ -16,8 +16,9 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from spotsieve.stream.text.memory import load_word
 from spotsieve.stream.text.sources import part
-from spotsieve.stream.text.vectors import folded_product, load_word
+from spotsieve.stream.text.vectors import folded_product
 
 SHORT_BYTES = 240
 

@@ -10,8 +10,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from spotsieve.stream.text.memory import load_int
 from spotsieve.stream.text.sources import part, sources_digest
-from spotsieve.stream.text.vectors import load_int
 
 P = 2**32 - 1
 """The paper's "large prime" is none (3 * 5 * 17 * 257 * 65537). It is taken as given: the functions then are no

@@ -6,8 +6,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from spotsieve.stream.text.memory import load_int
 from spotsieve.stream.text.sources import part, sources_digest
-from spotsieve.stream.text.vectors import count_bits, load_int
+from spotsieve.stream.text.vectors import count_bits
 
 HASH_BITS = 64
 _MOST_AT_ONCE = 255

@@ -7,8 +7,9 @@ digest = folded(state ^ K1, K2), and the same with K4 in place of K3; (0, 0) for
 import numpy as np
 
 from spotsieve.stream.text.hashing import HASH_BITS, K3, K4, SEED, finish_hash
+from spotsieve.stream.text.memory import load_word
 from spotsieve.stream.text.sources import part
-from spotsieve.stream.text.vectors import folded_product, load_word
+from spotsieve.stream.text.vectors import folded_product
 
 
 @part

@@ -1,4 +1,4 @@
-"""Owns reading a sample of pages for `spotsieve calibrate`: their shingles, exact copies left out, by size."""
+"""Reads a sample of pages for `spotsieve calibrate`: the shingles of all different texts, by the size of the page."""
 
 import hashlib
 from collections.abc import Iterator, Sequence

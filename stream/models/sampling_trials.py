@@ -1,8 +1,9 @@
-"""What sampling costs: pairs of pages found with sampled shingles, against those found with all (Ye, Wen, Ma, sec. 5).
+"""Measures what sampling costs: it compares the pairs of pages found by samples of shingles with those found by all.
 
-A trial takes the shingles of one remainder modulo n; for each n all n remainders are tried and their figures averaged
-(sec. 4.4). With P_N the pairs whose resemblance reaches the threshold without sampling and P_S those with it,
-precision = |P_N and P_S| / |P_S| and recall = |P_N and P_S| / |P_N|.
+It is the experiment of Ye, Wen, Ma (sec. 5). A trial takes the shingles of one remainder modulo n; for each n all n
+remainders are tried and their figures averaged (sec. 4.4). P_N are the pairs whose resemblance reaches the threshold
+without sampling, P_S those that reach it with sampling. Then precision = |P_N and P_S| / |P_S| and
+recall = |P_N and P_S| / |P_N|.
 """
 
 from collections.abc import Sequence
@@ -17,8 +18,10 @@ from numpy.typing import NDArray
 class Trials(NamedTuple):
     """All pairs of some pages, with and without sampling.
 
-    similar: pairs of P_N  found, both: int64[l, s], pairs of P_S, and those in P_N too; row i is of n = 2^i, a column
-    is a remainder; beyond n columns 0  sampled: float64[l], shingles of a trial, on average
+    similar: pairs of P_N
+    found, both: int64[l, s], pairs of P_S, and pairs of P_S that are in P_N too. Row i stands for n = 2^i, a column for
+    a remainder; columns beyond n are 0.
+    sampled: float64[l], shingles of a trial, on average
     """
 
     similar: int
@@ -27,12 +30,12 @@ class Trials(NamedTuple):
     sampled: NDArray[np.float64]
 
     def precision(self, level: int) -> float | None:
-        """Of n = 2^level, on average over the trials that found a pair; None where none did."""
+        """The precision for n = 2^level, on average over the trials that found a pair; None if none did."""
         found, both = self.found[level], self.both[level]
         return float(np.mean(both[found > 0] / found[found > 0])) if found.any() else None
 
     def recall(self, level: int) -> float | None:
-        """Of n = 2^level, on average over its trials; None where no pair is similar."""
+        """The recall for n = 2^level, on average over its trials; None if no pair is similar."""
         return float(self.both[level].sum() / (self.similar << level)) if self.similar else None
 
 
@@ -116,10 +119,10 @@ def _compare_all(  # type: ignore[no-untyped-def]
 
 
 def choose_ratios(classes: Sequence[SizeClass], precision: float) -> list[int]:
-    """Of each class n of the smallest ratio 1/n whose precision is at least `precision` (sec. 6), 1 if none is.
+    """For each class the n of the smallest ratio 1/n whose precision is at least `precision` (sec. 6), or 1.
 
-    Classes ascend by size. One in which no trial found a pair says nothing and takes the n of the class of smaller
-    pages: larger pages bear smaller samples (sec. 5.1).
+    Classes ascend by size. A class in which no trial found a pair says nothing. It takes the n of the class of smaller
+    pages, since larger pages bear smaller samples (sec. 5.1).
     """
     chosen: list[int] = []
     for one in classes:
@@ -132,6 +135,6 @@ def choose_ratios(classes: Sequence[SizeClass], precision: float) -> list[int]:
 
 
 def share_processed(classes: Sequence[SizeClass], ratios: Sequence[int]) -> float:
-    """Sampled shingles over all shingles, with a ratio for each class."""
+    """The share of shingles that is sampled, with a ratio for each class."""
     whole = sum(one.trials.sampled[0] for one in classes)
     return float(sum(one.trials.sampled[0] / n for one, n in zip(classes, ratios, strict=True)) / max(whole, 1))

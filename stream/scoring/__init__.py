@@ -1,4 +1,4 @@
-"""Owns what verdicts are worth: the labels of a set, and the measures of pages, links and clusters against them."""
+"""Scores verdicts: the labels of a set, and the measures of pages, links and clusters against them."""
 
 from spotsieve.stream.scoring.measures import Scores, score
 from spotsieve.stream.scoring.truth import Label, Truth, check_verdicts, load_truth

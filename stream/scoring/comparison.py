@@ -1,4 +1,4 @@
-"""Owns how several schemes are shown side by side: one table a set, quality at page and pair level beside cost."""
+"""Shows several schemes side by side: a table for each set, with quality by page and by pair beside the cost."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -16,8 +16,8 @@ page, before compression."""
 class Cost:
     """What a page costs, on average over a set.
 
-    candidates: postings in the probed buckets  cpu_us: to sign and judge, microseconds of CPU  log_bytes: of its record
-    state_bytes: of keys, postings and entry, by filed page, not compressed
+    candidates: postings in the probed buckets  cpu_us: CPU microseconds to sign and judge it
+    log_bytes: of its part of a record  state_bytes: of keys, postings and entry, by filed page, not compressed
     """
 
     candidates: float
@@ -28,14 +28,14 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A scheme on a set."""
+    """The figures of a scheme on a set."""
 
     scores: Scores
     cost: Cost
 
 
 class Column(NamedTuple):
-    """A figure of the table. title: on a terminal  group, heading, about: where there is room  shown: in a row"""
+    """A column of the table. title: for a terminal  group, heading, about: for HTML  shown: the text of a cell"""
 
     title: str
     group: str
@@ -105,12 +105,12 @@ COLUMNS = (
 
 
 def comparison_json(found: Mapping[str, Scored]) -> dict[str, Any]:
-    """Scheme -> every figure by its name."""
+    """For each scheme every figure by its name."""
     return {name: as_json(scored.scores) | {"cost": asdict(scored.cost)} for name, scored in found.items()}
 
 
 def comparison_text(found: Mapping[str, Scored]) -> list[str]:
-    """The table of one set: its lines, a scheme each, below their titles."""
+    """The lines of the table of one set: the titles, then a line for each scheme."""
     titles = ("scheme", *(column.title for column in COLUMNS))
     rows = [titles, *((name, *(column.shown(scored) for column in COLUMNS)) for name, scored in found.items())]
     widths = [max(len(row[column]) for row in rows) for column in range(len(titles))]

@@ -1,4 +1,4 @@
-"""Owns the measures: what verdicts are worth by page, by link and by cluster."""
+"""Measures verdicts by page, by link and by cluster."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from spotsieve.stream.scoring.truth import Label, Truth
 
 UNLISTED = "unlisted"
-"""Kind of a link between two pages that no listed pair joins."""
+"""The kind of a link whose two pages are no listed pair."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """Precision, recall and their harmonic mean; None where there is nothing to divide by."""
+    """Precision, recall and their harmonic mean; None instead of a division by 0."""
 
     precision: float | None
     recall: float | None
@@ -20,15 +20,16 @@ class Retrieval:
 
     @classmethod
     def of(cls, right: float, reported: float, expected: float) -> "Retrieval":
-        """right: those both reported and expected."""
+        """right: how many are both reported and expected."""
         return cls(share(right, reported), share(right, expected), share(2 * right, reported + expected))
 
 
 @dataclass(frozen=True, slots=True)
 class PageScores:
-    """What a user of the stream feels: duplicates let through, novel pages lost.
+    """What the user of a stream notices: duplicates let through, novel pages lost.
 
-    found, lost: (dropped, all) by kind, of the duplicates (kind of the closest earlier pair) and of the novel pages
+    found: (dropped, all) duplicates by the kind of their closest earlier pair
+    lost: (dropped, all) novel pages by their kind
     """
 
     retrieval: Retrieval
@@ -59,7 +60,7 @@ class PageScores:
 
 @dataclass(frozen=True, slots=True)
 class LinkScores:
-    """How similar a page and its reported original really are. by_kind: kind of pair -> count by label."""
+    """How similar a page and its reported original really are. by_kind: kind of pair -> links by label"""
 
     by_kind: dict[str, Counter[Label]]
 
@@ -75,9 +76,9 @@ class LinkScores:
 
 @dataclass(frozen=True, slots=True)
 class ClusterScores:
-    """Pairs of pages that the links join, against pairs that positive pairs join, both transitively.
+    """Pairs of pages that the links join, compared with pairs that the positive pairs join, both transitively.
 
-    A pair between the bounds that only the filter joins is excused: it counts neither for nor against it. The adjusted
+    A pair between the bounds that only the filter joins is excused: it does not count. The adjusted
     Rand index (Hubert, Arabie 1985) compares the two partitions as they are.
     """
 
@@ -98,12 +99,12 @@ class Scores:
 
 
 def score(truth: Truth, originals: Sequence[int | None]) -> Scores:
-    """originals: for each place of the stream the place of its reported original, or None (see check_verdicts)."""
+    """All measures. originals: for each place of the stream that of its reported original, or None (check_verdicts)"""
     return Scores(_score_pages(truth, originals), _score_links(truth, originals), _score_clusters(truth, originals))
 
 
 def share(part: float, whole: float) -> float | None:
-    """The part of the whole, or None where there is nothing to divide by."""
+    """The share of the part in the whole; None if the whole is 0."""
     return part / whole if whole else None
 
 
@@ -159,7 +160,7 @@ def _score_clusters(truth: Truth, originals: Sequence[int | None]) -> ClusterSco
 
 
 def join(count: int, links: Iterable[tuple[int, int]]) -> list[int]:
-    """The connected components of 0..count-1 under the links: for each the least member of its component."""
+    """The connected components of 0..count-1 under the links: for each member the least one of its component."""
     parent = list(range(count))
 
     def root(member: int) -> int:

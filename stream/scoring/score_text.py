@@ -1,4 +1,4 @@
-"""Owns how scores are shown: the lines and the JSON of ../shared/data/score.py, which is the judge of all filters."""
+"""Writes scores as the lines and the JSON of ../shared/data/score.py, which judges all filters."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def as_text(scores: Scores) -> str:
 
 
 def three_decimals(value: float | None) -> str:
-    """A share for people; a dash for a share of nothing."""
+    """A share as people read it; a dash for a share of nothing."""
     return "-" if value is None else f"{value:.3f}"
 
 

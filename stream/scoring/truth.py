@@ -1,9 +1,9 @@
-"""Owns the labels of a set: which page is a duplicate, which is novel, and which counts for nothing.
+"""Reads the labels of a set: which page is a duplicate, which one is novel, and which one does not count.
 
-    truth.tsv.gz = header, (id, kind, ...) a page, in stream order; group and host are read where they are
+    truth.tsv.gz = header, (id, kind, ...) a page, in stream order; the columns group and host may be there
     pairs.tsv.gz = header, (id_a, id_b, similarity, kind, ...) a pair of similar pages, id_a earlier in the stream
 
-Gzipped UTF-8, columns by the header's names, parted by tabs, nothing quoted.
+The files are gzipped UTF-8. Tabs separate the columns, the header names them, and nothing is quoted.
 """
 
 import enum
@@ -22,11 +22,11 @@ PAIRS_FILE = "pairs.tsv.gz"
 POSITIVE = 0.6
 """Least similarity of a positive pair (../shared/data/*/README.md)."""
 NEGATIVE = 0.2
-"""Pairs below it, and all that are not listed, are negative; those between count for nothing."""
+"""Pairs below it are negative, as are all that are not listed. Pairs between the two bounds do not count."""
 
 
 class Label(enum.IntEnum):
-    """What a similarity says of a pair, and the most similar earlier page of a page. Never stored."""
+    """What a similarity makes of a pair; for a page that with its most similar earlier page counts. Never stored."""
 
     NOVEL = 0
     IGNORED = 1
@@ -77,10 +77,10 @@ class Truth:
 
     @cached_property
     def labels(self) -> tuple[tuple[Label, str], ...]:
-        """Of each page: its label, and the kind it is counted under.
+        """For each page its label, and the kind under which it is counted.
 
-        A duplicate is counted under the kind of the pair with its most similar earlier page (of equally similar ones
-        the earliest), any other page under its own kind.
+        A duplicate counts under the kind of its pair with the most similar earlier page, the earliest of equally
+        similar ones. Any other page counts under its own kind.
         """
         closest: list[Pair | None] = [None] * len(self.ids)
         for pair in self.pairs:
@@ -95,7 +95,7 @@ class Truth:
         return tuple(found)
 
     def part(self, chosen: Sequence[int]) -> "Truth":
-        """The labels of some pages alone, as if the stream held no others. chosen: ascending places."""
+        """The labels of some pages, as if the stream held no others. chosen: ascending places"""
         new = {place: number for number, place in enumerate(chosen)}
         pairs = tuple(
             Pair(new[pair.earlier], new[pair.later], pair.similarity, pair.kind)
@@ -111,7 +111,7 @@ class Truth:
 
 
 def load_truth(folder: Path, positive: float = POSITIVE, negative: float = NEGATIVE) -> Truth:
-    """Read the labels of a set. Raises InputError where a file is missing, damaged or empty, or names no page."""
+    """Read the labels of a set. Raises InputError if a file is missing, damaged or empty, or names an unknown page."""
     path = folder / TRUTH_FILE
     ids: list[str] = []
     kinds: list[str] = []
@@ -136,10 +136,10 @@ def load_truth(folder: Path, positive: float = POSITIVE, negative: float = NEGAT
 
 
 def check_verdicts(truth: Truth, originals: Iterable[tuple[str, str | None]], name: str) -> tuple[int | None, ...]:
-    """(page id, id of its original or None) in any order -> for each place its original's place or None.
+    """(page id, id of its original or None) in any order -> for each place the place of its original or None.
 
-    name: the set's, for messages. Raises InputError: a page of the set without a verdict, an id the labels do not know,
-    a page twice, an original that is not earlier.
+    name: of the set, for messages. Raises InputError for a page of the set without a verdict, an id without a label, a
+    page that comes twice, or an original that is not earlier.
     """
     found: dict[int, int | None] = {}
     for page, original in originals:

@@ -1,4 +1,4 @@
-"""A batch of pages as the kernels take it: checked arrays, padding behind the last page, and the state of a scan."""
+"""Prepares a batch of pages for the kernels: checked arrays, padding behind the last page, and the state of a scan."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.text import slots
 from spotsieve.stream.text.elements import element_table
+from spotsieve.stream.text.memory import byte_at, load_int
 from spotsieve.stream.text.plain import scan_plain
 from spotsieve.stream.text.scan import scan_markup
 from spotsieve.stream.text.sources import part
 from spotsieve.stream.text.tables import text_tables
-from spotsieve.stream.text.vectors import PADDING, byte_at, load_int
+from spotsieve.stream.text.vectors import PADDING
 
 MAX_PAGE_BYTES = (1 << 31) - 1
 """A page's tokens are counted in 31 bits."""
@@ -36,7 +37,7 @@ class Batch(NamedTuple):
 def check_batch(
     buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_] | bool
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.bool_]]:
-    """The arrays, contiguous, with a flag for every page; TypeError and ValueError where they are not as they must be.
+    """The arrays, contiguous, with a flag for every page. Raises TypeError and ValueError for wrong arrays.
 
     buffer: uint8[N]  bounds: int64[n + 1], ascending, within the buffer  markup: bool[n] or one for all
     """
@@ -59,9 +60,9 @@ def in_padded_parts(
     flags: NDArray[np.bool_],
     run: Callable[[NDArray[np.uint8], NDArray[np.int64], NDArray[np.bool_]], Result],
 ) -> list[Result]:
-    """What `run` gives for runs of the pages, behind whose last one PADDING bytes may be read: none, one or two.
+    """The results of `run` for none, one or two runs of pages that have PADDING readable bytes behind them.
 
-    Pages whose windows stay inside the buffer are read where they lie, the last ones from a padded copy.
+    Pages whose windows stay inside the buffer are read in place, the last ones from a padded copy.
     """
     pages = len(bounds) - 1
     direct = int(np.searchsorted(bounds[1:], len(buffer) - PADDING, side="right")) if pages else 0

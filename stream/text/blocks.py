@@ -1,13 +1,13 @@
-"""What the scanner noted of a page's blocks, unpacked for the selection of blocks."""
+"""Unpacks the scanner's notes on a page's blocks into columns, for the selection of blocks."""
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.text.memory import load_int32, load_word
 from spotsieve.stream.text.slots import BLOCK_LEAD, BLOCK_LINKS, BLOCK_SECTIONS, BLOCK_SHIFT
 from spotsieve.stream.text.sources import part
-from spotsieve.stream.text.vectors import load_int32, load_word
 
 
 class Blocks(NamedTuple):

@@ -1,10 +1,10 @@
-"""Which HTML elements end a block, part tokens, hide their content, or tell what a block is; and the kernel's table.
+"""The HTML elements that end a block, separate tokens, hide their content, or tell the kind of a block; as a table.
 
-A block is a run of text between the tags of block-level elements; `<br>` and embedded things part tokens without ending
-the block; every other tag, known or not, leaves no trace: `<b>w</b>ord` is the one token `word`.
+A block is a run of text between the tags of block-level elements. `<br>` and embedded things separate tokens but do not
+end the block. Every other tag, known or not, leaves no trace: `<b>w</b>ord` is the one token `word`.
 
-Of each block the scanner notes, without a tree, the block tag that stands last before it (LEADS) and which elements of
-SECTIONS are open around it. The end tags of all of these are required, so that legal HTML leaves none open.
+For each block the scanner notes, without a tree, the last block tag before it (LEADS) and which elements of SECTIONS
+are open around it. All of these elements require their end tags, so legal HTML leaves none of them open.
 """
 
 from dataclasses import dataclass

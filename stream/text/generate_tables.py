@@ -1,10 +1,10 @@
 """Writes characters.txt and entities.txt, the frozen tables of the text kernel, from the running Python's Unicode data.
 
-Run by hand, `python -m spotsieve.stream.text.generate_tables`, when a newer Unicode is wanted: tokens, and so verdicts,
-may change, which the digests in stream/text/tables.py turn into a deliberate act. Nothing else calls it.
+Run `python -m spotsieve.stream.text.generate_tables` by hand for a newer Unicode. Tokens may change then, and verdicts
+with them; the digests in stream/text/tables.py make sure that nobody does this by accident. Nothing else calls it.
 
     characters.txt = header lines "# ...", then "FIRST-LAST CLASS DELTA" a line: code points in hex, all of one class,
-                     whose lower case is `code point + DELTA`. Code points that are not listed separate tokens.
+                     whose lower case is `code point + DELTA`. All other code points separate tokens.
     entities.txt   = header lines "# ...", then "NAME CODEPOINT [CODEPOINT]" a line; NAME without '&', with ';' if it
                      needs one.
 

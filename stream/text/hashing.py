@@ -6,9 +6,9 @@
     the last 1..16 bytes, zero padded:                       the same
     token hash   = folded(state ^ K1, K2) with the two low bits set to 0
 
-`first` and `second` are little-endian 64-bit words. The construction is wyhash's (Wang Yi) with the length left out: a
-normalised token holds no NUL byte, so the padding tells the length. The two low bits are left to the kernel: the
-scanner keeps "is a character that stands alone" there, the spots "is an antecedent" and "is a stop-word".
+`first` and `second` are little-endian 64-bit words. The construction is wyhash's (Wang Yi) without the length: a
+normalised token holds no NUL byte, so the padding tells the length. The kernel uses the two low bits: the scanner for
+"is a character that stands alone", the spots for "is an antecedent" and "is a stop-word".
 
     chain hash   = SEED, then for each token, antecedent first:  state = folded(state ^ K3, token ^ K4)
     spot hash    = folded(state ^ K1, K2)

@@ -7,9 +7,9 @@ import numpy as np
 
 from spotsieve.stream.text import slots
 from spotsieve.stream.text.elements import LEAD_PLAIN
+from spotsieve.stream.text.memory import byte_at, put_int
 from spotsieve.stream.text.skips import find_byte
 from spotsieve.stream.text.sources import part
-from spotsieve.stream.text.vectors import byte_at, put_int
 from spotsieve.stream.text.words import close_word, end_block, spell
 
 

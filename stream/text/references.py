@@ -7,10 +7,10 @@ import numpy as np
 
 from spotsieve.stream.text import slots
 from spotsieve.stream.text.hashing import hash_bytes
+from spotsieve.stream.text.memory import byte_at, load_int, load_word
 from spotsieve.stream.text.sources import part
 from spotsieve.stream.text.tables import ENTITY_SLOT_BITS, LONGEST_BARE_ENTITY, LONGEST_ENTITY
 from spotsieve.stream.text.utf8 import REPLACEMENT, is_alphanumeric
-from spotsieve.stream.text.vectors import byte_at, load_int, load_word
 
 # What numeric references 128..159 mean: windows-1252 (HTML standard, numeric character reference end state)
 # fmt: off

@@ -1,8 +1,8 @@
-"""The scanner: HTML or plain text of one page to token hashes and blocks with what stands around them, without a DOM.
+"""Scans the HTML of one page to token hashes and blocks, without a DOM.
 
-It follows the HTML standard's tokenizer (13.2.5) and the few tree rules that change text (what is raw text, where CDATA
-counts). 64 bytes are classified at once into bit masks, and words and regular tags are read off the bits: a branch that
-the CPU cannot foresee costs as much as ten bytes of text.
+It follows the HTML standard's tokenizer (13.2.5) and the few tree rules that change text: what is raw text, and where
+CDATA counts. It turns 64 bytes at once into bit masks and reads words and regular tags off the bits, because a branch
+that the CPU cannot foresee costs as much as ten bytes of text.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
@@ -12,6 +12,7 @@ import numpy as np
 
 from spotsieve.stream.text import elements, slots
 from spotsieve.stream.text.hashing import HASH_BITS, K0, SEED, finish_hash, hash_lowered
+from spotsieve.stream.text.memory import byte_at, load_int, load_int32, load_word, put_int, put_int32, put_word
 from spotsieve.stream.text.skips import (
     NAME_ENDS,
     after_byte,
@@ -27,21 +28,7 @@ from spotsieve.stream.text.skips import (
     script_end,
 )
 from spotsieve.stream.text.sources import part
-from spotsieve.stream.text.vectors import (
-    byte_at,
-    folded_product,
-    load_int,
-    load_int32,
-    load_word,
-    lowered16,
-    opaque,
-    put_int,
-    put_int32,
-    put_word,
-    tag_masks,
-    text_masks,
-    trailing_zeros,
-)
+from spotsieve.stream.text.vectors import folded_product, lowered16, opaque, tag_masks, text_masks, trailing_zeros
 from spotsieve.stream.text.words import close_word, end_block, reopen_token, spell, trace_token
 
 _U0, _U1 = np.uint64(0), np.uint64(1)
@@ -51,17 +38,17 @@ _NAME_SHIFT = np.uint64(64 - elements.SLOT_BITS)
 
 @part
 def scan_markup(state, start, end):  # int64, int64, int64 -> None
-    """HTML."""
+    """Write tokens and blocks of the HTML at the addresses start..end into the arrays of the state."""
     tokens, blocks = load_int(state + slots.TOKENS), load_int(state + slots.BLOCKS)
     block_count, block_start = np.int64(0), np.int64(0)
     names, traits_table = load_int(state + slots.NAMES), load_int(state + slots.TRAITS)
     name_multiplier = load_word(state + slots.NAME_MULTIPLIER)
     tracing = load_int(state + slots.TRACE) != 0
     count = np.int64(0)
-    # Up to token `count`, `links + in_link * count` tokens begin in links: so a tag is taken note of without a branch.
+    # Of the first `count` tokens `links + in_link * count` begin in links. So a link's tag needs no branch.
     links, in_link = np.int64(0), np.int64(0)
     sections, lead = _U0, np.int64(elements.LEAD_BODY)
-    # The last token touches the inline markup that follows it: it goes on if the next text starts with a word.
+    # Where the last token ends at inline markup, it goes on if the next text starts with a word.
     open_start, open_end = np.int64(0), np.int64(0)
     spelling = False
     foreign = np.int64(0)
@@ -132,8 +119,8 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             if byte_at(position) != 60:
                 continue
         # --- a tag, at '<'
-        # The window begins behind '<' whether the tag is a closing one or not: a window that waited for that to be
-        # known would hold up the next one.
+        # The window begins behind '<', whether the tag is a closing one or not: if it waited for that, it would hold up
+        # the next window.
         tag = position + 1
         words, closes, doubles, equals, singles = tag_masks(tag)
         room = end - position
@@ -210,8 +197,8 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             spelling = False
             count = load_int(state + slots.TOKEN_COUNT)
         if kind <= elements.BREAK:
-            # No branches here: which of the three it is cannot be foreseen, nor whether it is an end tag. What holds
-            # or not is a mask, all bits or none. A block without tokens is none.
+            # There are no branches here, since the CPU can foresee neither which of the three kinds this is nor whether
+            # it is an end tag. A condition is a mask of all bits or none. A block without tokens does not count.
             is_block, is_end = opaque(-(kind & elements.BLOCK)), opaque(-np.int64(closing))
             is_link = opaque(-(traits >> elements.LINK_SHIFT))
             record = blocks + (block_count << slots.BLOCK_SHIFT)
@@ -289,7 +276,7 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
 
 @part
 def lowered_name(address, length):  # int64, int64 -> (uint64, uint64)
-    """What lowered16 gives for up to 16 ASCII letters and digits, sooner: no way through a vector."""
+    """The same as lowered16 for up to 16 ASCII letters and digits, but quicker, since it uses no vector."""
     # eight bytes are 63 bits, since the highest bit of ASCII is 0
     short, long = min(8 * length, np.int64(63)), min(max(8 * length - 64, np.int64(0)), np.int64(63))
     low, high = load_word(address) | _LOWER_BITS, load_word(address + 8) | _LOWER_BITS

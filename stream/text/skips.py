@@ -1,7 +1,7 @@
-"""Where markup without text ends: comments, scripts, raw text, irregular tags, as the HTML standard's tokenizer has it.
+"""Finds where markup without text ends: comments, scripts, raw text and irregular tags, as the HTML standard says.
 
-Every function returns an address not beyond `end`; what is not closed reaches to the end of the page, so no byte is
-searched twice and the time is linear in the page.
+Every function returns an address not beyond `end`. Markup that nothing closes reaches to the end of the page, so no
+byte is searched twice and the time is linear in the page.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
@@ -9,16 +9,9 @@ searched twice and the time is linear in the page.
 
 import numpy as np
 
+from spotsieve.stream.text.memory import byte_at
 from spotsieve.stream.text.sources import part
-from spotsieve.stream.text.vectors import (
-    byte_at,
-    dashes_mask,
-    equal_mask,
-    lowered16,
-    raw_end_mask,
-    tag_masks,
-    trailing_zeros,
-)
+from spotsieve.stream.text.vectors import dashes_mask, equal_mask, lowered16, raw_end_mask, tag_masks, trailing_zeros
 
 _U1 = np.uint64(1)
 # tab, line feed, form feed, carriage return, space
@@ -185,11 +178,11 @@ def quoted_bytes(doubles):  # uint64 -> uint64
 
 @part
 def odd_bytes(words, equals, singles, opening, quoted, word_before, equal_before):  # 7 x uint64 -> uint64
-    """Bytes of a tag that are not as in `name name="value"`: there the quick way through the tag would be wrong.
+    """Bytes of a tag that break the form `name name="value"`: with them the quick way through the tag would be wrong.
 
-    A single quote outside of double ones, an opening double quote that does not follow '=', a '=' that does not follow
-    a letter or digit; and what follows a '=' and is no opening quote. word_before, equal_before: whether such a byte
-    stands before the first one.
+    They are a single quote outside of double ones, an opening double quote that does not follow '=', a '=' that does
+    not follow a letter or digit, and a byte after '=' that is no opening quote. word_before, equal_before: whether the
+    byte before the first one is a letter or digit, or a '='.
     """
     outside = equals & ~quoted
     odd = (singles & ~quoted) | (outside & ~(words << _U1 | word_before))
@@ -198,9 +191,9 @@ def odd_bytes(words, equals, singles, opening, quoted, word_before, equal_before
 
 @part
 def after_long_tag(window, resume, end):  # int64, int64, int64 -> int64
-    """after_tag for a tag that goes on for more than the 64 bytes at `window`; `resume` is behind its name.
+    """after_tag for a tag longer than the 64 bytes at `window`; `resume` is behind its name.
 
-    Window by window, as long as the tag has nothing odd; otherwise once more from the name on.
+    It goes window by window as long as the tag has nothing odd, and otherwise starts again behind the name.
     """
     none = np.uint64(0)
     inside, word_before, equal_before = none, none, none

@@ -1,8 +1,8 @@
-"""How kernels are compiled: the parts, and the key that ties a cached one to every source file it was made of.
+"""Ties a cached kernel to all the source files that it was compiled from, and decorates the parts of kernels.
 
-numba throws a cached kernel away when the file of its outermost function changes, not when one it calls does: after an
-update of stream/text/scan.py a worker would go on with the old scanner. But values that a cached function closes over
-are part of its cache key. So only the outermost functions are cached, and each closes over this digest.
+numba drops a cached kernel when the file of its outermost function changes, but not when the file of a function that it
+calls does: after an update of stream/text/scan.py a worker would go on with the old scanner. But the cache key covers
+the values that a cached function closes over. So only outermost functions are cached, and each closes over this digest.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from numba import njit
 _FOLDERS = ("spotsieve.stream.text", "spotsieve.stream.features", "spotsieve.stream.fingerprints")
 
 part = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""Decorates the functions that a cached kernel is made of; never called from Python, they need no wrappers for it."""
+"""Decorates the parts of a cached kernel. Python never calls them, so they need no wrappers for it."""
 
 
 @cache

@@ -1,7 +1,8 @@
-"""The frozen character and entity tables, as the arrays that the kernel reads.
+"""Reads the frozen character and entity tables into the arrays that the kernel uses.
 
-They are data of this repository (characters.txt, entities.txt), not of the running Python: the same page must give the
-same tokens, and so the same verdict, whatever Unicode version the interpreter knows. The digests below guard them.
+The tables are files of this repository (characters.txt, entities.txt) and not data of the running Python. So a page
+gives the same tokens, and the same verdict, whatever Unicode version the interpreter knows. The digests below guard
+them.
 
     leaves[pages[code point >> 7] << 7 | code point & 127] = lower case << 3 | class
 """
@@ -22,7 +23,8 @@ DIGESTS = {
 }
 
 SEPARATOR, WORD, MARK, IDEOGRAPH, IGNORED = range(5)
-"""Classes: ends a token; part of a token; part of one that is open, else nothing; a token by itself; nothing."""
+"""Classes of characters. SEPARATOR ends a token, WORD is part of one, MARK is part of an open one and else nothing,
+IDEOGRAPH is a token by itself, IGNORED is nothing."""
 
 LONGEST_ENTITY = 32
 """Characters of the longest entity name, its ';' included."""
@@ -51,7 +53,7 @@ class TextTables:
 
 @cache
 def text_tables() -> TextTables:
-    """Read the frozen tables once a process; RuntimeError where a file is not the one this release was tested with."""
+    """Read the frozen tables once a process. Raises RuntimeError for a file that this release was not tested with."""
     pages, leaves = _character_arrays(frozen_lines("characters.txt"))
     keys, values = _entity_arrays(frozen_lines("entities.txt"))
     return TextTables(pages, leaves, keys, values)
@@ -78,7 +80,7 @@ def is_token(word: str) -> bool:
 
 
 def frozen_lines(name: str) -> list[str]:
-    """The lines of a frozen file, without its header; RuntimeError where the digest is another."""
+    """The lines of a frozen file, without its header. Raises RuntimeError if its digest is wrong."""
     written = files(__package__).joinpath(name).read_bytes()
     digest = hashlib.sha256(written).hexdigest()
     if digest != DIGESTS[name]:
@@ -97,7 +99,7 @@ def _character_arrays(lines: list[str]) -> tuple[NDArray[np.uint16], NDArray[np.
         lower = np.arange(first, last + 1, dtype=np.int64) + int(delta)
         entries[first : last + 1] = lower << 3 | _CLASSES[kind]
     rows = entries.reshape(-1, 1 << _LEAF_BITS)
-    # Most leaves hold separators only: one of them serves all, its lower case is never read
+    # Most leaves hold separators only. One leaf serves for all of them, since nobody reads its lower case.
     separators = (rows & np.uint32(7) == SEPARATOR).all(axis=1)
     kept = np.flatnonzero(~separators)
     pages = np.zeros(len(rows), dtype=np.uint16)

@@ -1,4 +1,4 @@
-"""Pages to the hashes of their tokens: one kernel call for a batch, for schemes that take the whole page's words."""
+"""Turns pages into the hashes of their tokens, one kernel call for a batch, for schemes that use all of a page."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from spotsieve.stream.text import slots
 from spotsieve.stream.text.batch import batch_at, check_batch, in_padded_parts, scan_page, scan_state
 from spotsieve.stream.text.hashing import HASH_BITS
+from spotsieve.stream.text.memory import load_word
 from spotsieve.stream.text.sources import part, sources_digest
-from spotsieve.stream.text.vectors import load_word
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """The vector and 128-bit instructions that the text kernels are made of, as numba intrinsics over raw addresses.
 
-Each is a few lines of LLVM vector IR, which LLVM lowers to whatever the CPU has (AVX-512, AVX2, SSE2, NEON), with
-the same result. Bit k of a 64-bit mask stands for the byte at `address + k`. Loads are unaligned, little-endian, and
-may read up to 65 bytes from `address`: callers see to it that these bytes exist (`PADDING`), and ignore what lies
-behind the page.
+Each is a few lines of LLVM vector IR. LLVM lowers it to what the CPU has (AVX-512, AVX2, SSE2, NEON), with the same
+result. Bit k of a 64-bit mask stands for the byte at `address + k`. Loads are unaligned and little-endian, and may read
+up to 65 bytes from `address`. Callers make sure that these bytes exist (`PADDING`), and ignore what lies behind the
+page.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
@@ -54,7 +54,7 @@ def _mask(builder, lanes):
 
 @intrinsic
 def text_masks(typing_context, address):
-    """(words, stops) of 64 bytes: ASCII letters and digits; and '<', '&', NUL and every byte from 0x80 on."""
+    """(words, stops) of 64 bytes. words: ASCII letters and digits  stops: '<', '&', NUL and every byte from 0x80 on"""
 
     def generate(context, builder, signature, arguments):
         window = _window(builder, arguments[0])
@@ -192,27 +192,6 @@ def leading_zeros(typing_context, mask):
 
 
 @intrinsic
-def byte_at(typing_context, address):
-    """The byte at `address`."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.load(builder.inttoptr(arguments[0], _I8.as_pointer()))
-
-    return types.uint8(types.int64), generate
-
-
-@intrinsic
-def put_byte(typing_context, address, value):
-    """Write the low 8 bits of `value` at `address`."""
-
-    def generate(context, builder, signature, arguments):
-        builder.store(builder.trunc(arguments[1], _I8), builder.inttoptr(arguments[0], _I8.as_pointer()))
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), generate
-
-
-@intrinsic
 def count_bits(typing_context, features, count, totals):
     """Add the bits of `count` <= 255 words at address `features` to the uint32[64] at address `totals`."""
 
@@ -248,84 +227,9 @@ def count_bits(typing_context, features, count, totals):
 
 @intrinsic
 def opaque(typing_context, value):
-    """`value`, of which LLVM knows nothing: from a value that it knows to be 0 or 1 it makes branches."""
+    """`value`, hidden from LLVM, which would make branches from a value that it knows to be 0 or 1."""
 
     def generate(context, builder, signature, arguments):
         return builder.asm(ir.FunctionType(_I64, [_I64]), "", "=r,0", [arguments[0]], side_effect=False)
 
     return types.int64(types.int64), generate
-
-
-@intrinsic
-def load_word(typing_context, address):
-    """The little-endian uint64 at `address`."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.load(builder.inttoptr(arguments[0], _I64.as_pointer()), align=1)
-
-    return types.uint64(types.int64), generate
-
-
-@intrinsic
-def put_word(typing_context, address, value):
-    """Write a uint64 at `address`."""
-
-    def generate(context, builder, signature, arguments):
-        builder.store(arguments[1], builder.inttoptr(arguments[0], _I64.as_pointer()), align=1)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.uint64), generate
-
-
-@intrinsic
-def load_int(typing_context, address):
-    """The int64 at `address`."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.load(builder.inttoptr(arguments[0], _I64.as_pointer()), align=1)
-
-    return types.int64(types.int64), generate
-
-
-@intrinsic
-def put_int(typing_context, address, value):
-    """Write an int64 at `address`."""
-
-    def generate(context, builder, signature, arguments):
-        builder.store(arguments[1], builder.inttoptr(arguments[0], _I64.as_pointer()), align=1)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), generate
-
-
-@intrinsic
-def load_short(typing_context, address):
-    """The uint16 at `address`."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.load(builder.inttoptr(arguments[0], ir.IntType(16).as_pointer()), align=1)
-
-    return types.uint16(types.int64), generate
-
-
-@intrinsic
-def load_int32(typing_context, address):
-    """The int32 at `address`, widened."""
-
-    def generate(context, builder, signature, arguments):
-        narrow = builder.load(builder.inttoptr(arguments[0], ir.IntType(32).as_pointer()), align=1)
-        return builder.sext(narrow, _I64)
-
-    return types.int64(types.int64), generate
-
-
-@intrinsic
-def put_int32(typing_context, address, value):
-    """Write the low 32 bits of `value` at `address`."""
-
-    def generate(context, builder, signature, arguments):
-        narrow = builder.trunc(arguments[1], ir.IntType(32))
-        builder.store(narrow, builder.inttoptr(arguments[0], ir.IntType(32).as_pointer()), align=1)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), generate

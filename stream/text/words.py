@@ -11,11 +11,7 @@ import numpy as np
 
 from spotsieve.stream.text import slots
 from spotsieve.stream.text.hashing import LONE, hash_bytes
-from spotsieve.stream.text.references import reference
-from spotsieve.stream.text.sources import part
-from spotsieve.stream.text.tables import IDEOGRAPH, IGNORED, MARK, WORD
-from spotsieve.stream.text.utf8 import decode, encode, is_alphanumeric
-from spotsieve.stream.text.vectors import (
+from spotsieve.stream.text.memory import (
     byte_at,
     load_int,
     load_short,
@@ -25,6 +21,10 @@ from spotsieve.stream.text.vectors import (
     put_int32,
     put_word,
 )
+from spotsieve.stream.text.references import reference
+from spotsieve.stream.text.sources import part
+from spotsieve.stream.text.tables import IDEOGRAPH, IGNORED, MARK, WORD
+from spotsieve.stream.text.utf8 import decode, encode, is_alphanumeric
 
 
 @part
@@ -50,7 +50,7 @@ def trace_token(state, address, length, lower):  # int64, int64, int64, uint8 ->
 
 @part
 def close_word(state):  # int64 -> None
-    """End the word that is being spelled, if any."""
+    """End the open word, if there is one."""
     length = load_int(state + slots.WORD_LENGTH)
     if length > 0:
         address = load_int(state + slots.SPELLED)
@@ -60,7 +60,7 @@ def close_word(state):  # int64 -> None
 
 @part
 def reopen_token(state, address, length):  # int64, int64, int64 -> None
-    """Take the last token back, it goes on: its source, ASCII bytes at `address`, becomes the beginning of a word."""
+    """Turn the last token into the beginning of an open word: it goes on. Its source is ASCII bytes at `address`."""
     put_int(state + slots.TOKEN_COUNT, load_int(state + slots.TOKEN_COUNT) - 1)
     put_int(state + slots.TRACE_LENGTH, load_int(state + slots.TRACE_LENGTH) - length - 1)
     target = load_int(state + slots.SPELLED)
@@ -71,7 +71,7 @@ def reopen_token(state, address, length):  # int64, int64, int64 -> None
 
 @part
 def end_block(state):  # int64 -> None
-    """End the current block; one without tokens is none."""
+    """End the current block. A block without tokens does not count."""
     count, blocks = load_int(state + slots.TOKEN_COUNT), load_int(state + slots.BLOCK_COUNT)
     if count > load_int(state + slots.BLOCK_START):
         record = load_int(state + slots.BLOCKS) + (blocks << slots.BLOCK_SHIFT)
@@ -85,10 +85,10 @@ def end_block(state):  # int64 -> None
 
 @part
 def spell(state, address, end, kind):  # int64, int64, int64, int64 -> int64
-    """Read text from `address`, going on with the open word.
+    """Read text from `address` on, and continue the open word. Returns the address of the first byte not read.
 
-    Stops at `end`, and in MARKUP before '<' (both leave the word open) and after what ended a word, where the scanner's
-    stride can take over. Returns the address of the first byte not read.
+    It stops at `end`, and in MARKUP before '<'; both leave the word open. In MARKUP it also stops behind the end of a
+    word, where the scanner's stride can take over.
     """
     spelled = load_int(state + slots.SPELLED)
     while address < end:
