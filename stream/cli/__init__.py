@@ -1,4 +1,4 @@
-"""Owns the command line: which word runs what, and how an error reaches a person."""
+"""The command line: it finds the command that a word names, runs it, and shows errors to people."""
 
 import argparse
 import importlib
@@ -25,21 +25,22 @@ COMMANDS = {
     "config": "print every setting, or check a configuration",
     "state": "look at a state directory, verify it, take and restore snapshots, forget pages, export and import",
 }
-"""Each is a module of this package with add_arguments(parser) and run(options) -> exit code, imported when named."""
+"""Each command is a module of this package with add_arguments(parser) and run(options) -> exit code. Naming a command
+imports its module."""
 
 EPILOG = """exit codes: 0 done; 2 wrong setting or usage; 3 unreadable input; 4 state cannot be used;
 5 broker refuses or is not reached; 6 verdicts differ (replay --fail-on-difference); 7 something named is not there
 (state forget); 130 interrupted"""
 
 EXIT_BROKEN_PIPE = 141
-"""What a shell shows for a program that SIGPIPE ended."""
+"""The exit code that a shell shows for a program that SIGPIPE ended."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the value is the process's exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        # Within: importing what a command needs takes long enough for a person to press Ctrl-C.
+        # This stands inside `try` because the imports take long enough for a person to press Ctrl-C.
         options = _parser(given).parse_args(given)
         if options.command is None:
             _parser([]).print_help()
@@ -48,34 +49,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except SpotsieveError as error:
-        # One line, no traceback: a person's mistake or the outside world's, not a defect of ours.
+        # One line without a traceback: the user or the outside world is at fault, and not this program.
         show(f"spotsieve: {error}", to=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our standard output (head, less) has seen enough; Python's own flush at exit must not fail again.
+        # The reader of our standard output (head, less) has seen enough. Python's flush at exit must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except Exception:
-        # A defect of ours. Python would print it as it is, and its message may quote a page.
+        # This is a defect of ours. Python would print the message unescaped, and it may quote a page.
         show(*traceback.format_exc().rstrip().split("\n"), to=sys.stderr)
         return EXIT_DEFECT
 
 
 class _Parser(argparse.ArgumentParser):
-    """Refuses arguments in one line too: a shell's * names files, and whoever made those chose their names."""
+    """Refuses arguments in one line: a shell's * expands to file names, and strangers may have chosen these."""
 
     def error(self, message: str) -> NoReturn:
         super().error(escape_control_characters(message))
 
 
 def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
-    """Only the module of the command that is named is imported: `config` needs no kernels and `filter` no Kafka."""
+    """The parser of all commands. It imports only the named one: `config` needs no kernels, `filter` needs no Kafka."""
     parser = _Parser(
-        prog="spotsieve", description="A streaming near-duplicate filter for web crawlers.", epilog=EPILOG,
+        prog="spotsieve",
+        description="A streaming near-duplicate filter for web crawlers.",
+        epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
     parser.add_argument("--version", action="version", version=f"spotsieve {spotsieve.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     named = next((word for word in given if not word.startswith("-")), None)

@@ -1,4 +1,4 @@
-"""Owns `spotsieve calibrate`: a scheme's table of sizes and sampling ratios, from a sample and a wished precision."""
+"""`spotsieve calibrate` finds a scheme's table of sizes and sampling ratios, from a sample and a wished precision."""
 
 import argparse
 import contextlib
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     """Measure and print the table; the exit code."""
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.models.calibrating import read_sample
-    from spotsieve.stream.models.sampling_trials import choose_ratios, share_processed
+    from spotsieve.stream.models.sampling_trials import choose_ratios, merged, share_processed
     from spotsieve.stream.progress import ProgressLine
 
     sizes = _checked(options)
@@ -65,11 +65,17 @@ def run(options: argparse.Namespace) -> int:
     table = merged([one.words for one in classes], ratios)
     if options.json:
         found = {
-            "pages": sample.pages, "texts": len(sample), "precision": options.precision, "w": own.w,
-            "resemblance": own.resemblance, "min_shingles": own.min_shingles, "sizes": table[0], "ratios": table[1],
+            "pages": sample.pages,
+            "texts": len(sample),
+            "precision": options.precision,
+            "w": own.w,
+            "resemblance": own.resemblance,
+            "min_shingles": own.min_shingles,
+            "sizes": table[0],
+            "ratios": table[1],
             "share_processed": share,
             "classes": [class_json(one, ratio) for one, ratio in zip(classes, ratios, strict=True)],
-        }  # fmt: skip
+        }
         show(*json.dumps(found, indent=2).split("\n"))
         return EXIT_OK
     show(f"# {sample.pages:,} pages, {len(sample):,} different texts; precision of each ratio, by words of a page")
@@ -80,14 +86,8 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def merged(words: Sequence[int], ratios: Sequence[int]) -> tuple[list[int], list[int]]:
-    """First words of each class, n of its ratio 1/n -> the settings sizes and ratios; neighbours that agree are one."""
-    kept = [place for place, n in enumerate(ratios) if place == 0 or n != ratios[place - 1]]
-    return [words[place] for place in kept[1:]], [ratios[place] for place in kept]
-
-
 def class_json(one: "SizeClass", ratio: int) -> dict[str, Any]:
-    """A class by name; figures by n of the ratio 1/n."""
+    """A class with its figures by name; precision and recall by n of the ratio 1/n."""
     levels = range(len(one.trials.found))
     return {
         "words": one.words,
@@ -101,7 +101,7 @@ def class_json(one: "SizeClass", ratio: int) -> dict[str, Any]:
 
 
 def class_lines(classes: Sequence["SizeClass"], ratios: Sequence[int]) -> list[str]:
-    """A table for people: a class a line, below the titles."""
+    """A table for people: the titles, then a line for each class."""
     levels = range(1, len(classes[0].trials.found))
     rows = [["words", "pages", "shingles", "pairs", *(f"1/{1 << level}" for level in levels), "taken"]]
     for one, ratio in zip(classes, ratios, strict=True):
@@ -114,7 +114,7 @@ def class_lines(classes: Sequence["SizeClass"], ratios: Sequence[int]) -> list[s
 
 
 def _checked(options: argparse.Namespace) -> list[int]:
-    """The sizes. Raises SettingError for a flag that is none."""
+    """The sizes. Raises SettingError for a wrong flag."""
     from spotsieve.stream.features.sampling import check_sizes
 
     if options.scheme != CALIBRATED:

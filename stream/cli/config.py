@@ -1,4 +1,4 @@
-"""Owns `spotsieve config`: the example file, and a check of the settings one has."""
+"""`spotsieve config` prints an example file, or checks a configuration."""
 
 import argparse
 
@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.kafka.topics import check_topic_names
     from spotsieve.stream.schemes.registry import scheme_of
 
-    # What no single setting can say: whether those of a scheme, of the input and of the topics go together.
+    # Some settings are right alone and wrong together: those of a scheme, of the input, and of the topics.
     scheme_of(settings.scheme)
     Decoder(settings.input)
     check_topic_names(settings.topics)

@@ -1,4 +1,4 @@
-"""Owns `spotsieve demo`: a real Kafka, a small crawl, what is dropped and why."""
+"""`spotsieve demo` filters a small crawl on a real Kafka, and shows what is dropped and why."""
 
 import argparse
 
@@ -6,15 +6,16 @@ import argparse
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `spotsieve demo`."""
     parser.add_argument(
-        "--bootstrap-servers", metavar="HOST:PORT",
+        "--bootstrap-servers",
+        metavar="HOST:PORT",
         help="use this Kafka: topics get a prefix of their own and are deleted at the end (default: start one here)",
-    )  # fmt: skip
+    )
     parser.add_argument("--keep", action="store_true", help="leave broker and filter running until Ctrl-C")
     parser.add_argument("--json", action="store_true", help="print JSON; progress goes to standard error")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the demo: 0, or 1 where a page was lost or doubled."""
+    """Run the demo; the exit code is 0, or 1 if a page was lost or doubled."""
     # Not imported for --help: numba and aiokafka take a second.
     from spotsieve.stream.demo.session import run_demo
 

@@ -1,4 +1,4 @@
-"""Owns `spotsieve filter`: its flags, its files, what it prints, and how it ends."""
+"""`spotsieve filter` filters files, without a broker."""
 
 import argparse
 import contextlib
@@ -8,11 +8,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
+from spotsieve.stream.cli.outputs import check_names
 from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
-from spotsieve.stream.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
+from spotsieve.stream.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, StateError
 from spotsieve.stream.text_safety import show
 
 ABOUT = """JSONL (one object a line, see [input] in `spotsieve config example`) or WARC, by content; gzip, xz, zstd and
@@ -40,9 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="remember pages in DIR, and go on from what it knows (default: forget)",
     )
     parser.add_argument(
-        "--stdin-name", default="-", metavar="NAME",
+        "--stdin-name",
+        default="-",
+        metavar="NAME",
         help="what stands for a path in the ids of pages from standard input; a NAME for each input of a --state",
-    )  # fmt: skip
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
     add_settings_arguments(parser)
 
@@ -79,9 +82,14 @@ def run(options: argparse.Namespace) -> int:
         began = time.monotonic()
         with _stop_on_signals(stopping), contextlib.closing(line):
             filter_files(
-                inputs, settings, local, outputs, summary, stopping,
+                inputs,
+                settings,
+                local,
+                outputs,
+                summary,
+                stopping,
                 on_batch=lambda: line.update(summary.pages, summary.duplicates, summary.bytes_read),
-            )  # fmt: skip
+            )
         if not summary.interrupted:
             outputs.complete()
         summary.seconds = time.monotonic() - began
@@ -106,25 +114,6 @@ def _state_directory(directory: Path | None) -> contextlib.AbstractContextManage
             yield Path(made)
 
     return temporary()
-
-
-def check_names(names: dict[str, str | None], files: Sequence[str], json_wanted: bool) -> None:
-    """No output may be an input or another output, and standard output takes one thing."""
-    taken = {_identity(file): file for file in files if file != "-"}
-    taken.update({"-": "--json"} if json_wanted else {})
-    for flag, name in names.items():
-        if not name:
-            continue
-        other = taken.get(_identity(name))
-        if other is not None and not (Path(name).exists() and not Path(name).is_file()):
-            raise SettingError(
-                f"--{flag}", f"must not be written where {other} already is", name, "choose another file"
-            )
-        taken[_identity(name)] = f"--{flag}"
-
-
-def _identity(name: str) -> str:
-    return name if name == "-" else str(Path(name).resolve())
 
 
 @contextlib.contextmanager

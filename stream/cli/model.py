@@ -1,4 +1,4 @@
-"""Owns `spotsieve model`: statistics of terms, counted once over a sample and frozen, that some schemes need."""
+"""`spotsieve model` counts the terms of a sample of pages, and writes the frozen statistics that some schemes need."""
 
 import argparse
 import contextlib

@@ -1,4 +1,4 @@
-"""Owns `spotsieve query`: pages of files against all that a state remembers, in a batch, and nothing is filed."""
+"""`spotsieve query` asks a state which verdict each page of some files would get, and files nothing."""
 
 import argparse
 import contextlib
@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spotsieve.stream.cli.filter import check_names
+from spotsieve.stream.cli.outputs import check_names
 from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
 from spotsieve.stream.errors import EXIT_INPUT, EXIT_OK
 from spotsieve.stream.text_safety import show
@@ -32,14 +32,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="files of pages; - is standard input")
     parser.add_argument("--state", type=Path, required=True, metavar="DIR", help="a state directory, or a snapshot")
     parser.add_argument(
-        "--verdicts", metavar="FILE",
+        "--verdicts",
+        metavar="FILE",
         help="JSONL: a verdict for each page, in the order of the pages (default: standard output)",
-    )  # fmt: skip
+    )
     parser.add_argument("--rejected", metavar="FILE", help="JSONL: what could not become a page, and why")
     parser.add_argument(
-        "--all", action="store_true", dest="matches",
+        "--all",
+        action="store_true",
+        dest="matches",
         help='add "matches" to each verdict: every page of the state that it is a copy of, and not only the earliest',
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--stdin-name",
         default="-",
@@ -47,9 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what stands for a path in the ids of pages from standard input",
     )
     parser.add_argument(
-        "--timeout", type=float, default=300.0, metavar="SECONDS",
+        "--timeout",
+        type=float,
+        default=300.0,
+        metavar="SECONDS",
         help="how long to wait for the process that works on the state (300)",
-    )  # fmt: skip
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON, verdicts only to --verdicts")
     add_settings_arguments(parser)
 
@@ -83,9 +89,13 @@ def run(options: argparse.Namespace) -> int:
         outputs = closing.enter_context(Outputs.open(None, None, verdicts, options.rejected))
         began = time.monotonic()
         query_files(
-            inputs, query, outputs, summary, matches=options.matches,
+            inputs,
+            query,
+            outputs,
+            summary,
+            matches=options.matches,
             on_batch=lambda: line.update(summary.pages, summary.duplicates, summary.bytes_read),
-        )  # fmt: skip
+        )
         summary.seconds = time.monotonic() - began
         outputs.complete()
     if options.json:
@@ -96,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _settings_of(state: "StillState", options: argparse.Namespace) -> "Settings":
-    """The settings of a configuration that is named, which must be the state's; else the state's, and what is --set.
+    """The settings of the named configuration, which must be the state's; without one the state's own, and --set.
 
     Raises SettingError, StateError (another format), SettingsMismatch.
     """
@@ -117,7 +127,7 @@ def _as_json(summary: "Summary", passes: int) -> dict[str, Any]:
 
 
 def _as_text(summary: "Summary") -> str:
-    """A few lines for a person."""
+    """The summary in a few lines for a person."""
     from spotsieve.stream.progress import duration
     from spotsieve.stream.text_safety import escape_control_characters
 

@@ -1,4 +1,4 @@
-"""Owns `spotsieve replay`: its flags, where its state lies, what it prints, and how it ends."""
+"""`spotsieve replay` judges a topic again, beside the service, and compares with the recorded verdicts."""
 
 import argparse
 import contextlib
@@ -35,18 +35,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--to", dest="end", metavar="PLACE", help="end before it, likewise (default: the end as it is now)"
     )
     parser.add_argument(
-        "--with", dest="other", type=Path, metavar="FILE",
+        "--with",
+        dest="other",
+        type=Path,
+        metavar="FILE",
         help="judge by the settings of this file; broker and topics stay those of -c",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--into", metavar="FILE|topic:NAME",
+        "--into",
+        metavar="FILE|topic:NAME",
         help="write each page's verdict line to FILE (.gz .xz .zst), as filter --verdicts does; or send the pages let "
         "through to topic NAME, which must exist and be no service's",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--state", type=Path, metavar="DIR",
+        "--state",
+        type=Path,
+        metavar="DIR",
         help="keep the replay's own state in DIR, which must be new or empty; a replay always begins anew",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--examples", type=int, default=3, metavar="N", help="show N pages of each kind of difference (3)"
     )
@@ -89,7 +95,7 @@ def _settings_options(file: Path | None, options: argparse.Namespace | None = No
 
 
 def _service_settings(options: argparse.Namespace) -> Settings:
-    """Those of the service that recorded the verdicts: -c and the environment; of --set, what leads to its broker."""
+    """The settings of the service that recorded the verdicts: -c, the environment, and --set for broker and topics."""
     with_given = settings_of(options)
     return settings_of(_settings_options(options.config)).model_copy(
         update={"kafka": with_given.kafka, "topics": with_given.topics}
@@ -106,15 +112,17 @@ def _state_directory(wanted: Path | None, service: Settings) -> Iterator[Path]:
         raise StateError("--state", "must not be the service's state (index.directory)", str(wanted), "name a new one")
     if wanted.exists() and (not wanted.is_dir() or any(wanted.iterdir())):
         raise StateError(
-            "--state", "must be a new or an empty directory: a replay begins anew, and goes on with no other state",
-            str(wanted), "name a new one, or delete that of an earlier replay",
-        )  # fmt: skip
+            "--state",
+            "must be a new or an empty directory: a replay begins anew, and goes on with no other state",
+            str(wanted),
+            "name a new one, or delete that of an earlier replay",
+        )
     yield wanted
 
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """A line on standard error, where a terminal shows it, twice a second."""
+    """A progress line on standard error, if that is a terminal; it changes twice a second."""
     from spotsieve.stream.progress import ProgressLine
 
     said = float("-inf")

@@ -1,4 +1,4 @@
-"""Owns `spotsieve run`: the service."""
+"""`spotsieve run` runs the service."""
 
 import argparse
 from pathlib import Path
@@ -29,6 +29,6 @@ def run(options: argparse.Namespace) -> int:
     except SpotsieveError:
         raise
     except Exception:
-        # Where logs are collected, one line with the traceback in it is found again; a bare traceback is torn apart.
+        # Log collectors tear a bare traceback apart. One line with the traceback in it can be found again.
         logger().exception("stopped by a defect of Spotsieve's own; the state and the topics are as after a kill -9")
         return EXIT_DEFECT

@@ -1,4 +1,4 @@
-"""Owns `spotsieve score`: labelled sets through the filter in memory, and what its verdicts are worth."""
+"""`spotsieve score` filters labelled sets in memory, and prints what the verdicts are worth."""
 
 import argparse
 import contextlib
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
 from spotsieve.stream.errors import EXIT_OK, SettingError
@@ -17,10 +17,9 @@ from spotsieve.stream.evaluation import ALL, THRESHOLD
 from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
-    from spotsieve.stream.evaluation.choices import Choice, Model
     from spotsieve.stream.evaluation.judging import SetOutcome
+    from spotsieve.stream.evaluation.planning import Wanted
     from spotsieve.stream.files.writer import Outputs
-    from spotsieve.stream.settings.model import Settings
 
 ABOUT = """A SET is a folder with pages.jsonl.xz (a JSON object a line, in stream order: id, url, fetched_at,
 content_type, body), pairs.tsv.gz (id_a id_b similarity kind; id_a earlier; every pair that is not negative) and
@@ -38,35 +37,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = ABOUT
     parser.add_argument("sets", nargs="+", type=Path, metavar="SET", help="folder of a labelled set")
     parser.add_argument(
-        "--scheme", nargs="+", action="extend", default=[], metavar="NAME", dest="schemes",
+        "--scheme",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME",
+        dest="schemes",
         help=f"after the sets: print one table of these schemes, their figures and what they cost; {ALL}: of all",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--sweep", nargs="?", action="append", const=THRESHOLD, default=[], metavar="NAME=VALUES", dest="sweeps",
+        "--sweep",
+        nargs="?",
+        action="append",
+        const=THRESHOLD,
+        default=[],
+        metavar="NAME=VALUES",
+        dest="sweeps",
         help="after the sets: print one table with each of these values of a setting of one scheme, such as "
         "scheme.k=0..10 or scheme.tau=.3,.5,.7; may be repeated: every value with every other. Without a value, or "
         f"{THRESHOLD}: of every scheme its own threshold, over values that the scheme names",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--idf-model", action="append", default=[], metavar="MODEL", dest="models",
+        "--idf-model",
+        action="append",
+        default=[],
+        metavar="MODEL",
+        dest="models",
         help="a model that `spotsieve model build` wrote, for the schemes whose terms it counts; may be repeated",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--build-models", action="store_true",
+        "--build-models",
+        action="store_true",
         help="for schemes without their model: count the terms of each set's own pages and keep nothing of it; such a "
         "scheme knows the pages' statistics before it has met them",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--verdicts", metavar="FILE", help="JSONL: a verdict for each page, as `spotsieve filter` has it"
     )
     parser.add_argument(
-        "--plot", type=Path, metavar="FILE",
+        "--plot",
+        type=Path,
+        metavar="FILE",
         help="also draw precision and recall, what F1 costs and F1 over the threshold (--sweep): FILE in .svg or .png",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--html", type=Path, metavar="FILE",
+        "--html",
+        type=Path,
+        metavar="FILE",
         help="also write a report of one file: the tables, the plots, the settings and digests that were used",
-    )  # fmt: skip
+    )
     parser.add_argument("--json", action="store_true", help="print JSON; for several sets an object by their names")
     parser.add_argument(
         "--positive", type=float, default=POSITIVE, help="least similarity of a duplicate (%(default)s)"
@@ -78,34 +97,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Score the sets; the exit code."""
     from spotsieve.stream.evaluation.choices import read_models
+    from spotsieve.stream.evaluation.planning import Wanted
     from spotsieve.stream.files.writer import Outputs
 
     _check(options)
     _check_drawing(options)
-    settings = settings_of(options)
-    given = read_models(options.models)
+    settings, given = settings_of(options), read_models(options.models)
     outcomes = list["SetOutcome"]()
     with (
         TemporaryDirectory(prefix="spotsieve-models-") as built,
         Outputs.open(out=None, duplicates=None, verdicts=options.verdicts, rejected=None) as outputs,
     ):
+        wanted = Wanted(
+            options.schemes,
+            options.sweeps,
+            settings,
+            lambda values: settings_of(options, values),
+            given,
+            Path(built) if options.build_models else None,
+        )
         for folder in options.sets:
-            outcomes.append(_score_set(folder, settings, given, Path(built), options, outputs))
+            outcomes.append(_score_set(folder, wanted, options, outputs))
         outputs.complete()
     _show(outcomes, options)
     _draw(outcomes, options)
     return EXIT_OK
 
 
-def _score_set(
-    folder: Path,
-    settings: "Settings",
-    given: Sequence["Model"],
-    built: Path,
-    options: argparse.Namespace,
-    outputs: "Outputs",
-) -> "SetOutcome":
+def _score_set(folder: Path, wanted: "Wanted", options: argparse.Namespace, outputs: "Outputs") -> "SetOutcome":
     from spotsieve.stream.evaluation.judging import SetOutcome, score_set
+    from spotsieve.stream.evaluation.planning import plan
     from spotsieve.stream.kernels import compile_kernels
     from spotsieve.stream.progress import ProgressLine
     from spotsieve.stream.schemes.registry import scheme_of
@@ -113,64 +134,19 @@ def _score_set(
 
     truth = load_truth(folder, options.positive, options.negative)
     with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
-        choices, left_out, modelled = _choices(folder, settings, given, built, options, line)
-        for scheme in {choice.settings.scheme.name: choice.settings.scheme for choice in choices}.values():
+        planned = plan(folder, wanted, lambda what, done, _: line.say(f"{what} of {folder}: {done:,}"))
+        for scheme in {choice.settings.scheme.name: choice.settings.scheme for choice in planned.choices}.values():
             line.say(f"compiling the kernels of {scheme.name}; after the first time they are read from a cache")
             compile_kernels(scheme_of(scheme))
         line.close()
-        for name, why in left_out.items():
+        for name, why in planned.left_out.items():
             show(f"spotsieve: {name} is left out: {why}", to=sys.stderr)
-        scored = score_set(folder, truth, choices, line, outputs.verdicts)
-    return SetOutcome(folder, truth, choices, scored, left_out, modelled)
-
-
-def _choices(
-    folder: Path,
-    settings: "Settings",
-    given: Sequence["Model"],
-    built: Path,
-    options: argparse.Namespace,
-    line: Any,
-) -> tuple[list["Choice"], dict[str, str], list[str]]:
-    """What is scored, what is left out and why (of all schemes those without their model), and what has its model from
-    the set's own pages.
-    """
-    from spotsieve.stream.evaluation.choices import (
-        how_to_get_a_model,
-        lacks_model,
-        named_schemes,
-        over_given_values,
-        over_its_threshold,
-        single,
-        with_model,
-    )
-    from spotsieve.stream.evaluation.set_models import build_models
-
-    schemes = [with_model(scheme, given) for scheme in named_schemes(options.schemes, settings)]
-    models = list(given)
-    modelled = [str(scheme.name) for scheme in schemes if options.build_models and lacks_model(scheme)]
-    if modelled:
-        models += build_models(
-            folder, settings, schemes, built,
-            lambda what, pages, _: line.say(f"{what} of {folder}: {pages:,}"),
-        )  # fmt: skip
-        schemes = [with_model(scheme, models) for scheme in schemes]
-    left_out: dict[str, str] = {}
-    if ALL in options.schemes:
-        left_out = {scheme.name: how_to_get_a_model(scheme.name) for scheme in schemes if lacks_model(scheme)}
-        schemes = [scheme for scheme in schemes if scheme.name not in left_out]
-    if THRESHOLD in options.sweeps:
-        chosen = [choice for scheme in schemes for choice in over_its_threshold(settings, scheme)]
-    elif options.sweeps:
-        named = {"scheme.name": options.schemes[0]} if options.schemes else {}
-        chosen = over_given_values(options.sweeps, lambda values: settings_of(options, {**named, **values}), models)
-    else:
-        chosen = [single(settings, scheme) for scheme in schemes]
-    return chosen, left_out, modelled
+        scored = score_set(folder, truth, planned.choices, line, outputs.verdicts)
+    return SetOutcome(folder, truth, planned.choices, scored, planned.left_out, planned.modelled)
 
 
 def _show(outcomes: Sequence["SetOutcome"], options: argparse.Namespace) -> None:
-    """Print the figures: of each set alone, or one table of its rows."""
+    """Print the figures of each set: those of one scheme, or a table of several."""
     from spotsieve.stream.scoring.comparison import MEANINGS, comparison_json, comparison_text
     from spotsieve.stream.scoring.score_text import as_json, as_text
 
@@ -189,7 +165,7 @@ def _show(outcomes: Sequence["SetOutcome"], options: argparse.Namespace) -> None
 
 
 def _draw(outcomes: Sequence["SetOutcome"], options: argparse.Namespace) -> None:
-    """Write the plot and the report. The sets are called by their folders' names, if these differ."""
+    """Write the plot and the report. A set has the name of its folder there, if these names differ."""
     from spotsieve.stream.files.writer import write_whole
 
     names = [one.folder.resolve().name for one in outcomes]
@@ -206,7 +182,7 @@ def _draw(outcomes: Sequence["SetOutcome"], options: argparse.Namespace) -> None
 
 
 def _check_drawing(options: argparse.Namespace) -> None:
-    """Raises SettingError before any work where a plot or report cannot be made afterwards."""
+    """Raises SettingError before any work if the plot or report could not be made afterwards."""
     for flag, path, needed, endings in (
         ("--plot", options.plot, ("matplotlib",), (".svg", ".png")),
         ("--html", options.html, ("matplotlib", "jinja2"), (".html", ".htm")),

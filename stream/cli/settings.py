@@ -1,4 +1,4 @@
-"""Owns the flags that all commands share: the configuration file and the settings given on the command line."""
+"""The flags that all commands share: the configuration file, and settings on the command line."""
 
 import argparse
 import os
@@ -14,13 +14,17 @@ def add_settings_arguments(parser: argparse.ArgumentParser) -> None:
     """-c FILE and --set NAME=VALUE."""
     parser.add_argument("-c", "--config", type=Path, metavar="FILE", help="TOML file (see `spotsieve config example`)")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", dest="given",
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="given",
         help="one setting, such as kafka.group_id=crawl; may be repeated; overrides file and environment",
-    )  # fmt: skip
+    )
 
 
 def settings_of(options: argparse.Namespace, flags: Mapping[str, object] | None = None) -> Settings:
-    """The settings of file < environment < --set < a command's own flags. Raises SettingError."""
+    """The settings: file < environment < --set < the command's own flags. Raises SettingError."""
     overrides: dict[str, object] = {}
     for assignment in options.given:
         name, equals, value = assignment.partition("=")

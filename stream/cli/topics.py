@@ -1,4 +1,4 @@
-"""Owns `spotsieve topics`: create the topics that are missing, or check those that are there."""
+"""`spotsieve topics` creates the topics that are missing, or checks those that are there."""
 
 import argparse
 import asyncio

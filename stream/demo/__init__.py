@@ -1,1 +1,1 @@
-"""Owns what `spotsieve demo` shows: a crawl with known truth, filtered by the real service on a real Kafka."""
+"""The demo: the real service filters a crawl with known truth on a real Kafka."""

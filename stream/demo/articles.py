@@ -1,4 +1,4 @@
-"""Owns the demo's articles: readable English put together from the hand-written sentences of articles.toml."""
+"""Writes the demo's articles: readable English from the hand-written sentences of articles.toml."""
 
 import tomllib
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ ISSUE_DATE = "14 March 2026"
 
 @dataclass(frozen=True, slots=True)
 class Article:
-    """One article: its paragraphs are plain text, `place` is where it plays."""
+    """One article. paragraphs: plain text  place: where it plays"""
 
     number: int
     section: str
@@ -37,7 +37,7 @@ class Article:
 
 @cache
 def material() -> dict[str, Any]:
-    """What articles.toml holds."""
+    """The content of articles.toml."""
     return tomllib.loads(resources.files(__package__).joinpath("articles.toml").read_text("utf-8"))
 
 
@@ -45,9 +45,12 @@ def write_articles(seed: int) -> list[Article]:
     """ARTICLES different articles; the same ones for the same seed."""
     sentences = material()
     beats = sentences["beat"]
-    # In turn from every beat, as a crawl would meet them.
-    chosen = [(beat, topic) for topics in zip(*(beat["topics"] for beat in beats), strict=True)
-              for beat, topic in zip(beats, topics, strict=True)]  # fmt: skip
+    # The beats take turns, as a crawl would meet them.
+    chosen = [
+        (beat, topic)
+        for topics in zip(*(beat["topics"] for beat in beats), strict=True)
+        for beat, topic in zip(beats, topics, strict=True)
+    ]
     return [
         _write(number, beat, topic, sentences, Random(f"{seed}-article-{number}"))
         for number, (beat, topic) in enumerate(chosen[:ARTICLES])
@@ -81,9 +84,14 @@ def _write(number: int, beat: dict[str, Any], topic: dict[str, Any], words: dict
         f"{facts[3]} {random.choice(beat['outlooks'])}",
     ]
     return Article(
-        number, beat["name"], topic["title"], author, ISSUE_DATE, slots["place"],
+        number,
+        beat["name"],
+        topic["title"],
+        author,
+        ISSUE_DATE,
+        slots["place"],
         tuple(_sentence_case(paragraph.format_map(slots)) for paragraph in paragraphs),
-    )  # fmt: skip
+    )
 
 
 def _sentence_case(text: str) -> str:

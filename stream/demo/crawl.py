@@ -1,4 +1,4 @@
-"""Owns the demo's crawl: which messages are sent, and the truth about each."""
+"""Makes the demo's crawl: the messages, and the truth about each of them."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from spotsieve.stream.demo.sites import NEWSPAPERS, SITES, Site, render
 
 SEED = 2008
 COPY_COUNTS = (0, 1, 2, 2, 3, 4, 6)
-"""How many other sites take an article over; drawn evenly."""
+"""How many other sites take an article over. Each number is equally likely."""
 EDITS = (Edit.NONE, Edit.NONE, Edit.NONE, Edit.TYPOGRAPHY, Edit.TYPOGRAPHY, Edit.DATELINE, Edit.CUT, Edit.WORDS)
 TRADE_WEIGHT = 4
 """How much more often an article appears in a newspaper than on a site of another kind."""
@@ -30,8 +30,8 @@ _PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAoAAAAKCAYAAACNMs+9AAAAFUlEQVR42mNk+M9Qz0AEYB
 class Sent:
     """One message of the crawl, and the truth about it.
 
-    article: number of the article that the page shows; None for odd messages  kind: HOME, RECRAWL, SYNDICATED or ODD
-    about: for an odd message, what it is  body: the page's HTML
+    article: number of the article on the page; None for odd messages  kind: HOME, RECRAWL, SYNDICATED or ODD
+    about: says what an odd message is  body: the page's HTML
     """
 
     key: bytes
@@ -56,16 +56,18 @@ def build_crawl(seed: int = SEED) -> list[Sent]:
         homes.append(_page(home, article, Edit.NONE, HOME, seed))
         copies += [_page(site, article, random.choice(EDITS), SYNDICATED, seed) for site in others]
     random.shuffle(copies)
-    recrawls = [Sent(page.key, page.value, page.url, RECRAWL, "", page.article, page.edit, page.template, page.body)
-                for page in random.sample(homes, RECRAWLS)]  # fmt: skip
-    # The articles come over the day, and so do their copies: most after, a few before the page of the site itself.
+    recrawls = [
+        Sent(page.key, page.value, page.url, RECRAWL, "", page.article, page.edit, page.template, page.body)
+        for page in random.sample(homes, RECRAWLS)
+    ]
+    # Articles and copies come over the day. Most copies come after the page of the site itself, a few before it.
     stream = homes[:40] + copies[: len(copies) // 3] + homes[40:] + copies[len(copies) // 3 :] + recrawls
     stream[150:150] = _odd_messages()
     return [_timed(message, number) for number, message in enumerate(stream)]
 
 
 def went_in(crawl: list[Sent]) -> list[tuple[str, int]]:
-    """What a person is told was sent: (what, messages), copies by their edit."""
+    """A summary of the messages for people: (what, how many), with the copies by their edit."""
     kinds = Counter(sent.kind for sent in crawl)
     edits = Counter(sent.edit for sent in crawl if sent.kind == SYNDICATED)
     rows = [(HOME, kinds[HOME])]
@@ -76,7 +78,7 @@ def went_in(crawl: list[Sent]) -> list[tuple[str, int]]:
 
 
 def _choose_sites(random: Random, number: int) -> list[Site]:
-    """Different sites, newspapers and agencies more often than the others: that is who trades articles."""
+    """Choose different sites. Newspapers and agencies come more often, since they trade articles."""
     left = list(SITES)
     chosen = []
     for _ in range(number):
@@ -105,16 +107,19 @@ def _timed(sent: Sent, number: int) -> Sent:
 
 
 def _odd_messages() -> list[Sent]:
-    """What every crawl has: the filter must neither stop at it nor drop it."""
+    """Messages that every crawl has. The filter must neither stop at them nor drop them."""
     image = {
-        "url": "https://m.dispatch.example/px.png", "content_type": "image/png",
-        "body": _PIXEL, "fetched_at": _START.isoformat(),
-    }  # fmt: skip
+        "url": "https://m.dispatch.example/px.png",
+        "content_type": "image/png",
+        "body": _PIXEL,
+        "fetched_at": _START.isoformat(),
+    }
     empty = {"url": "https://www.thewhistle.example/gone", "content_type": "text/html", "body": ""}
     login = {
-        "url": "https://news.bigportal.example/signin", "content_type": "text/html",
+        "url": "https://news.bigportal.example/signin",
+        "content_type": "text/html",
         "body": "<html><body><form><label>Name<input></label><label>Password<input></label></form></body></html>",
-    }  # fmt: skip
+    }
     found = [
         ("an image", image["url"], orjson.dumps(image)),
         ("an empty page", empty["url"], orjson.dumps(empty)),

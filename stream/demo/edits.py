@@ -1,4 +1,4 @@
-"""Owns what an editor does to an article that is taken over: nothing, typography, a dateline, a cut, other words."""
+"""Edits the articles that another site takes over: nothing, typography, a dateline, a cut, or other words."""
 
 import html
 import re
@@ -35,13 +35,15 @@ class Edit(StrEnum):
 def edit_article(article: Article, edit: Edit, random: Random) -> Article:
     """The article as another site prints it."""
     change: dict[Edit, Callable[[Article, Random], Article]] = {
-        Edit.DATELINE: _dateline, Edit.CUT: _cut, Edit.WORDS: _words,
-    }  # fmt: skip
+        Edit.DATELINE: _dateline,
+        Edit.CUT: _cut,
+        Edit.WORDS: _words,
+    }
     return change[edit](article, random) if edit in change else article
 
 
 def paragraphs_html(article: Article, edit: Edit) -> str:
-    """The paragraphs as markup; typography is a matter of markup, not of words."""
+    """The paragraphs as markup. Typography changes the markup and not the words."""
     return "\n".join(
         f"<p>{_typeset(paragraph) if edit is Edit.TYPOGRAPHY else html.escape(paragraph, quote=False)}</p>"
         for paragraph in article.paragraphs

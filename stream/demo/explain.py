@@ -1,4 +1,4 @@
-"""Owns why a page was dropped: kept text, shingles and sketches of it and its original, by the filter's functions."""
+"""Explains why a page was dropped: it compares kept text, shingles and sketches by the filter's own functions."""
 
 import re
 from collections import Counter
@@ -32,10 +32,10 @@ SOURCE_LENGTH = 85
 class Explanation:
     """One dropped page beside its original; pairs are (of the page, of the original).
 
-    words, kept_words: all tokens, and those of kept blocks  left_out: the page's longest blocks that were left out
-    shingles: of the page, of the original, of both (repeats counted)  same_host: whether the bars of one host apply
-    differing_bits: of the two sketches  shared_minima: smallest hashes that both are filed under
-    run: the longest run of kept words that both have in a row  sources: the bytes where that run begins
+    words, kept_words: all tokens, and those of kept blocks  left_out: the longest blocks of the page that are left out
+    shingles: of the page, of the original, of both, with repeats  same_host: whether the bars for one host apply
+    differing_bits: of the two sketches  shared_minima: smallest hashes of both pages
+    run: the longest run of kept words in both pages  sources: the bytes where that run begins
     """
 
     report: dict[str, Any]
@@ -59,7 +59,7 @@ class Explanation:
 
 
 def choose_examples(crawl: list[Sent], reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Up to EXAMPLES reports that differ in kind: the most edited copies, and of each kind the farthest off."""
+    """Up to EXAMPLES reports of different kinds: the most edited kinds, and of each kind the least similar copy."""
     truth = {sent.url: sent for sent in crawl}
     kinds = [RECRAWL, *(edit.value for edit in Edit)]
 
@@ -73,7 +73,7 @@ def choose_examples(crawl: list[Sent], reports: list[dict[str, Any]]) -> list[di
 
 
 def explain(crawl: list[Sent], report: dict[str, Any], settings: Settings) -> Explanation:
-    """Sign both pages again, and show what they share."""
+    """Sign both pages again, and find out what they share."""
     truth = {sent.url: sent for sent in crawl}
     sent, first = truth[report["page"]["url"]], truth[report["duplicate_of"]["url"]]
     decoder = Decoder(settings.input)
@@ -122,7 +122,7 @@ def _kept(blocks: Sequence[ReadBlock]) -> list[str]:
 
 
 def _longest_left_out(blocks: Sequence[ReadBlock]) -> tuple[str, ...]:
-    """Blocks that were left out as words, the longest first."""
+    """The words of the longest blocks that are left out, the longest first."""
     left_out = sorted((block.tokens for block in blocks if not block.kept), key=len, reverse=True)
     return tuple(" ".join(tokens) for tokens in left_out[:SHOWN_BLOCKS])
 
@@ -132,9 +132,9 @@ def _decode(decoder: Decoder, sent: Sent) -> Page:
 
 
 def _sources(page: bytes, original: bytes, run: tuple[str, ...]) -> tuple[str, str]:
-    """The bytes of both around the first words of the run that stand together in both, on one line each.
+    """The bytes of both pages around the first words of the run that stand together in both, on one line each.
 
-    The very first ones may not: kept words lie in a row although a block between them was left out.
+    The very first words may not stand together: kept words are in a row even if a block between them is left out.
     """
     texts = page.decode("utf-8", "replace"), original.decode("utf-8", "replace")
     between = r"(?:<[^>]*>|&\w+;|[^\w<&])+"

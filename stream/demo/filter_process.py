@@ -1,4 +1,4 @@
-"""Owns the filter that the demo runs: `spotsieve run` as a process of its own that never outlives the demo."""
+"""Runs `spotsieve run` as a process that never outlives the demo."""
 
 import os
 import signal
@@ -20,14 +20,14 @@ from spotsieve.stream.errors import BrokerError
 
 POLL_S = 0.02
 STOP_TIMEOUT_S = 12.0
-"""`spotsieve run` is gone 10 s after SIGTERM, whatever the broker does."""
+"""`spotsieve run` ends within 10 s after SIGTERM, whatever the broker does."""
 LOG_TAIL_LINES = 8
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
 MESSAGE_COUNTERS = ("spotsieve_pages_total", "spotsieve_tombstones_total", "spotsieve_dead_letters_total")
 
 
 class FilterProcess:
-    """`spotsieve run` with these settings, as a context manager; its log is written to `log`."""
+    """`spotsieve run` with these settings, as a context manager. It writes its log to `log`."""
 
     def __init__(self, settings: Mapping[str, str], log: Path) -> None:
         self._settings = {**settings, "metrics.host": "127.0.0.1", "metrics.port": "0", "log.format": "json"}
@@ -51,10 +51,12 @@ class FilterProcess:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "spotsieve.stream", "run", *given],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
                 # Its own session: Ctrl-C reaches the demo alone, which stops the filter before the broker.
                 start_new_session=True,
-            )  # fmt: skip
+            )
         self._watchdog = subprocess.Popen(
             [sys.executable, "-I", "-S", watchdog.__file__, str(os.getpid()), str(self._process.pid)],
             stdin=subprocess.PIPE,
@@ -62,7 +64,7 @@ class FilterProcess:
         )
 
     def stop(self) -> None:
-        """SIGTERM: the filter commits what it has and closes; SIGKILL where it does not."""
+        """End it by SIGTERM, so that it commits what it has; by SIGKILL if it does not end."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)
@@ -78,13 +80,13 @@ class FilterProcess:
 
     @property
     def pid(self) -> int:
-        """The process id; 0 while it does not run."""
+        """The process id; 0 if it does not run."""
         return self._process.pid if self._process else 0
 
     def await_ready(self, timeout_s: float) -> None:
-        """Block until the filter says that it is ready; kernels that were never compiled take it half a minute.
+        """Block until the filter says that it is ready. Compiling the kernels for the first time takes half a minute.
 
-        Raises BrokerError with the end of its log where it ends or does not get ready.
+        Raises BrokerError with the end of its log if it ends or does not become ready.
         """
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
@@ -97,7 +99,7 @@ class FilterProcess:
         raise self.failure(f"was not ready within {timeout_s:.0f} s")
 
     def await_messages(self, number: int, timeout_s: float) -> None:
-        """Block until so many messages are judged and committed. Raises BrokerError."""
+        """Block until it has judged and committed so many messages. Raises BrokerError."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             self.check()
@@ -107,18 +109,18 @@ class FilterProcess:
         raise self.failure(f"did not finish {number} messages within {timeout_s:.0f} s")
 
     def metric(self, name: str, labels: Mapping[str, str] = NO_LABELS) -> float:
-        """The sum of the samples of this name that have these labels."""
+        """The sum of the samples with this name and these labels."""
         text = (self._get("/metrics") or b"").decode()
         samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
         return sum(s.value for s in samples if s.name == name and labels.items() <= s.labels.items())
 
     def check(self) -> None:
-        """Raises BrokerError where the filter has ended."""
+        """Raises BrokerError if the filter has ended."""
         if self._process is not None and self._process.poll() is not None:
             raise self.failure(f"ended with exit code {self._process.returncode}")
 
     def failure(self, what: str) -> BrokerError:
-        """The error that says what is wrong with the process, with the end of its log."""
+        """An error about the process, with the end of its log."""
         lines = self._log.read_text("utf-8", errors="replace").splitlines()[-LOG_TAIL_LINES:]
         return BrokerError("the filter (spotsieve run)", what, None, "the end of its log:\n" + "\n".join(lines))
 

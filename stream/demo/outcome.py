@@ -1,4 +1,4 @@
-"""Owns the comparison of what came out with the truth: what was found, what was missed, and that no page was lost."""
+"""Compares the outputs with the truth: which copies were found or missed, and whether a page was lost."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ WEIGHT = {edit: weight for weight, edit in enumerate(Edit)}
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of the planted copies.
+    """The fate of the planted copies.
 
-    found, missed: copies by how they differ from the page that stands for the article  lost: addresses of pages
-    dropped although they show another article, or nothing at all  strays: messages that came out not exactly once
-    reports: the duplicate reports, as parsed
+    found, missed: copies by how they differ from the page that stands for the article
+    lost: addresses of dropped pages that show another article than their original, or nothing at all
+    strays: messages that did not come out exactly once  reports: the parsed duplicate reports
     """
 
     found: Counter[str] = field(default_factory=Counter)
@@ -31,12 +31,12 @@ class Outcome:
 
     @property
     def good(self) -> bool:
-        """No page lost, none doubled, none dropped for the wrong reason."""
+        """Whether no page was lost, doubled, or dropped for the wrong reason."""
         return not self.lost and not self.strays
 
 
 def compare(crawl: Sequence[Sent], received: Received) -> Outcome:
-    """Hold the output against the truth. Addresses name pages; the re-crawl of an address is the same page again."""
+    """Compare the outputs with the truth. An address names a page; a re-crawl of the address is the same page again."""
     outcome = Outcome(reports=[orjson.loads(record.value) for record in received.duplicates])
     truth = {sent.url: sent for sent in crawl}
     dropped = [report["page"]["url"] for report in outcome.reports]
@@ -54,7 +54,7 @@ def compare(crawl: Sequence[Sent], received: Received) -> Outcome:
 
 
 def difference(page: Sent, original: Sent) -> str:
-    """How a pair differs: by address, or by the heavier of the two edits."""
+    """How a pair differs: not at all for a re-crawl, else by the heavier of the two edits."""
     if page.url == original.url:
         return RECRAWL
     return max(page.edit, original.edit, key=lambda edit: WEIGHT[edit]).value
@@ -66,7 +66,7 @@ def article_count(crawl: Sequence[Sent]) -> int:
 
 
 def _count_missed(outcome: Outcome, kept: Sequence[Sent]) -> None:
-    """Of the pages let through, the least edited stands for its article; the others are copies that were missed."""
+    """Of the pages that were let through the least edited one stands for its article. The others are missed copies."""
     by_article: defaultdict[int, list[Sent]] = defaultdict(list)
     for sent in kept:
         if sent.article is not None:

@@ -1,4 +1,4 @@
-"""Owns what the demo prints: plain ASCII within 100 columns, in the order in which a person asks."""
+"""Writes the report of the demo: plain ASCII within 100 columns, in the order in which a person asks."""
 
 import json
 import textwrap
@@ -26,7 +26,7 @@ SHOWN_LEFT_OUT = 12
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """All that the demo found out. seconds: from the filter's ready to its last commit."""
+    """All results of the demo. seconds: from the moment the filter is ready to its last commit"""
 
     crawl: list[Sent]
     received: Received
@@ -44,7 +44,7 @@ def as_text(result: Result) -> str:
 
 
 def as_json(result: Result) -> str:
-    """The same for machines."""
+    """The whole report as JSON."""
     outcome, received = result.outcome, result.received
     fields = {
         "messages_in": len(result.crawl),
@@ -76,7 +76,7 @@ def as_json(result: Result) -> str:
 
 
 def next_steps(command: str, *, kept: bool) -> str:
-    """Where to go from here. command: how this person calls spotsieve  kept: the demo is being kept running already."""
+    """What to try next. command: how this person calls spotsieve  kept: whether the demo keeps running"""
     steps = [
         ("demo --keep", "the same, left running to play with"),
         ("config example > spotsieve.toml", "every setting, with its default"),
@@ -90,7 +90,7 @@ def next_steps(command: str, *, kept: bool) -> str:
 
 
 def still_running(settings: Settings, metrics_url: str) -> str:
-    """What --keep leaves, and how to look at it."""
+    """What --keep leaves running, and how to look at it."""
     servers, topics = settings.kafka.bootstrap_servers, settings.topics
     message = '{"url": "https://me.example/", "body": "<p>a page of mine"}'
     return "\n".join(
@@ -112,8 +112,9 @@ def _input(result: Result) -> Iterator[str]:
     yield f"What went in: {len(crawl)} messages on topic {result.settings.topics.input!r}"
     yield from _wrapped(
         f"{article_count(crawl)} different articles in {templates} site templates, so that each template holds many "
-        "articles (alike, and not copies) and many articles appear in several templates (copies).", "  ",
-    )  # fmt: skip
+        "articles (alike, and not copies) and many articles appear in several templates (copies).",
+        "  ",
+    )
     rows = went_in(crawl)
     for what, number in rows:
         yield f"  {what:<72} {number:>5}"
@@ -145,8 +146,9 @@ def _copies(result: Result) -> Iterator[str]:
         yield f"  {kind:<46} {outcome.found[kind]:>8} {outcome.missed[kind]:>8}"
     yield from _wrapped(
         "A copy counts by how it differs from the page that was let through for its article: the one that came first, "
-        "which may be an edited one itself.", "  ",
-    )  # fmt: skip
+        "which may be an edited one itself.",
+        "  ",
+    )
     scheme = default_scheme(result.settings)
     yield from _wrapped(
         "Of each page the text that looks like its own is kept, without menus, teasers and footers. Pages of "
@@ -154,8 +156,9 @@ def _copies(result: Result) -> Iterator[str]:
         f"of {scheme.min_jaccard:g} at least, estimated from sketches of {scheme.sketch_bits} bits; pages of one host "
         f"need {scheme.same_host_min_jaccard:g}, and {scheme.same_host_min_own:g} of what is left of them without the "
         "shingles that other pages of the host have too. This crawl is made up; `spotsieve score` measures labelled "
-        "sets of real pages.", "  ",
-    )  # fmt: skip
+        "sets of real pages.",
+        "  ",
+    )
     if outcome.lost:
         yield f"  NOVEL PAGES LOST: {len(outcome.lost)}"
         yield from (f"    {url}" for url in outcome.lost[:SHOWN_URLS])
@@ -180,23 +183,33 @@ def _example(explanation: Explanation, scheme: SpotsieveSettings) -> Iterator[st
     yield from _labelled("dropped", report["page"]["url"])
     yield from _labelled("original", report["duplicate_of"]["url"])
     verdict = {name: report[name] for name in ("scheme", "score", "reason")}
-    yield from _labelled("verdict", f"{orjson.dumps(verdict).decode()} for {report['page']['id']}, "
-                         f"duplicate of {report['duplicate_of']['id']}")  # fmt: skip
+    yield from _labelled(
+        "verdict",
+        f"{orjson.dumps(verdict).decode()} for {report['page']['id']}, duplicate of {report['duplicate_of']['id']}",
+    )
     words, kept = explanation.words, explanation.kept_words
-    yield from _labelled("kept text", f"{kept[0]} of {words[0]} words on the page, {kept[1]} of {words[1]} on the "
-                         "original")  # fmt: skip
+    yield from _labelled(
+        "kept text", f"{kept[0]} of {words[0]} words on the page, {kept[1]} of {words[1]} on the original"
+    )
     for place, block in enumerate(explanation.left_out):
         yield from _labelled("" if place else "left out", f'"{_cut(block.split(), SHOWN_LEFT_OUT)}"')
-    yield from _labelled("shingles", f"{own} on the page, {other} on the original, {shared} on both, such as "
-                         + ", ".join(f'"{shingle}"' for shingle in explanation.shared_shingles))  # fmt: skip
-    yield from _labelled("Jaccard", f"{shared} / ({own} + {other} - {shared}) = {explanation.jaccard:.2f}; estimated "
-                         f"{report['score']:.2f}, as {explanation.differing_bits} of {scheme.sketch_bits} sketch bits "
-                         f"differ; needed {_needed(explanation, scheme)}")  # fmt: skip
+    yield from _labelled(
+        "shingles",
+        f"{own} on the page, {other} on the original, {shared} on both, such as "
+        + ", ".join(f'"{shingle}"' for shingle in explanation.shared_shingles),
+    )
+    yield from _labelled(
+        "Jaccard",
+        f"{shared} / ({own} + {other} - {shared}) = {explanation.jaccard:.2f}; estimated "
+        f"{report['score']:.2f}, as {explanation.differing_bits} of {scheme.sketch_bits} sketch bits "
+        f"differ; needed {_needed(explanation, scheme)}",
+    )
     yield from _labelled("met under", f"{explanation.shared_minima} of {scheme.minima} smallest hashes")
     yield from _labelled("page bytes", explanation.sources[0])
     yield from _labelled("original's", explanation.sources[1])
-    yield from _labelled("same words", f"{len(explanation.run)} in a row of the kept text: "
-                         + _cut(explanation.run, SHOWN_WORDS))  # fmt: skip
+    yield from _labelled(
+        "same words", f"{len(explanation.run)} in a row of the kept text: " + _cut(explanation.run, SHOWN_WORDS)
+    )
 
 
 def _needed(explanation: Explanation, scheme: SpotsieveSettings) -> str:
@@ -220,8 +233,10 @@ def _kinds(outcome: Outcome) -> list[str]:
 def _topics(result: Result) -> list[tuple[str, Sequence[object]]]:
     topics, received = result.settings.topics, result.received
     return [
-        (topics.novel, received.novel), (topics.duplicates, received.duplicates), (topics.rejected, received.rejected),
-    ]  # fmt: skip
+        (topics.novel, received.novel),
+        (topics.duplicates, received.duplicates),
+        (topics.rejected, received.rejected),
+    ]
 
 
 def _headers(headers: Sequence[tuple[str, bytes]]) -> dict[str, str]:

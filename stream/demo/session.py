@@ -1,4 +1,4 @@
-"""Owns one run of the demo: start the broker, send the crawl, filter it, compare, and leave nothing behind."""
+"""Runs the demo once: start the broker, send the crawl, filter it, compare, and leave nothing behind."""
 
 import asyncio
 import contextlib
@@ -29,14 +29,14 @@ from spotsieve.stream.text_safety import show
 
 PARTITIONS = 4
 READY_TIMEOUT_S = 240.0
-"""Kernels that were never compiled on this machine take up to a minute."""
+"""Compiling the kernels takes up to a minute, the first time on a machine."""
 FILTER_TIMEOUT_S = 120.0
 EXIT_NOT_GOOD = 1
 
 
 def run_demo(bootstrap_servers: str | None, *, keep: bool, as_json: bool) -> int:
-    """The whole demo; returns the exit code: 1 where a page was lost or doubled. Raises BrokerError."""
-    # What goes wrong is said once, by our own error; aiokafka's log would say it again without a next step.
+    """Run the whole demo. The exit code is 1 if a page was lost or doubled. Raises BrokerError."""
+    # Our own error reports a fault once. aiokafka's log would repeat it without a next step.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     say = _stopwatch(sys.stderr if as_json else sys.stdout)
     with _sigterm_as_interrupt(), ExitStack() as things:
@@ -95,7 +95,7 @@ def _start_broker(things: ExitStack, say: Callable[[str], None]) -> str:
 
 
 def _overrides(servers: str, state: Path, prefix: str) -> dict[str, str]:
-    """Settings of the demo; on a user's broker every name has a prefix of its own."""
+    """The settings of the demo. On a user's broker every name has a prefix."""
     overrides = {"kafka.bootstrap_servers": servers, "index.directory": str(state)}
     if prefix:
         overrides |= {f"topics.{role}": prefix + name for role, name in topic_names(Settings().topics).items()}
@@ -104,7 +104,7 @@ def _overrides(servers: str, state: Path, prefix: str) -> dict[str, str]:
 
 
 def _command() -> str:
-    """How this person calls spotsieve: by name where it is on the path, else as it was called now."""
+    """How this person calls spotsieve: by name if it is on the path, else as the demo was called."""
     called = Path(sys.argv[0])
     if shutil.which("spotsieve") or called.name != "spotsieve":
         return "spotsieve" if shutil.which("spotsieve") else "python -m spotsieve.stream"
@@ -112,7 +112,7 @@ def _command() -> str:
 
 
 def _wait(filter_process: FilterProcess, announce: Callable[[], None]) -> None:
-    """Announce, and wait until Ctrl-C or SIGTERM: from here on they are the expected end, exit code 0."""
+    """Announce, and wait for Ctrl-C or SIGTERM, which are the expected end from here on: exit code 0."""
     with contextlib.suppress(KeyboardInterrupt):
         announce()
         while True:
@@ -122,7 +122,7 @@ def _wait(filter_process: FilterProcess, announce: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def _sigterm_as_interrupt() -> Iterator[None]:
-    """SIGTERM unwinds as Ctrl-C does: the filter first, then the broker."""
+    """Let SIGTERM unwind as Ctrl-C does: first the filter stops, then the broker."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

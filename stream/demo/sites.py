@@ -1,4 +1,4 @@
-"""Owns the demo's web sites: which site uses which template, and how an article becomes a page of it."""
+"""The demo's web sites: each has a template, which turns an article into a page."""
 
 import html
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ SITES = (
 )
 
 NEWSPAPERS = ("broadsheet", "agency", "mobile", "gazette")
-"""Templates with links and labels around the article; the others have whole sentences there."""
+"""Templates with only links and labels around the article. The others have whole sentences there."""
 
 _COMMENTS = (
     "I was there, and it was not like that at all.",
@@ -94,7 +94,7 @@ def _template(name: str) -> Template:
 
 @cache
 def _headlines(newspaper: bool) -> tuple[str, ...]:
-    """Titles of all topics; the newspapers' house style, as in print, has no articles and no auxiliary verbs."""
+    """Titles of all topics, for newspapers only those without articles and auxiliary verbs, which is their style."""
     titles = [topic["title"] for beat in material()["beat"] for topic in beat["topics"]]
     words = {"a", "an", "the", "is", "are", "be", "was", "were", "has", "have", "do", "did", "will", "can"}
     return tuple(title for title in titles if not newspaper or not words & set(title.lower().split()))

@@ -1,4 +1,4 @@
-"""Owns the demo's own traffic with Kafka: sending the crawl, reading all that came out, removing the topics."""
+"""The demo's own traffic with Kafka: it sends the crawl, reads all outputs, and removes the topics."""
 
 import asyncio
 import time
@@ -69,7 +69,7 @@ async def count_brokers(settings: Settings) -> int:
 
 
 async def delete_topics(settings: Settings, names: Sequence[str]) -> None:
-    """Remove the demo's topics from a broker of the user's. Raises BrokerError."""
+    """Remove the demo's topics from the user's broker. Raises BrokerError."""
     try:
         async with administrator(**client_options(settings.kafka)) as admin:
             await admin.delete_topics(list(names))
@@ -79,9 +79,12 @@ async def delete_topics(settings: Settings, names: Sequence[str]) -> None:
 
 async def _read_all(settings: Settings, topic: str, number: int) -> list[ConsumerRecord]:
     consumer = AIOKafkaConsumer(
-        **client_options(settings.kafka), isolation_level="read_committed", enable_auto_commit=False,
-        auto_offset_reset="earliest", fetch_max_wait_ms=50,
-    )  # fmt: skip
+        **client_options(settings.kafka),
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        fetch_max_wait_ms=50,
+    )
     await consumer.start()
     try:
         partitions = [TopicPartition(topic, partition) for partition in range(number)]
@@ -100,10 +103,10 @@ async def _read_all(settings: Settings, topic: str, number: int) -> list[Consume
 
 
 async def _written_ends(settings: Settings, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Where the partitions end, with what is not readable yet.
+    """The ends of the partitions, including messages that cannot be read yet.
 
-    A commit is answered before its markers are written: for a moment the end that a read_committed consumer is told
-    lies before messages that are committed.
+    A broker answers a commit before it writes the markers. For a moment a read_committed consumer sees an end that lies
+    before committed messages.
     """
     consumer = AIOKafkaConsumer(
         **client_options(settings.kafka), isolation_level="read_uncommitted", enable_auto_commit=False

@@ -134,10 +134,14 @@ def over_given_values(
         shown = [f"{name.removeprefix(_SECTION)}={value}" for name, value in given.items()]
         chosen.append(
             Choice(
-                " ".join([scheme.name, *shown]), settings.model_copy(update={"scheme": scheme}),
-                " ".join([scheme.name, *shown[:-1]]), last, _value_of(settings, last), own,
+                " ".join([scheme.name, *shown]),
+                settings.model_copy(update={"scheme": scheme}),
+                " ".join([scheme.name, *shown[:-1]]),
+                last,
+                _value_of(settings, last),
+                own,
             )
-        )  # fmt: skip
+        )
     return chosen
 
 

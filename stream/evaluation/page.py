@@ -138,9 +138,12 @@ def _settings_of(model: BaseModel, path: tuple[str, ...]) -> Iterator[ShownSetti
             text = json.dumps(model.model_dump(mode="json", include={name})[name], ensure_ascii=False)
             shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} ... ({len(value)} in all)"
             yield ShownSetting(
-                ".".join((*path, name)), shown, str(extra.get("unit", "")), field.description or "",
+                ".".join((*path, name)),
+                shown,
+                str(extra.get("unit", "")),
+                field.description or "",
                 value != field.default,
-            )  # fmt: skip
+            )
 
 
 def _inline(document: str, prefix: str, label: str) -> Markup:

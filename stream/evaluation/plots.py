@@ -174,9 +174,15 @@ def _draw_points(
     large = curve.own if curve.own is not None else curve.best
     shown = [(x, y) for x, y in ([place(large)] if large is not None else []) if x is not None and y is not None]
     axes.plot(
-        [x for x, _ in shown], [y for _, y in shown], linestyle=line if joined else "none", markersize=8,
-        markeredgecolor="white", label=_safe(curve.name), zorder=3, **look,
-    )  # fmt: skip
+        [x for x, _ in shown],
+        [y for _, y in shown],
+        linestyle=line if joined else "none",
+        markersize=8,
+        markeredgecolor="white",
+        label=_safe(curve.name),
+        zorder=3,
+        **look,
+    )
 
 
 def _is_placed(point: Point) -> bool:

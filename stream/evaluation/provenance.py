@@ -23,9 +23,13 @@ def machine() -> dict[str, str | int | None]:
         models = [line for line in _CPUINFO.read_text("utf-8").splitlines() if line.startswith("model name")]
         model = models[0].partition(":")[2].strip() if models else model
     return {
-        "cpu": model, "cores": os.cpu_count(), "system": platform.system(), "python": platform.python_version(),
-        "numpy": version("numpy"), "numba": version("numba"),
-    }  # fmt: skip
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "numpy": version("numpy"),
+        "numba": version("numba"),
+    }
 
 
 def measured_on(now: datetime) -> list[str]:

@@ -101,7 +101,8 @@ REASONS: tuple[str, ...] = (
     *list(SECOND_CARD)[1:-1],
 )
 """Why a block is kept or left out. A block that is left out has the group that spoke most against it: the group of the
-second card with the fewest points; where that group is the first card's sum, the group of the first card with the fewest."""
+second card with the fewest points. If that is the sum of the first card, it has the first card's group with the fewest
+points instead."""
 
 
 class Scorecard(NamedTuple):

@@ -115,9 +115,11 @@ def _decompress(source: Source, data: bytes, new: Callable[[], _Decompressor], n
 
 def _damaged(name: str, kind: str, why: str) -> InputError:
     return InputError(
-        name, f"must be whole {kind}: {why}", None,
+        name,
+        f"must be whole {kind}: {why}",
+        None,
         "what came before was judged; get the file again and filter it again, which does no harm",
-    )  # fmt: skip
+    )
 
 
 class _Zlib:

@@ -49,9 +49,12 @@ def read_http(block: bytes, max_body_bytes: int) -> HttpResponse:
     encodings = [name.strip() for name in fields.get("content-encoding", "").lower().split(",")]
     if len(encodings) > MAX_CODINGS:
         raise PageError(
-            Reject.BAD_WARC, "Content-Encoding", f"must name at most {MAX_CODINGS} codings", len(encodings),
+            Reject.BAD_WARC,
+            "Content-Encoding",
+            f"must name at most {MAX_CODINGS} codings",
+            len(encodings),
             "unfold the body before it is written, or leave the page out",
-        )  # fmt: skip
+        )
     for encoding in reversed(encodings):
         body = _unfold(body, encoding, max_body_bytes + 1)
     return HttpResponse(fields.get("content-type"), body)

@@ -127,9 +127,11 @@ class FileReader:
             return Layout.WARC
         if head[:1] in (b"<", b"\x00", b"%") or head.startswith(b"PK\x03\x04"):
             raise InputError(
-                self._input.source, "must be JSONL or WARC, plain or as gzip, xz, zstd or bzip2", shorten(head[:20]),
+                self._input.source,
+                "must be JSONL or WARC, plain or as gzip, xz, zstd or bzip2",
+                shorten(head[:20]),
                 "write one JSON object a line for each page, or make a WARC of the pages",
-            )  # fmt: skip
+            )
         return Layout.JSONL
 
     def _decode(self, record: Record, layout: Layout) -> Page | PageError | None:
@@ -144,10 +146,16 @@ class FileReader:
             if capture is None:
                 return None
             return make_page(
-                capture.body, source=source, partition=0, offset=number, url=capture.url,
-                content_type=capture.content_type, event_time_ms=capture.time_ms, latest_ms=self._written_ms,
+                capture.body,
+                source=source,
+                partition=0,
+                offset=number,
+                url=capture.url,
+                content_type=capture.content_type,
+                event_time_ms=capture.time_ms,
+                latest_ms=self._written_ms,
                 max_page_bytes=self._max_page_bytes,
-            )  # fmt: skip
+            )
         except PageError as error:
             return error
 

@@ -66,9 +66,11 @@ class OutputFile:
         """
         if self._layout not in (None, layout):
             raise SettingError(
-                self.name, "must hold records of one layout, and the files are JSONL and WARC", None,
+                self.name,
+                "must hold records of one layout, and the files are JSONL and WARC",
+                None,
                 "filter JSONL and WARC in two runs with the same --state",
-            )  # fmt: skip
+            )
         self._layout = layout
         if layout is Layout.JSONL:
             self.write_line(record.raw)
@@ -114,9 +116,11 @@ class OutputFile:
             act(*values)
         except OSError as error:
             raise StateError(
-                self.name, f"cannot be written: {error.strerror}", None,
+                self.name,
+                f"cannot be written: {error.strerror}",
+                None,
                 "free disk space, or keep a pipe's reader running, and run again: a --state repeats its verdicts",
-            ) from None  # fmt: skip
+            ) from None
 
 
 def write_whole(path: Path, content: bytes) -> None:

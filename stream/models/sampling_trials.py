@@ -138,3 +138,12 @@ def share_processed(classes: Sequence[SizeClass], ratios: Sequence[int]) -> floa
     """The share of shingles that is sampled, with a ratio for each class."""
     whole = sum(one.trials.sampled[0] for one in classes)
     return float(sum(one.trials.sampled[0] / n for one, n in zip(classes, ratios, strict=True)) / max(whole, 1))
+
+
+def merged(words: Sequence[int], ratios: Sequence[int]) -> tuple[list[int], list[int]]:
+    """The settings `sizes` and `ratios` for these classes, where neighbours with equal ratios become one class.
+
+    words: at which each class begins  ratios: n of the ratio 1/n of each class
+    """
+    kept = [place for place, n in enumerate(ratios) if place == 0 or n != ratios[place - 1]]
+    return [words[place] for place in kept[1:]], [ratios[place] for place in kept]

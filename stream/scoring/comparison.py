@@ -46,62 +46,84 @@ class Column(NamedTuple):
 
 COLUMNS = (
     Column(
-        "P", "pages", "precision",
+        "P",
+        "pages",
+        "precision",
         "Of the dropped pages, those that count for nothing left out, the share that are duplicates.",
         lambda one: three_decimals(one.scores.pages.retrieval.precision),
     ),
     Column(
-        "R", "pages", "recall",
+        "R",
+        "pages",
+        "recall",
         "The share of the duplicates that was dropped.",
         lambda one: three_decimals(one.scores.pages.retrieval.recall),
     ),
     Column(
-        "F1", "pages", "F1",
+        "F1",
+        "pages",
+        "F1",
         "The harmonic mean of precision and recall.",
         lambda one: three_decimals(one.scores.pages.retrieval.f1),
     ),
     Column(
-        "lost", "pages", "lost",
+        "lost",
+        "pages",
+        "lost",
         "Novel pages that were dropped.",
         lambda one: str(one.scores.pages.lost_count),
     ),
     Column(
-        "pairs P", "pairs of pages", "precision",
+        "pairs P",
+        "pairs of pages",
+        "precision",
         "Of the pairs that the verdicts put into one cluster, the share that the labels put into one too.",
         lambda one: three_decimals(one.scores.clusters.retrieval.precision),
     ),
     Column(
-        "pairs R", "pairs of pages", "recall",
+        "pairs R",
+        "pairs of pages",
+        "recall",
         "Of the pairs that the labels put into one cluster, the share that the verdicts put into one too.",
         lambda one: three_decimals(one.scores.clusters.retrieval.recall),
     ),
     Column(
-        "pairs F1", "pairs of pages", "F1",
+        "pairs F1",
+        "pairs of pages",
+        "F1",
         "The harmonic mean of precision and recall.",
         lambda one: three_decimals(one.scores.clusters.retrieval.f1),
     ),
     Column(
-        "candidates", "per page", "candidates",
+        "candidates",
+        "per page",
+        "candidates",
         "Postings in the buckets that a page is looked up under.",
         lambda one: f"{one.cost.candidates:.1f}",
     ),
     Column(
-        "CPU us", "per page", "CPU µs",
+        "CPU us",
+        "per page",
+        "CPU µs",
         "Processor time to sign a page and judge it against an index in memory, microseconds; reading files is not "
         "counted. It varies by a tenth or more from run to run.",
         lambda one: f"{one.cost.cpu_us:.0f}",
     ),
     Column(
-        "log B", "per page", "log bytes",
+        "log B",
+        "per page",
+        "log bytes",
         "Bytes of a page's part of a log record.",
         lambda one: f"{one.cost.log_bytes:.0f}",
     ),
     Column(
-        "state B", "per page", "state bytes",
+        "state B",
+        "per page",
+        "state bytes",
         "Bytes of keys, postings and entry, of each page that was filed, before RocksDB compresses them.",
         lambda one: f"{one.cost.state_bytes:.0f}",
     ),
-)  # fmt: skip
+)
 
 
 def comparison_json(found: Mapping[str, Scored]) -> dict[str, Any]:

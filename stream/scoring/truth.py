@@ -153,9 +153,11 @@ def check_verdicts(truth: Truth, originals: Iterable[tuple[str, str | None]], na
         earlier = None if original is None else truth.places.get(original)
         if original is not None and (earlier is None or earlier >= place):
             raise InputError(
-                f"{name}: the original of {page!r}", "must be an earlier page of the set", original,
+                f"{name}: the original of {page!r}",
+                "must be an earlier page of the set",
+                original,
                 f"pages and {TRUTH_FILE} must have one order",
-            )  # fmt: skip
+            )
         found[place] = earlier
     missing = [page for page, place in truth.places.items() if place not in found]
     if missing:
@@ -219,6 +221,8 @@ def _no_set(path: Path) -> InputError:
     if not path.parent.is_dir():
         return InputError(str(path.parent), "must be a folder", None, "name the folder of a labelled set")
     return InputError(
-        str(path.parent), f"must hold pages.jsonl.xz, {PAIRS_FILE} and {TRUTH_FILE}; {path.name} is missing", None,
+        str(path.parent),
+        f"must hold pages.jsonl.xz, {PAIRS_FILE} and {TRUTH_FILE}; {path.name} is missing",
+        None,
         "name the folder of a labelled set",
-    )  # fmt: skip
+    )

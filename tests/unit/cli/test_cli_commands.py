@@ -1,4 +1,4 @@
-"""Owns what a person meets at the command line: help, exit codes, and one line for a mistake."""
+"""The command line as a person meets it: help, exit codes, and one line for a mistake."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Owns the tests of stopping a client: whatever aiokafka raises, the next thing is closed too."""
+"""Stopping a client: whatever aiokafka raises, the next thing is closed too."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Owns the proof that foreign text reaches neither terminal nor log raw, whichever command prints it."""
+"""Foreign text reaches neither terminal nor log raw, whichever command prints it."""
 
 import contextlib
 import io

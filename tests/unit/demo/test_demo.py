@@ -1,4 +1,4 @@
-"""Owns the proof that the demo's crawl is what it says, and that its truth and its explanations hold."""
+"""The demo's crawl is what it says, and its truth and its explanations hold."""
 
 from collections import Counter
 from dataclasses import replace

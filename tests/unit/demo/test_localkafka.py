@@ -1,4 +1,4 @@
-"""Owns the checks of the local broker that need no broker: jars, ports, settings, watchdog."""
+"""The parts of the local broker that can be tested without a broker: jars, ports, settings, watchdog."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Owns the proof of the measures: a stream of seven pages that can be checked by hand, and labels that do not fit."""
+"""The measures of a stream of seven pages that can be checked by hand, and labels that do not fit."""
 
 from itertools import combinations
 from pathlib import Path

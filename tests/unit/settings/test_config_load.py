@@ -1,4 +1,4 @@
-"""Owns how settings are found: file below environment below flags, and how a mistake is told."""
+"""Settings come from file, environment and flags, the later ones winning, and a mistake is explained."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Owns that verdicts do not depend on the CPU: the kernels give the same on the plainest x86-64 as on this one."""
+"""Verdicts do not depend on the CPU: the kernels give the same on the plainest x86-64 as on this one."""
 
 import hashlib
 import os
