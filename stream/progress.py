@@ -8,17 +8,13 @@ from spotsieve.stream.text_safety import escape_control_characters
 
 INTERVAL_S = 0.5
 OnProgress = Callable[[str, int, int], None]
-"""on_progress(what, done, of): long work calls it now and then to say how far it has come."""
+"""on_progress(what, done, of): long work calls it now and then to say how far it has come; of is 0 if unknown."""
+OnPages = Callable[[int, int, int], None]
+"""on_pages(pages, dropped, bytes_read): the same for work on the pages of files, as ProgressLine.update takes it."""
 
 
 def ignore_progress(what: str, done: int, of: int) -> None:
     """Take what long work says of its progress, and show nothing."""
-
-
-Told = Callable[[str, int, int], None]
-"""Called now and then by long work: what it is doing, how much of it is done, and of how much (0: unknown)."""
-PagesTold = Callable[[int, int, int], None]
-"""Called now and then by work on pages, as ProgressLine.update: pages so far, those of them dropped, and bytes read."""
 
 
 class ProgressLine:

@@ -18,7 +18,7 @@ from spotsieve.stream.evaluation.choices import (
     with_model,
 )
 from spotsieve.stream.evaluation.set_models import build_models
-from spotsieve.stream.progress import Told
+from spotsieve.stream.progress import OnProgress
 from spotsieve.stream.settings.model import Settings
 
 
@@ -47,7 +47,7 @@ class Planned(NamedTuple):
     modelled: list[str]
 
 
-def plan(folder: Path, wanted: Wanted, told: Told) -> Planned:
+def plan(folder: Path, wanted: Wanted, on_progress: OnProgress) -> Planned:
     """The choices for a set; the models of its own pages are built here.
 
     Raises SettingError, and InputError where a set has too few pages for a model.
@@ -56,7 +56,7 @@ def plan(folder: Path, wanted: Wanted, told: Told) -> Planned:
     models = list(wanted.models)
     modelled = [str(scheme.name) for scheme in schemes if wanted.built is not None and lacks_model(scheme)]
     if modelled and wanted.built is not None:
-        models += build_models(folder, wanted.settings, schemes, wanted.built, told)
+        models += build_models(folder, wanted.settings, schemes, wanted.built, on_progress)
         schemes = [with_model(scheme, models) for scheme in schemes]
     left_out: dict[str, str] = {}
     if ALL in wanted.schemes:

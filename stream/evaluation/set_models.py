@@ -11,7 +11,7 @@ from spotsieve.stream.evaluation.choices import Model, lacks_model
 from spotsieve.stream.evaluation.trial import pages_of
 from spotsieve.stream.files.writer import write_whole
 from spotsieve.stream.models.building import build_model
-from spotsieve.stream.progress import PagesTold, Told
+from spotsieve.stream.progress import OnPages, OnProgress
 from spotsieve.stream.schemes.idf import digest_of
 from spotsieve.stream.schemes.registry import TERMS
 from spotsieve.stream.settings.model import Settings
@@ -23,7 +23,7 @@ def build_models(
     settings: Settings,
     schemes: Sequence[SchemeSettings],
     directory: Path,
-    told: Told,
+    on_progress: OnProgress,
 ) -> list[Model]:
     """A model for each scheme that lacks one; schemes that count the same terms share a model.
 
@@ -37,7 +37,7 @@ def build_models(
         terms = TERMS[scheme.name](scheme)
         if terms.about in built:
             continue
-        content = build_model([pages_of(folder)], settings, terms, _pages_told(scheme.name, told))
+        content = build_model([pages_of(folder)], settings, terms, _on_pages(scheme.name, on_progress))
         digest = digest_of(content)
         path = directory / f"{digest}.idf"
         write_whole(path, content)
@@ -45,5 +45,5 @@ def build_models(
     return list(built.values())
 
 
-def _pages_told(scheme: str, told: Told) -> PagesTold:
-    return lambda pages, _, __: told(f"counting the terms of {scheme}, pages", pages, 0)
+def _on_pages(scheme: str, on_progress: OnProgress) -> OnPages:
+    return lambda pages, _, __: on_progress(f"counting the terms of {scheme}, pages", pages, 0)

@@ -5,19 +5,19 @@ from collections.abc import Sequence
 from spotsieve.stream.files.reader import Input
 from spotsieve.stream.models.concepts import count_concepts
 from spotsieve.stream.models.counting import count_terms
-from spotsieve.stream.progress import PagesTold
+from spotsieve.stream.progress import OnPages
 from spotsieve.stream.schemes.concept_model import encode_concepts
 from spotsieve.stream.schemes.idf import Terms, encode_model
 from spotsieve.stream.schemes.terms import ConceptTerms
 from spotsieve.stream.settings.model import Settings
 
 
-def build_model(inputs: Sequence[Input], settings: Settings, terms: Terms, told: PagesTold) -> bytes:
+def build_model(inputs: Sequence[Input], settings: Settings, terms: Terms, on_pages: OnPages) -> bytes:
     """The bytes of a model of the pages of the files, for a scheme that counts these terms.
 
     Raises InputError for a file that cannot be read or too few pages, and SettingError where the package that
     decomposes the terms of `concept` is not installed.
     """
     if isinstance(terms, ConceptTerms):
-        return encode_concepts(count_concepts(inputs, settings, terms, told))
-    return encode_model(count_terms(inputs, settings, terms, told))
+        return encode_concepts(count_concepts(inputs, settings, terms, on_pages))
+    return encode_model(count_terms(inputs, settings, terms, on_pages))

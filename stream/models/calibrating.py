@@ -13,7 +13,7 @@ from spotsieve.stream.files.reader import Input
 from spotsieve.stream.models.counting import batches_of
 from spotsieve.stream.models.sampling_trials import SizeClass, sampling_trials
 from spotsieve.stream.page import Page, lay_out
-from spotsieve.stream.progress import PagesTold
+from spotsieve.stream.progress import OnPages
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.text.tokens import extract_tokens
 
@@ -66,7 +66,7 @@ class SampledPages:
             yield SizeClass(words, len(rows), sampling_trials(shingles, bounds, threshold, fewest, levels))
 
 
-def read_sample(inputs: Sequence[Input], settings: Settings, w: int, told: PagesTold) -> SampledPages:
+def read_sample(inputs: Sequence[Input], settings: Settings, w: int, on_pages: OnPages) -> SampledPages:
     """The text pages of the files, up to MOST_TEXTS different ones. It skips records that are no pages.
 
     w: words of a shingle. Raises InputError for a file that cannot be read, or too few texts.
@@ -74,7 +74,7 @@ def read_sample(inputs: Sequence[Input], settings: Settings, w: int, told: Pages
     sample = SampledPages(w)
     for batch, bytes_read in batches_of(inputs, settings):
         sample.add(batch)
-        told(sample.pages, 0, bytes_read)
+        on_pages(sample.pages, 0, bytes_read)
         if len(sample) >= MOST_TEXTS:
             break
     if len(sample) < LEAST_PAGES:

@@ -11,7 +11,7 @@ from spotsieve.stream.errors import InputError, SettingError
 from spotsieve.stream.files.reader import Input
 from spotsieve.stream.models.counting import LEAST_PAGES, TermCounter, batches_of
 from spotsieve.stream.page import Page
-from spotsieve.stream.progress import PagesTold
+from spotsieve.stream.progress import OnPages
 from spotsieve.stream.schemes.concept_model import STEPS, ConceptModel
 from spotsieve.stream.schemes.terms import ConceptTerms
 from spotsieve.stream.settings.model import Settings
@@ -111,7 +111,7 @@ def decompose(matrix: Any, idf: NDArray[np.float64], dimensions: int) -> NDArray
     return scaled
 
 
-def count_concepts(inputs: Sequence[Input], settings: Settings, terms: ConceptTerms, told: PagesTold) -> ConceptModel:
+def count_concepts(inputs: Sequence[Input], settings: Settings, terms: ConceptTerms, on_pages: OnPages) -> ConceptModel:
     """The model of all text pages of the files.
 
     Raises InputError for a file that cannot be read, or too few pages; SettingError without scikit-learn.
@@ -120,7 +120,7 @@ def count_concepts(inputs: Sequence[Input], settings: Settings, terms: ConceptTe
     counter = ConceptCounter(terms)
     for batch, bytes_read in batches_of(inputs, settings):
         counter.add(batch)
-        told(counter.pages, 0, bytes_read)
+        on_pages(counter.pages, 0, bytes_read)
     if counter.pages < LEAST_PAGES:
         raise InputError(
             "FILES", f"must hold at least {LEAST_PAGES} pages of text", counter.pages, "give a sample of the crawl"

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.files.reader import FileReader, Input
 from spotsieve.stream.page import Page
-from spotsieve.stream.progress import PagesTold
+from spotsieve.stream.progress import OnPages
 from spotsieve.stream.schemes.idf import IdfModel, Terms
 from spotsieve.stream.settings.model import Settings
 
@@ -67,7 +67,7 @@ def batches_of(inputs: Sequence[Input], settings: Settings) -> Iterator[tuple[li
             read_before += reader.bytes_read
 
 
-def count_terms(inputs: Sequence[Input], settings: Settings, terms: Terms, told: PagesTold) -> IdfModel:
+def count_terms(inputs: Sequence[Input], settings: Settings, terms: Terms, on_pages: OnPages) -> IdfModel:
     """The model of all text pages of the files. It skips records that are no pages.
 
     Raises InputError for a file that cannot be read, or too few pages.
@@ -75,7 +75,7 @@ def count_terms(inputs: Sequence[Input], settings: Settings, terms: Terms, told:
     counter = TermCounter()
     for batch, bytes_read in batches_of(inputs, settings):
         counter.add(*terms.of(batch))
-        told(counter.pages, 0, bytes_read)
+        on_pages(counter.pages, 0, bytes_read)
     if counter.pages < LEAST_PAGES:
         raise InputError(
             "FILES", f"must hold at least {LEAST_PAGES} pages of text", counter.pages, "give a sample of the crawl"
