@@ -47,7 +47,7 @@ NO_LIMIT = 10**6
 
 
 class Reader:
-    """One that follows the log of these tests, and what it said of every page."""
+    """A reader of the log of these tests. outcomes: what it said of every page"""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Reader:
         self.outcomes: list[Outcome] = []
 
     def read(self, log: Sequence[bytes], first: int = 0) -> None:
-        """Apply what is new of a log."""
+        """Apply the log from record `first` on."""
         for offset, record in enumerate(log[first:], first):
             verdicts = self.engine.apply(record, offset).verdicts
             for row in range(len(verdicts)):
@@ -84,7 +84,7 @@ class Reader:
 
 
 def filed_page(state: State, number: int) -> ForgottenPage:
-    """What a record must say to forget this entry, by the obvious walk over everything."""
+    """Return what a record must say to forget this entry, by the obvious walk over everything."""
     (page_id,) = state.page_ids(np.array([number], "u8"))
     assert page_id is not None
     keys = [
@@ -108,7 +108,7 @@ def draw_log(
     horizon_hours: float = 0.0,
     longer_by: float = KEEP_FIRST,
 ) -> tuple[list[bytes], list[object]]:
-    """A log of signatures and of forgetting anywhere in it, and its steps: pages, or numbers that are forgotten."""
+    """Draw a log that signs and forgets in any order, and its steps: pages, or the numbers to forget."""
     reader = Reader(world, MemoryState(), cap, candidate_limit, horizon_hours, longer_by)
     pages = pages_of(data.draw(st.lists(world.looks, min_size=2, max_size=40)))
     log, steps, at = list[bytes](), list[object](), 0
@@ -116,7 +116,7 @@ def draw_log(
     while at < len(pages):
         size = data.draw(st.sampled_from([1, 2, 3, 7, 20]))
         some: list[Submitted] = pages[at : at + size]
-        # A page that was forgotten may come again, and so may any other.
+        # A forgotten page may come again, and so may any other.
         some += data.draw(st.lists(st.sampled_from(pages[: at + 1]), max_size=2))
         at += size
         log.append(encode(signatures_of(some), WRITER, len(log), DIGEST))
@@ -126,7 +126,7 @@ def draw_log(
             if number not in known:
                 known[number] = filed_page(reader.state, number)
         if data.draw(st.booleans()) and known:
-            # Also what was forgotten before, and twice in one record.
+            # Also numbers that were forgotten before, or twice in one record.
             numbers = data.draw(st.lists(st.sampled_from(sorted(known)), min_size=1, max_size=6))
             log.append(encode_forget([known[number] for number in numbers], WRITER, len(log), DIGEST))
             steps.append(tuple(numbers))
@@ -144,7 +144,7 @@ def draw_log(
 def test_with_forgetting_anywhere_in_a_log_all_readers_hold_the_same_whole_state(
     world: World, data: st.DataObject, cap: int, limit: int
 ) -> None:
-    # Pages are a second apart: a horizon of eight leaves some of what is forgotten dead already.
+    # Pages are a second apart. With a horizon of eight some forgotten pages are dead already.
     horizon = data.draw(st.sampled_from([0.0, 8 / 3600]))
     log, steps = draw_log(data, world, cap, limit, horizon)
     memory = Reader(world, MemoryState(), cap, limit, horizon)
@@ -160,10 +160,10 @@ def test_with_forgetting_anywhere_in_a_log_all_readers_hold_the_same_whole_state
             assert first_difference(rocks, memory.state) is None
             assert (rocks.position, rocks.entry_count) == (len(log), memory.state.entry_count)
         assert reader.outcomes + again.outcomes == memory.outcomes
-        # The confirming scheme's templates are of no number of features.
+        # The confirming scheme of these tests gives templates that exceed the feature counts.
         damages = [damage for damage in verify(Path(scratch), 10**6).damages if "template" not in damage.rule]
         assert damages == []
-        # The confirming scheme's templates are refused.
+        # An import refuses such templates, so only the other world is exported.
         if world is WORLDS["chain"]:
             with still_state(Path(scratch)) as still:
                 lines = b"\n".join(export_lines(still)).split(b"\n")
@@ -225,7 +225,7 @@ def test_resubmitted_pages_whose_original_is_still_known_keep_their_verdicts(
     kept = {page_id_text(*page_id) for number, page_id in enumerate(ids) if page_id and number not in numbers}
     first = list(zip(pages, without_reason(reader.outcomes), strict=True))
     names = {page: original_id_of(page) for page, _ in first}
-    # A page that was let through met itself; so it must be there too, and not only what it replaced.
+    # A page that was let through met itself. So it must be there too, and not only the page it replaced.
     untouched = [
         (page, outcome)
         for page, outcome in first
@@ -238,7 +238,7 @@ def test_resubmitted_pages_whose_original_is_still_known_keep_their_verdicts(
 
 
 def original_id_of(page: Submitted) -> str:
-    """The page id that signatures_of gives it."""
+    """Return the page id that signatures_of gives a page."""
     _, number = page
     return page_id_text(("one", "two")[number % 2], number % 3, number)
 
@@ -284,7 +284,7 @@ def test_the_forgotten_page_itself_submitted_again_is_novel_again(world: World) 
 
 
 def test_a_full_bucket_has_room_again_and_what_is_in_it_is_still_found() -> None:
-    # 32 bits apart in the lowest 16 bits only: tables share the other three blocks' buckets, which take two pages
+    # 32 bits apart in the lowest 16 bits only: tables share the buckets of the other three blocks, which take two pages
     world, looks = WORLDS["chain"], [Look(word) for word in (0x000F, 0x00F0, 0x0F00, 0xF000)]
     reader = Reader(world, MemoryState(), 2)
     log = [encode(signatures_of(pages_of(looks)), WRITER, 0, DIGEST)]
@@ -317,7 +317,7 @@ def test_a_record_that_names_another_page_or_none_changes_nothing_but_the_positi
     after = dict(reader.state.items())
     assert {name for name in after if before[name] != after[name]} == {b"meta/progress"}
     assert reader.state.position == 2
-    # And the same record read again, as by one who asks for old verdicts, moves nothing.
+    # Reading the same record again, as for old verdicts, moves nothing.
     assert reader.engine.apply(encode_forget([page], WRITER, 1, DIGEST), 1).again
     assert dict(reader.state.items()) == after
 

@@ -41,11 +41,11 @@ JUMPS = st.sampled_from([0] * 8 + [1, 400, 999, 1000, 7000, 30_000, 63_000, 64_0
 
 
 class Crash(Exception):
-    """What a test throws between two runs."""
+    """Raised by a test between two runs."""
 
 
 class Fragile:
-    """A state that is lost after so many filings."""
+    """A state whose process dies after so many filings."""
 
     def __init__(self, state: State, filings: int) -> None:
         self._state = state
@@ -62,7 +62,7 @@ class Fragile:
 
 
 def timed(world: World, data: st.DataObject) -> Signatures:
-    """Pages of that world with event times."""
+    """Draw pages of a world, with event times."""
     pages: list[Submitted] = some(world, data)
     jumps = data.draw(st.lists(JUMPS, min_size=len(pages), max_size=len(pages)))
     return replace(signatures_of(pages), event_time_ms=10**12 + np.cumsum(np.array(jumps, np.int64)))
@@ -75,7 +75,7 @@ def limits(cap: int) -> IndexSettings:
 
 
 def records(signatures: Signatures, sizes: Sequence[int]) -> list[LogRecord]:
-    """Cut into records of these sizes, then of 3 pages."""
+    """Cut pages into records of these sizes, then of 3 pages."""
     parts, at, remaining = list[LogRecord](), 0, list(sizes)
     while at < len(signatures):
         size = remaining.pop(0) if remaining else 3
@@ -88,7 +88,7 @@ def records(signatures: Signatures, sizes: Sequence[int]) -> list[LogRecord]:
 def apply(
     world: World, state: State, log: Sequence[LogRecord], cap: int, longer_by: float = KEEP_FIRST
 ) -> list[Outcome]:
-    """Apply what the state has not applied of the log; -> the outcomes of these records."""
+    """Apply the records that the state lacks, and return their outcomes."""
     engine = Engine(world.scheme, state, limits(cap), DIGEST, "log", longer_by)
     return [
         outcome
@@ -102,7 +102,7 @@ def open_state(directory: str) -> RocksState:
 
 
 def living(state: State) -> Iterator[tuple[bytes, Any]]:
-    """What a state holds that can be seen: all but the position, how far was swept, and what is dead."""
+    """Return what can be seen of a state: all but the position, the progress of the sweep, and what is dead."""
     floor = state.clock.floor
     yield b"clock", state.clock
     for name, value in state.items():

@@ -50,7 +50,7 @@ def whole(states: list[Path]) -> MemoryState:
 
 
 def harm(index: Path, chance: random.Random) -> str:
-    """Flip a bit, cut, lose or zero a part of one file; -> what was done."""
+    """Flip a bit of one file, or cut, lose or zero a part; return what was done."""
     files = sorted(path for path in index.iterdir() if path.stat().st_size and path.name not in {"LOCK", "LOG"})
     kinds = sorted({path.name.split("-")[0].rpartition(".")[2] for path in files})
     kind = chance.choice(kinds)
@@ -93,7 +93,7 @@ def test_a_state_with_any_file_damaged_is_refused_or_catches_up_equal(
             assert found.damaged, what
         else:
             outcomes["whole"] += 1
-            # What was lost of the end alone may look as if it had never been written.
+            # A state that lost only its end may look as if the end had never been written.
             assert behind or not found.damaged, (what, found.damages)
         shutil.rmtree(directory)
     assert min(outcomes.values()) > DAMAGES // 10, outcomes

@@ -54,7 +54,7 @@ def record(number: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A state of 60 records of 40 pages, nearly four horizons, with its log."""
+    """Make a state of 60 records of 40 pages, nearly four horizons, with its log."""
     directory = tmp_path_factory.mktemp("made")
     with open_state(directory) as state, LocalLog(directory) as log:
         engine = engine_over(state)
@@ -69,7 +69,7 @@ def directory(made: Path, tmp_path: Path) -> Path:
 
 
 def change(directory: Path, family: str, act: Callable[[Any], None]) -> None:
-    """Damage a family by a defect of ours, under right checksums."""
+    """Write a wrong value under a right checksum, as a defect of ours would."""
     database = Rdict(str(directory / INDEX_FOLDER), database_options(), column_families(None))
     opened = database if family == "default" else database.get_column_family(family)
     act(opened)
@@ -144,7 +144,7 @@ def put_dead_posting(buckets: Any) -> None:
     at = buckets.iter()
     at.seek_to_first()
     value = at.value()
-    # The posting of entry 0 before the first one: swept long ago.
+    # The posting of entry 0, put before the first one. The sweep removed it long ago.
     buckets[at.key()] = value[:1] + bytes(NUMBER_BYTES) + value[1 + NUMBER_BYTES :]
 
 

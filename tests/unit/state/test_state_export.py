@@ -34,7 +34,7 @@ MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ", ".zst": b"\x28\xb5\x2f\xfd", ""
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A state with a forgotten page, behind its log's end."""
+    """A state with a forgotten page. It is behind the end of its log."""
     directory = tmp_path_factory.mktemp("made") / "state"
     with open_state(directory) as state:
         apply_log(directory, 0, AT, state)
@@ -62,7 +62,7 @@ def write(folder: Path, lines: list[bytes]) -> str:
 
 
 def sealed(lines: list[bytes], **counts: int) -> list[bytes]:
-    """Lines with a trailer whose checksum is right for them."""
+    """Return the lines with a trailer whose checksum fits them."""
     trailer = json.loads(lines[-1]) | counts
     trailer["xxh3_128"] = xxhash.xxh3_128_hexdigest(b"".join(line + b"\n" for line in lines[:-1]))
     return [*lines[:-1], json.dumps(trailer).encode()]

@@ -65,7 +65,7 @@ def test_a_forgotten_page_is_novel_again_and_a_rebuild_from_the_log_agrees(
     assert (found["id"], found["url"], found["entry"]) == ("p0", page(0)["url"], 0)
     assert found["buckets"] > 5
     assert (told["missing"], told["dry_run"], told["log"], len(told["records"])) == ([], False, "local", 1)
-    # Applied at once, and gone from what lies on disk as the state's contents.
+    # The record is applied at once, and the address is gone from the state on disk.
     assert verify(state).checked["forgotten entries"] == 1
     with open_state(state) as opened:
         assert opened.position == told["records"][0] + 1
@@ -211,5 +211,5 @@ def test_a_state_that_follows_a_topic_needs_the_configuration_of_its_service(
     shown = capsys.readouterr().err
     assert "index.bucket_cap is 256 in the state and 9 in the configuration" in shown
     assert "(-c)" in shown
-    # Only to look, it does not.
+    # --dry-run works.
     assert main([*arguments, "--dry-run"]) == EXIT_NOT_FOUND

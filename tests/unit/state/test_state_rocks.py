@@ -17,7 +17,7 @@ from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.errors import CorruptRecord, SettingsMismatch, StateError
+from spotsieve.stream.errors import CorruptRecord, SettingsMismatch, StateError, StateLocked
 from spotsieve.stream.schemes.chain import ChainScheme
 from spotsieve.stream.settings.model import IndexSettings, Settings
 from spotsieve.stream.settings.schemes import ChainSettings
@@ -33,7 +33,7 @@ def open_state(directory: Path, settings_text: str = "{}", log_name: str = "log"
 
 
 def records(count: int, pages: int = 40, seeds: int = 7) -> list[bytes]:
-    """From the seventh (seeds) record on, all pages are near those of earlier records."""
+    """Make records. From the seventh on, all pages are near those of earlier records."""
     return [
         encode(make_signatures(pages, seed=number % seeds, first=number * pages), bytes(16), number, DIGEST)
         for number in range(count)
@@ -61,7 +61,7 @@ sys.stdin.read()
         assert holder.stdin is not None
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"open\n"
-        with pytest.raises(StateError, match="must belong to one process, and another one holds its lock") as refused:
+        with pytest.raises(StateLocked, match="must belong to one process, and another one holds its lock") as refused:
             open_state(tmp_path)
         assert str(tmp_path) in str(refused.value)
         assert "stop the other process" in str(refused.value)
@@ -272,7 +272,7 @@ def test_a_closed_state_says_so_and_may_be_closed_again(tmp_path: Path) -> None:
 
 def test_a_record_is_filed_in_one_write_with_its_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Watched:
-        """The database, telling every call that is made on it."""
+        """A database that notes every call."""
 
         def __init__(self, database: object) -> None:
             self.database, self.called = database, list[str]()

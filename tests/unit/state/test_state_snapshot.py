@@ -47,7 +47,7 @@ def directory(made: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def owned(directory: Path) -> Iterator[Path]:
-    """A state that another process works on, and which answers."""
+    """A state that another process works on. That process answers requests."""
     with owner(directory, answers=True) as process:
         yield directory
         process.kill()
@@ -92,7 +92,7 @@ def test_a_state_that_a_process_works_on_is_snapshot_by_asking_it(
     assert told["log_position"] == RECORDS
     assert told["settings"]["scheme.sketch_bits"] == 128
     assert leftovers(owned) == set()
-    # And again: nothing of the first is in the way.
+    # Once more: nothing that the first left is in the way.
     assert main(["state", "snapshot", "--state", str(owned), str(tmp_path / "second")]) == 0
     assert [read_manifest(tmp_path / name).log_position for name in ("snapshot", "second")] == [RECORDS] * 2
 
@@ -105,7 +105,7 @@ def test_a_snapshot_stays_as_it_is_while_the_state_goes_on(directory: Path, tmp_
         apply_log(directory, RECORDS, RECORDS + 20, state)
         state.compact()
     assert listing(snapshot) == before
-    # Restored beside the log that went on, the state catches up and is equal.
+    # Restored beside a log that went on, the state catches up and is equal.
     into = tmp_path / "restored"
     into.mkdir()
     shutil.copy(directory / LOG_FILE, into / LOG_FILE)
@@ -165,7 +165,7 @@ def test_an_owner_that_cannot_make_a_checkpoint_says_why_and_goes_on(directory: 
         assert answering.answer() == "ab" * 16
         assert (folder / requests.ANSWER).read_text().startswith("ab" * 16 + " index.directory must have room to grow")
         assert not answering.waiting()
-    # Nobody holds the lock any more: a request that was left is passed over.
+    # Nobody holds the lock any more: the owner passes over a request that was left.
     (folder / requests.REQUEST).write_text("cd" * 16)
     assert answering.answer() is None
     assert not answering.waiting()

@@ -22,7 +22,7 @@ from spotsieve.state.verify.findings import Findings
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import forget
-from spotsieve.stream.errors import CorruptRecord, StateError
+from spotsieve.stream.errors import CorruptRecord, StateLocked
 from spotsieve.stream.fingerprints.tables import HOST_TAG, MINIMA_TAG
 from tests.conftest import REPOSITORY
 from tests.worlds.local_states import DIGEST, RECORDS, TEXT, apply_log, flip, listing, names_entry, open_state
@@ -40,7 +40,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A state as kill -9 leaves it: buckets flushed, the rest in write-ahead logs alone."""
+    """A state as kill -9 leaves it: buckets are flushed, the rest is only in write-ahead logs."""
     directory = tmp_path_factory.mktemp("running")
     with open_state(directory) as state:
         for end in (10, 25, RECORDS):
@@ -366,7 +366,7 @@ sys.stdin.read()
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"open\n"
         for _ in range(2):
-            with pytest.raises(StateError, match="a running process holds its lock") as refused:
+            with pytest.raises(StateLocked, match="a running process holds its lock") as refused:
                 verify(directory)
         assert "spotsieve state snapshot" in str(refused.value)
         holder.stdin.close()
