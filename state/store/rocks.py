@@ -269,9 +269,7 @@ class RocksState:
             identity: Any = self._database.get(IDENTITY)
             progress: Any = self._database.get(PROGRESS)
             marks: Any = self._database.get(MARKS)
-            families = (self._buckets, self._entries, self._sources)
-            empty = all(next(keys_and_values(family), None) is None for family in families)
-        if identity is None and progress is None and empty:
+        if identity is None and progress is None and self._is_empty():
             begin_state(self.directory, self._database, settings_text, log_name)
             return
         if identity is None or progress is None:
@@ -283,6 +281,11 @@ class RocksState:
         for text in read_sources(self.directory, self._sources):
             self._known.add(text)
         check_last_entries(self.directory, self._entries, self._entry_count, self._clock.floor, unflushed)
+
+    def _is_empty(self) -> bool:
+        with rocks_errors(self.directory, "read"):
+            families = (self._buckets, self._entries, self._sources)
+            return all(next(keys_and_values(family), None) is None for family in families)
 
     def _release(self) -> None:
         """Close every family. Each flushes as it closes, and the last one gives the lock back, whatever fails."""
