@@ -78,6 +78,28 @@ def test_a_contract_that_names_a_folder_that_is_gone_is_found() -> None:
     assert named == {"spotsieve.stream.policy": False, "spotsieve.stream.cli": True, "spotsieve.state.old": False}
 
 
+def test_every_folder_has_its_place_in_the_layers() -> None:
+    (layers,) = [contract for contract in contracts() if contract["type"] == "layers"]
+    tree = {
+        f"{OURS}.{package}.{path.stem}"
+        for package in PACKAGES
+        for path in (REPOSITORY / package).iterdir()
+        if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").exists()
+    }
+    assert set(modules_named(layers)) == tree
+
+
+def test_an_import_that_goes_uphill_is_caught(planted: Path) -> None:
+    make_module(planted, "spotsieve.stream.text", "from spotsieve.stream import engine\n")
+    assert "imports go downhill BROKEN" in lint_imports(planted).stdout
+
+
+def test_modules_of_a_folder_that_import_each_other_are_caught(planted: Path) -> None:
+    make_module(planted, "spotsieve.state.store.memory", "from spotsieve.state.store import rocks\n")
+    make_module(planted, "spotsieve.state.store.rocks", "from spotsieve.state.store import memory\n")
+    assert "in a circle BROKEN" in lint_imports(planted).stdout
+
+
 def lint_imports(directory: Path) -> subprocess.CompletedProcess[str]:
     command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH" or directory == REPOSITORY}
