@@ -42,7 +42,7 @@ def pure_contract() -> dict[str, Any]:
 
 def modules_named(contract: dict[str, Any]) -> Iterator[str]:
     """Our modules that a contract names, in whichever of its lists: wildcards as they are, optional ones too."""
-    for key in ("source_modules", "forbidden_modules", "modules", "containers"):
+    for key in ("source_modules", "forbidden_modules", "modules", "containers", "ancestors"):
         yield from (name for name in contract.get(key, ()) if is_ours(name))
     for container in contract.get("containers", [""]):
         for layer in contract.get("layers", ()):
