@@ -71,7 +71,7 @@ def find_filed(
         return FiledOriginals(found, wanted, None)
     filed = view.filed(wanted)
     answers = confirm_met(
-        met, np.searchsorted(wanted, met.number), filed, scheme, pages, limits.longer_by != KEEP_FIRST
+        met, np.searchsorted(wanted, met.number.astype(np.uint64)), filed, scheme, pages, limits.longer_by != KEEP_FIRST
     )
     _choose_kernel()(met, answers, pages.feature_count, limits.longer_by, found)
     return FiledOriginals(found, wanted, filed)

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from spotsieve.state.index import Buckets
 from spotsieve.stream.fingerprints.distance import count_bits
 from spotsieve.stream.judge.rules import Pair, judge_sources
-from spotsieve.stream.judge.slots import Slots, filed_postings
-from spotsieve.stream.text.sources import part
+from spotsieve.stream.judge.slots import Slots, filed_postings, inlined
 
 NEVER = np.iinfo(np.int64).max
 
@@ -37,13 +36,28 @@ class Met(NamedTuple):
     cut_at: NDArray[np.int64]
 
 
+class Cursors(NamedTuple):
+    """Where m slots stand in their buckets.
+
+    at: int64[m], the next posting that passes  number: int64[m], who was filed there; NEVER: no posting is left
+    """
+
+    at: NDArray[np.int64]
+    number: NDArray[np.int64]
+
+
+def new_cursors(slots: Slots) -> Cursors:
+    """Cursors that are not set yet."""
+    return Cursors(np.empty(len(slots.bucket), np.int64), np.empty(len(slots.bucket), np.int64))
+
+
 def meet_filed(slots: Slots, buckets: Buckets, candidate_limit: int, final: np.uint8) -> Met:
     """What pages meet in the buckets of their keys.
 
     candidate_limit: most candidates of a page  final: kinds of decisive keys (FoundBy) at which its search ends
     """
     room = _most_met(slots, buckets, candidate_limit, final)
-    met: Met = _meet_kernel()(slots, filed_postings(buckets), candidate_limit, final, room)
+    met: Met = _meet_kernel()(slots, filed_postings(buckets), candidate_limit, final, room, new_cursors(slots))
     return met
 
 
@@ -54,50 +68,49 @@ def _most_met(slots: Slots, buckets: Buckets, candidate_limit: int, final: np.ui
     return min(postings, (len(slots.bounds) - 1) * (candidate_limit + 1)) if any_ends else postings
 
 
-@part
-def begin(slots, postings, page, cursor):  # Slots, Postings, int64  ->  cursor: int64[m], of the page's slots
+@inlined
+def begin(slots, postings, page, cursors):  # Slots, Postings, int64  ->  cursors: Cursors, of the page's slots
     """Set each cursor of a page to the first posting of its bucket that passes."""
     for slot in range(slots.bounds[page], slots.bounds[page + 1]):
-        bucket = slots.bucket[slot]
-        cursor[slot] = _passing(postings, postings.first[bucket], slots, slot)
+        _set_cursor(slots, postings, slot, postings.first[slots.bucket[slot]], cursors)
 
 
-@part
-def next_met(slots, postings, page, cursor, decisive_only):  # Slots, Postings, int64, int64[m], bool -> Pair
-    """Take the earliest page under the cursors and move these on; its number is NEVER where there is none.
-
-    decisive_only: postings under other keys are passed over
-    """
-    least = np.int64(NEVER)
+@inlined
+def next_met(slots, postings, page, cursors):  # Slots, Postings, int64, Cursors -> Pair
+    """Take the earliest page under the cursors and move these on; its number is NEVER where there is none."""
     first, last = slots.bounds[page], slots.bounds[page + 1]
+    least = np.int64(NEVER)
     for slot in range(first, last):
-        at = cursor[slot]
-        if at < postings.end[slots.bucket[slot]] and (slots.decisive[slot] or not decisive_only):
-            least = min(least, np.int64(postings.number[at]))
+        least = min(least, cursors.number[slot])
     proof, kinds, distance = np.uint8(0), np.uint8(0), np.int64(255)
-    if least == NEVER:
-        return Pair(least, np.uint8(proof), np.uint8(kinds), np.uint8(distance))
-    for slot in range(first, last):
-        at = cursor[slot]
-        if at == postings.end[slots.bucket[slot]] or np.int64(postings.number[at]) != least:
-            continue
-        if decisive_only and not slots.decisive[slot]:
-            continue
-        kinds |= slots.kind[slot]
-        if slots.decisive[slot]:
-            proof |= slots.kind[slot]
-            distance = min(distance, np.int64(count_bits(postings.inline[at] ^ slots.inline[slot])))
-        cursor[slot] = _passing(postings, at + 1, slots, slot)
+    if least != NEVER:
+        for slot in range(first, last):
+            if cursors.number[slot] == least:
+                at = cursors.at[slot]
+                kinds |= slots.kind[slot]
+                if slots.decisive[slot]:
+                    proof |= slots.kind[slot]
+                    distance = min(distance, np.int64(count_bits(postings.inline[at] ^ slots.inline[slot])))
+                _set_cursor(slots, postings, slot, at + 1, cursors)
     return Pair(least, np.uint8(proof), np.uint8(kinds), np.uint8(distance))
 
 
-@part
-def _passing(postings, at, slots, slot):  # Postings, int64, Slots, int64 -> int64
-    """The first posting of the slot's bucket from `at` on that passes, or the bucket's end."""
+@inlined
+def drop_candidates(slots, page, cursors):  # Slots, int64  ->  cursors: Cursors
+    """From now on the page meets others under its decisive keys alone."""
+    for slot in range(slots.bounds[page], slots.bounds[page + 1]):
+        if not slots.decisive[slot]:
+            cursors.number[slot] = NEVER
+
+
+@inlined
+def _set_cursor(slots, postings, slot, at, cursors):  # Slots, Postings, int64, int64  ->  cursors: Cursors
+    """Set the slot's cursor to the first posting of its bucket from `at` on that passes."""
     end, inline, limit = postings.end[slots.bucket[slot]], slots.inline[slot], slots.limit[slot]
     while at < end and count_bits(postings.inline[at] ^ inline) > limit:
         at += 1
-    return at
+    cursors.at[slot] = at
+    cursors.number[slot] = np.int64(postings.number[at]) if at < end else NEVER
 
 
 @cache
@@ -105,25 +118,25 @@ def _meet_kernel():
     sources = judge_sources()
 
     @njit(nogil=True, cache=True)
-    def meet(slots, postings, candidate_limit, final, most):
+    def meet(slots, postings, candidate_limit, final, most, cursors):
         # slots: Slots  postings: Postings  candidate_limit: int64  final: uint8  most: pairs that there is room for
-        # ->  Met
+        # cursors: Cursors, written over  ->  Met
         pages = len(slots.bounds) - 1 if sources >= 0 else 0
         bounds, cut_at = np.zeros(pages + 1, np.int64), np.full(pages, NEVER)
         numbers, proof = np.empty(most, np.int64), np.empty(most, np.uint8)
         kinds, distance = np.empty(most, np.uint8), np.empty(most, np.uint8)
-        cursor = np.empty(len(slots.bucket), np.int64)
         taken = 0
         for page in range(pages):
             bounds[page] = taken
-            begin(slots, postings, page, cursor)
-            compared, cut = 0, False
+            begin(slots, postings, page, cursors)
+            compared = 0
             while True:
-                pair = next_met(slots, postings, page, cursor, cut)
+                pair = next_met(slots, postings, page, cursors)
                 if pair.number == NEVER:
                     break
                 if not pair.proof and compared == candidate_limit:
-                    cut, cut_at[page] = True, taken
+                    cut_at[page] = taken
+                    drop_candidates(slots, page, cursors)
                     continue
                 compared += not pair.proof
                 numbers[taken], proof[taken] = pair.number, pair.proof

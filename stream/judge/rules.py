@@ -37,8 +37,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.schemes import OTHER_HOST, Confirmed
-from spotsieve.stream.text.sources import part, sources_digest
+from spotsieve.stream.text.sources import sources_digest
 from spotsieve.stream.verdict import FoundBy
 
 NOBODY = -1
@@ -123,13 +124,13 @@ def judge_sources() -> int:
     return sources_digest("spotsieve.stream.judge")
 
 
-@part
+@inlined
 def accepts(proof, template, confirmed, row):  # uint8, int64, Confirmed, int64 -> bool
     """Whether a page is a copy of one that it met; row: of the answer to a candidate, else not used."""
     return proof != 0 or template <= confirmed.most_template[row]
 
 
-@part
+@inlined
 def outgrows(length, other, proof, longer_by):  # int64, int64, uint8, float64 -> bool
     """Whether a page of `length` features replaces a page of `other` features that it is a copy of.
 
@@ -138,14 +139,14 @@ def outgrows(length, other, proof, longer_by):  # int64, int64, uint8, float64 -
     return proof & _BODY == 0 and length > longer_by * other
 
 
-@part
+@inlined
 def replace(found, page, number, length):  # Found, int64, int64, int64
     """Note an accepted page of `length` features that the page outgrows."""
     if length > found.replaced_length[page]:
         found.replaced[page], found.replaced_length[page] = number, length
 
 
-@part
+@inlined
 def weigh(found, page, pair, template, confirmed, row, length, other_length, longer_by):
     """Take in the next page that `page` met, in the order of filing; -> whether it is the original: bool.
 
@@ -168,7 +169,7 @@ def weigh(found, page, pair, template, confirmed, row, length, other_length, lon
     return True
 
 
-@part
+@inlined
 def template_of(shared, presumed, most):  # int64, int64, int64 -> int64
     """The template of a page to be filed. presumed, most: what the scheme says (Scheme.template_limits)."""
     return presumed if shared == OTHER_HOST else min(shared, most)

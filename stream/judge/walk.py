@@ -11,7 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets
-from spotsieve.stream.judge.met import NEVER, begin, next_met
+from spotsieve.stream.judge.met import NEVER, begin, drop_candidates, new_cursors, next_met
 from spotsieve.stream.judge.rules import (
     NO_PAIRS,
     NOBODY,
@@ -23,10 +23,9 @@ from spotsieve.stream.judge.rules import (
     template_of,
     weigh,
 )
-from spotsieve.stream.judge.slots import Postings, Slots, filed_postings, no_postings
+from spotsieve.stream.judge.slots import Postings, Slots, filed_postings, inlined, no_postings
 from spotsieve.stream.schemes import Confirmed, Scheme
 from spotsieve.stream.signature import Compared
-from spotsieve.stream.text.sources import part
 
 CHUNK_PAGES = 64
 """Pages whose pairs are confirmed in one call. Which of them will be filed is not known before, so a chunk has up to
@@ -89,7 +88,7 @@ def walk_record(
     found.cut[:], found.shared[:], found.replaced_length[:] = filed.cut, filed.shared, filed.replaced_length
     postings, template, entry = np.zeros(count, np.int64), np.zeros(count, np.int64), np.full(count, NOBODY, np.int64)
     walked = Walked(found, postings, entry, template, no_postings(slots, len(sizes)), 0)
-    cursor, bounds = np.empty(len(slots.bucket), np.int64), np.zeros(count + 1, np.int64)
+    cursors, bounds = new_cursors(slots), np.zeros(count + 1, np.int64)
     confirming = not slots.decisive.all()
     find_candidates, settle = _candidates_kernel(), _settle_kernel()
     chunk = CHUNK_PAGES if confirming else max(count, 1)
@@ -98,23 +97,23 @@ def walk_record(
         end = min(start + chunk, count)
         others, confirmed = np.empty(0, np.int64), NO_PAIRS
         if confirming:
-            others = find_candidates(record, walked.added, start, end, limits, bounds, cursor)
+            others = find_candidates(record, walked.added, start, end, limits, bounds, cursors)
         if len(others):
             page = np.repeat(np.arange(start, end), np.diff(bounds[start : end + 1]))
             confirmed = scheme.confirm(pages.take(page), pages.take(others))
         candidates = _Candidates(bounds, others, confirmed)
-        number, left_out = settle(record, start, end, candidates, limits, number, cursor, walked)
+        number, left_out = settle(record, start, end, candidates, limits, number, cursors, walked)
         capped += left_out
     return walked._replace(capped=capped)
 
 
-@part
+@inlined
 def _size(record, added, bucket):  # _Record, Postings, int64 -> int64
     """How many postings a bucket has by now."""
     return record.sizes[bucket] + added.end[bucket] - added.first[bucket]
 
 
-@part
+@inlined
 def _add(added, slots, slot, page):  # Postings, Slots, int64, int64
     """File a page's slot at the end of its bucket."""
     bucket = slots.bucket[slot]
@@ -128,8 +127,8 @@ def _candidates_kernel():
     sources = judge_sources()
 
     @njit(nogil=True, cache=True)
-    def find_candidates(record, added, start, end, limits, bounds, cursor):
-        # record: _Record  added: Postings  limits: Limits  cursor: int64[m], written over  bounds: as of _Candidates
+    def find_candidates(record, added, start, end, limits, bounds, cursors):
+        # record: _Record  added: Postings  limits: Limits  cursors: Cursors, written over  bounds: as of _Candidates
         # ->  others: int64[c]. Every page of the chunk is taken to be filed in all its buckets that have room before
         # the chunk; at the end all are taken out again.
         slots, others = record.slots, np.empty(64, np.int64)
@@ -138,10 +137,10 @@ def _candidates_kernel():
         for page in range(start, end if sources >= 0 else start):
             bounds[page] = taken
             if record.filed[page] == NOBODY:
-                begin(slots, added, page, cursor)
+                begin(slots, added, page, cursors)
                 from_before = 0
                 while True:
-                    pair = next_met(slots, added, page, cursor, False)
+                    pair = next_met(slots, added, page, cursors)
                     other = pair.number
                     if other == NEVER or from_before >= record.room[page]:
                         break
@@ -176,15 +175,15 @@ def _settle_kernel():
     sources = judge_sources()
 
     @njit(nogil=True, cache=True)
-    def settle(record, start, end, candidates, limits, entry_number, cursor, walked):
-        # record: _Record  candidates: _Candidates  limits: Limits  cursor: int64[m], written over  ->  walked: Walked
+    def settle(record, start, end, candidates, limits, entry_number, cursors, walked):
+        # record: _Record  candidates: _Candidates  limits: Limits  cursors: Cursors, written over  ->  walked: Walked
         # returns the next entry number, and how many filings found their bucket full
         capped = 0
         for page in range(start, end if sources >= 0 else start):
             _count_postings(record, page, walked)
             if record.filed[page] != NOBODY:
                 continue
-            _find_original(record, page, candidates, limits.longer_by, cursor, walked)
+            _find_original(record, page, candidates, limits.longer_by, cursors, walked)
             if walked.found.number[page] != NOBODY:
                 continue
             fits, full = _file(record, page, limits.cap, walked.added)
@@ -199,7 +198,7 @@ def _settle_kernel():
     return settle
 
 
-@part
+@inlined
 def _count_postings(record, page, walked):  # _Record, int64  ->  walked: Walked
     """Count what lies in the buckets of a page."""
     added, slots = walked.added, record.slots
@@ -207,19 +206,22 @@ def _count_postings(record, page, walked):  # _Record, int64  ->  walked: Walked
         walked.postings[page] += _size(record, added, slots.bucket[slot])
 
 
-@part
-def _find_original(record, page, candidates, longer_by, cursor, walked):
+@inlined
+def _find_original(record, page, candidates, longer_by, cursors, walked):
     """Weigh the earlier pages of the record that a page meets. _Record, int64, _Candidates, ...  ->  walked: Walked"""
     found, row = walked.found, candidates.bounds[page]
-    begin(record.slots, walked.added, page, cursor)
+    begin(record.slots, walked.added, page, cursors)
+    if found.cut[page]:
+        drop_candidates(record.slots, page, cursors)
     while True:
-        pair = next_met(record.slots, walked.added, page, cursor, found.cut[page])
+        pair = next_met(record.slots, walked.added, page, cursors)
         other = pair.number
         if other == NEVER:
             break
         if not pair.proof:
             if found.compared[page] == record.room[page]:
                 found.cut[page] = True
+                drop_candidates(record.slots, page, cursors)
                 continue
             while candidates.other[row] != other:
                 row += 1
@@ -232,7 +234,7 @@ def _find_original(record, page, candidates, longer_by, cursor, walked):
             break
 
 
-@part
+@inlined
 def _file(record, page, cap, added):  # _Record, int64, int64  ->  added: Postings
     """File a page under its keys; -> whether one bucket had room: bool, and how many were full: int64."""
     slots, fits, capped = record.slots, False, 0

@@ -99,10 +99,13 @@ def listed(keys: NDArray[np.uint64], bounds: NDArray[np.int64], which: NDArray[n
 @numba.njit(nogil=True, cache=True)
 def _place(kind, at, columns):  # type: ignore[no-untyped-def]
     # kind: Keys  ->  columns: _Columns, of each page from slot at[page] on  at: int64[n], moved past them
+    keys, inline, cap = columns.keys, columns.inline, columns.cap
+    limit, decisive = columns.limit, columns.decisive
+    source, first, counts, own_inline = kind.keys, kind.first, kind.counts, kind.inline
     for page in range(len(at)):
         slot = at[page]
-        for key in range(kind.first[page], kind.first[page] + kind.counts[page]):
-            columns.keys[slot], columns.inline[slot] = kind.keys[key], kind.inline[page]
-            columns.limit[slot], columns.decisive[slot], columns.cap[slot] = kind.limit, kind.decisive, kind.cap
+        for key in range(first[page], first[page] + counts[page]):
+            keys[slot], inline[slot] = source[key], own_inline[page]
+            limit[slot], decisive[slot], cap[slot] = kind.limit, kind.decisive, kind.cap
             slot += 1
         at[page] = slot
