@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spotsieve.state.index import Buckets, PageId, Removal, State
+from spotsieve.state.index import Buckets, Removal, State
+from spotsieve.stream.page import PageId
 
 
 class ForgottenPage(NamedTuple):

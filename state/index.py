@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.horizon import Clock
+from spotsieve.stream.page import PageId
 from spotsieve.stream.signature import Compared, Entry, Signatures
-
-PageId = tuple[str, int, int]
-"""(source, partition, offset)."""
 
 
 @dataclass(frozen=True, slots=True)

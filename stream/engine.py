@@ -1,4 +1,4 @@
-"""Owns applying the log: each record is decoded, judged and filed once, in order, whoever wrote it."""
+"""Applies the log: decodes, judges and files each record once, in order, whoever wrote it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from spotsieve.state.forgetting import removal_of
 from spotsieve.state.horizon import Clock, runs_of, step_of
 from spotsieve.state.identity import check_last_record, check_settings_digest
-from spotsieve.state.index import Filing, Living, PageId, State
+from spotsieve.state.index import Filing, Living, State
 from spotsieve.state.log.record import LogRecord, decode
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.judge import KEEP_FIRST, judge
+from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import scheme_in_scope
 from spotsieve.stream.settings.model import IndexSettings, Settings
@@ -74,7 +75,7 @@ class Engine:
         move together.
 
         With a horizon a record is judged and filed run by run, a run being pages of one step of event time; nearly
-        every record is one run. A crash between two runs is gone on from by the pages that the state has applied.
+        every record is one run. After a crash between two runs it goes on behind the pages that the state has applied.
         A record before the state's position is judged again without filing: every page in it finds its first attempt
         or the original that it had, so the verdicts are those of then; of what has left the horizon, those of now. An
         offset may be skipped (Kafka numbers transaction markers too).
@@ -115,7 +116,7 @@ class Engine:
     def _runs(self, event_time_ms: NDArray[np.int64], done: int) -> Iterator[tuple[int, int, Clock]]:
         """Pages start..end - 1 from page `done` on, each run with the clock it is judged by.
 
-        The next one is to be asked for when the one before is filed: a mark holds the number of the next entry.
+        Ask for the next run after the one before is filed: a mark holds the number of the next entry.
         """
         state = self.state
         if not self._step_ms or done == len(event_time_ms):
@@ -137,7 +138,7 @@ class Engine:
 
 
 def forget(state: State, record: LogRecord, offset: int) -> Applied:
-    """Take the pages out that a record of kind 2 names; for this no scheme is needed.
+    """Take out the pages that a record of kind 2 names; this needs no scheme.
 
     Raises CorruptRecord, StateError; the state is then as it was before the call.
     """

@@ -1,4 +1,4 @@
-"""Owns what a page is before it has a signature: its id, its bytes, and a columnar batch of pages."""
+"""A page before it has a signature: its id, its bytes, and a columnar batch of pages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 KERNEL_PADDING_BYTES = 128
 """Zero bytes after the last page of a batch: a kernel may load whole vectors without a bounds check."""
+
+PageId = tuple[str, int, int]
+"""(source, partition, offset) of a page."""
 
 
 @dataclass(frozen=True, slots=True)

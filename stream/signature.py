@@ -1,4 +1,4 @@
-"""Owns the signature: all that is remembered of a page, as columns over a micro-batch."""
+"""The signature: all that is remembered of a page, as columns over a micro-batch."""
 
 import enum
 from dataclasses import dataclass
@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from spotsieve.stream.page import PageId
 
 MAX_SKETCH_WORDS = 255
 """1-bit minwise sketches of Yuan et al. 2012 have 64-1000 bits: 1-16 words."""
@@ -41,7 +43,7 @@ class Signatures:
     kept for want of better ones; counted, never compared)
     features: uint64[m], features_bounds: int64[n + 1] (those of page i lie between bounds i and i + 1, all different,
     ascending, at most MAX_FEATURES: what a page is filed under, as spotsieve's smallest hashes, or all that it is
-    compared by, where the scheme compares features; these are kept in entries too)
+    compared by, where the scheme compares features; entries keep these too)
     sketch: uint64[n, w], w the same for all pages of a scheme and at most MAX_SKETCH_WORDS
 
     A scheme that has no use for one of the last six leaves it as `unused_columns` makes it.
@@ -134,7 +136,7 @@ class Compared:
 
 
 def compared_pages(signatures: Signatures, with_features: bool) -> Compared:
-    """The pages of a record as what they are confirmed by. with_features: whether the scheme compares features"""
+    """What the scheme confirms the pages of a record by. with_features: whether the scheme compares features"""
     count, template = len(signatures), np.zeros(len(signatures), np.uint32)
     features, spans = no_features(count)
     if with_features:
@@ -144,7 +146,7 @@ def compared_pages(signatures: Signatures, with_features: bool) -> Compared:
 
 
 def no_features(count: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """The last two columns of Compared for so many rows that are not compared by features."""
+    """The last two columns of Compared, for this many rows that are not compared by features."""
     return np.empty(0, np.uint64), np.zeros((count, 2), np.int64)
 
 
@@ -175,8 +177,8 @@ def page_id_text(source: str, partition: int, offset: int) -> str:
     return f"{source}/{partition}/{offset}"
 
 
-def page_of_id(text: str) -> tuple[str, int, int] | None:
-    """Source, partition and offset of a page id as text; None where it is none."""
+def page_of_id(text: str) -> PageId | None:
+    """The page id that a text stands for; None where it stands for none."""
     source, *numbers = text.rsplit("/", 2)
     if not source or len(numbers) != 2 or not all(number.isascii() and number.isdigit() for number in numbers):
         return None

@@ -1,4 +1,4 @@
-"""Owns the verdict: novel, duplicate of an original, or unchecked, with the reason."""
+"""The verdict on a page: novel, duplicate of an original, or unchecked, with the reason."""
 
 import enum
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class Reason(enum.IntEnum):
     TOO_MANY_FEATURES = 8
     """Unchecked: more features than a record can hold (spotsieve.stream.signature.MAX_FEATURES)."""
     LONGER = 9
-    """Novel: a copy, but so much longer than what it is a copy of that it replaces it (policy.keep = longest)."""
+    """Novel: a copy, but so much longer than its original that it replaces it (policy.keep = longest)."""
 
     @property
     def label(self) -> str:
@@ -66,7 +66,7 @@ class Verdicts:
     original, else nan)  originals: n entries, None where the page is no duplicate  candidates: int64[n] (postings in
     the probed buckets)  found_by: uint8[n] (FoundBy; 0 where the page is no duplicate)
     cut: bool[n] (more candidates than index.candidate_limit lay before the original, or before the end)
-    replaces: n entries, of a novel page the longest filed one that it is a longer copy of, else None
+    replaces: n entries; of a novel page the longest filed page that it copies and outgrows, else None
     """
 
     kind: NDArray[np.uint8]
@@ -83,7 +83,7 @@ class Verdicts:
 
 
 def no_verdicts() -> Verdicts:
-    """Those of a record without pages."""
+    """The verdicts of a record without pages."""
     none = np.zeros(0, np.uint8)
     return Verdicts(none, none, np.zeros(0), (), np.zeros(0, np.int64), none, np.zeros(0, np.bool_), ())
 

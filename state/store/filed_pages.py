@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.format.entries import FORGOTTEN, decode_compared, decode_entry
-from spotsieve.state.index import PageId
 from spotsieve.stream.errors import CorruptRecord
+from spotsieve.stream.page import PageId
 from spotsieve.stream.signature import Compared, Entry
 
 

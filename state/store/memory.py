@@ -13,11 +13,12 @@ from spotsieve.state.format.keys import encode_keys
 from spotsieve.state.format.meta import Progress, encode_marks, encode_progress
 from spotsieve.state.format.sources import encode_source
 from spotsieve.state.horizon import Clock
-from spotsieve.state.index import Buckets, Filing, PageId, Removal
+from spotsieve.state.index import Buckets, Filing, Removal
 from spotsieve.state.store.filed_pages import ReadEntries, page_ids
 from spotsieve.state.store.source_numbers import SourceNumbers
 from spotsieve.state.sweep import Sweep, walk_on
 from spotsieve.stream.errors import StateError
+from spotsieve.stream.page import PageId
 
 
 class MemoryState:

@@ -25,7 +25,7 @@ from spotsieve.state.format.meta import (
 )
 from spotsieve.state.horizon import Clock
 from spotsieve.state.identity import check_identity
-from spotsieve.state.index import Buckets, Filing, PageId, Removal
+from spotsieve.state.index import Buckets, Filing, Removal
 from spotsieve.state.store.filed_pages import ReadEntries, page_ids
 from spotsieve.state.store.rocks_batch import put_buckets, put_entries
 from spotsieve.state.store.rocks_errors import REBUILD, rocks_errors
@@ -35,6 +35,7 @@ from spotsieve.state.store.rocks_reading import keys_and_values
 from spotsieve.state.store.source_numbers import SourceNumbers
 from spotsieve.state.sweep import Sweep, walk_on
 from spotsieve.stream.errors import CorruptRecord
+from spotsieve.stream.page import PageId
 from spotsieve.stream.settings.model import IndexSettings
 
 

@@ -1,1 +1,1 @@
-"""Fixed-size identities folded from features."""
+"""Folds features into identities of a fixed size, and makes keys of them."""

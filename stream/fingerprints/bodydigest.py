@@ -1,4 +1,4 @@
-"""XXH3-128 of a page's bytes (Yann Collet's specification, long inputs), for the kernel that has just read the page.
+"""Digests a page's bytes by XXH3-128 (Yann Collet's specification, long inputs), in the kernel that just read them.
 
 By then the page lies in the CPU's cache; the same hash over all pages of a batch takes four times as long, most of it
 waiting for memory. Pages of up to SHORT_BYTES, which the specification hashes in other ways, are left to the caller.

@@ -1,9 +1,9 @@
-"""Bottom-k: the k smallest hashes of a page's phrases, which similar pages share (Broder 1997; Cohen, Kaplan 2007).
+"""Keeps the k smallest hashes of a page's phrases, which similar pages share (Broder 1997; Cohen, Kaplan 2007).
 
-A phrase is two shingles of w words that meet in one: 2 w - 1 words. Pages are looked up under what is kept here, and
-shingles of three words are too common for that: "one of the" alone would make candidates of a third of all pages, and
-with more candidates than the judge looks at, a copy is missed (news: 2 of 663; newsgroups: 441 of 5,581 pages met too
-many, 22 with phrases of five words).
+A phrase is two shingles of w words that meet in one: 2 w - 1 words. The judge looks pages up under these hashes, and
+shingles of three words are too common for that: "one of the" alone would make candidates of a third of all pages. With
+more candidates than the judge looks at, a copy is missed (news: 2 of 663; newsgroups: 441 of 5,581 pages met too many,
+22 with phrases of five words).
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ _SPARE_BITS = np.uint64(8)
 
 @part
 def smallest_hashes(shingles, count, reach, minima):  # type: ignore[no-untyped-def]
-    """shingles: uint64[>= count], hashes in page order  reach: how many places on the second shingle of a phrase begins
+    """shingles: uint64[>= count], hashes in page order  reach: places from a phrase's first shingle to its second
     ->  minima: uint64[k], ascending, all different, 56 bits each (a key holds no more); how many there are: int64
     """
     most = len(minima)

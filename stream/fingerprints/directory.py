@@ -1,7 +1,7 @@
-"""Where a hash stands among ascending ones: a directory by the leading bits, so that one of millions takes two reads.
+"""Finds a hash among millions of ascending ones with two reads: a directory says where its leading bits begin.
 
-Binary search takes 20 reads all over memory. Hashes are spread evenly, so those that share the leading log2(t) bits
-are one or two.
+Binary search takes 20 reads all over memory. Hashes are spread evenly, so only one or two share the leading log2(t)
+bits.
 """
 
 from dataclasses import dataclass

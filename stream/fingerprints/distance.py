@@ -1,4 +1,4 @@
-"""Owns counting the bits in which fingerprints differ, inside kernels."""
+"""Counts the bits in which fingerprints differ, inside kernels."""
 
 import numba
 import numpy as np

@@ -1,4 +1,4 @@
-"""Vectors of latent semantic indexing: pages onto the concepts of a frozen decomposition (Roul et al., fig. 1, step 4).
+"""Projects pages onto the concepts of a frozen decomposition (Roul et al., fig. 1, step 4).
 
     A = U s V^T of a sample's term-document matrix        U^T d = the column of s V^T of a page d of the sample
 

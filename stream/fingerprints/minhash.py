@@ -1,4 +1,4 @@
-"""The sketch of a page: for each of h functions the least value over its shingles (Williams, Giles 2013, sec. 3.2).
+"""Sketches a page: for each of h functions the least value over its shingles (Williams, Giles 2013, sec. 3.2).
 
 h(x) = (A x + B) mod p, where x is the shingle's hash mod p, p = 2^32 - 1, and A and B are random in [1, p]
 """

@@ -1,4 +1,4 @@
-"""Owns how many features two pages share, where whole sets are compared: one merge of two ascending runs."""
+"""Counts the features that two pages share, where whole sets are compared, by merging two ascending runs."""
 
 import numba
 import numpy as np

@@ -1,4 +1,4 @@
-"""The 64-bit simhash of a page's features (Charikar, STOC 2002; Manku, Jain, Das Sarma, WWW 2007, sec. 2)."""
+"""Folds a page's features into a 64-bit simhash (Charikar, STOC 2002; Manku, Jain, Das Sarma, WWW 2007, sec. 2)."""
 
 from functools import cache
 

@@ -1,5 +1,5 @@
-"""1-bit minwise sketches (Yuan et al. 2012; Li, Koenig 2010), by fast similarity sketching (Dahlgaard, Knudsen, Thorup,
-FOCS 2017, algorithm 1).
+"""Makes 1-bit minwise sketches (Yuan et al. 2012; Li, Koenig 2010) by fast similarity sketching (Dahlgaard, Knudsen,
+Thorup, FOCS 2017, algorithm 1).
 
 A sketch has k bins. In round i every feature is thrown into a bin, a random one in rounds 0..k - 1, bin i - k in rounds
 k..2k - 1; in its bin the feature with the least (round, hash) wins. The rounds end when no bin is empty. So a text with

@@ -1,9 +1,9 @@
-"""Owns the permuted tables: which bits of a fingerprint each table matches, and the bucket keys that follow.
+"""Designs the permuted tables: which bits of a fingerprint each table matches, and the bucket keys that follow.
 
 Manku, Jain, Das Sarma, WWW 2007, section 3: cut the 64 bits into b blocks; two fingerprints that differ in at most k
 bits agree on at least b - k whole blocks, so one table for each choice of b - k blocks finds every neighbour. In two
 levels (sec. 3.1.3) the bits that a table leaves open are cut again by the same argument, which buys more matched bits
-for the same number of tables. A table is here a mask: the permutation only serves to make the matched bits lead.
+for the same number of tables. Here a table is a mask: the permutation only serves to make the matched bits lead.
 
     key = table tag (8 bits) | matched bits, low 56 of them
 """
@@ -24,15 +24,15 @@ FINGERPRINT_BITS = 64
 KEY_BITS = 56
 KEY_MASK = np.uint64(2**KEY_BITS - 1)
 DIGEST_TAG = 255
-"""Of keys that hold the low 56 bits of a body's digest; the inline bits are its high word."""
+"""The tag of keys that hold the low 56 bits of a body's digest; the inline bits are its high word."""
 TEXT_TAG = 254
-"""Of keys that hold the low 56 bits of the kept text's digest; the inline bits are its high word."""
+"""The tag of keys that hold the low 56 bits of the kept text's digest; the inline bits are its high word."""
 MINIMA_TAG = 253
-"""Of keys that hold the low 56 bits of one of a page's minima; their postings have no inline bits."""
+"""The tag of keys that hold the low 56 bits of one of a page's minima; their postings have no inline bits."""
 HOST_TAG = 252
-"""Of keys that hold the low 56 bits of a page's host; their postings have no inline bits."""
+"""The tag of keys that hold the low 56 bits of a page's host; their postings have no inline bits."""
 MAX_TABLES = 250
-"""Tables have the tags 0..249; 250 and 251 are kept free. A tag is stored in every key: its meaning never changes."""
+"""Tables have the tags 0..249; 250 and 251 stay free. A tag is stored in every key: its meaning never changes."""
 MAX_DISTANCE_BITS = 7
 MAX_SUB_HASH_DISTANCE_BITS = 10
 

@@ -1,4 +1,4 @@
-"""The digest of a text: 128 bits over its tokens in order, whatever markup, blanks and case it came with.
+"""Digests a text: 128 bits over its tokens in order, whatever markup, blanks and case it came with.
 
 state  = SEED, then for each two tokens:  state = folded(first ^ state, second ^ K3); a last token alone with 0
 digest = folded(state ^ K1, K2), and the same with K4 in place of K3; (0, 0) for a text without tokens

@@ -1,4 +1,4 @@
-"""The 64-bit simhash of weighted hashes (Charikar, STOC 2002; Roul, Mittal, Joshi, sec. 3.8 and fig. 1, step 3)."""
+"""Folds weighted hashes into a 64-bit simhash (Charikar, STOC 2002; Roul et al., sec. 3.8 and fig. 1, step 3)."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -33,9 +33,16 @@ def weighted_simhash64(
     fingerprints, counts = np.zeros(pages, np.uint64), np.zeros(pages, np.int64)
     directory = weights.directory
     _kernel()(
-        hashes, bounds, directory.hashes, directory.first, directory.shift, weights.weight, weights.unseen,
-        fingerprints, counts,
-    )  # fmt: skip
+        hashes,
+        bounds,
+        directory.hashes,
+        directory.first,
+        directory.shift,
+        weights.weight,
+        weights.unseen,
+        fingerprints,
+        counts,
+    )
     return fingerprints, counts
 
 

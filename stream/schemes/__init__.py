@@ -1,7 +1,7 @@
-"""Owns what a scheme is: the seam between a published system and the judge.
+"""Defines what a scheme is: the seam between a published system and the judge.
 
 A scheme turns pages into signatures and signatures into probes; the judge does the rest, the same way for all. A page
-is looked up under its keys. What it finds there is tested in two steps:
+is looked up under its keys. What it finds there passes two tests:
 
 1. Every key has inline bits, which are stored in its postings, and a limit. A posting passes where its inline bits
    differ from the key's in at most `limit` places: that covers fingerprints (limit k), equality (limit 0) and "whatever
@@ -10,9 +10,9 @@ is looked up under its keys. What it finds there is tested in two steps:
 2. Candidates are confirmed by the scheme, sketch against sketch or features against features, many in one call.
 
 Pages of one host share its template. What a novel page shares with the earlier novel pages of its host is no text of
-its own, so the judge keeps, of every filed page, the most features that it shares with any of them: its template. The
-scheme says for each pair how large the other page's template may be. That makes verdicts on a host depend on its
-earlier pages, in the order of the log, and on nothing else.
+its own. So the judge keeps a number for every filed page, its template: the most features that it shares with any of
+them. The scheme says for each pair how large the other page's template may be. That makes verdicts on a host depend on
+its earlier pages, in the order of the log, and on nothing else.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class Probes:
     decisive: bool[m] (a posting that passes is accepted at once, and not only a candidate)
     cap: int64[m] (no more pages than this are filed under the key, whatever the index would take: UNCAPPED)
 
-    A page that has candidate keys needs a decisive one too, under which it meets itself when it is submitted again.
+    A page with candidate keys needs a decisive one too: under that it meets itself when it is submitted again.
     """
 
     keys: NDArray[np.uint64]
@@ -54,7 +54,7 @@ class Probes:
 
 
 class Confirmed(NamedTuple):
-    """Of c pairs of a page and an earlier candidate.
+    """What a scheme says of c pairs of a page and an earlier candidate.
 
     most_template: int64[c], the pair is accepted if the candidate's template is no larger; REFUSED: it never is
     shared: int64[c], features that both have, if they are of one host; OTHER_HOST if not
@@ -75,11 +75,11 @@ class Scheme(Protocol):
 
     @property
     def compares_features(self) -> bool:
-        """Whether confirm() needs the features of pages: only then are they kept in entries, and read again."""
+        """Whether confirm() needs the features of pages: only then do entries keep them, and the judge reads them."""
 
     @property
     def candidate_limit(self) -> int:
-        """With how many candidates a page is compared at most, where index.candidate_limit leaves it to the scheme."""
+        """The most candidates that a page is compared with, where index.candidate_limit leaves it to the scheme."""
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """Pages of one micro-batch, in order -> their signatures."""
@@ -90,12 +90,12 @@ class Scheme(Protocol):
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """Row by row, a page against an earlier candidate: c pairs.
 
-        Each row is judged by itself, without looking at templates. A page must be accepted as a copy of itself. Not
-        called where c is 0.
+        Each row is judged by itself, without looking at templates. A page must be accepted as a copy of itself. The
+        judge does not call it where c is 0.
         """
 
     def template_limits(self, pages: Compared) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Of n pages: the template of one that met no page of its host, and the most it may be of any: int64[n]."""
+        """For n pages: the template of a page that met no page of its host, and the most it may be: int64[n] each."""
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """Of postings accepted through a decisive key, inline bits that differ: uint8[n] -> similarity: float64[n]."""
+        """Inline bits that differ in postings which a decisive key accepted: uint8[n] -> similarity: float64[n]."""

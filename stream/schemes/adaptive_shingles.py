@@ -1,4 +1,4 @@
-"""Owns the scheme `adaptive-shingles`: shingles sampled at a ratio that a page's size sets (Ye, Wen, Ma).
+"""The scheme `adaptive-shingles`: shingles sampled at a ratio that a page's size sets (Ye, Wen, Ma).
 
     MD5 of the text -> equal: a copy; else w-shingles -> those that are 0 mod n, n by size in words -> resemblance >= t
 

@@ -1,7 +1,7 @@
-"""Owns what schemes share that meet candidates under some keys and compare sketches: keys, and answers without hosts.
+"""Holds what the schemes share that look for candidates and compare sketches: their probes, and answers without hosts.
 
-A page is also filed under its body's digest, which decides: so it finds itself when it comes again, however many
-candidates lie before it, and pages without a sketch are compared by that alone.
+A page is also filed under its body's digest, which decides. So it finds itself when it comes again, however many
+candidates lie before it; a page without a sketch is compared by the digest alone.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ class CandidateSearch:
     candidate_limit = CANDIDATE_LIMIT
 
     def template_limits(self, pages: Compared) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """These papers compare pages of one host as any others."""
+        """These papers compare pages of one host like any others."""
         return np.zeros(len(pages), np.int64), np.zeros(len(pages), np.int64)
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
@@ -49,5 +49,5 @@ def placed_keys(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def confirmed_by(accepted: NDArray[np.bool_], score: NDArray[np.float64]) -> Confirmed:
-    """Of c pairs: bool[c], float64[c] -> what the judge is told, the same for pages of one host as of two."""
+    """The answers to c pairs, the same for pages of one host as of two. accepted: bool[c]  score: float64[c]"""
     return Confirmed(np.where(accepted, UNCAPPED, REFUSED), np.full(len(accepted), OTHER_HOST, np.int64), score)

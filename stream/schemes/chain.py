@@ -1,4 +1,4 @@
-"""Owns the scheme `chain`: spots (Theobald et al. 2008), simhash 64 and permuted tables (Manku et al. 2007)."""
+"""The scheme `chain`: spots (Theobald et al. 2008), simhash 64 and permuted tables (Manku et al. 2007)."""
 
 from collections.abc import Sequence
 

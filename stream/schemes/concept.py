@@ -1,4 +1,4 @@
-"""Owns the scheme `concept`: shingles with TF-IDF weights, rotated fingerprints, and LSI (Roul, Mittal, Joshi).
+"""The scheme `concept`: shingles with TF-IDF weights, rotated fingerprints, and LSI (Roul, Mittal, Joshi).
 
     tokens without stop-words -> 3-shingles -> SHA-1 -> TF-IDF weighted simhash 64 ("textual fingerprint")
                               -> TF-IDF -> LSI vector of a frozen decomposition ("conceptual fingerprint")
@@ -17,7 +17,7 @@ Each of the paper's steps as it is run here:
   frequency times IDF, which is the sum over all their places of the IDF. Division by the page's length changes no sign.
   A shingle that the model's sample has once or never has the IDF of one page, log N.
 - Neighbours in a sorted list need all pages at hand. In the stream a page meets the earlier ones that agree with it on
-  leading_bits bits of some rotation, 64 keys in all; stream/fingerprints/rotations.py says how the two compare.
+  leading_bits bits of some rotation, 64 keys in all; tests/measure/papers/rotations.py says how the two compare.
 - A textual similarity of exactly th2 is neither case of fig. 1 and falls to its "exact"; here it must be exceeded, as
   the text says.
 - Of a set of duplicates the paper keeps the longest; that is policy.keep = "longest", for any scheme.
@@ -53,7 +53,7 @@ _OURS = ConceptSettings()
 
 
 class Likeness(enum.IntEnum):
-    """What a pair is: of several graphs of fig. 1, the one that it is an edge of. Stored nowhere."""
+    """What a pair is: fig. 1 has a graph of each kind, and the pair is an edge of one. Stored nowhere."""
 
     NONE = 0
     CONCEPTUAL = 1
@@ -72,9 +72,11 @@ class ConceptScheme(CandidateSearch):
             most = getattr(settings, upper)
             if getattr(settings, lower) > most:
                 raise SettingError(
-                    f"scheme.{lower}", f"must be at most {upper}, {most}", getattr(settings, lower),
+                    f"scheme.{lower}",
+                    f"must be at most {upper}, {most}",
+                    getattr(settings, lower),
                     f"the paper's th2 is 46; ours are th1 = {_OURS.th1}, th2 = {_OURS.th2}, th3 = {_OURS.th3}",
-                )  # fmt: skip
+                )
         self.settings = settings
         self.terms = ConceptTerms(settings)
         model = load_model(settings.idf_model, settings.idf_digest, self.terms.about, self.name)

@@ -1,4 +1,4 @@
-"""Owns the frozen model of the scheme `concept`: what shingles weigh, and the concepts that terms stand for.
+"""Reads and writes the frozen model of the scheme `concept`: what shingles weigh, and which concepts terms stand for.
 
     model    = version u8 (2), pages u64 (N), shingles u64 (s), terms u64 (t), dimensions u32 (d), unseen u16,
                about length u32, about, shingle u64[s], weight u16[s], term u64[t], row i16[t, d], checksum u64
@@ -9,7 +9,7 @@
     row      = IDF times row of U, in steps of a 32,767th of the greatest of all
     checksum = xxh3-64 of all before it
 
-All integers little endian. Weights and rows are stored, and not the counts that they follow from: logarithms and
+All integers little endian. The model holds weights and rows, and not the counts that they follow from: logarithms and
 decompositions of two machines may differ in the last bit, sums of these numbers do not.
 """
 
@@ -57,8 +57,11 @@ def encode_concepts(model: ConceptModel) -> bytes:
     terms, dimensions = model.rows.shape
     head = _HEAD.pack(VERSION, model.pages, len(model.shingles), terms, dimensions, model.unseen, len(about))
     columns = (
-        model.shingles.astype("<u8"), model.weights.astype("<u2"), model.terms.astype("<u8"), model.rows.astype("<i2"),
-    )  # fmt: skip
+        model.shingles.astype("<u8"),
+        model.weights.astype("<u2"),
+        model.terms.astype("<u8"),
+        model.rows.astype("<i2"),
+    )
     body = b"".join([head, about, *(column.tobytes() for column in columns)])
     return body + struct.pack("<Q", xxhash.xxh3_64_intdigest(body))
 

@@ -1,4 +1,4 @@
-"""Holds what schemes share whose keys all decide: they confirm nothing, and look at no template."""
+"""Holds what the schemes share whose keys all decide: they confirm nothing and look at no template."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,8 +1,7 @@
-"""Owns what schemes share whose page is one 64-bit fingerprint: tables, and a Hamming distance that decides.
+"""Holds what the schemes share whose page is one 64-bit fingerprint: tables, and a Hamming distance that decides.
 
-Pages with too few features have no fingerprint: a handful of features makes fingerprints of different pages meet. They,
-and pages that are not text, are compared by their digest alone: limit 0 over 64 inline bits, in a bucket whose key
-holds another 56 bits of the digest; 120 of 128 bits of XXH3-128 decide.
+Pages with too few features have no fingerprint: with a handful of features, fingerprints of different pages meet.
+These pages, and those that are not text, are compared by their digest alone, of which 120 of 128 bits decide.
 """
 
 from collections.abc import Sequence
@@ -27,7 +26,7 @@ def fold_signatures(
     counts: NDArray[np.int64],
     fewest: int,
 ) -> Signatures:
-    """Signatures of pages whose features are folded into a simhash where a page has at least `fewest`.
+    """Sign pages: fold the features of those that have at least `fewest` into a simhash.
 
     features, bounds: as of spotsieve.stream.fingerprints.simhash.simhash64  counts: int64[n], what `fewest` counts
     """

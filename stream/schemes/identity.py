@@ -1,4 +1,4 @@
-"""Owns the columns that every scheme's signatures share: who a page is, where it is from, and its body's digest."""
+"""Fills the columns that every scheme's signatures share: who a page is, where it is from, and its body's digest."""
 
 import hashlib
 from collections.abc import Sequence

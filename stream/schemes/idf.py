@@ -1,4 +1,4 @@
-"""Owns the frozen statistics of terms that some schemes need: on how many pages of a sample each term is.
+"""Reads and writes the frozen term statistics of some schemes: on how many pages of a sample each term is.
 
     model    = version u8 (1), pages u64 (N), terms u64 (t), about length u32, about, term u64[t], pages of it u32[t],
                checksum u64
@@ -130,9 +130,11 @@ def load_model(path: str, digest: str, about: str, scheme: str) -> IdfModel | Co
         raise SettingError("scheme.idf_model", rule, None, f"build it with these settings: {build}")
     if found != digest:
         raise SettingError(
-            "scheme.idf_digest", f"must be the digest of {path}, {found}", digest or "none",
+            "scheme.idf_digest",
+            f"must be the digest of {path}, {found}",
+            digest or "none",
             "write that, if this is the model you mean: a state of another one is then refused",
-        )  # fmt: skip
+        )
     return model
 
 

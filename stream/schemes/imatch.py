@@ -1,4 +1,4 @@
-"""Owns the schemes `imatch` and `imatch-s`: one SHA-1 of a page's telling terms (Theobald et al. 2008, sec. 5.2).
+"""The schemes `imatch` and `imatch-s`: one SHA-1 of a page's telling terms (Theobald et al. 2008, sec. 5.2).
 
     tokens without stop-words (imatch) or spots (imatch-s) -> those in the IDF range -> SHA-1 -> equal digests
 

@@ -1,4 +1,4 @@
-"""Owns the scheme `manku`: weighted features, simhash and permuted tables (Manku, Jain, Das Sarma, WWW 2007).
+"""The scheme `manku`: weighted features, simhash and permuted tables (Manku, Jain, Das Sarma, WWW 2007).
 
     words and phrases without stop-words, weighted by their number -> simhash 64 -> permuted tables -> distance <= k
 

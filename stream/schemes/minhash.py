@@ -1,4 +1,4 @@
-"""Owns the scheme `minhash`: shingles and sketches of minimum hashes (Williams, Giles, DocEng 2013, sec. 3.2).
+"""The scheme `minhash`: shingles and sketches of minimum hashes (Williams, Giles, DocEng 2013, sec. 3.2).
 
     shingles of w tokens -> the least value under each of h functions (A x + B) mod p -> equal ones of two pages / h
 

@@ -1,4 +1,4 @@
-"""Owns the scheme `onebit`: 1-bit minwise fingerprints and fingerprint group merging (Yuan, Long, Zhang, Gui 2012).
+"""The scheme `onebit`: 1-bit minwise fingerprints and fingerprint group merging (Yuan, Long, Zhang, Gui 2012).
 
     shingles -> the lowest bit of each of k minima -> R ~ 1 - 2 D / k of two pages that differ in D bits (Eq. 5)
     resemblance >= r   <=>   D <= r_h = k (1 - r) / 2 (Eq. 10)
@@ -7,8 +7,8 @@ Search is alg.H (sec. 4): the fingerprint is cut into m = r_h + 1 groups, all of
 pages that share one are compared. r_h changed bits leave one of r_h + 1 groups untouched, so every page within r_h is
 met. The paper takes m = r_h + c and counts shared groups, at least c, before it compares; with more groups than r_h + 1
 each is shorter and shared by more pages, which pays where lists are merged in memory and not where each posting is
-read: c is 1 here, and the set found is the same. Batches are searched in memory with the paper's c
-(stream/fingerprints/grouping.py).
+read: c is 1 here, and the set found is the same. tests/measure/papers/grouping.py searches batches
+in memory with the paper's c.
 
 A group has k / m bits: 19 with k = 400 and r = .9, so that few pages share one by chance; 6 with the r = .7 of section
 5.3, where every bucket is full after some thousand pages (index.bucket_cap) and most copies are then missed. The paper

@@ -1,12 +1,12 @@
-"""Owns the scope `host`: pages meet only pages of their own host, whatever the scheme compares them by.
+"""The scope `host`: pages meet only pages of their own host, whatever the scheme compares them by.
 
-Every key of a page is mixed with the hash of its host, so that pages of two hosts share no bucket but by an accident of
-one in 2^56: what one host publishes fills no bucket of another, is read for none of its pages and drops none. And where
-there was such an accident, made or not, it is refused: of a candidate the hosts are compared, and inline bits, which
+Every key of a page is mixed with the hash of its host, so pages of two hosts share a bucket only by an accident of one
+in 2^56. What one host publishes fills no bucket of another, is read for none of its pages and drops none of them. Such
+an accident, made or not, changes nothing either: the hosts of a candidate pair are compared, and inline bits, which
 decide without a second read, are mixed with the host as well. Pages of one host are compared as ever: mixing keeps
 equal keys equal, different keys different, and the distance of inline bits.
 
-The pages without a host (no address, or none with a host) are a scope of their own.
+Pages without a host (no address, or one without a host) are a scope of their own.
 """
 
 import dataclasses

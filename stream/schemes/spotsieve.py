@@ -1,4 +1,4 @@
-"""Owns the scheme `spotsieve`, the default: kept blocks, shingles at every place, smallest hashes, 1-bit sketch.
+"""The scheme `spotsieve`, the default: kept blocks, shingles at every place, smallest hashes, 1-bit sketch.
 
     body -> blocks, each kept or left out for a reason -> 3-shingles of the kept text -> text digest, simhash 64,
     the smallest hashes, 1-bit minwise sketch
@@ -12,14 +12,14 @@ dropped as a near copy, sketch is held against sketch (Yuan et al. 2012, sec. 3)
     J = 1 - 2 d / k where d of k sketch bits differ        J (a + b) / (1 + J) features shared of a and b
 
 Pages of different hosts share no template, so what they share is text: J decides, and its low bar finds trimmed and
-edited copies. Pages of one host share also what the scorecard kept of their template, which can be most of a page with
-a short text. So of every filed page its template is known, the most features that it shares with an earlier novel page
-of its host (stream/schemes), and a pair is a copy only if enough of what is left of both is shared:
+edited copies. Pages of one host also share what the scorecard kept of their template, which can be most of a page with
+a short text. So the judge knows the template of every filed page, the most features that it shares with an earlier
+novel page of its host (stream/schemes), and a pair is a copy only if both share enough of what is left:
 
     (s - t) / (u - t) >= same_host_min_own        s features shared, u in either of them, t the template
 
-Every page meets the first page of its host through a key of its own, so that only that first page has a template that
-nobody knows; of that one a share is presumed. docs/quality.md has the figures.
+Every page meets the first page of its host through a key of its own, so only that first page has a template that
+nobody knows; of this page a share is presumed. docs/quality.md has the figures.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Owns the scheme `spotsigs`: spots, length partitions, inverted index, exact Jaccard (Theobald et al. 2008, sec. 4).
+"""The scheme `spotsigs`: spots, length partitions, inverted index, exact Jaccard (Theobald et al. 2008, sec. 4).
 
     spots in the IDF range, as a multiset, rarest first -> (partition, spot) keys -> multiset Jaccard >= tau
 

@@ -1,4 +1,4 @@
-"""Owns the scheme `spotsigs-lsh`: spots, minwise bands and their Jaccard (LSH-S of Theobald et al. 2008, sec. 5.2).
+"""The scheme `spotsigs-lsh`: spots, minwise bands and their Jaccard (LSH-S of Theobald et al. 2008, sec. 5.2).
 
     spots in the IDF range, as a multiset -> k * l minwise hashes -> l bands of k -> Jaccard >= tau
 

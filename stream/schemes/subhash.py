@@ -1,4 +1,4 @@
-"""Owns the scheme `subhash`: token simhash and sub-hash tables (Williams, Giles, DocEng 2013, sec. 3.1).
+"""The scheme `subhash`: token simhash and sub-hash tables (Williams, Giles, DocEng 2013, sec. 3.1).
 
     all tokens, each of equal weight -> simhash 64 -> k + 1 sub-hashes, a table each -> Hamming distance <= k
 

@@ -1,4 +1,4 @@
-"""Owns what schemes with term statistics count on pages: tokens without stop-words, their shingles, or spots."""
+"""Finds what the schemes with term statistics count on pages: tokens without stop-words, their shingles, or spots."""
 
 import json
 from collections.abc import Sequence
