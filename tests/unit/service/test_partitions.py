@@ -68,6 +68,12 @@ def partitions_of(broker: Broker, monkeypatch: pytest.MonkeyPatch, start: str = 
     return Partitions(settings, cast("AIOKafkaConsumer", broker), metrics, Waits(metrics), Failure())
 
 
+async def several_turns() -> None:
+    """Let the event loop run all that is ready, and what that makes ready."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
 async def test_former_owners_are_fenced_before_the_committed_offset_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     broker, owned = Broker(committed=40), OwnedPartition(PARTITION)
     await partitions_of(broker, monkeypatch).open(owned)
@@ -126,7 +132,7 @@ async def test_an_opening_that_ends_during_a_hand_over_lets_no_page_in(monkeypat
     leaving = asyncio.create_task(taken.on_partitions_revoked([PARTITION]))
     await asyncio.sleep(0)
     broker.slow.set()
-    await asyncio.sleep(0.01)
+    await several_turns()
     assert phase_of(owned) is Phase.LEAVING
     assert owned.producer is None
     owned.end_slice()
@@ -154,7 +160,7 @@ async def test_a_commit_that_fails_during_a_hand_over_drops_its_pages_and_opens_
     owned.end_slice()
     await leaving
     taken.reopen(owned, KafkaTimeoutError())
-    await asyncio.sleep(0.01)
+    await several_turns()
     assert phase_of(owned) is Phase.LOST
     assert broker.steps == ["fenced", "committed", "stopped"], "the next owner fences, and begins where it is committed"
 
