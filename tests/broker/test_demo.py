@@ -1,4 +1,4 @@
-"""Owns the proof that `spotsieve demo` works on a real Kafka, says the truth, and leaves nothing behind."""
+"""`spotsieve demo` works on a real Kafka, says the truth, and leaves nothing behind."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Owns the proof that a real Prometheus scrapes the running filter, and that every panel and rule finds data there."""
+"""A real Prometheus scrapes the running filter, and that every panel and rule finds data there."""
 
 import asyncio
 import json

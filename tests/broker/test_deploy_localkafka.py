@@ -1,4 +1,4 @@
-"""Owns the proof that the local broker is a real one: it serves, survives faults, and never outlives its owner."""
+"""The local broker is a real one: it serves, survives faults, and never outlives its owner."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Owns the proof that every registered scheme runs in the service with the guarantees of the default one."""
+"""Every registered scheme runs in the service with the guarantees of the default one."""
 
 import json
 import random

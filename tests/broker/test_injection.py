@@ -1,4 +1,4 @@
-"""Owns the proof that nothing in a page can write to a log, a terminal or a header of ours."""
+"""Nothing in a page can write to a log, a terminal or a header of ours."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Owns the proof that the metrics of a running service are there, move and are well named, and its port is safe."""
+"""The metrics of a running service are there, move and are well named, and its port is safe."""
 
 import re
 import socket

@@ -1,4 +1,4 @@
-"""Owns the proof that pages come out as they went in, in order, with verdicts, reports and dead letters."""
+"""Pages come out as they went in, in order, with verdicts, reports and dead letters."""
 
 import base64
 import json

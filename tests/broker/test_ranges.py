@@ -1,4 +1,4 @@
-"""Owns the tests of reading ranges without a group: what retention removes, and a broker that falls silent."""
+"""Reading ranges without a group: what retention removes, and a broker that falls silent."""
 
 import asyncio
 from collections.abc import Iterator

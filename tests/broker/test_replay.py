@@ -1,4 +1,4 @@
-"""Owns the proof that a replay gives equal verdicts, finds exactly what other settings change, and touches nothing."""
+"""A replay gives equal verdicts, finds exactly what other settings change, and touches nothing."""
 
 import asyncio
 import gzip

@@ -1,4 +1,4 @@
-"""Owns the proof that a replay forgets where the log does, and sets back offsets are judged in the log's order."""
+"""A replay forgets where the log does, and judges offsets that were set back in the log's order."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Owns the proof that TLS and logins work on a real broker, that refusals are told, and that no secret is shown."""
+"""TLS and logins work on a real broker; refusals are explained, and no secret is shown."""
 
 import asyncio
 import subprocess

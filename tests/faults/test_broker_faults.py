@@ -1,4 +1,4 @@
-"""Owns the proof that a broker that dies, hangs or comes back costs time but no page."""
+"""A broker that dies, hangs or comes back costs time but no page."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Owns the proof that a cluster that loses a coordinator, or the room on its disk, costs time and no page."""
+"""A cluster that loses a coordinator, or the room on its disk, costs time and no page."""
 
 import uuid
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Owns the proof that a broker whose controller has not let it in (again) is waited for: by every client that is made.
+"""Every client that is made waits for a broker whose controller has not let it in (again).
 
 It was silent for longer than its session, or it just starts: it answers, and its metadata names no broker and no
 controller. Here that is so for two thirds of the time, as it may be silent for longer than its session lasts.

@@ -1,4 +1,4 @@
-"""Owns the proof that kill -9 loses no page, doubles none and changes no verdict."""
+"""Kill -9 loses no page, doubles none and changes no verdict."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Owns the proof that kill -9 after any step of a page's way loses nothing, doubles nothing, changes no verdict."""
+"""Kill -9 after any step of a page's way loses nothing, doubles nothing, changes no verdict."""
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor

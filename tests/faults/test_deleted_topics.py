@@ -1,4 +1,4 @@
-"""Owns the proof that a topic that is gone, or made anew, is told and refused: never waited on or judged by unseen."""
+"""A topic that is gone or made anew is reported and refused: nobody waits for it or judges pages without it."""
 
 import os
 from pathlib import Path

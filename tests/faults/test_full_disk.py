@@ -1,4 +1,4 @@
-"""Owns a disk that is really full (a small tmpfs): a clean stop, a whole state, and going on once there is room."""
+"""On a disk that is really full (a small tmpfs) the service stops cleanly with a whole state, and goes on later."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Owns the proof that a service forgets by event times alone, whatever kills it, and not because a page says 2100."""
+"""A service forgets by event times alone, whatever kills it; a page that says 2100 does not make it forget."""
 
 from collections.abc import Sequence
 from dataclasses import replace

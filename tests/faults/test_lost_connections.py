@@ -1,4 +1,4 @@
-"""Owns the proof that connections may end at any request of a page's way, or before its answer."""
+"""Connections may end at any request of a page's way, or before its answer."""
 
 from collections.abc import Iterator
 from pathlib import Path

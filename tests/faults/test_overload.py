@@ -1,4 +1,4 @@
-"""Owns the proof that a producer faster than the filter makes nothing grow but the lag."""
+"""A producer faster than the filter makes nothing grow but the lag."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

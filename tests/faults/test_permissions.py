@@ -1,4 +1,4 @@
-"""Owns the proof that a missing login or right ends in one clear line, and that the rights we ask for suffice."""
+"""A missing login or right ends in one clear line, and that the rights we ask for suffice."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Owns the proof that partitions move between workers, and that stopping is orderly: no page lost or doubled."""
+"""Partitions move between workers and stopping is orderly: no page is lost or doubled."""
 
 from pathlib import Path
 

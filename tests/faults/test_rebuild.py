@@ -1,4 +1,4 @@
-"""Owns the proof that the state is a function of the log: a deleted directory comes back equal, whoever reads."""
+"""The state is a function of the log: a deleted directory comes back equal, whoever reads."""
 
 import shutil
 from pathlib import Path

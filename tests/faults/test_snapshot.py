@@ -1,4 +1,4 @@
-"""Owns snapshots of the running service: taken while it files pages, restored after kill -9, caught up from the log."""
+"""Snapshots of the running service: taken while it files pages, restored after kill -9, caught up from the log."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Owns the proof, in the suite's time, of what `make soak` shows at length: kills under load cost nothing."""
+"""The short form of `make soak`: kills under load cost nothing."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a worker can be stopped before it has its first partition."""
+"""A worker can be stopped before it has its first partition."""
 
 import contextlib
 import signal

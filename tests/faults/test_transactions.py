@@ -1,4 +1,4 @@
-"""Owns the proof that a transaction that ends by another hand, or nobody knows how, loses no page and doubles none."""
+"""A transaction that somebody else ends, or whose end nobody knows, loses no page and doubles none."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Owns the proof that trouble with broker or state ends in one clear line and its exit code, and loses no page."""
+"""Trouble with broker or state ends in one clear line and its exit code, and loses no page."""
 
 import resource
 import socket

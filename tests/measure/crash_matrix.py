@@ -1,4 +1,4 @@
-"""Owns docs/crash-matrix.md: what became of the pages among which a worker was killed, step by step."""
+"""Writes docs/crash-matrix.md: what became of the pages around each kill of a worker, step by step."""
 
 import re
 from collections.abc import Mapping

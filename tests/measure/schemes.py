@@ -1,4 +1,4 @@
-"""Owns `python -m tests.measure.schemes`: the tables and plots of docs/schemes.md, measured again.
+"""`python -m tests.measure.schemes` measures the tables and plots of docs/schemes.md again.
 
     .venv/bin/python -m tests.measure.schemes [SET ...]
 

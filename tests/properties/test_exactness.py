@@ -1,4 +1,4 @@
-"""Owns the short form of `make exact`: many small random stores, and what the long form said last."""
+"""The short form of `make exact`: many small random stores, and the last result of the long form."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Owns certificates for one test run: a CA, and what it signs for brokers and clients, made by the openssl command."""
+"""Certificates for one test run, made by the openssl command: an authority, and what it signs."""
 
 import subprocess
 from dataclasses import dataclass

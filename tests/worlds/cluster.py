@@ -1,4 +1,4 @@
-"""Owns a cluster of two local brokers, of which one can be lost: who leads and who coordinates then moves."""
+"""A cluster of two local brokers. When one is lost, leaders and coordinators move."""
 
 import asyncio
 from collections.abc import Iterator

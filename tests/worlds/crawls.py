@@ -1,4 +1,4 @@
-"""Owns the pages that broker tests send: one number always gives one page, another number never a near copy of it."""
+"""The pages that broker tests send: a number always gives the same page, and no two numbers give near copies."""
 
 import json
 import random

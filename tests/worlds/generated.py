@@ -1,4 +1,4 @@
-"""Owns the pages that properties of judging are shown on: two schemes, and pages that bring out their corners."""
+"""Generated pages for the properties of judging: two schemes, and pages that bring out their corners."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

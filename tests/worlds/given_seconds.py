@@ -1,4 +1,4 @@
-"""Owns a clock for promises in seconds: what the machine withheld from everybody is no fault of the process's."""
+"""A clock for promises in seconds: time that the machine withholds from everybody does not count."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""Owns the worker of the crash matrix: the service as it is, killed (SIGKILL) at one step on the way of a page.
+"""The worker of the crash matrix: the service as it is, killed (SIGKILL) at one step on the way of a page.
 
     python -m tests.worlds.killed_at POINT N -c CONFIG
 

@@ -1,4 +1,4 @@
-"""Owns the settings of a local broker that listens at several ports, each for another kind of client."""
+"""The settings of a local broker that listens at several ports, each for another kind of client."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Owns one column of the crash matrix: a service of one or two workers, killed at one step after the other."""
+"""One column of the crash matrix: a service of one or two workers, killed at one step after the other."""
 
 import signal
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Owns what the service should have said: the log, judged again in memory, record by record."""
+"""What the service should have said: the log, judged again in memory, record by record."""
 
 import tomllib
 from collections.abc import Collection, Iterable

@@ -1,4 +1,4 @@
-"""Owns a way to the broker that can break at one request: it, or its answer, is lost, and every connection with it."""
+"""A proxy to the broker that breaks at one request: the request or its answer is lost, and every connection."""
 
 import contextlib
 import socket

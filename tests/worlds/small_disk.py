@@ -1,4 +1,4 @@
-"""Owns a file system of some kilobytes, that a test can fill and give room again."""
+"""A file system of some kilobytes that a test can fill and empty again."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Owns `python -m tests.measure.bench`: which measurements run, and the table at the end."""
+"""`python -m tests.measure.bench` runs the measurements that are asked for, and prints one table."""
 
 import argparse
 import logging

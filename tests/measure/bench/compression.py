@@ -1,4 +1,4 @@
-"""Owns the cost of producer compression: CPU a page and what is left of it, through aiokafka's own codecs."""
+"""Measures producer compression: CPU a page and the size left, through aiokafka's own codecs."""
 
 import statistics
 import time

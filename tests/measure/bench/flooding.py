@@ -1,4 +1,4 @@
-"""Owns the flooding benchmark: CPU a page where every probe of every page leads to full buckets, beside ordinary pages.
+"""Measures flooding: CPU a page where every probe leads to full buckets, beside ordinary pages.
 
     shared     every page has the same fingerprint, smallest hashes and host: all meet the same candidates
     crossed    every key is one of so many that all are full at half the run, and for each kind of key pages are grouped

@@ -1,4 +1,4 @@
-"""Owns the horizon benchmark: CPU a page from signatures to verdicts with a horizon, beside the same pages without."""
+"""Measures the horizon: CPU a page from signatures to verdicts with a horizon, beside the same pages without."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Owns the index benchmark: CPU a page from signatures to verdicts, RocksDB's threads included, and bytes a page."""
+"""Measures the index: CPU a page from signatures to verdicts, RocksDB's threads included, and bytes a page."""
 
 import json
 import os

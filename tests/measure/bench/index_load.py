@@ -1,4 +1,4 @@
-"""Owns the pages of the index benchmark: fingerprints alone, or signatures of the default scheme's shape."""
+"""Generates the pages of the index benchmark: fingerprints alone, or signatures of the default scheme's shape."""
 
 from typing import Any
 

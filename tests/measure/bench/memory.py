@@ -1,4 +1,4 @@
-"""Owns the memory benchmark: the filter's resident memory while it reads 200,000 pages."""
+"""Measures the filter's resident memory while it reads 200,000 pages."""
 
 import asyncio
 import tempfile

@@ -1,4 +1,4 @@
-"""Owns the pages that the benchmarks send: generated, so that the measurement needs no data of others."""
+"""Generates the pages that the benchmarks send, so that measuring needs no data of others."""
 
 from collections.abc import Iterator
 from functools import cache

@@ -1,4 +1,4 @@
-"""Owns the rival of the pipeline benchmark: what a competent user writes with aiokafka to copy a topic, as a process.
+"""Copies a topic as a competent user of aiokafka would, in a process: the rival of the pipeline benchmark.
 
 `python -m tests.measure.bench.passthrough SERVERS INPUT OUTPUT GROUP GUARANTEE` copies until SIGTERM or its parent
 ends, under the same guarantee and with the same batch sizes as the filter, and looks at no page.

@@ -1,4 +1,4 @@
-"""Owns the pipeline benchmark: the whole filter beside a plain pass-through of the same pages on the same broker."""
+"""Measures the whole filter beside a plain pass-through of the same pages on the same broker."""
 
 import asyncio
 import statistics

@@ -1,4 +1,4 @@
-"""Owns the benchmark of asking a state in a batch: CPU of a bucket by MultiGet in key order, and by a pass over all."""
+"""Measures asking a state in a batch: CPU of a bucket by MultiGet in key order, and by a pass over all."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Owns how figures are kept and shown: docs/bench.json, and one table with target and whether it is met."""
+"""Keeps and shows figures: docs/bench.json, and one table with each target and whether it is met."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Owns the comparison of a scheme's search with brute force: a case is one page, judged against all before it."""
+"""Compares a scheme's search with brute force: a case is one page, judged against all before it."""
 
 import tempfile
 from dataclasses import dataclass

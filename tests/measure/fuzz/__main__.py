@@ -1,4 +1,4 @@
-"""Owns `python -m tests.measure.fuzz`: every target for its share of the time, and the report of it, docs/fuzz.md."""
+"""`python -m tests.measure.fuzz` gives every target its share of the time and writes docs/fuzz.md."""
 
 import argparse
 import importlib.metadata

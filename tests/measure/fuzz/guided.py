@@ -1,4 +1,4 @@
-"""Owns one target's fuzzing in a process of its own: guided by coverage where atheris is there, by chance alone else.
+"""Fuzzes one target in a process of its own: guided by coverage where atheris is there, else by chance alone.
 
     python -m tests.measure.fuzz.guided TARGET SECONDS SEED FOLDER
 

@@ -1,4 +1,4 @@
-"""Owns how a sound input is made unsound: cut, doubled, spliced, strewn with the pieces of its grammar."""
+"""Damages a sound input: cuts it, doubles it, splices it, strews it with the pieces of its grammar."""
 
 import random
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Owns where fuzzing begins: sound inputs of every kind, of our own making and, where it is there, labelled data."""
+"""The inputs that fuzzing starts from: sound ones of every kind, generated and, where they are there, real pages."""
 
 import bz2
 import gzip

@@ -1,4 +1,4 @@
-"""Owns what is fuzzed: for each reader of foreign bytes, what may come of them, and pieces that inputs are made of.
+"""The targets of fuzzing: for each reader of foreign bytes, what may come of them, and pieces to build inputs from.
 
 A target raises nothing but AssertionError (a rule is broken), or whatever defect it found. Every one bounds what comes
 out by what went in: a reader that gives more than it was given is a bomb.

@@ -1,1 +1,1 @@
-"""Owns the quality measurements: `python -m tests.measure.quality` writes docs/quality.md from the labelled sets."""
+"""The quality measurements: `python -m tests.measure.quality` writes docs/quality.md from the labelled sets."""

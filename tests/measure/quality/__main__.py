@@ -1,4 +1,4 @@
-"""Owns `python -m tests.measure.quality`: what is measured, and where docs/quality.md goes."""
+"""`python -m tests.measure.quality` chooses what is measured and writes docs/quality.md."""
 
 import argparse
 import sys

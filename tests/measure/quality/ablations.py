@@ -1,4 +1,4 @@
-"""Owns the table of ablations: for each scheme, the rules that are switched off or changed one at a time.
+"""The table of ablations: for each scheme, the rules that are switched off or changed one at a time.
 
 A row is a name and what differs from the default. A scheme without rows has no ablation table.
 """

@@ -1,4 +1,4 @@
-"""Owns which keys found the originals: permuted tables, smallest hashes, the host's alone, or an exact digest."""
+"""Counts which keys found the originals: permuted tables, smallest hashes, the host's alone, or a digest."""
 
 from spotsieve.stream.scoring import Label, Truth
 from spotsieve.stream.verdict import FoundBy

@@ -1,4 +1,4 @@
-"""Owns the scorecards' classes for whole pages of columns: what the cards are fitted on, as the kernel reads them.
+"""Computes the scorecards' classes for whole pages as columns: what the cards are fitted on, as the kernel reads it.
 
 A place is an index into a card's points, group after group. tests/reference/scorecard.py says the same for one block.
 """

@@ -1,4 +1,4 @@
-"""Owns the edits of the robustness bench: words of a page's main text replaced inside its HTML, link lists added.
+"""The edits of the robustness bench: replaces words of a page's main text inside its HTML, and adds link lists.
 
 Markup is never parsed and written out again: an edit cuts the page's own characters, so everything that is not edited
 stays byte for byte.

@@ -1,4 +1,4 @@
-"""Owns the main content of pages as other programs extract it: measured, and kept only in a folder that is named."""
+"""Measures other programs' extracts of the main content of pages; keeps them only in a folder that is named."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Owns cross-validation: folds that share no host and no cluster with their training part, and what they show.
+"""Divides sets for cross-validation into folds that share no host and no cluster with their training part.
 
 On news, hosts and clusters joined make one component of 1,848 of 1,953 pages, so whole components cannot be folds.
 Instead every host and every cluster gets a fold of its own: a fold's held-out part is the pages whose host and whose

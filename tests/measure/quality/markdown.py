@@ -1,4 +1,4 @@
-"""Owns the Markdown of the documents: tables and paragraphs."""
+"""Writes Markdown for the documents: tables and paragraphs."""
 
 from collections.abc import Sequence
 

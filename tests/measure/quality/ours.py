@@ -1,4 +1,4 @@
-"""Owns our side of the comparison: a scheme over a set, signed once and judged as often as asked."""
+"""Our side of the comparison: signs a set once with a scheme, and judges it as often as asked."""
 
 import statistics
 import time

@@ -1,4 +1,4 @@
-"""Owns the peers: what a user of the registry's packages would put together, as filters over the same streams.
+"""The peers: filters that a user could build from packages of the registry, over the same streams.
 
 A peer takes the main content of each page (plain text is its own), makes a sketch of it, and drops a page where an
 index finds an earlier page that was let through and whose sketch is near enough; of several the earliest counts. A page

@@ -1,4 +1,4 @@
-"""Owns the plots of docs/quality.md: SVG files that are the same bytes for the same figures."""
+"""Draws the plots of docs/quality.md: SVG files that are the same bytes for the same figures."""
 
 from math import floor
 from pathlib import Path

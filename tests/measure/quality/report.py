@@ -1,4 +1,4 @@
-"""Owns docs/quality.md: every figure of a run as tables, with what it was measured on."""
+"""Writes docs/quality.md: every figure of a run as tables, with what it was measured on."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

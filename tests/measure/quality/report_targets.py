@@ -1,4 +1,4 @@
-"""Owns the first table of docs/quality.md: every target of the default scheme, and whether this run met it."""
+"""Writes the first table of docs/quality.md: each target of the default scheme, and whether this run met it."""
 
 from collections.abc import Iterator, Mapping
 

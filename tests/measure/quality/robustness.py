@@ -1,4 +1,4 @@
-"""Owns the robustness bench: how often an edited copy of a page is found as a duplicate of its own original.
+"""The robustness bench: how often an edited copy of a page is found as a duplicate of its own original.
 
 Originals: one page of each cluster of a set, with at least 100 words of main text that can be located in its HTML, in
 an order fixed by the seed. All of them are submitted to an empty filter; then one kind of edited copy of each, at

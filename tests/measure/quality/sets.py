@@ -1,4 +1,4 @@
-"""Owns the labelled sets in memory: which there are, their pages, labels and main texts."""
+"""Reads the labelled sets into memory: which there are, their pages, labels and main texts."""
 
 import json
 import lzma

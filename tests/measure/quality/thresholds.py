@@ -1,4 +1,4 @@
-"""Owns which thresholds are swept and cross-validated: for each scheme, settings that only judging reads."""
+"""Lists the thresholds that are swept and cross-validated: for each scheme, settings that only judging reads."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Owns the cross-validation over hosts and clusters: what a fold's training part chooses, and how it does on the rest.
+"""Cross-validates over hosts and clusters: what a fold's training part chooses, and how it does on the rest.
 
 In each fold the scorecards are fitted to the pages of its training part, the thresholds and the bar of kept blocks are
 chosen there, and then the whole stream of every set is filtered once with what came out. Only the pages of the fold's

@@ -1,4 +1,4 @@
-"""Owns the variants of a scheme that no setting gives: parts switched off or replaced, for the ablations."""
+"""Variants of a scheme that no setting gives: parts switched off or replaced, for the ablations."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext

@@ -1,4 +1,4 @@
-"""Owns `python -m tests.measure.soak`: the long soak, and docs/soak.md."""
+"""`python -m tests.measure.soak` runs the long soak and writes docs/soak.md."""
 
 import argparse
 import logging

@@ -1,4 +1,4 @@
-"""Owns what must hold after a soak: every page id of the input has one verdict in the outputs, that of the log."""
+"""Checks a soak: every page id of the input has one verdict in the outputs, and it is that of the log."""
 
 from collections import Counter
 from dataclasses import dataclass

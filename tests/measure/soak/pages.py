@@ -1,4 +1,4 @@
-"""Owns the pages of the soak: sizes spread log-normally from 1 to 200 KB, three in ten of them copies."""
+"""Generates the pages of the soak: sizes spread log-normally from 1 to 200 KB, three in ten of them copies."""
 
 import math
 import random

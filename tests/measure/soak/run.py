@@ -1,4 +1,4 @@
-"""Owns the soak itself: pages at full speed through two workers, one of which is killed every so often."""
+"""Runs the soak: pages at full speed through two workers, one of which is killed every so often."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Owns the checks of Dockerfile and compose.yaml, which cannot be run where there is no Docker."""
+"""Dockerfile and compose.yaml are checked as text, because they cannot be run where there is no Docker."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Owns the checks of the examples with TLS and a login: what they name are settings of ours, and files they mount."""
+"""The examples with TLS and a login name settings of ours, and files that they mount."""
 
 from pathlib import Path, PurePosixPath
 from typing import Any

@@ -1,4 +1,4 @@
-"""Owns the checks of the dashboard and the alert rules against the metrics that the service really has."""
+"""Dashboard and alert rules use the metrics that the service really has."""
 
 import json
 import re

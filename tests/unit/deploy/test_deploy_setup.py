@@ -1,4 +1,4 @@
-"""Owns the proof that a fresh machine gets the locked packages, and that what is missing is said in one line."""
+"""A fresh machine gets the locked packages, and one line says what is missing."""
 
 import os
 import re

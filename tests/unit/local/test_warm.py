@@ -1,4 +1,4 @@
-"""Owns the proof that nothing is left to compile when the first real page comes."""
+"""Nothing is left to compile when the first real page comes."""
 
 import subprocess
 import sys

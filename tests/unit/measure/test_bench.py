@@ -1,4 +1,4 @@
-"""Owns the proof that the benchmarks measure what they say: pages, copies, codecs, and the table's verdicts."""
+"""The benchmarks measure what they say: pages, copies, codecs, and the table's outcomes."""
 
 import json
 from pathlib import Path

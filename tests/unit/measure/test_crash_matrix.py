@@ -1,4 +1,4 @@
-"""Owns the proof that the crash matrix kills where it says, and that its document changes only with what it shows."""
+"""The crash matrix kills where it says, and that its document changes only with what it shows."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Owns the proof of the robustness bench's edits: as many words as said are replaced or added, and nothing else."""
+"""The robustness bench edits as many words as it says, and nothing else."""
 
 import difflib
 import re

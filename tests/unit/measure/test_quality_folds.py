@@ -1,4 +1,4 @@
-"""Owns the proof of the cross-validation: a held-out part shares nothing with its training part."""
+"""Cross-validation: a held-out part shares nothing with its training part."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Owns the proof of the quality run without its peers: sets, judging again, candidates, robustness, the document."""
+"""The quality run without its peers: sets, judging again, candidates, robustness, the document."""
 
 import json
 import lzma

@@ -1,4 +1,4 @@
-"""Owns the proof of the scorecards' fit: its columns are what the kernel computes, its points the committed ones."""
+"""The fit of the scorecards: its columns are what the kernel computes, its points the committed ones."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Owns the promise that no scheme takes longer than 2 ms to sign a page of 20 KB."""
+"""No scheme takes longer than 2 ms to sign a page of 20 KB."""
 
 import pytest
 

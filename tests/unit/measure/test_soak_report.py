@@ -1,4 +1,4 @@
-"""Owns the proof that a soak which lost, doubled or changed anything, or whose memory grew, says so in its document."""
+"""A soak which lost, doubled or changed anything, or whose memory grew, says so in its document."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Owns what the scheme `chain` decides at its limits: which pages have a fingerprint, and which digests are one."""
+"""What the scheme `chain` decides at its limits: which pages have a fingerprint, and which digests are one."""
 
 import xxhash
 
