@@ -45,7 +45,7 @@ class Authority:
 
 
 def locked(key: Path, password: str) -> Path:
-    """The same key, to be opened with a password."""
+    """The same key, which a password opens."""
     copy = key.with_suffix(".locked")
     _openssl("pkcs8", "-topk8", "-in", key, "-passout", f"pass:{password}", "-out", copy)
     return copy

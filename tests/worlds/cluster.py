@@ -15,7 +15,7 @@ COPIES = {
     "offsets.topic.replication.factor": "2",
     "transaction.state.log.replication.factor": "2",
     "group.initial.rebalance.delay.ms": "0",
-    # On a busy machine a broker that is late with its heartbeat loses what it leads: it gets it back soon.
+    # On a busy machine a broker may be late with its heartbeat and lose what it leads. It soon gets that back.
     "broker.session.timeout.ms": "6000",
     "leader.imbalance.check.interval.seconds": "2",
     "leader.imbalance.per.broker.percentage": "0",

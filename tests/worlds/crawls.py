@@ -42,7 +42,7 @@ def article(number: int, sentences: int = 12) -> str:
 
 
 def html_of(number: int, template: int = 0, sentences: int = 12) -> str:
-    """The article in a site's frame: another frame gives other bytes with the same kept text."""
+    """The article in a site's frame. Another frame gives other bytes with the same kept text."""
     site = f"site{template}"
     return (
         f"<!doctype html><html><head><title>{site}</title><style>p{{margin:{template}px}}</style></head><body>"
@@ -52,7 +52,7 @@ def html_of(number: int, template: int = 0, sentences: int = 12) -> str:
 
 
 def edited(html: str) -> str:
-    """The same page with a line of the editor's above its text: a near copy, whose kept text is another."""
+    """The same page with an editor's line above its text: a near copy, with a different kept text."""
     return html.replace("<p>", "<p>a line of the editor was put above the text as it came from the agency. ")
 
 
@@ -79,7 +79,7 @@ def json_page(number: int, html: str, **fields: object) -> PageMessage:
 
 @dataclass(frozen=True, slots=True)
 class Crawl:
-    """Messages, and for each key the article it shows: pages of one article are copies of each other."""
+    """Messages, and the article that each key shows. Pages of one article are copies of each other."""
 
     messages: list[PageMessage]
     articles: dict[bytes, int]

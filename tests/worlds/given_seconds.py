@@ -10,7 +10,7 @@ PROMISED_STOP_SECONDS = 15.0
 
 
 class GivenSeconds:
-    """Seconds of a block, less those in which this process was not even woken: a machine that stands still."""
+    """Seconds of a block, without those in which a machine that stands still did not wake this process."""
 
     def __enter__(self) -> Self:
         self.seconds = 0.0
@@ -28,12 +28,12 @@ class GivenSeconds:
         self.seconds = self._ended - self._began - self._withheld
 
     def _watch(self) -> None:
-        # Not the time now: a stall may come before this thread has run at all.
+        # The beginning, not the time now: a stall may come before this thread has run at all.
         asked = self._began
         over = False
         while not over:
             over = self._over.wait(WAKE_SECONDS)
-            # Where the block ended with a stall, this thread may be woken after the one that ended it.
+            # After a stall at the end of the block, this thread may wake later than the one that ended it.
             now = self._ended if over else time.monotonic()
             self._withheld += max(0.0, now - asked - WAKE_SECONDS)
             asked = now

@@ -97,7 +97,7 @@ def owner_of(function: str) -> tuple[Any, str]:
 
 
 class Killer:
-    """Counts how often a step was done while armed; the last count ends the process."""
+    """Counts how often a step was done while armed. The last one ends the process."""
 
     def __init__(self, point: Point, count: int, armed: Path) -> None:
         self._point = point
@@ -137,7 +137,7 @@ class Killer:
         with self._lock:
             self._left -= 1
             if not self._left:
-                # Unbuffered, and before the end: a worker that was killed for another reason has not said this.
+                # Written unbuffered, right before the end: a worker killed for another reason does not say this.
                 os.write(2, (SAID.format(self._point.name) + "\n").encode())
                 os.kill(os.getpid(), signal.SIGKILL)
 

@@ -17,7 +17,7 @@ from spotsieve.stream.verdict import Kind
 from tests.worlds.topics import TopicSet, header
 
 Verdict = tuple[str, str | None]
-"""A verdict and the id of the original or, of a novel page, of what it replaces, if any."""
+"""A verdict, and the id of the original or of the page that a novel page replaces, if any."""
 
 
 def settings_from(toml: str) -> Settings:
@@ -68,7 +68,7 @@ def verdicts_sent(topics: TopicSet) -> dict[bytes, list[Verdict]]:
 
 
 def check_verdicts_sent(topics: TopicSet, toml: str, keys: Collection[bytes]) -> None:
-    """No page without a verdict, every verdict that of the log's order, and under exactly_once one verdict a page."""
+    """Check that each page has a verdict, that of the log's order, and under exactly_once one alone."""
     sent = verdicts_sent(topics)
     assert sent.keys() == set(keys), "a page without a verdict"
     expected, _ = judge_again(toml, topics.read("log"), topics.names["log"])

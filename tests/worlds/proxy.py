@@ -112,7 +112,7 @@ class Proxy:
 
 @contextlib.contextmanager
 def broker_behind_proxy() -> Iterator[tuple[LocalKafka, Proxy, str]]:
-    """A broker, a way to it that can be cut, and the address of that way."""
+    """A broker, a proxy to it that can be cut, and the proxy's address."""
     prepare()
     port, proxied, told, controller = free_ports(4)
     listeners = {"PLAINTEXT": Listener(port), "PROXIED": Listener(proxied, told_port=told)}
@@ -140,5 +140,5 @@ def _read(connection: socket.socket, size: int) -> bytes:
 
 def _end(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)  # Else a thread that reads from it would go on.
+        connection.shutdown(socket.SHUT_RDWR)  # Otherwise a thread that reads from it would go on.
     connection.close()

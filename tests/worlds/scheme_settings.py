@@ -20,7 +20,7 @@ _FOLDER = TemporaryDirectory(prefix="spotsieve-models-")
 
 @cache
 def settings_named(name: str) -> SchemeSettings:
-    """The crawl is counted twice: a story that it has three times is then in the range of the defaults."""
+    """The crawl is counted twice, so that a story it has three times is in the range of the defaults."""
     settings = SCHEME_SETTINGS[name]()
     if name not in TERMS:
         return settings

@@ -21,7 +21,7 @@ from tests.worlds.waiting import SECONDS, START_SECONDS, wait_until
 
 @dataclass
 class Spotsieve:
-    """One `spotsieve` process, its settings and all it wrote; as a context manager it never outlives the block."""
+    """One `spotsieve` process, its settings and its log. As a context manager it never outlives the block."""
 
     directory: Path
     toml: str
@@ -76,7 +76,7 @@ class Spotsieve:
         return self
 
     def run_to_end(self, seconds: float = SECONDS) -> int:
-        """Start, and wait for an end of its own; returns the exit code."""
+        """Start, and wait until the process ends by itself. Returns the exit code."""
         return self.start().wait(seconds)
 
     def text(self) -> str:
@@ -177,7 +177,7 @@ class Spotsieve:
         wait_until(lambda: self.committed() >= count, seconds, f"{self.name} to commit {count} messages")
 
     def freeze(self) -> None:
-        """Stop it where it stands (SIGSTOP)."""
+        """Stop the process where it stands (SIGSTOP)."""
         self.alive.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -185,13 +185,13 @@ class Spotsieve:
         self.alive.send_signal(signal.SIGCONT)
 
     def freeze_in_transaction(self, topics: TopicSet, tries: int = 100) -> None:
-        """Freeze it while the broker holds a transaction of its that is not over."""
+        """Freeze it while the broker holds an open transaction of this process."""
         for _ in range(tries):
             self.freeze()
             if topics.in_transaction():
                 return
             self.thaw()
-            # Looking may have taken longer than its session: only once it commits again can it be in a transaction.
+            # Looking may have taken longer than its session. It can be in a transaction only after it commits again.
             self.until_committed(self.committed() + 1)
         raise AssertionError(f"{self.name} was never found in a transaction; {topics.uncommitted()} pages are left")
 

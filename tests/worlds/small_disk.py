@@ -9,7 +9,7 @@ import pytest
 
 
 class SmallDisk:
-    """A tmpfs, mounted for as long as the block lasts; the test is skipped where that is not allowed."""
+    """A tmpfs, mounted while the block runs. Where mounting is not allowed, the test is skipped."""
 
     def __init__(self, path: Path, kib: int = 64) -> None:
         self.path = path
@@ -27,11 +27,11 @@ class SmallDisk:
         subprocess.run(["umount", self.path], check=True)
 
     def resize(self, kib: int) -> None:
-        """Have so much room in all."""
+        """Set the size of the whole disk."""
         subprocess.run(["mount", "-o", f"remount,size={kib}k", self.path], check=True)
 
     def fill(self, room_kib: int) -> Path:
-        """Write a file that leaves no more room than this; to remove it gives the room back."""
+        """Write a file that leaves only this much room. Removing it gives the room back."""
         ballast = self.path / "ballast"
         free = os.statvfs(self.path)
         ballast.write_bytes(bytes(free.f_bavail * free.f_frsize - room_kib * 1024))

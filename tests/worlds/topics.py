@@ -49,7 +49,7 @@ class TopicSet:
         self._client = client
         self.names = {role: f"{role}-{self.suffix}" for role in ROLES}
         self.made = [role for role in ROLES if role not in leave_out]
-        retry_without_brokers()  # Clients of the harness are made at such moments too.
+        retry_without_brokers()  # Tests make clients at moments without a broker too.
 
     def __enter__(self) -> Self:
         new = [
@@ -65,7 +65,7 @@ class TopicSet:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # What went wrong in the block is told, and not that its broker no longer answers.
+        # The block's own error must be seen, not the error that its broker no longer answers.
         with contextlib.suppress(*[Exception] * (kind is not None)):
             seconds = None if kind is None else ABANDON_SECONDS
             names = [self.names[role] for role in self.made]
@@ -76,7 +76,7 @@ class TopicSet:
             await act(admin)
 
     def delete(self, role: str) -> None:
-        """Delete a topic, if it is there, and wait until the broker that is asked no longer tells of it."""
+        """Delete a topic, if it is there, and wait until the broker no longer lists it."""
 
         async def delete(admin: AIOKafkaAdminClient) -> None:
             await admin.delete_topics([self.names[role]])
@@ -180,7 +180,7 @@ class TopicSet:
             return str(state)
 
     def in_transaction(self) -> bool:
-        """Whether messages of a transaction that is not over lie in the output topics."""
+        """Whether the output topics hold messages of an open transaction."""
         return asyncio.run(self._unstable()) > 0
 
     async def _unstable(self) -> int:
@@ -202,7 +202,7 @@ class TopicSet:
 
 
 async def make_topics(admin: AIOKafkaAdminClient, new: Sequence[NewTopic]) -> None:
-    """Create topics, and wait until the broker that is asked tells of them."""
+    """Create topics, and wait until the broker lists them."""
     for topic in new:
         code, said = await create(admin, topic)
         assert code == 0, f"{topic.name}: {for_code(code).__name__}: {said}"

@@ -29,7 +29,7 @@ Results = Mapping[str, Sequence[Tried]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare, and write the rows of what was compared; 1 where a scheme does not find what brute force finds."""
+    """Compare, and write the compared rows; 1 where a scheme does not find what brute force finds."""
     parser = argparse.ArgumentParser("python -m tests.measure.exact", description=__doc__)
     parser.add_argument("schemes", nargs="*", metavar="SCHEME", help="only these; the other rows stay as they are")
     parser.add_argument("--cases", type=int, default=CASES, help=f"random cases of each; fewer than {CASES:,}: no row")
@@ -63,7 +63,7 @@ def _keep(name: str, row: Sequence[Tried]) -> None:
 
 
 def figures() -> dict[str, list[Tried]]:
-    """What was compared last, by scheme: the random cases, then each of SETS."""
+    """The last comparison, by scheme: the random cases, then each of SETS."""
     loaded = json.loads(FIGURES.read_text("utf-8"))
     return {name: [Tried(**tried) for tried in row] for name, row in loaded.items()}
 

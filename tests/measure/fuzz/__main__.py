@@ -31,7 +31,7 @@ _COVERED = re.compile(r"cov: (\d+)")
 
 
 class Ran(NamedTuple):
-    """What fuzzing a target came to. covered: edges, None without a guide  findings: last line of each, and its file"""
+    """The result of fuzzing a target. covered: edges, None without a guide  findings: last line of each, and its file"""
 
     executions: int
     seconds: float
@@ -127,7 +127,7 @@ def _failing(folder: Path, number: int) -> Path:
 
 
 def report(ran: dict[str, Ran], minutes: float, seed: int) -> str:
-    """docs/fuzz.md: when, where, what was run, and what came of it."""
+    """docs/fuzz.md: when and where it ran, what was run, and the results."""
     guide = "without a guide: atheris is not installed here"
     with suppress(importlib.metadata.PackageNotFoundError):
         guide = f"guided by coverage (atheris {importlib.metadata.version('atheris')})"

@@ -74,7 +74,7 @@ def _guided(atheris: ModuleType, name: str, seconds: float, seed: int, folder: P
     target = TARGETS[name]
     seeds = [path.read_bytes() for path in sorted((folder / "corpus").iterdir())]
     for data in seeds:
-        target.run(data)  # compiles what is not cached: a minute, for which no input may be blamed
+        target.run(data)  # compiles what is not cached: a minute that counts against no input
 
     def mutate(data: bytes, most: int, seed_of_input: int) -> bytes:
         chosen = random.Random(seed_of_input)

@@ -103,7 +103,7 @@ def files() -> list[bytes]:
 
 
 def log_records() -> list[bytes]:
-    """Records without their checksum, which the target puts behind them."""
+    """Records without their checksum; the target appends it."""
     forgotten = [ForgottenPage(7, "pages", 0, 3, (1, 2, 3)), ForgottenPage(8, "pages", 1, 0, ())]
     records = [encode(make_signatures(count, seed=count), bytes(16), 1, bytes(16)) for count in (0, 1, 3, 20)]
     return [record[:-8] for record in (*records, encode_forget(forgotten, bytes(16), 2, bytes(16)))]

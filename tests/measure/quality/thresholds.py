@@ -48,6 +48,6 @@ AXES: Mapping[str, Sequence[Axis]] = {
 
 
 def choices(axes: Sequence[Axis]) -> list[dict[str, object]]:
-    """Every combination of the steps to be tried, as overrides; one empty choice where nothing is to be chosen."""
+    """Every combination of the steps to try, as overrides; one empty choice where there is nothing to choose."""
     tried = [axis.tried for axis in axes if axis.tried]
     return [{name: value for step in steps for name, value in step.overrides.items()} for steps in product(*tried)]

@@ -37,7 +37,7 @@ class Checked:
 
     @property
     def holds(self) -> bool:
-        """Whether no page was lost or doubled, and no verdict is another."""
+        """Whether every page has exactly one verdict, the right one."""
         return not (self.missing or self.strange or self.doubled or self.differing)
 
 

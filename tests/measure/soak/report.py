@@ -20,7 +20,7 @@ def peaks(lives: Sequence[Life]) -> tuple[float, float]:
 
 
 def broken(soaked: Soaked) -> list[str]:
-    """What a soak should have kept and did not, for a person; empty where all holds."""
+    """The promises that a soak broke, in words; empty where all hold."""
     first, last = peaks(soaked.lives)
     checked = soaked.checked
     kept = {
@@ -84,7 +84,7 @@ This document is written by `make soak`; do not edit it.
 
 
 def _intervals(kills: Sequence[Kill]) -> str:
-    """How long one kill came after the other."""
+    """The seconds between one kill and the next."""
     at = sorted(kill.at_seconds for kill in kills)
     waits = [later - earlier for earlier, later in pairwise(at)]
     return f"{min(waits):.0f} to {max(waits):.0f} s apart, {median(waits):.0f} s in the median" if waits else "once"

@@ -168,7 +168,7 @@ class _Run:
             making = self._make(0)
             while self.sent < self.plan.pages or self._killed < self.plan.least_kills:
                 pages = await making
-                # Made while the wave before it drains: what is sent is limited by the broker, not by its making.
+                # Made while the wave before it drains, so that the broker limits the speed and not the making of pages.
                 making = self._make(self.sent + self.plan.wave)
                 waiting = [
                     await producer.send(self.topics.names["input"], page.value, page.key, page.partition)
@@ -222,7 +222,7 @@ class _Run:
                 await asyncio.sleep(LOOK_SECONDS / 5)
                 ready = [task.result() for task in working.values() if task.done()]
             victim = self._dice.choice(ready)
-            # Nothing is awaited in between: whoever looks at the workers sees them alive.
+            # Nothing is awaited in between, so that whoever looks at the workers sees them alive.
             self._note_life(victim)
             victim.kill()
             self._killed += 1
