@@ -31,7 +31,10 @@ _COVERED = re.compile(r"cov: (\d+)")
 
 
 class Ran(NamedTuple):
-    """The result of fuzzing a target. covered: edges, None without a guide  findings: last line of each, and its file"""
+    """The result of fuzzing a target.
+
+    covered: edges, None without a guide  findings: last line of each, and its file
+    """
 
     executions: int
     seconds: float

@@ -44,7 +44,7 @@ def test_what_stops_is_explained_and_what_does_not_begins_anew() -> None:
     assert "\n" not in str(trouble)
 
 
-def test_a_topic_that_fenced_brokers_refuse_is_asked_for_again_and_one_with_too_few_brokers_is_not() -> None:
+def test_a_topic_is_asked_for_again_after_fenced_brokers_not_after_too_few() -> None:
     code = errors.InvalidReplicationFactorError.errno
     fenced = creation_error(code, "Unable to replicate the partition 1 time(s): All brokers are currently fenced.")
     too_few = creation_error(code, "Unable to replicate the partition 3 time(s): only 1 broker(s) are registered.")
