@@ -11,8 +11,8 @@ SHARED = ("tests.worlds", "tests.reference", "tests.conftest", "tests.promises",
 OLD_NAME = re.compile(r"^\s*(?:from|import) (?:stream|state)\b(?!-)[. ]|-m[\", ]+(?:stream|state)\b", re.MULTILINE)
 NAME_LENGTH = 80
 FORMATTING = re.compile(r"# fmt: (?:skip|off)")
-EXEMPTIONS = 10
-"""All among the golden bytes, where a line is a field."""
+EXEMPTIONS = 29
+"""For tables that the formatter would destroy, such as golden bytes where a line is a field."""
 SLEEPS = re.compile(r"\b(?:time|asyncio)\.sleep\((?!0\))")
 
 
@@ -74,6 +74,6 @@ def test_a_test_sleeps_only_where_time_itself_is_its_subject_and_says_so() -> No
     assert [one for one in found if not one.startswith("tests/worlds/waiting.py:")] == []
 
 
-def test_few_places_of_the_tests_are_exempt_from_the_formatter() -> None:
-    exempt = [where(path) for path in tracked("tests/*.py") for _ in FORMATTING.finditer(path.read_text("utf-8"))]
+def test_few_places_are_exempt_from_the_formatter() -> None:
+    exempt = [where(path) for path in tracked("*.py") for _ in FORMATTING.finditer(path.read_text("utf-8"))]
     assert len(exempt) <= EXEMPTIONS, sorted(set(exempt))
