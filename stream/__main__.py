@@ -1,4 +1,4 @@
-"""Owns `python -m spotsieve.stream`: the same as the `spotsieve` command."""
+"""`python -m spotsieve.stream` is the same as the `spotsieve` command."""
 
 import sys
 
