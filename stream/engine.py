@@ -1,6 +1,6 @@
 """Applies the log: decodes, judges and files each record once, in order, whoever wrote it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,16 +102,7 @@ class Engine:
                 state.file(filing, offset, record.checksum, end, clock)
             parts.append(verdicts)
             filings.append(filing)
-        sizes = np.concatenate([np.empty(0, np.int64), *(np.diff(filing.buckets.bounds) for filing in filings)])
-        return Applied(
-            record,
-            parts[0] if len(parts) == 1 else concatenate(parts),
-            sum(len(filing.pages) for filing in filings),
-            sum(filing.capped for filing in filings),
-            sizes,
-            int(np.count_nonzero(sizes >= self.limits.bucket_cap)),
-            again,
-        )
+        return _applied(record, parts, filings, self.limits.bucket_cap, again)
 
     def _runs(self, event_time_ms: NDArray[np.int64], done: int) -> Iterator[tuple[int, int, Clock]]:
         """Pages start..end - 1 from page `done` on, each run with the clock it is judged by.
@@ -135,6 +126,20 @@ class Engine:
         view = Living(self.state, clock.floor) if clock.floor else self.state
         limits = self.limits
         return judge(part, self.scheme, view, limits.bucket_cap, limits.candidate_limit, self._longer_by)
+
+
+def _applied(record: LogRecord, parts: Sequence[Verdicts], filings: Sequence[Filing], cap: int, again: bool) -> Applied:
+    """What judging and filing a record run by run did."""
+    sizes = np.concatenate([np.empty(0, np.int64), *(np.diff(filing.buckets.bounds) for filing in filings)])
+    return Applied(
+        record,
+        parts[0] if len(parts) == 1 else concatenate(parts),
+        sum(len(filing.pages) for filing in filings),
+        sum(filing.capped for filing in filings),
+        sizes,
+        int(np.count_nonzero(sizes >= cap)),
+        again,
+    )
 
 
 def forget(state: State, record: LogRecord, offset: int) -> Applied:

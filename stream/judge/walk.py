@@ -122,6 +122,16 @@ def _add(added, slots, slot, page):  # Postings, Slots, int64, int64
     added.end[bucket] = at + 1
 
 
+@inlined
+def _suppose_filed(record, page, before, cap, added):  # _Record, int64, int64[u], int64  ->  added: Postings
+    """File a page in all its buckets that had room when they ended at `before`."""
+    slots = record.slots
+    for slot in range(slots.bounds[page], slots.bounds[page + 1]):
+        bucket = slots.bucket[slot]
+        if record.sizes[bucket] + before[bucket] - added.first[bucket] < min(cap, slots.cap[slot]):
+            _add(added, slots, slot, page)
+
+
 @cache
 def _candidates_kernel():
     sources = judge_sources()
@@ -159,10 +169,7 @@ def _candidates_kernel():
                         others = np.append(others, np.empty(len(others), np.int64))
                     others[taken] = other
                     taken += 1
-                for slot in range(slots.bounds[page], slots.bounds[page + 1]):
-                    bucket = slots.bucket[slot]
-                    if record.sizes[bucket] + before[bucket] - added.first[bucket] < min(limits.cap, slots.cap[slot]):
-                        _add(added, slots, slot, page)
+                _suppose_filed(record, page, before, limits.cap, added)
         bounds[end] = taken
         added.end[:] = before
         return others[:taken]
