@@ -10,5 +10,6 @@ The folders stand in layers, and imports run downhill:
     format                     the bytes of every stored value
     forgetting, sweep          what is taken out of a state
     index                      what judging sees of a state, and what it hands back
+    private                    directories and files that only their owner can read
     horizon                    how far event time has come
 """

@@ -20,6 +20,7 @@ from typing import BinaryIO, Self
 
 import xxhash
 
+from spotsieve.state.private import make_directory, open_file
 from spotsieve.stream.errors import CorruptRecord, StateError, StateLocked
 
 LOG_FILE = "log"
@@ -48,8 +49,8 @@ class LocalLog:
         self.path = directory / LOG_FILE
         self._starts = array("Q")
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            self._file = self.path.open("a+b", buffering=0)
+            make_directory(directory)
+            self._file = open_file(self.path, "a+b", buffering=0)
         except OSError as error:
             raise _unusable(self.path, error) from None
         try:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rocksdict import Checkpoint, Rdict
 
+from spotsieve.state.private import make_directory, open_file
 from spotsieve.state.snapshot import requests
 from spotsieve.state.store.directory import INDEX_FOLDER
 from spotsieve.state.store.rocks_errors import rocks_errors
@@ -44,8 +45,8 @@ def check_holds_state(directory: Path) -> None:
 def _asking(directory: Path) -> Iterator[Path]:
     """Hold the asker's lock, and clear away what killed askers left."""
     folder = directory / requests.FOLDER
-    folder.mkdir(exist_ok=True)
-    with (folder / requests.LOCK).open("a+b") as lock:
+    make_directory(folder)
+    with open_file(folder / requests.LOCK, "a+b") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -16,6 +16,7 @@ import shutil
 from pathlib import Path
 
 from spotsieve.state.index import State
+from spotsieve.state.private import open_file
 from spotsieve.stream.errors import StateError
 
 FOLDER, LOCK, REQUEST, ANSWER = "snapshot", "lock", "request", "answer"
@@ -60,7 +61,8 @@ class Requests:
 def write_whole(path: Path, text: str) -> None:
     """Write a file so that nobody sees it half written."""
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, "utf-8")
+    with open_file(partial, "wb") as file:
+        file.write(text.encode())
     partial.replace(path)
 
 

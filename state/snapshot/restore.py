@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from spotsieve.state.log.local import LOG_FILE
+from spotsieve.state.private import make_directory, open_file
 from spotsieve.state.snapshot.manifest import FileFacts, Manifest, digest_of, read_manifest
 from spotsieve.state.store.directory import INDEX_FOLDER, made_beside, put_in_place, sync_directory
 from spotsieve.stream.errors import CorruptRecord, StateError
@@ -39,9 +40,9 @@ def _copy(snapshot: Path, partial: Path, manifest: Manifest, on_progress: OnProg
         source, copy = snapshot / facts.name, partial / facts.name
         if "\0" in facts.name or not copy.resolve().is_relative_to(partial.resolve()):
             raise CorruptRecord(str(snapshot), facts.name, "must lie in the snapshot")
-        copy.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(copy.parent)
         try:
-            with source.open("rb") as file, copy.open("wb") as into:
+            with source.open("rb") as file, open_file(copy, "wb") as into:
                 found = digest_of(file, count, into)
                 into.flush()
                 os.fsync(into.fileno())

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from spotsieve.state.log.local import LOG_FILE, whole_frames
+from spotsieve.state.private import DIRECTORY_MODE, make_directory, open_file
 from spotsieve.state.snapshot.asking import check_holds_state, checkpoint_of
 from spotsieve.state.snapshot.manifest import MANIFEST_FILE, FileFacts, Manifest, digest_of, encode_manifest
 from spotsieve.state.store.directory import INDEX_FOLDER, sync_directory, write_durably
@@ -31,8 +32,7 @@ def take_snapshot(
         raise StateError("TARGET", "must not exist yet", str(target), "name a new directory")
     partial = target.with_name(f"{target.name}.partial-{uuid.uuid4().hex}")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial.mkdir()
+        make_directory(partial)
         with checkpoint_of(directory, timeout_s, on_progress) as checkpoint:
             _move(checkpoint, partial / INDEX_FOLDER)
         records = _copy_log(directory / LOG_FILE, partial / LOG_FILE)
@@ -55,8 +55,9 @@ def take_snapshot(
 def _move(checkpoint: Path, index: Path) -> None:
     try:
         checkpoint.rename(index)
+        index.chmod(DIRECTORY_MODE)  # RocksDB made it by the umask
     except OSError:  # another file system
-        index.mkdir()
+        make_directory(index)
         for file in checkpoint.iterdir():
             shutil.copyfile(file, index / file.name)
 
@@ -65,7 +66,7 @@ def _copy_log(log: Path, copy: Path) -> int | None:
     """Copy the whole records of a local log and return how many; None without a log. Its owner may be appending."""
     if not log.exists():
         return None
-    with log.open("rb") as source, copy.open("wb") as into:
+    with log.open("rb") as source, open_file(copy, "wb") as into:
         records, size = whole_frames(source)
         source.seek(0)
         left = size

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from spotsieve.state.log.local import LOG_FILE
+from spotsieve.state.private import make_directory, open_file, warning_of
 from spotsieve.stream.errors import StateError
 
 INDEX_FOLDER = "index"
@@ -22,9 +24,9 @@ def made_beside(directory: Path, name: str) -> Iterator[Path]:
     check_free(directory)
     partial = directory / name
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir()
+        make_directory(partial)
         yield partial
     except OSError as error:
         raise StateError(
@@ -57,9 +59,14 @@ def check_free(directory: Path) -> None:
         )
 
 
+def readable_by_others(directory: Path) -> str | None:
+    """Say whether others than its owner can read a state, and what closes it; None where they cannot."""
+    return warning_of(directory, (INDEX_FOLDER, LOG_FILE))
+
+
 def write_durably(path: Path, content: bytes) -> None:
     """Write a file and return when it would survive a power failure."""
-    with path.open("wb") as file:
+    with open_file(path, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -8,6 +8,7 @@ from rocksdict import Rdict, WriteBatch, WriteOptions
 from spotsieve.state.format.entries import ENTRY_BYTES
 from spotsieve.state.format.meta import IDENTITY, PROGRESS, Progress, encode_identity, encode_progress
 from spotsieve.state.format.sources import decode_source
+from spotsieve.state.private import make_directory
 from spotsieve.state.store.directory import INDEX_FOLDER
 from spotsieve.state.store.rocks_errors import REBUILD, rocks_errors
 from spotsieve.state.store.rocks_options import column_families, database_options
@@ -23,7 +24,8 @@ def open_database(directory: Path, settings: IndexSettings) -> tuple[Rdict, int]
     """
     path = directory / INDEX_FOLDER
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
+        make_directory(path)
     except OSError as error:
         raise StateError(
             "index.directory",

@@ -13,6 +13,7 @@ from spotsieve.state.identity import check_last_record, check_log_range
 from spotsieve.state.log.local import RECORD_BYTES, LocalLog, TornTail
 from spotsieve.state.log.record import checksum_of, encode, split
 from spotsieve.state.snapshot.requests import Requests
+from spotsieve.state.store.directory import readable_by_others
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.page import Page
@@ -55,6 +56,7 @@ class LocalEngine:
                 scheme, self._state, settings.index, self._digest, LocalLog.name, settings.policy.replaces_beyond
             )
             self._requests = Requests(directory, self._state)
+            self.notices.extend(filter(None, [readable_by_others(directory)]))
             self._catch_up(on_catch_up)
         except BaseException:
             self.close()

@@ -12,6 +12,7 @@ import prometheus_client
 from structlog.stdlib import BoundLogger
 
 import spotsieve
+from spotsieve.state.store.directory import readable_by_others
 from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.errors import EXIT_OK, BrokerTrouble, SpotsieveError
 from spotsieve.stream.kafka.backoff import Backoff
@@ -61,6 +62,9 @@ class Service:
             self._metrics.build.info({"version": spotsieve.__version__, "scheme": self._settings.scheme.name})
             self._starting = "opening the state"
             engine = open_engine(self._settings, self._settings.topics.log)
+            wide = readable_by_others(self._settings.index.directory)
+            if wide:
+                logger().warning(wide)
             try:
                 asyncio.run(self._serve(engine))
             finally:

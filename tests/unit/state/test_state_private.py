@@ -1,0 +1,96 @@
+"""A state holds addresses: nobody but its owner can read it or a snapshot of it, whatever the umask."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spotsieve.state.snapshot.manifest import MANIFEST_FILE
+from spotsieve.stream.cli import main
+from tests.worlds.filter_crawl import write_crawl
+from tests.worlds.local_states import apply_log, open_state
+from tests.worlds.state_owner import owner
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o077])
+def _any_umask(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def readable(directory: Path) -> list[str]:
+    """What others than the owner can reach and read below a directory; files below a closed folder count as closed."""
+    if not mode(directory) & 0o077:
+        return []
+    found = [directory.name]
+    for path in directory.iterdir():
+        found += readable(path) if path.is_dir() else [path.name] if mode(path) & 0o077 else []
+    return found
+
+
+def filtered(tmp_path: Path, state: Path) -> Path:
+    crawl = tmp_path / "crawl.jsonl"
+    if not crawl.exists():
+        write_crawl(crawl)
+    assert main(["filter", str(crawl), "--state", str(state)]) == 0
+    return state
+
+
+@pytest.mark.promise("a state and its snapshots can be read by their owner alone", fault="a umask that lets all read")
+@pytest.mark.usefixtures("_any_umask")
+def test_directories_have_0700_and_files_0600_whatever_the_umask(tmp_path: Path) -> None:
+    state, snapshot, again = tmp_path / "state", tmp_path / "snapshot", tmp_path / "again"
+    filtered(tmp_path, state)
+    assert main(["state", "snapshot", "--state", str(state), str(snapshot)]) == 0
+    assert main(["state", "restore", str(snapshot), "--state", str(again)]) == 0
+    for directory in (state, snapshot, again):
+        assert (mode(directory), mode(directory / "index"), mode(directory / "log")) == (0o700, 0o700, 0o600)
+    assert mode(snapshot / MANIFEST_FILE) == 0o600
+    assert mode(state / "snapshot") == 0o700
+    for directory in (state, snapshot, again):
+        directory.chmod(0o755)
+        assert readable(directory) == [directory.name]
+
+
+def test_a_directory_that_was_there_keeps_its_mode_and_what_is_made_in_it_is_closed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    state.chmod(0o755)
+    filtered(tmp_path, state)
+    assert mode(state) == 0o755
+    assert readable(state) == ["state"]
+    assert "chmod" not in capsys.readouterr().err
+
+
+def test_a_state_that_others_can_read_is_told_once_at_every_opening_and_left_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = filtered(tmp_path, tmp_path / "state")
+    (state / "log").chmod(0o644)
+    filtered(tmp_path, state)
+    assert "chmod" not in capsys.readouterr().err  # the directory lets nobody in
+    state.chmod(0o750)
+    (state / "index").chmod(0o755)
+    filtered(tmp_path, state)
+    said = capsys.readouterr().err
+    assert said.count("can read index and log, which holds addresses; chmod -R go-rwx closes it") == 1
+    assert (mode(state), mode(state / "index"), mode(state / "log")) == (0o750, 0o755, 0o644)
+
+
+def test_a_snapshot_that_a_running_owner_makes_is_closed_too(tmp_path: Path) -> None:
+    state, snapshot = tmp_path / "state", tmp_path / "snapshot"
+    with open_state(state) as opened:
+        apply_log(state, 0, 2, opened)
+    with owner(state, answers=True) as process:
+        assert main(["state", "snapshot", "--state", str(state), str(snapshot)]) == 0
+        process.kill()
+    assert (mode(snapshot), mode(snapshot / "index")) == (0o700, 0o700)
