@@ -27,6 +27,10 @@ class Reject(enum.StrEnum):
     TOO_LARGE = "too_large"
 
 
+MOST_REJECTED_SHARE = 1 / 10
+"""Where more of the records of an input are no pages, people are told that it is misread."""
+
+
 class SpotsieveError(Exception):
     """An error for a person: what is wrong with which value, by which rule, and what to do next."""
 

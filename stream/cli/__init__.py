@@ -28,7 +28,7 @@ COMMANDS = {
 """Each command is a module of this package with add_arguments(parser) and run(options) -> exit code. Naming a command
 imports its module."""
 
-EPILOG = """exit codes: 0 done; 2 wrong setting or usage; 3 unreadable input; 4 state cannot be used;
+EPILOG = """exit codes: 0 done; 2 wrong setting or usage; 3 unreadable or misread input; 4 state cannot be used;
 5 broker refuses or is not reached; 6 verdicts differ (replay --fail-on-difference); 7 something named is not there
 (state forget); 130 interrupted"""
 

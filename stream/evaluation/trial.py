@@ -83,6 +83,7 @@ def read_batches(file: Input, settings: Settings) -> Iterator[list[Page]]:
         batch_bytes = 0
         for outcome in reader:
             if isinstance(outcome.result, PageError):
+                reader.check_read()
                 raise outcome.result
             if outcome.result is not None:
                 batch.append(outcome.result)
@@ -90,5 +91,6 @@ def read_batches(file: Input, settings: Settings) -> Iterator[list[Page]]:
             if len(batch) >= settings.service.batch_pages or batch_bytes >= settings.service.batch_bytes:
                 yield batch
                 batch, batch_bytes = [], 0
+        reader.check_read()
         if batch:
             yield batch

@@ -12,6 +12,7 @@ from typing import BinaryIO, Self
 from spotsieve.stream.errors import InputError, PageError
 from spotsieve.stream.files.compression import read_chunks
 from spotsieve.stream.files.jsonlines import split_lines
+from spotsieve.stream.files.misread import Tally, foreign_format
 from spotsieve.stream.files.records import MAX_RECORD_BYTES, Layout, Record
 from spotsieve.stream.files.warc import capture_of, split_warc
 from spotsieve.stream.intake import Decoder, Message, make_page, shorten
@@ -88,6 +89,7 @@ class FileReader:
         self._file: BinaryIO | None = None
         self._written_ms = 0
         self.bytes_read = 0
+        self._tally: Tally | None = None
 
     def __enter__(self) -> Self:
         """Open the file. Raises InputError."""
@@ -118,20 +120,25 @@ class FileReader:
         beginning, fault = _begin(chunks)
         layout = self._layout_of(beginning)
         split = split_warc if layout is Layout.WARC else split_lines
+        self._tally = Tally(self._input.source, beginning)
         for record in split(_again(beginning, chunks, fault), self._max_record_bytes):
-            yield Outcome(record, layout, self._decode(record, layout))
+            result = self._decode(record, layout)
+            self._tally.count(record, result)
+            yield Outcome(record, layout, result)
+
+    def check_read(self) -> None:
+        """Check, after the last record, that the input was not misread. Raises InputError if too few are pages."""
+        if self._tally is not None:
+            self._tally.check()
 
     def _layout_of(self, beginning: bytes) -> Layout:
         head = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
         if head.startswith(b"WARC/") or ".warc" in Path(self._input.source).suffixes:
             return Layout.WARC
-        if head[:1] in (b"<", b"\x00", b"%") or head.startswith(b"PK\x03\x04"):
-            raise InputError(
-                self._input.source,
-                "must be JSONL or WARC, plain or as gzip, xz, zstd or bzip2",
-                shorten(head[:20]),
-                "write one JSON object a line for each page, or make a WARC of the pages",
-            )
+        foreign = foreign_format(beginning) or foreign_format(head)
+        if foreign is not None:
+            rule = f"must be JSONL or WARC, plain or as gzip, xz, zstd or bzip2, and looks like {foreign[0]}"
+            raise InputError(self._input.source, rule, shorten(head[:20]), foreign[1])
         return Layout.JSONL
 
     def _decode(self, record: Record, layout: Layout) -> Page | PageError | None:

@@ -110,7 +110,7 @@ def query_files(
 
 
 def _batches(file: Input, settings: Settings, outputs: Outputs, summary: Summary) -> Iterator[list[Page]]:
-    """Give the pages of a file in micro-batches. A damaged file ends where it is damaged."""
+    """Give the pages of a file in micro-batches. A damaged file ends there; it and a misread one are faults."""
     pages, held, before = list[Page](), 0, summary.bytes_read
     with FileReader(file, settings.input) as reader:
         try:
@@ -129,6 +129,7 @@ def _batches(file: Input, settings: Settings, outputs: Outputs, summary: Summary
                     summary.bytes_read = before + reader.bytes_read
                     yield pages
                     pages, held = [], 0
+            reader.check_read()
         except InputError as error:
             summary.faults.append(error)
         summary.bytes_read = before + reader.bytes_read

@@ -93,6 +93,7 @@ class ReadAhead:
                     batch.held_bytes += _held_bytes(outcome)
                     if len(batch.outcomes) >= most.batch_pages or batch.held_bytes >= most.batch_bytes:
                         send()
+                reader.check_read()
         except InputError as error:
             batch.fault = error
         send()

@@ -115,14 +115,14 @@ class Metrics:
             totals[kind] += int(value or 0)
         return totals
 
-    def rejected(self) -> int:
-        """Messages sent to the dead letters since the start."""
-        return sum(
-            int(sample.value)
+    def rejected(self) -> dict[str, int]:
+        """Messages sent to the dead letters since the start, by reason."""
+        return {
+            sample.labels["reason"]: int(sample.value)
             for family in self.dead_letters.collect()
             for sample in family.samples
             if sample.name.endswith("_total")
-        )
+        }
 
     def count_verdicts(self, verdicts: Verdicts, rows: NDArray[np.int64], message_bytes: NDArray[np.int64]) -> None:
         """Count committed pages.  rows: their indices in verdicts  message_bytes: int64[len(rows)]"""

@@ -14,7 +14,7 @@ from structlog.stdlib import BoundLogger
 import spotsieve
 from spotsieve.state.store.directory import readable_by_others
 from spotsieve.stream.engine import Engine, open_engine
-from spotsieve.stream.errors import EXIT_OK, BrokerTrouble, SpotsieveError
+from spotsieve.stream.errors import EXIT_OK, MOST_REJECTED_SHARE, BrokerTrouble, Reject, SpotsieveError
 from spotsieve.stream.kafka.backoff import Backoff
 from spotsieve.stream.kafka.topics import TopicFacts, check_topics
 from spotsieve.stream.kernels import compile_kernels
@@ -26,6 +26,14 @@ from spotsieve.stream.service.worker import Worker
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.verdict import Kind
 
+SETTING_OF = {
+    Reject.NOT_JSON: "input.format (html: the message is the page itself)",
+    Reject.NO_BODY: "input.fields.body",
+    Reject.NO_URL: "input.fields.url, or input.url_from for format html",
+    Reject.BAD_TIME: "input.fields.fetched_at",
+    Reject.BAD_BASE64: "input.body_encoding",
+}
+"""The setting that is most likely wrong where most messages are rejected for a reason."""
 STATE_SECONDS = 10.0
 """Between two looks at the state's size, which ask RocksDB for properties."""
 LASTING_SECONDS = 60.0
@@ -156,24 +164,40 @@ class Summary:
         self._metrics = metrics
         self._log = log
         self._last = dict.fromkeys(Kind, 0)
-        self._rejected = 0
+        self._reasons: dict[str, int] = {}
         self._since = time.monotonic()
 
     def say(self) -> None:
-        """Log pages a second, the share dropped and the totals."""
-        totals, rejected = self._metrics.pages_by_kind(), self._metrics.rejected()
+        """Log pages a second, the share dropped and the totals; a warning where the topic seems to be misread."""
+        totals, reasons = self._metrics.pages_by_kind(), self._metrics.rejected()
         seconds = time.monotonic() - self._since
         new = {kind: totals[kind] - self._last[kind] for kind in Kind}
         pages = sum(new.values())
-        self._log.info(
+        new_reasons = {reason: count - self._reasons.get(reason, 0) for reason, count in reasons.items()}
+        misread = _misread(pages, new_reasons)
+        (self._log.warning if misread else self._log.info)(
             "summary",
             pages=pages,
             pages_per_second=round(pages / seconds, 1),
             dropped_share=round(new[Kind.DUPLICATE] / pages, 4) if pages else 0.0,
             **{kind.name.lower(): number for kind, number in new.items()},
-            rejected=rejected - self._rejected,
+            rejected=sum(new_reasons.values()),
+            **misread,
         )
-        self._last, self._rejected, self._since = totals, rejected, time.monotonic()
+        self._last, self._reasons, self._since = totals, reasons, time.monotonic()
+
+
+def _misread(pages: int, reasons: Mapping[str, int]) -> dict[str, object]:
+    """What the summary line says more where over a tenth of the messages are no pages. reasons: how many for each"""
+    rejected = sum(reasons.values())
+    if rejected <= MOST_REJECTED_SHARE * (pages + rejected):
+        return {}
+    worst = max(reasons, key=lambda reason: reasons[reason])
+    return {
+        "rejected_share": round(rejected / (pages + rejected), 4),
+        "rejected_most": worst,
+        "advice": f"so many messages are no pages: compare one with {SETTING_OF.get(Reject(worst), '[input]')}",
+    }
 
 
 def _exit_hard_after(seconds: float) -> None:

@@ -50,7 +50,7 @@ class Ran(NamedTuple):
     resident: int
 
 
-def filter_alone(tmp_path: Path, *files: Path) -> Ran:
+def filter_alone(tmp_path: Path, *files: Path, code: int = 0) -> Ran:
     """`spotsieve filter` over files, in a process whose memory is measured."""
     verdicts = tmp_path / "verdicts.jsonl"
     command = [
@@ -69,7 +69,7 @@ def filter_alone(tmp_path: Path, *files: Path) -> Ran:
         summary = json.loads(process.stdout.read())
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
+    assert process.returncode == code
     return Ran(summary, read_json(verdicts), usage.ru_maxrss * 1024)
 
 
@@ -84,7 +84,7 @@ def test_a_line_of_100_mb_in_a_small_file_is_rejected_and_the_next_page_judged(t
         files.append(tmp_path / f"crawl.jsonl.{kind}")
         files[-1].write_bytes(compress(lines([page(2 * number)]) + bomb + lines([page(2 * number + 1)])))
         assert files[-1].stat().st_size < MIB
-    ran = filter_alone(tmp_path, *files)
+    ran = filter_alone(tmp_path, *files, code=3)
     assert [line["id"] for line in ran.verdicts] == [f"p{number}" for number in range(2 * len(COMPRESS))]
     assert ran.summary["rejected_reasons"] == {"too_large": len(COMPRESS)}
     assert ran.resident < MOST_RESIDENT
@@ -125,7 +125,7 @@ def test_json_of_ten_million_brackets_is_rejected(tmp_path: Path) -> None:
     deep = b"[" * 10_000_000
     surrogates = b'{"url": "\\ud800", "body": ' + deep
     file.write_bytes(b"\n".join([b'{"a":' + deep, surrogates, b""]) + lines([page(1)]))
-    ran = filter_alone(tmp_path, file)
+    ran = filter_alone(tmp_path, file, code=3)
     assert ran.summary["rejected_reasons"] == {"not_json": 2}
     assert [line["id"] for line in ran.verdicts] == ["p1"]
     assert ran.resident < MOST_RESIDENT
@@ -134,7 +134,7 @@ def test_json_of_ten_million_brackets_is_rejected(tmp_path: Path) -> None:
 def test_a_file_within_a_file_is_not_unfolded(tmp_path: Path) -> None:
     file = tmp_path / "crawl.jsonl.gz"
     file.write_bytes(gzip.compress(gzip.compress(bytes(100 * MIB))))
-    ran = filter_alone(tmp_path, file)
+    ran = filter_alone(tmp_path, file, code=3)
     assert ran.verdicts == []
     assert set(ran.summary["rejected_reasons"]) == {"not_json"}
 

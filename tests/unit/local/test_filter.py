@@ -127,7 +127,7 @@ def test_what_is_no_page_is_rejected_with_its_reason_and_the_rest_is_judged(
     path = tmp_path / "pages.jsonl"
     path.write_bytes(b"\n".join([json.dumps(page(1)).encode(), *bad, json.dumps(page(2)).encode()]))
     out, rejected = tmp_path / "o.jsonl", tmp_path / "r.jsonl"
-    summary = filter_json(capsys, path, "--rejected", rejected, "--out", out)
+    summary = filter_json(capsys, path, "--rejected", rejected, "--out", out, code=3)
     found = read_json(rejected)
     assert [line["reason"] for line in found] == [
         "not_json",
@@ -151,7 +151,7 @@ def test_pages_without_a_name_are_known_by_file_and_record(tmp_path: Path, capsy
     path, verdicts = tmp_path / "pages.jsonl", tmp_path / "v.jsonl"
     nameless = [{name: value for name, value in page(1).items() if name != "id"}] * 2
     path.write_bytes(b"broken\n\n" + lines(nameless))
-    filter_json(capsys, path, "--verdicts", verdicts)
+    filter_json(capsys, path, "--verdicts", verdicts, code=3)
     assert [(line["id"], line["duplicate_of"]) for line in read_json(verdicts)] == [
         (f"{path}/0/1", None),
         (f"{path}/0/2", f"{path}/0/1"),
