@@ -1,5 +1,6 @@
 """A page before it has a signature: its id, its bytes, and a columnar batch of pages."""
 
+import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,18 @@ KERNEL_PADDING_BYTES = 128
 
 PageId = tuple[str, int, int]
 """(source, partition, offset) of a page."""
+
+
+class Filtered(enum.IntEnum):
+    """Why the settings keep a page out of judging; the numbers are those of the page's Status and Reason."""
+
+    NOT = 0
+    HTTP_STATUS = 40
+    """The server answered with a status that input.accepted_statuses does not name, such as 404."""
+    REDIRECT = 41
+    """The server answered with a redirect (3xx) that input.accepted_statuses does not name."""
+    MEDIA_TYPE = 42
+    """Its Content-Type is not among input.accepted_types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +48,8 @@ class Page:
     """The page's own name in its message, if it has one; only shown, never compared."""
     judgeable: bool = True
     """False: not text, or larger than the limit; only its digest is compared."""
+    filtered: Filtered = Filtered.NOT
+    """Anything else: it is passed on, meets no page and is never an original."""
     future_time: bool = False
     """True: its own time lay beyond its message's, and was set back to that; only counted."""
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.page import PageId
+from spotsieve.stream.page import Filtered, PageId
 
 MAX_SKETCH_WORDS = 255
 """1-bit minwise sketches of Yuan et al. 2012 have 64-1000 bits: 1-16 words."""
@@ -25,6 +25,20 @@ class Status(enum.IntEnum):
     EMPTY = 2
     NOT_TEXT = 3
     TOO_MANY_FEATURES = 4
+    HTTP_STATUS = Filtered.HTTP_STATUS
+    REDIRECT = Filtered.REDIRECT
+    MEDIA_TYPE = Filtered.MEDIA_TYPE
+
+
+FILTERED = (Status.HTTP_STATUS, Status.REDIRECT, Status.MEDIA_TYPE)
+"""Of pages that the settings keep out of judging."""
+MATCHING_NOTHING = (Status.EMPTY, *FILTERED)
+"""Pages of these are filed under no key and meet no page, not even one of the same bytes."""
+
+
+def has_keys(status: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """status: uint8[n] -> bool[n], whether a page is filed and found by its digest at least."""
+    return np.isin(status, MATCHING_NOTHING, invert=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +48,8 @@ class Signatures:
     source: uint16[n] (index into sources)  partition: int32[n]  offset: int64[n]  event_time_ms: int64[n]
     digest: uint64[n, 2] (XXH3-128 of the body)
     fingerprint: uint64[n] (means something only where status is FINGERPRINTED)
-    status: uint8[n] (Status; a page without fingerprint matches by digest alone, an EMPTY one matches nothing)
+    status: uint8[n] (Status; a page without fingerprint matches by digest alone, an EMPTY or filtered one
+    matches nothing)
     feature_count: uint32[n] (of the whole page, before any sampling: how long it is where the longest page is kept)
     urls, labels: n UTF-8 byte strings (label may be b"")
     text_digest: uint64[n, 2] (of the kept text's tokens; 0, 0 where there is none)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.page import Filtered
 from spotsieve.stream.signature import Entry
 
 
@@ -51,6 +52,12 @@ class Reason(enum.IntEnum):
     """Unchecked: more features than a record can hold (spotsieve.stream.signature.MAX_FEATURES)."""
     LONGER = 9
     """Novel: a copy, but so much longer than its original that it replaces it (policy.keep = longest)."""
+    HTTP_STATUS = Filtered.HTTP_STATUS
+    """Unchecked: the server's status is not among input.accepted_statuses; matches nothing."""
+    REDIRECT = Filtered.REDIRECT
+    """Unchecked: a redirect; matches nothing."""
+    MEDIA_TYPE = Filtered.MEDIA_TYPE
+    """Unchecked: the Content-Type is not among input.accepted_types; matches nothing."""
 
     @property
     def label(self) -> str:

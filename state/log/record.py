@@ -40,6 +40,7 @@ MAX_ADDRESS_BYTES = 2048
 """The log cuts longer URLs and labels, and so verdicts show them cut. They are only shown, never compared."""
 
 _HEAD = struct.Struct("<BB16sQ16s")
+_STATUSES = tuple(Status)
 _COUNTS = struct.Struct("<IHB")
 _CHECKSUM_BYTES = 8
 _COLUMNS = (
@@ -226,7 +227,7 @@ def _read_body(body: bytes) -> Signatures:
     sketch = np.frombuffer(body, "<u8", pages * words, at + features.nbytes).reshape(pages, words)
     urls, at = _texts(body, lengths[1], at + features.nbytes + sketch.nbytes)
     labels, at = _texts(body, lengths[2], at)
-    known = not pages or (int(columns["source"].max()) < source_count and int(columns["status"].max()) < len(Status))
+    known = not pages or (int(columns["source"].max()) < source_count and np.isin(columns["status"], _STATUSES).all())
     if at != len(body) or not known:
         raise ValueError
     for name in _PAIRS:

@@ -18,10 +18,11 @@ unfolded to a whole page."""
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """Content-Type as sent, and the body as a browser would see it."""
+    """Content-Type and status as sent, and the body as a browser would see it. status: None where it is no number"""
 
     content_type: str | None
     body: bytes
+    status: int | None
 
 
 def read_http(block: bytes, max_body_bytes: int) -> HttpResponse:
@@ -57,7 +58,13 @@ def read_http(block: bytes, max_body_bytes: int) -> HttpResponse:
         )
     for encoding in reversed(encodings):
         body = _unfold(body, encoding, max_body_bytes + 1)
-    return HttpResponse(fields.get("content-type"), body)
+    return HttpResponse(fields.get("content-type"), body, _status_of(head))
+
+
+def _status_of(head: bytes) -> int | None:
+    _, _, rest = head[:64].partition(b" ")
+    digits = rest.lstrip()[:3]
+    return int(digits) if len(digits) == 3 and digits.isdigit() else None
 
 
 def header_end(data: bytes | bytearray, most: int | None = None) -> int:

@@ -15,7 +15,7 @@ from spotsieve.stream.files.jsonlines import split_lines
 from spotsieve.stream.files.misread import Tally, foreign_format
 from spotsieve.stream.files.records import MAX_RECORD_BYTES, Layout, Record
 from spotsieve.stream.files.warc import capture_of, split_warc
-from spotsieve.stream.intake import Decoder, Message, make_page, shorten
+from spotsieve.stream.intake import Acceptance, Decoder, Message, make_page, shorten
 from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import InputSettings
 
@@ -85,6 +85,7 @@ class FileReader:
         self._max_page_bytes = settings.max_page_bytes
         # Files are JSONL or WARC by their content; `format` says what the messages of a topic are.
         self._decoder = Decoder(settings.model_copy(update={"format": "json"}))
+        self._acceptance = Acceptance(settings)
         self._before_waiting = before_waiting
         self._file: BinaryIO | None = None
         self._written_ms = 0
@@ -161,6 +162,7 @@ class FileReader:
                 content_type=capture.content_type,
                 event_time_ms=capture.time_ms,
                 latest_ms=self._written_ms,
+                filtered=self._acceptance.filtered(capture.status, capture.content_type),
                 max_page_bytes=self._max_page_bytes,
             )
         except PageError as error:

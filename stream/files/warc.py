@@ -20,12 +20,13 @@ _PAGE_TYPES = frozenset({"response", "resource", "conversion"})
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """The page in a WARC record."""
+    """The page in a WARC record. status: of the HTTP response; None where the record holds none"""
 
     url: str
     content_type: str | None
     body: bytes
     time_ms: int
+    status: int | None = None
 
 
 def split_warc(chunks: Iterator[bytes], max_record_bytes: int = MAX_RECORD_BYTES) -> Iterator[Record]:
@@ -73,7 +74,12 @@ def capture_of(raw: bytes, max_body_bytes: int, missing_time_ms: int) -> Capture
     if not is_http:
         return Capture(url, content_type or None, block, time_ms)
     http = read_http(block, max_body_bytes)
-    return Capture(url, http.content_type, http.body, time_ms)
+    return Capture(url, http.content_type, http.body, time_ms, http.status)
+
+
+def is_revisit(raw: bytes) -> bool:
+    """Whether a record says that a page was fetched again and had not changed; it has no body to judge."""
+    return read_fields(raw[: header_end(raw)]).get("warc-type", "").lower() == "revisit"
 
 
 def read_fields(head: bytes) -> dict[str, str]:

@@ -10,6 +10,7 @@ import orjson
 import pybase64
 
 from spotsieve.stream.errors import PageError, Reject
+from spotsieve.stream.intake.acceptance import Acceptance, read_status
 from spotsieve.stream.intake.document import make_page
 from spotsieve.stream.intake.fields import resolve_paths, shorten
 from spotsieve.stream.intake.times import read_time
@@ -47,6 +48,8 @@ class Decoder:
         kind, _, header = settings.url_from.partition(":")
         self._url_header = header.strip().lower() if kind == "header" else None
         self._type_header = settings.content_type_header.lower()
+        self._status_header = settings.status_header.lower()
+        self._acceptance = Acceptance(settings)
 
     def decode(self, message: Message) -> Page:
         """The page of a message. Raises PageError; ValueError for a tombstone, which the caller must pass on."""
@@ -68,13 +71,15 @@ class Decoder:
                 'correct [input.fields] url, or set it to "" if the messages have none',
             )
         label = paths["id"].find(fields)
+        content_type = paths["content_type"].find_text(fields)
         return make_page(
             body,
             source=message.source,
             partition=message.partition,
             offset=message.offset,
             url=url or "",
-            content_type=paths["content_type"].find_text(fields),
+            content_type=content_type,
+            filtered=self._acceptance.filtered(read_status(paths["status"].find(fields)), content_type),
             charset=paths["charset"].find_text(fields),
             event_time_ms=read_time(paths["fetched_at"].find(fields), message.timestamp_ms, paths["fetched_at"].path),
             latest_ms=message.timestamp_ms,
@@ -93,14 +98,16 @@ class Decoder:
                 None,
                 "set input.url_from to key or header:NAME",
             )
-        content_type = headers.get(self._type_header)
+        raw_type, status = headers.get(self._type_header), headers.get(self._status_header)
+        content_type = raw_type.decode("latin-1") if raw_type else None
         return make_page(
             value,
             source=message.source,
             partition=message.partition,
             offset=message.offset,
             url=url.decode("utf-8", "replace"),
-            content_type=content_type.decode("latin-1") if content_type else None,
+            content_type=content_type,
+            filtered=self._acceptance.filtered(read_status((status or b"").decode("latin-1")), content_type),
             event_time_ms=message.timestamp_ms,
             latest_ms=message.timestamp_ms,
             max_page_bytes=self._settings.max_page_bytes,

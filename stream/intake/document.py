@@ -4,7 +4,7 @@ import codecs
 
 from spotsieve.stream.intake.charset import find_codec, to_utf8
 from spotsieve.stream.intake.content import Content, looks_binary, looks_like_markup, read_content_type
-from spotsieve.stream.page import Page
+from spotsieve.stream.page import Filtered, Page
 
 _UTF16_STARTS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"<\0", b"\0<")
 
@@ -22,11 +22,13 @@ def make_page(
     content_type: str | None = None,
     charset: str | None = None,
     label: str = "",
+    filtered: Filtered = Filtered.NOT,
 ) -> Page:
     """Make a page of a body. Text is taken as it is, bytes are converted to UTF-8 (spotsieve.stream.intake.charset).
 
     content_type: the value of the Content-Type header, whose charset outranks `charset`
     latest_ms: the time of the message or file itself
+    filtered: why the settings keep it out of judging; its bytes then stay as they are
 
     A body that is not text, or longer than max_page_bytes, gives a page that cannot be judged, with unchanged bytes. A
     time after latest_ms is set back to it: otherwise one page from the year 2100 would put everything remembered beyond
@@ -37,7 +39,8 @@ def make_page(
     raw = body.encode("utf-8", "replace") if isinstance(body, str) else body
     label_of_set = header_label or charset
     judgeable = (
-        content is not Content.NOT_TEXT
+        not filtered
+        and content is not Content.NOT_TEXT
         and len(raw) <= max_page_bytes
         and not (looks_binary(raw) and not _may_be_utf16(raw, decoded, label_of_set))
     )
@@ -54,6 +57,7 @@ def make_page(
         future_time=event_time_ms > latest_ms,
         label=_writable(label),
         judgeable=judgeable,
+        filtered=filtered,
     )
 
 

@@ -20,12 +20,21 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
         "content_type": "response_headers.Content-Type",
         "fetched_at": "timestamp",
         "charset": "encoding",
+        "status": "status_code",
         "id": "",
     },
     # ApacheKafkaCommitter.appendUpsertRequest (Norconex/crawlers, committer-apachekafka): one flat object, `id` is the
     # document's reference, `content` the body, and every metadata field beside them, text or a list of text. `content`
     # is what the importer left, mostly extracted text, whatever the metadata says, so the kind of content is sniffed.
-    "norconex": {"url": "id", "body": "content", "content_type": "", "fetched_at": "", "charset": "", "id": ""},
+    "norconex": {
+        "url": "id",
+        "body": "content",
+        "content_type": "",
+        "fetched_at": "",
+        "charset": "",
+        "status": "",
+        "id": "",
+    },
 }
 
 

@@ -22,9 +22,12 @@ from spotsieve.stream.verdict import FoundBy, Kind, Reason, Verdicts
 
 __all__ = ["KEEP_FIRST", "entry_of", "judge"]
 
-_REASON_OF_STATUS = np.array(
-    [Reason.NO_MATCH, Reason.TOO_FEW_FEATURES, Reason.EMPTY, Reason.NOT_TEXT, Reason.TOO_MANY_FEATURES], np.uint8
-)  # indexed by Status
+_REASON_OF_STATUS = np.zeros(max(Status) + 1, np.uint8)
+"""Indexed by Status: a page that could not be judged has the reason of its status' name."""
+_REASON_OF_STATUS[Status.FINGERPRINTED] = Reason.NO_MATCH
+for _status in Status:
+    if _status is not Status.FINGERPRINTED:
+        _REASON_OF_STATUS[_status] = Reason[_status.name]
 
 
 def judge(

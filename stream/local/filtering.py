@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from spotsieve.stream.errors import PageError
 from spotsieve.stream.files.reader import Input, Outcome
 from spotsieve.stream.files.verdict_lines import rejected_line, verdict_line
+from spotsieve.stream.files.warc import is_revisit
 from spotsieve.stream.files.writer import Outputs
 from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.local.read_ahead import Batch, ReadAhead
@@ -53,6 +54,7 @@ def _judge_batch(batch: Batch, settings: Settings, local: LocalEngine, outputs: 
                 outputs.rejected.write_line(rejected_line(batch.file.source, outcome.record, outcome.result))
         elif outcome.result is None:
             summary.other_records += 1
+            summary.revisits += is_revisit(outcome.record.raw)
         else:
             _write_page(outcome, outcome.result, *next(verdicts), settings, outputs)
     outputs.flush()

@@ -12,18 +12,33 @@ from spotsieve.stream.progress import duration
 from spotsieve.stream.text_safety import escape_control_characters
 from spotsieve.stream.verdict import Kind, Reason, Verdicts
 
+UNCHECKED = tuple(
+    reason.label
+    for reason in (
+        Reason.TOO_FEW_FEATURES,
+        Reason.TOO_MANY_FEATURES,
+        Reason.EMPTY,
+        Reason.NOT_TEXT,
+        Reason.HTTP_STATUS,
+        Reason.REDIRECT,
+        Reason.MEDIA_TYPE,
+    )
+)
+
 
 @dataclass(slots=True)
 class Summary:
     """The counts of a run, which grow as it goes on.
 
-    other_records: WARC records that are no pages  bytes_read: as on disk  entries: pages the state knows
+    other_records: WARC records that are no pages  revisits: those of them that say that a page
+    had not changed  bytes_read: as on disk  entries: pages the state knows
     future_times: pages with a time later than their file's, which was set back to the file's
     """
 
     files: int = 0
     records: int = 0
     other_records: int = 0
+    revisits: int = 0
     future_times: int = 0
     bytes_read: int = 0
     seconds: float = 0.0
@@ -62,6 +77,7 @@ class Summary:
             "rejected": self.rejected.total(),
             "rejected_reasons": dict(self.rejected),
             "other_records": self.other_records,
+            "revisits": self.revisits,
             "future_times": self.future_times,
             "bytes_read": self.bytes_read,
             "seconds": round(self.seconds, 3),
@@ -83,12 +99,15 @@ class Summary:
             f"  duplicate  {self.duplicates:>10,}  {share:.1%} dropped"
             f"{_detail(self.reasons, ('near', 'same_text', 'exact'))}\n"
             f"  unchecked  {self.verdicts['unchecked']:>10,}  passed on"
-            f"{_detail(self.reasons, ('too_few_features', 'too_many_features', 'empty', 'not_text'))}"
+            f"{_detail(self.reasons, UNCHECKED)}"
         )
         if self.rejected:
             lines.append(f"  rejected   {self.rejected.total():>10,}  no pages{_detail(self.rejected, self.rejected)}")
         if self.other_records:
-            lines.append(f"  other      {self.other_records:>10,}  WARC records that are no pages")
+            lines.append(
+                f"  other      {self.other_records:>10,}  WARC records that are no pages"
+                + (f" ({self.revisits:,} revisits)" if self.revisits else "")
+            )
         if self.future_times:
             lines.append(f"  times      {self.future_times:>10,}  later than their file, set back to its time")
         lines.append(f"  the state knows {self.entries:,} pages")

@@ -11,7 +11,7 @@ from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from spotsieve.stream.features.languages import path_names
-from spotsieve.stream.signature import IN_NEED, Signatures, Status
+from spotsieve.stream.signature import FILTERED, IN_NEED, Signatures, Status
 from spotsieve.stream.verdict import FoundBy, Kind, Reason, Verdicts
 
 STAGES = ("fetch", "sign", "append", "judge", "commit")
@@ -139,7 +139,11 @@ class Metrics:
             self.found_by.labels(name).inc(int(np.count_nonzero(found_by & key)))
 
     def count_texts(self, signatures: Signatures, rows: NDArray[np.int64]) -> None:
-        """Count how the text of committed pages was found, and its language.  rows: their indices in signatures"""
+        """Count how the text of committed pages was found, and its language; filtered pages have none to be found.
+
+        rows: their indices in signatures
+        """
+        rows = rows[np.isin(signatures.status[rows], FILTERED, invert=True)]
         status, paths = signatures.status[rows], signatures.language[rows]
         in_need = paths & IN_NEED != 0
         little = status == Status.TOO_FEW_FEATURES
@@ -281,5 +285,8 @@ VERDICT_REASONS = (
     (Kind.UNCHECKED, Reason.EMPTY),
     (Kind.UNCHECKED, Reason.NOT_TEXT),
     (Kind.UNCHECKED, Reason.TOO_MANY_FEATURES),
+    (Kind.UNCHECKED, Reason.HTTP_STATUS),
+    (Kind.UNCHECKED, Reason.REDIRECT),
+    (Kind.UNCHECKED, Reason.MEDIA_TYPE),
 )
 """Every pair that a verdict can have: the label sets of spotsieve_pages_total."""

@@ -38,7 +38,7 @@ from spotsieve.stream.schemes.candidates import CandidateSearch, confirmed_by
 from spotsieve.stream.schemes.identity import features_compared, identity_columns, status_of
 from spotsieve.stream.schemes.probes import Keys, build_probes, digest_keys, listed
 from spotsieve.stream.settings.schemes import AdaptiveShinglesSettings
-from spotsieve.stream.signature import MAX_FEATURES, Compared, Signatures, Status, unused_columns
+from spotsieve.stream.signature import MAX_FEATURES, Compared, Signatures, Status, has_keys, unused_columns
 from spotsieve.stream.text.tokens import PageTokens, extract_tokens
 
 _DROPPED = np.uint64(64 - KEY_BITS)
@@ -87,7 +87,7 @@ class AdaptiveShinglesScheme(CandidateSearch):
         """The digests of body and text, which decide, and the first shingles of the sample."""
         status = signatures.status
         return build_probes(
-            digest_keys(DIGEST_TAG, signatures.digest, status != Status.EMPTY),
+            digest_keys(DIGEST_TAG, signatures.digest, has_keys(status)),
             digest_keys(TEXT_TAG, signatures.text_digest, status == Status.FINGERPRINTED),
             self._prefix_keys(signatures),
         )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG
 from spotsieve.stream.schemes import CANDIDATE_LIMIT, OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
 from spotsieve.stream.schemes.probes import build_probes, digest_keys, same_number
-from spotsieve.stream.signature import Compared, Signatures, Status
+from spotsieve.stream.signature import Compared, Signatures, Status, has_keys
 
 
 class CandidateSearch:
@@ -38,7 +38,7 @@ def candidate_probes(
     """
     status = signatures.status
     candidates = same_number(keys, status == Status.FINGERPRINTED, inline)._replace(limit=limit)
-    return build_probes(digest_keys(DIGEST_TAG, signatures.digest, status != Status.EMPTY), candidates)
+    return build_probes(digest_keys(DIGEST_TAG, signatures.digest, has_keys(status)), candidates)
 
 
 def placed_keys(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

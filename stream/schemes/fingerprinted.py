@@ -16,7 +16,7 @@ from spotsieve.stream.schemes import Probes
 from spotsieve.stream.schemes.decisive import DecisiveSearch
 from spotsieve.stream.schemes.identity import identity_columns, status_of
 from spotsieve.stream.schemes.probes import build_probes, digest_keys, table_keys
-from spotsieve.stream.signature import Signatures, Status, unused_columns
+from spotsieve.stream.signature import Signatures, Status, has_keys, unused_columns
 
 
 def fold_signatures(
@@ -51,7 +51,7 @@ class FingerprintSearch(DecisiveSearch):
         """T tagged keys for a fingerprinted page, the digest key for one without, none for an empty one."""
         status = signatures.status
         judged = status == Status.FINGERPRINTED
-        without = ~judged & (status != Status.EMPTY)
+        without = ~judged & has_keys(status)
         return build_probes(
             digest_keys(DIGEST_TAG, signatures.digest, without),
             table_keys(self.design, signatures.fingerprint, judged)._replace(decisive=True),

@@ -36,7 +36,9 @@ def status_of(pages: Sequence[Page], enough: NDArray[np.bool_]) -> NDArray[np.ui
     """enough: bool[n], whether a page has the features that the scheme needs -> Status: uint8[n]."""
     status = np.where(enough, Status.FINGERPRINTED, Status.TOO_FEW_FEATURES).astype(np.uint8)
     for index, page in enumerate(pages):
-        if not page.body:
+        if page.filtered:
+            status[index] = page.filtered
+        elif not page.body:
             status[index] = Status.EMPTY
         elif not page.judgeable:
             status[index] = Status.NOT_TEXT

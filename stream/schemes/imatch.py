@@ -28,7 +28,7 @@ from spotsieve.stream.schemes.idf import lexicon_of, only
 from spotsieve.stream.schemes.probes import build_probes, digest_keys
 from spotsieve.stream.schemes.terms import terms_of
 from spotsieve.stream.settings.schemes import ImatchSettings, ImatchSSettings
-from spotsieve.stream.signature import Signatures, Status, unused_columns
+from spotsieve.stream.signature import Signatures, Status, has_keys, unused_columns
 
 
 class ImatchScheme(DecisiveSearch):
@@ -62,7 +62,7 @@ class ImatchScheme(DecisiveSearch):
         """The body's digest, and that of the terms of a page that was judged; none of an empty one."""
         status = signatures.status
         return build_probes(
-            digest_keys(DIGEST_TAG, signatures.digest, status != Status.EMPTY),
+            digest_keys(DIGEST_TAG, signatures.digest, has_keys(status)),
             digest_keys(TEXT_TAG, signatures.text_digest, status == Status.FINGERPRINTED),
         )
 

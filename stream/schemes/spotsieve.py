@@ -34,7 +34,7 @@ from spotsieve.stream.schemes import CANDIDATE_LIMIT, OTHER_HOST, REFUSED, UNCAP
 from spotsieve.stream.schemes.identity import hash_hosts, identity_columns, status_of
 from spotsieve.stream.schemes.probes import build_probes, digest_keys, listed, same_number, table_keys
 from spotsieve.stream.settings.schemes import SpotsieveSettings
-from spotsieve.stream.signature import IN_NEED, Compared, Signatures, Status
+from spotsieve.stream.signature import IN_NEED, Compared, Signatures, Status, has_keys
 
 MOST_TEMPLATE = 0.9
 """Of a page's features: a page that lies whole in a longer one of its host still has copies."""
@@ -85,7 +85,7 @@ class SpotsieveScheme:
         hosts = same_number(tagged(HOST_TAG, host)[:, None], judged & (host != 0))
         minima = listed(tagged(MINIMA_TAG, signatures.features), signatures.features_bounds, judged)
         return build_probes(
-            digest_keys(DIGEST_TAG, signatures.digest, status != Status.EMPTY),
+            digest_keys(DIGEST_TAG, signatures.digest, has_keys(status)),
             digest_keys(TEXT_TAG, signatures.text_digest, judged),
             table_keys(self.design, signatures.fingerprint, judged)._replace(cap=cap),
             minima._replace(cap=cap),

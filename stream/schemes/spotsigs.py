@@ -37,7 +37,7 @@ from spotsieve.stream.schemes.idf import ranked_lexicon, ranks_of
 from spotsieve.stream.schemes.probes import build_probes, digest_keys, listed
 from spotsieve.stream.schemes.terms import order_repeats, terms_of
 from spotsieve.stream.settings.schemes import SpotsigsSettings
-from spotsieve.stream.signature import MAX_FEATURES, Compared, Signatures, Status, unused_columns
+from spotsieve.stream.signature import MAX_FEATURES, Compared, Signatures, Status, has_keys, unused_columns
 
 NOT_FILED = 0
 """The cap of keys that a page looks under and is not filed under: those of neighbour partitions."""
@@ -90,7 +90,7 @@ class SpotsigsScheme(CandidateSearch):
         _fill_keys(signatures.features, features_bounds, lengths, self.boundaries, tau, bounds, keys)
         spots = listed(tagged(MINIMA_TAG, keys), bounds)
         return build_probes(
-            digest_keys(DIGEST_TAG, signatures.digest, status != Status.EMPTY),
+            digest_keys(DIGEST_TAG, signatures.digest, has_keys(status)),
             spots._replace(counts=own),
             spots._replace(first=bounds[:-1] + own, counts=others, cap=NOT_FILED),
         )

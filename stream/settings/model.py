@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, StringConstraints, model_validator
 
 from spotsieve.stream.settings.schemes import DEFAULT_SCHEME, SchemeSettings, SpotsieveSettings
 from spotsieve.stream.settings.section import Section, setting
@@ -21,6 +21,7 @@ class FieldPaths(Section):
     )
     body_encoding: str = setting("", "path of a field that says text or base64 for each message", verdicts=True)
     charset: str = setting("", "path of the charset of a base64 body, where content_type names none", verdicts=True)
+    status: str = setting("status", "path of the HTTP status, a number; anything else there is none", verdicts=True)
     id: str = setting("id", "path of the page's own name, shown in verdicts and reports; no page needs one")
 
 
@@ -46,6 +47,17 @@ class InputSettings(Section):
         pattern=r"^(key|header:.+)$",
     )
     content_type_header: str = setting("content-type", "format html: header that holds the Content-Type", verdicts=True)
+    status_header: str = setting("status", "format html: header that holds the HTTP status", verdicts=True)
+    accepted_statuses: tuple[Annotated[str, StringConstraints(pattern=r"^[1-5]([0-9]{2}|xx)$")], ...] = setting(
+        ("2xx",),
+        "pages with another HTTP status are passed on as unchecked and never an original; none: all are judged",
+        verdicts=True,
+    )
+    accepted_types: tuple[Annotated[str, StringConstraints(pattern=r"^[^/ ]+/[^/ ]+$")], ...] = setting(
+        (),
+        'pages with another Content-Type likewise: "text/html", "text/*"; none: all are judged',
+        verdicts=True,
+    )
     max_page_bytes: int = setting(
         16 * 2**20,
         "a larger body is passed on as unchecked (its digest is still compared)",

@@ -20,7 +20,7 @@ from spotsieve.stream.cli import main
 from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.errors import SettingsMismatch
 from spotsieve.stream.judge import judge
-from spotsieve.stream.page import Page
+from spotsieve.stream.page import Filtered, Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
 from spotsieve.stream.settings.model import IndexSettings, Settings
@@ -97,6 +97,18 @@ def test_a_copy_finds_the_page_that_was_let_through_and_not_one_word_is_missing(
             assert copy[0] is Kind.DUPLICATE
             assert copy[2] == (place if original is None else original)
             assert kind is Kind.DUPLICATE or copy[3] == 1.0
+
+
+@schemes
+def test_a_filtered_page_meets_none_and_is_no_original_not_even_of_its_own_bytes(name: str) -> None:
+    one = next(page for page in CRAWL if len(page.body) > 1000)
+    gone = replace(one, offset=len(CRAWL), judgeable=False, filtered=Filtered.HTTP_STATUS)
+    found = judged(scheme_named(name), MemoryState(), [gone, one, replace(gone, offset=len(CRAWL) + 1)], (1, 1, 1))
+    assert [verdict[:3] for verdict in found] == [
+        (Kind.UNCHECKED, Reason.HTTP_STATUS, None),
+        (Kind.NOVEL, Reason.NO_MATCH, None),
+        (Kind.UNCHECKED, Reason.HTTP_STATUS, None),
+    ]
 
 
 @pytest.mark.promise(

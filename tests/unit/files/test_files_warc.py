@@ -41,7 +41,7 @@ def test_records_have_all_their_bytes_and_put_together_are_the_file(step: int) -
 
 
 def test_a_response_is_a_page_with_the_servers_content_type() -> None:
-    assert capture(warc(http())) == Capture("https://example.com/a", "text/html; charset=utf-8", HTML, TIME_MS)
+    assert capture(warc(http())) == Capture("https://example.com/a", "text/html; charset=utf-8", HTML, TIME_MS, 200)
 
 
 def test_resource_and_conversion_records_are_pages_with_the_records_content_type() -> None:

@@ -1,0 +1,74 @@
+"""HTTP status and media type decide which pages are judged; what they mean, and where messages hold them."""
+
+import json
+
+import pytest
+
+from spotsieve.stream.intake import Acceptance, Decoder, Message
+from spotsieve.stream.intake.acceptance import read_status
+from spotsieve.stream.page import Filtered, Page
+from spotsieve.stream.settings.model import InputSettings
+
+
+def filtered(status: int | None, content_type: str | None = None, **settings: object) -> Filtered:
+    return Acceptance(InputSettings.model_validate(settings)).filtered(status, content_type)
+
+
+@pytest.mark.parametrize(
+    ("status", "found"),
+    [
+        (200, Filtered.NOT),
+        (203, Filtered.NOT),
+        (None, Filtered.NOT),
+        (301, Filtered.REDIRECT),
+        (304, Filtered.REDIRECT),
+        (404, Filtered.HTTP_STATUS),
+        (500, Filtered.HTTP_STATUS),
+    ],
+)
+def test_by_default_pages_of_2xx_and_of_unknown_status_are_judged(status: int | None, found: Filtered) -> None:
+    assert filtered(status) is found
+    assert filtered(status, accepted_statuses=()) is Filtered.NOT
+
+
+def test_single_statuses_can_be_named() -> None:
+    assert filtered(404, accepted_statuses=("200", "404")) is Filtered.NOT
+    assert filtered(206, accepted_statuses=("200", "404")) is Filtered.HTTP_STATUS
+
+
+def test_a_media_type_is_named_whole_or_by_its_family() -> None:
+    types = {"accepted_types": ("text/*", "application/xhtml+xml")}
+    for accepted in ("text/html; charset=utf-8", "TEXT/Plain", "application/xhtml+xml", None, ""):
+        assert filtered(200, accepted, **types) is Filtered.NOT
+    for refused in ("application/json", "texts/html", "image/png"):
+        assert filtered(200, refused, **types) is Filtered.MEDIA_TYPE
+
+
+@pytest.mark.parametrize(
+    ("value", "status"),
+    [(404, 404), ("404", 404), (" 404 Not Found", 404), (["404"], 404), ("done", None), (7, None), (True, None)],
+)
+def test_a_field_is_a_status_only_where_it_holds_one(value: object, status: int | None) -> None:
+    assert read_status(value) == status
+
+
+def decoded(message: dict[str, object], **settings: object) -> Page:
+    value = json.dumps({"url": "https://e.com/", "body": "<p>gone</p>", **message}).encode()
+    return Decoder(InputSettings.model_validate(settings)).decode(Message(None, value, (), "t", 0, 0, 0))
+
+
+def test_messages_hold_the_status_where_the_settings_say() -> None:
+    page = decoded({"status": 404})
+    assert (page.filtered, page.judgeable, page.body) == (Filtered.HTTP_STATUS, False, b"<p>gone</p>")
+    assert decoded({"status": 404}, fields={"status": "response.code"}).filtered is Filtered.NOT
+    nested = decoded({"response": {"code": 302}}, fields={"status": "response.code"})
+    assert nested.filtered is Filtered.REDIRECT
+    cluster = decoded({"response_url": "https://e.com/", "status_code": 500}, preset="scrapy-cluster")
+    assert cluster.filtered is Filtered.HTTP_STATUS
+
+
+def test_raw_html_has_its_status_in_a_header() -> None:
+    decoder = Decoder(InputSettings(format="html", status_header="HTTP-Status"))
+    headers = [("http-status", b"404"), ("content-type", b"text/html")]
+    page = decoder.decode(Message(b"https://e.com/", b"<p>gone</p>", headers, "t", 0, 0, 0))
+    assert page.filtered is Filtered.HTTP_STATUS
