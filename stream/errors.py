@@ -57,9 +57,10 @@ class PageError(SpotsieveError):
 
 
 class SettingError(SpotsieveError):
-    """Stop before any work: a setting is wrong."""
+    """Stop before any work: a setting is wrong. others: what else was found to be wrong at the same time"""
 
     exit_code = EXIT_SETTING
+    others: "tuple[SettingError, ...]" = ()
 
 
 class InputError(SpotsieveError):

@@ -1,8 +1,11 @@
 """`spotsieve config` prints an example file, or checks a configuration."""
 
 import argparse
+import sys
+from collections.abc import Callable
 
 from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
+from spotsieve.stream.errors import EXIT_OK, EXIT_SETTING, SettingError
 from spotsieve.stream.settings.load import example_toml
 from spotsieve.stream.text_safety import show
 
@@ -20,14 +23,34 @@ def run(options: argparse.Namespace) -> int:
     if options.action == "example":
         show(*example_toml().splitlines())
         return 0
-    settings = settings_of(options)
+    errors = _errors(options)
+    if errors:
+        show(*(f"spotsieve: {error}" for error in errors), to=sys.stderr)
+        return EXIT_SETTING
+    show("the settings are valid")
+    return EXIT_OK
+
+
+def _errors(options: argparse.Namespace) -> list[SettingError]:
+    """Everything that is wrong, so that nobody corrects one setting a run."""
+    try:
+        settings = settings_of(options)
+    except SettingError as error:
+        return [error, *error.others]
     from spotsieve.stream.intake import Decoder
     from spotsieve.stream.kafka.topics import check_topic_names
     from spotsieve.stream.schemes.registry import scheme_of
 
     # Some settings are right alone and wrong together: those of a scheme, of the input, and of the topics.
-    scheme_of(settings.scheme)
-    Decoder(settings.input)
-    check_topic_names(settings.topics)
-    show("the settings are valid")
-    return 0
+    checks: tuple[Callable[[], object], ...] = (
+        lambda: scheme_of(settings.scheme),
+        lambda: Decoder(settings.input),
+        lambda: check_topic_names(settings.topics),
+    )
+    found = []
+    for check in checks:
+        try:
+            check()
+        except SettingError as error:
+            found.append(error)
+    return found

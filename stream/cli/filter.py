@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from spotsieve.stream.cli.outputs import check_names
-from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
+from spotsieve.stream.cli.settings import add_settings_arguments, directory, file_name, settings_of
 from spotsieve.stream.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, StateError
 from spotsieve.stream.text_safety import show
 
@@ -27,16 +27,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = ABOUT
     parser.add_argument("files", nargs="+", metavar="FILE", help="files of pages; - is standard input")
     parser.add_argument(
-        "-o", "--out", metavar="FILE", help="novel and unchecked pages as they came; - is standard output"
+        "-o",
+        "--out",
+        type=file_name,
+        metavar="FILE",
+        help="novel and unchecked pages as they came; - is standard output",
     )
     parser.add_argument(
-        "--duplicates", metavar="FILE", help="JSONL: the verdict of each dropped page, with its original"
+        "--duplicates",
+        type=file_name,
+        metavar="FILE",
+        help="JSONL: the verdict of each dropped page, with its original",
     )
-    parser.add_argument("--verdicts", metavar="FILE", help="JSONL: a verdict for each page, in the order of the pages")
-    parser.add_argument("--rejected", metavar="FILE", help="JSONL: what could not become a page, and why")
+    parser.add_argument(
+        "--verdicts", type=file_name, metavar="FILE", help="JSONL: a verdict for each page, in the order of the pages"
+    )
+    parser.add_argument(
+        "--rejected", type=file_name, metavar="FILE", help="JSONL: what could not become a page, and why"
+    )
     parser.add_argument(
         "--state",
-        type=Path,
+        type=directory,
         metavar="DIR",
         help="remember pages in DIR, and go on from what it knows (default: forget)",
     )

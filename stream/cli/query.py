@@ -5,11 +5,10 @@ import contextlib
 import json
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spotsieve.stream.cli.outputs import check_names
-from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
+from spotsieve.stream.cli.settings import add_settings_arguments, directory, file_name, settings_of
 from spotsieve.stream.errors import EXIT_INPUT, EXIT_OK
 from spotsieve.stream.text_safety import show
 
@@ -30,13 +29,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `spotsieve query`."""
     parser.epilog = ABOUT
     parser.add_argument("files", nargs="+", metavar="FILE", help="files of pages; - is standard input")
-    parser.add_argument("--state", type=Path, required=True, metavar="DIR", help="a state directory, or a snapshot")
+    parser.add_argument(
+        "--state", type=directory, required=True, metavar="DIR", help="a state directory, or a snapshot"
+    )
     parser.add_argument(
         "--verdicts",
+        type=file_name,
         metavar="FILE",
         help="JSONL: a verdict for each page, in the order of the pages (default: standard output)",
     )
-    parser.add_argument("--rejected", metavar="FILE", help="JSONL: what could not become a page, and why")
+    parser.add_argument(
+        "--rejected", type=file_name, metavar="FILE", help="JSONL: what could not become a page, and why"
+    )
     parser.add_argument(
         "--all",
         action="store_true",

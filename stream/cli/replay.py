@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
+from spotsieve.stream.cli.settings import add_settings_arguments, directory, settings_of
 from spotsieve.stream.errors import EXIT_DIFFERENT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.text_safety import show
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--state",
-        type=Path,
+        type=directory,
         metavar="DIR",
         help="keep the replay's own state in DIR, which must be new or empty; a replay always begins anew",
     )

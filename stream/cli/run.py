@@ -1,9 +1,8 @@
 """`spotsieve run` runs the service."""
 
 import argparse
-from pathlib import Path
 
-from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
+from spotsieve.stream.cli.settings import add_settings_arguments, directory, settings_of
 from spotsieve.stream.errors import EXIT_DEFECT, SpotsieveError
 
 
@@ -11,7 +10,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `spotsieve run`."""
     add_settings_arguments(parser)
     parser.add_argument("--bootstrap-servers", metavar="HOST:PORT", help="brokers (kafka.bootstrap_servers)")
-    parser.add_argument("--state", type=Path, metavar="DIR", help="state directory (index.directory)")
+    parser.add_argument("--state", type=directory, metavar="DIR", help="state directory (index.directory)")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -23,6 +23,18 @@ def add_settings_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def directory(text: str) -> Path:
+    """A directory that a flag names. argparse refuses an empty name, which would be the current directory."""
+    return Path(file_name(text))
+
+
+def file_name(text: str) -> str:
+    """A name that a flag gives. Raises argparse.ArgumentTypeError if it is empty, as an unset variable leaves it."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("must not be empty; is a variable unset?")
+    return text
+
+
 def settings_of(options: argparse.Namespace, flags: Mapping[str, object] | None = None) -> Settings:
     """The settings: file < environment < --set < the command's own flags. Raises SettingError."""
     overrides: dict[str, object] = {}

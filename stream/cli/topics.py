@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.kafka.topics import check_topics, create_topics, topic_names
     from spotsieve.stream.observe.logs import configure_logs
 
-    configure_logs(settings.log)
+    configure_logs(settings.log, of_a_command=True)
     if options.action == "create":
         made = asyncio.run(create_topics(settings, options.partitions, options.replication))
         for name, new in made.items():

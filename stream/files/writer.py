@@ -5,6 +5,7 @@ leaves it as NAME.partial, which is readable but cannot be mistaken for the whol
 directly, as anything else that is no regular file.
 """
 
+import contextlib
 import gzip
 import lzma
 import os
@@ -114,12 +115,14 @@ class OutputFile:
     def _guard(self, act: Callable[..., object], *values: bytes) -> None:
         try:
             act(*values)
+        except BrokenPipeError:
+            raise  # Nobody reads any more, as behind `head`: that is no trouble of a disk.
         except OSError as error:
             raise StateError(
                 self.name,
                 f"cannot be written: {error.strerror}",
                 None,
-                "free disk space, or keep a pipe's reader running, and run again: a --state repeats its verdicts",
+                "free disk space, and run again: a --state repeats its verdicts",
             ) from None
 
 
@@ -175,7 +178,8 @@ class Outputs:
 
     def __exit__(self, *_: object) -> None:
         while self._open:
-            self._open.pop().abandon()
+            with contextlib.suppress(BrokenPipeError):
+                self._open.pop().abandon()
 
 
 _STREAMS: dict[str, Callable[[BinaryIO], _Sink]] = {

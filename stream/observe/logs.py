@@ -21,8 +21,12 @@ PASSING_ANSWERS = {
 _OF_SEVERAL_LINES = ("exception", "stack_info")
 
 
-def configure_logs(settings: LogSettings) -> None:
-    """Route structlog and the libraries' loggers to standard error."""
+def configure_logs(settings: LogSettings, *, of_a_command: bool = False) -> None:
+    """Route structlog and the libraries' loggers to standard error.
+
+    of_a_command: whether a command ends with one line that says what went wrong. aiokafka's own lines about it, one for
+    each connection that it tried, are then shown at level debug only.
+    """
     as_json = settings.format == "json" or (settings.format == "auto" and not sys.stderr.isatty())
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
@@ -56,6 +60,8 @@ def configure_logs(settings: LogSettings) -> None:
     for library in ("aiokafka", "kafka", "asyncio", "numba"):
         # aiokafka reports every join and fetch at info. Our own lines say what a person needs to know of them.
         logging.getLogger(library).setLevel(max(logging.WARNING, root.level))
+    if of_a_command and settings.level != "debug":
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     for module, answer in PASSING_ANSWERS.items():
         logging.getLogger(module).addFilter(_Passing(answer))
 

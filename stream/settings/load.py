@@ -25,7 +25,7 @@ def load_settings(path: Path | None, environ: Mapping[str, str], overrides: Mapp
 
     environ: names like SPOTSIEVE_KAFKA__GROUP_ID or SPOTSIEVE_INPUT__FIELDS__URL; with _FILE at its end, a name gives
     the file that holds the value. overrides: dotted names ("kafka.group_id") to values; None means not given.
-    Raises SettingError naming the setting, the rule, the value and the next step.
+    Raises SettingError naming the setting, the rule, the value and the next step; its `others` tell what else is wrong.
     """
     merged: dict[str, Any] = {} if path is None else _read_toml(path)
     variables: dict[str, str] = {}
@@ -45,7 +45,9 @@ def load_settings(path: Path | None, environ: Mapping[str, str], overrides: Mapp
     except ValidationError as error:
         scheme = merged.get("scheme")
         name = scheme.get("name", DEFAULT_SCHEME) if isinstance(scheme, dict) else DEFAULT_SCHEME
-        raise _first_error(error.errors()[0], variables, name) from None
+        first, *others = (_told(one, variables, name) for one in error.errors())
+        first.others = tuple(others)
+        raise first from None
 
 
 def example_toml() -> str:
@@ -157,8 +159,8 @@ def _set(tree: dict[str, Any], path: list[str], value: object) -> None:
         tree.pop(last.removesuffix(FILE), None)
 
 
-def _first_error(error: ErrorDetails, variables: Mapping[str, str], scheme: str) -> SettingError:
-    """The first thing that is wrong, in the words of the user's file.
+def _told(error: ErrorDetails, variables: Mapping[str, str], scheme: str) -> SettingError:
+    """One thing that is wrong, in the words of the user's file.
 
     variables: dotted name -> the variable that gave it  scheme: the name of the scheme that was asked for
     """

@@ -4,24 +4,25 @@ import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, StringConstraints, model_validator
+from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
 from spotsieve.stream.settings.schemes import DEFAULT_SCHEME, SchemeSettings, SpotsieveSettings
 from spotsieve.stream.settings.section import Section, setting
 
 
 class FieldPaths(Section):
-    """Where a JSON message keeps what; a path is names joined by dots, and "" means the message has no such field."""
+    """Where a JSON message keeps what; a path is names joined by dots, and "" means the message has no such field.
 
-    url: str = setting("url", "path of the page's address, whose host the verdict depends on", verdicts=True)
-    body: str = setting("body", "path of the page's body", verdicts=True, min_length=1)
-    content_type: str = setting("content_type", "path of the Content-Type header's value", verdicts=True)
-    fetched_at: str = setting(
-        "fetched_at", "path of the fetch time: ISO 8601, or epoch seconds or milliseconds", verdicts=True
-    )
-    body_encoding: str = setting("", "path of a field that says text or base64 for each message", verdicts=True)
-    charset: str = setting("", "path of the charset of a base64 body, where content_type names none", verdicts=True)
-    status: str = setting("status", "path of the HTTP status, a number; anything else there is none", verdicts=True)
+    Names change no verdict on the same pages, so a state goes on when a crawler renames its fields.
+    """
+
+    url: str = setting("url", "path of the page's address, whose host the verdict depends on")
+    body: str = setting("body", "path of the page's body", min_length=1)
+    content_type: str = setting("content_type", "path of the Content-Type header's value")
+    fetched_at: str = setting("fetched_at", "path of the fetch time: ISO 8601, or epoch seconds or milliseconds")
+    body_encoding: str = setting("", "path of a field that says text or base64 for each message")
+    charset: str = setting("", "path of the charset of a base64 body, where content_type names none")
+    status: str = setting("status", "path of the HTTP status, a number; anything else there is none")
     id: str = setting("id", "path of the page's own name, shown in verdicts and reports; no page needs one")
 
 
@@ -29,7 +30,7 @@ class InputSettings(Section):
     """How a message becomes a page."""
 
     preset: Literal["", "scrapy-cluster", "norconex"] = setting(
-        "", "ready-made [input.fields]; a path there that differs from its default wins over the preset", verdicts=True
+        "", "ready-made [input.fields]; a path there that differs from its default wins over the preset"
     )
     format: Literal["json", "html"] = setting(
         "json", "json: fields as in [input.fields]; html: the message is the page", verdicts=True
@@ -43,11 +44,10 @@ class InputSettings(Section):
     url_from: str = setting(
         "key",
         "format html: where the address is, `key` or `header:NAME`",
-        verdicts=True,
         pattern=r"^(key|header:.+)$",
     )
-    content_type_header: str = setting("content-type", "format html: header that holds the Content-Type", verdicts=True)
-    status_header: str = setting("status", "format html: header that holds the HTTP status", verdicts=True)
+    content_type_header: str = setting("content-type", "format html: header that holds the Content-Type")
+    status_header: str = setting("status", "format html: header that holds the HTTP status")
     accepted_statuses: tuple[Annotated[str, StringConstraints(pattern=r"^[1-5]([0-9]{2}|xx)$")], ...] = setting(
         ("2xx",),
         "pages with another HTTP status are passed on as unchecked and never an original; none: all are judged",
@@ -98,6 +98,14 @@ class IndexSettings(Section):
     )
     cache_mb: int = setting(256, "RocksDB block cache", unit="MiB", ge=8)
     write_buffer_mb: int = setting(32, "RocksDB write buffer", unit="MiB", ge=1)
+
+    @field_validator("directory", mode="before")
+    @classmethod
+    def _named(cls, given: Any) -> Any:
+        """Refuse an empty name, as an unset variable leaves it: it would be the current directory."""
+        if isinstance(given, str) and not given.strip():
+            raise ValueError("must name a directory, and is empty: is a variable unset?")
+        return given
 
 
 class PolicySettings(Section):

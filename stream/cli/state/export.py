@@ -2,8 +2,8 @@
 
 import argparse
 import sys
-from pathlib import Path
 
+from spotsieve.stream.cli.settings import directory
 from spotsieve.stream.cli.state.output import add_timeout_argument, progress_line, show_json, totals
 from spotsieve.stream.errors import EXIT_OK, SettingError
 from spotsieve.stream.text_safety import show
@@ -22,7 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="compressed by its ending .gz, .xz or .zst; - is standard output (default)",
     )
-    parser.add_argument("--state", type=Path, required=True, metavar="DIR", help="a state directory, or a snapshot")
+    parser.add_argument(
+        "--state", type=directory, required=True, metavar="DIR", help="a state directory, or a snapshot"
+    )
     add_timeout_argument(parser)
 
 

@@ -5,12 +5,11 @@ import asyncio
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
+from spotsieve.stream.cli.settings import add_settings_arguments, directory, settings_of
 from spotsieve.stream.cli.state.output import add_timeout_argument, progress_line, show_json
-from spotsieve.stream.errors import EXIT_NOT_FOUND, EXIT_OK, SettingError
+from spotsieve.stream.errors import EXIT_INTERRUPTED, EXIT_NOT_FOUND, EXIT_OK, SettingError
 from spotsieve.stream.progress import OnProgress
 from spotsieve.stream.text_safety import show
 
@@ -21,15 +20,18 @@ if TYPE_CHECKING:
     from spotsieve.stream.settings.model import Settings
 
 MOST_SHOWN = 20
+MOST_SHARE = 0.1
+"""The share of a state that a prefix or a host may take out without a larger --most-share."""
 Append = Callable[[Sequence[bytes]], list[int]]
 """Appends records to the log that a state follows, and returns their offsets."""
 HELP = "take pages out, so that the next copy of each is novel"
 ABOUT = """Pages that were let through are looked for in a checkpoint of the state (all of it is read once), and a
 record that forgets them is appended to the log: every reader of the log forgets them at that place, a running service
-at once. Give the service's configuration (-c), or the --state of a `spotsieve filter` that is not running. From then on
-the next copy of a forgotten page is novel; what was dropped before stays dropped. Exit codes: 0 all that was named is
-forgotten, 7 some of it is not there (the rest is forgotten), 2 wrong settings or usage, 4 the state cannot be used, 5
-the broker."""
+at once. Give the service's configuration (-c), or the --state of a `spotsieve filter` that is not running. From then
+on the next copy of a forgotten page is novel; what was dropped before stays dropped. Before the pages of a prefix or
+a host are forgotten, a person is asked (--yes: nobody), and they may be a tenth of the state at most (--most-share).
+Exit codes: 0 all that was named is forgotten, 7 some of it is not there (the rest is forgotten), 2 wrong settings or
+usage, 4 the state cannot be used, 5 the broker."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,9 +55,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--state",
-        type=Path,
+        type=directory,
         metavar="DIR",
         help="a state directory, or a snapshot (index.directory of the configuration)",
+    )
+    parser.add_argument(
+        "--yes", action="store_true", help="do not ask before the pages of --url-prefix or --host are forgotten"
+    )
+    parser.add_argument(
+        "--most-share",
+        type=float,
+        default=MOST_SHARE,
+        metavar="SHARE",
+        help="with --url-prefix or --host: forget no more than this share of the pages of the state (%(default)s)",
     )
     parser.add_argument("--dry-run", action="store_true", help="say what would be forgotten, and write nothing")
     add_timeout_argument(parser)
@@ -92,7 +104,11 @@ def run(options: argparse.Namespace) -> int:
             append = None if options.dry_run else _open_log(state, settings, closing, on_progress)
             found = find_entries(state, wanted, on_progress)
             pages = file_places(state, found.pages, on_progress) if found.pages else []
+            known = state.progress.entry_count - state.clock.floor
         offsets = list[int]()
+        if append is not None and pages and not _agreed(options, len(pages), known):
+            show("nothing was forgotten", to=sys.stderr)
+            return EXIT_INTERRUPTED
         if append is not None and pages:
             digest = settings_digest(state.identity.settings)
             offsets = append(encode_forget_records(pages, digest, LOG_RECORD_BYTES))
@@ -102,6 +118,28 @@ def run(options: argparse.Namespace) -> int:
     else:
         _show(outcome)
     return EXIT_NOT_FOUND if found.missing else EXIT_OK
+
+
+def _agreed(options: argparse.Namespace, pages: int, known: int) -> bool:
+    """Whether so many pages are to be forgotten: a person is asked where a prefix or a host named them.
+
+    known: pages of the state. Raises SettingError if they are too large a share, or nobody can be asked.
+    """
+    if not (options.url_prefix or options.host):
+        return True
+    share, named = pages / max(known, 1), f"{pages:,} of {known:,} pages"
+    if share > options.most_share:
+        rule = f"must be at least {share:.3g}: --url-prefix and --host name {named}"
+        then = "look at them with --dry-run, and raise it if that is meant"
+        raise SettingError("--most-share", rule, options.most_share, then)
+    if options.yes:
+        return True
+    if not sys.stdin.isatty():
+        rule = f"must be given where nobody can be asked: {named} are about to be forgotten"
+        raise SettingError("--yes", rule, None, "look at them with --dry-run first")
+    sys.stderr.write(f"forget {named}? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _open_log(state: "StillState", settings: "Settings", closing: ExitStack, on_progress: OnProgress) -> Append:
@@ -131,7 +169,7 @@ def _open_topic(state: "StillState", settings: "Settings", on_progress: OnProgre
     from spotsieve.stream.settings.verdicts import verdict_settings_text
 
     check_service(state.directory, state.identity, verdict_settings_text(settings), settings.topics.log)
-    configure_logs(settings.log)
+    configure_logs(settings.log, of_a_command=True)
     progress = state.progress
     asyncio.run(check_log_topic(settings, progress.position, progress.last_record, progress.pages_applied))
     return lambda records: asyncio.run(

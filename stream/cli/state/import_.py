@@ -1,8 +1,8 @@
 """Runs `spotsieve state import`: makes a state from an export."""
 
 import argparse
-from pathlib import Path
 
+from spotsieve.stream.cli.settings import directory
 from spotsieve.stream.cli.state.output import progress_line, show_json, totals
 from spotsieve.stream.errors import EXIT_OK
 from spotsieve.stream.text_safety import show
@@ -16,7 +16,7 @@ that is cut or damaged is refused (exit code 3), and no state is made of it."""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `spotsieve state import`."""
     parser.add_argument("file", metavar="FILE", help="an export, compressed or not; - is standard input")
-    parser.add_argument("--state", type=Path, required=True, metavar="DIR", help="the state directory to be made")
+    parser.add_argument("--state", type=directory, required=True, metavar="DIR", help="the state directory to be made")
 
 
 def run(options: argparse.Namespace) -> int:

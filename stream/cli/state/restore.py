@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from spotsieve.stream.cli.settings import directory
 from spotsieve.stream.cli.state.output import progress_line, show_manifest
 from spotsieve.stream.errors import EXIT_OK
 
@@ -14,7 +15,7 @@ from the snapshot's position by the log."""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `spotsieve state restore`."""
     parser.add_argument("snapshot", type=Path, metavar="SNAPSHOT")
-    parser.add_argument("--state", type=Path, required=True, metavar="DIR", help="the state directory")
+    parser.add_argument("--state", type=directory, required=True, metavar="DIR", help="the state directory")
 
 
 def run(options: argparse.Namespace) -> int:

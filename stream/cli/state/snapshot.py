@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from spotsieve.stream.cli.settings import directory
 from spotsieve.stream.cli.state.output import add_timeout_argument, progress_line, show_manifest
 from spotsieve.stream.errors import EXIT_OK
 
@@ -17,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `spotsieve state snapshot`."""
     parser.add_argument("target", type=Path, metavar="TARGET", help="the snapshot: a new directory")
     add_timeout_argument(parser)
-    parser.add_argument("--state", type=Path, required=True, metavar="DIR", help="the state directory")
+    parser.add_argument("--state", type=directory, required=True, metavar="DIR", help="the state directory")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -38,6 +38,9 @@ def state(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made / "state", tmp_path / "state"))
 
 
+AGREED = ["--yes", "--most-share", "1"]
+
+
 def forget(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> dict[str, Any]:
     assert main(["state", "forget", "--json", *map(str, arguments)]) == code
     told: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -87,8 +90,8 @@ def test_a_forgotten_page_is_novel_again_and_a_rebuild_from_the_log_agrees(
         (["--id", "p1"], [1]),
         (["--id", "{file}/0/2"], [2]),
         (["--id", "p1", "--id", "p3", "--url", "https://example.com/4"], [1, 3, 4]),
-        (["--url-prefix", "https://example.com/"], list(range(PAGES))),
-        (["--host", "WWW.example.com"], list(range(PAGES))),
+        (["--url-prefix", "https://example.com/", *AGREED], list(range(PAGES))),
+        (["--host", "WWW.example.com", *AGREED], list(range(PAGES))),
     ],
 )
 def test_pages_are_found_by_name_page_id_beginning_of_the_address_and_host(

@@ -1,0 +1,154 @@
+"""Commands do no harm by a slip: they ask, refuse an empty name, and tell what went wrong once and whole."""
+
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spotsieve.stream.cli import EXIT_BROKEN_PIPE, main
+from spotsieve.stream.errors import EXIT_INTERRUPTED, EXIT_SETTING
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.verdicts import verdict_settings_text
+from tests.worlds.filter_crawl import ROOT, filter_json, lines, page
+
+PAGES = 30
+
+
+@pytest.fixture
+def state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """Thirty pages of one host, and two below one path."""
+    path, directory = tmp_path / "crawl.jsonl", tmp_path / "state"
+    pages = [page(number) for number in range(PAGES)]
+    for one in pages[:2]:
+        one["url"] = one["url"].replace("example.com/", "example.com/news/")
+    path.write_bytes(lines(pages))
+    filter_json(capsys, path, "--state", directory)
+    return directory
+
+
+def test_a_prefix_of_everything_is_refused_with_what_it_names(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["state", "forget", "--state", str(state), "--url-prefix", "http", "--yes"]) == EXIT_SETTING
+    error = capsys.readouterr().err
+    assert "--most-share must be at least 1: --url-prefix and --host name 30 of 30 pages, got 0.1" in error
+    assert main(["state", "forget", "--state", str(state), "--host", "example.com", "--dry-run"]) == 0
+    log = (state / "log").read_bytes()
+    assert main(["state", "forget", "--state", str(state), "--host", "example.com", "--yes", "--most-share", "1"]) == 0
+    assert (state / "log").read_bytes() != log
+
+
+def test_without_a_terminal_a_prefix_needs_yes_and_a_page_named_exactly_does_not(
+    state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget = ["state", "forget", "--state", str(state)]
+    log = (state / "log").read_bytes()
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
+    assert main([*forget, "--url-prefix", "https://example.com/news/"]) == EXIT_SETTING
+    assert "--yes must be given where nobody can be asked: 2 of 30 pages" in capsys.readouterr().err
+    assert (state / "log").read_bytes() == log
+    assert main([*forget, "--url-prefix", "https://example.com/news/", "--yes"]) == 0
+    assert main([*forget, "--id", "p7"]) == 0
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", EXIT_INTERRUPTED), ("", EXIT_INTERRUPTED)])
+def test_on_a_terminal_a_person_is_asked(
+    state: Path, answer: str, code: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = (state / "log").read_bytes()
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
+    assert main(["state", "forget", "--state", str(state), "--url-prefix", "https://example.com/news/"]) == code
+    assert "forget 2 of 30 pages? [y/N]" in capsys.readouterr().err
+    assert ((state / "log").read_bytes() == log) == (code != 0)
+
+
+class Terminal:
+    """Standard input where a person gives this answer."""
+
+    def __init__(self, answer: str) -> None:
+        self._answer = answer
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self) -> str:
+        return self._answer
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["filter", "pages.jsonl", "--state="],
+        ["filter", "pages.jsonl", "--out", ""],
+        ["query", "pages.jsonl", "--state", ""],
+        ["state", "forget", "--id", "x", "--state="],
+        ["state", "import", "export.jsonl", "--state= "],
+        ["run", "--state="],
+    ],
+)
+def test_an_empty_name_is_refused_and_nothing_is_written_into_the_current_directory(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pages.jsonl").write_bytes(lines([page(1)]))
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == EXIT_SETTING
+    assert "must not be empty; is a variable unset?" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["pages.jsonl"]
+
+
+def test_an_empty_state_directory_in_the_settings_is_refused_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "check", "--set", "index.directory="]) == EXIT_SETTING
+    assert "index.directory" in capsys.readouterr().err
+
+
+def test_a_reader_that_goes_away_ends_the_filter_with_141_and_no_word_of_disks(tmp_path: Path) -> None:
+    path = tmp_path / "crawl.jsonl"
+    path.write_bytes(lines([page(number) for number in range(400)]))
+    command = [sys.executable, "-m", "spotsieve.stream", "filter", str(path), "--out", "-"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        error = process.stderr.read().decode()
+        assert process.wait() == EXIT_BROKEN_PIPE
+    assert "disk" not in error
+    assert "Traceback" not in error
+
+
+def test_config_check_tells_all_that_is_wrong_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = ["kafka.groupid=a", "service.mode=both", "index.bucket_cap=0"]
+    assert main(["config", "check", *(text for one in wrong for text in ("--set", one))]) == EXIT_SETTING
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 3
+    for setting in ("kafka.groupid", "service.mode", "index.bucket_cap"):
+        assert sum(setting in line for line in told) == 1
+    together = ["scheme.tables=200", "input.preset=norconex", "input.format=html", "topics.novel=pages"]
+    assert main(["config", "check", *(text for one in together for text in ("--set", one))]) == EXIT_SETTING
+    told = capsys.readouterr().err.splitlines()
+    assert ["tables" in told[0], "input.preset" in told[1], "topics" in told[2]] == [True] * 3
+
+
+def test_a_broker_that_is_not_there_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("aiokafka"), "level", logging.NOTSET)
+    assert main(["topics", "check", "--set", "kafka.bootstrap_servers=localhost:1"]) == 5
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("spotsieve: kafka.bootstrap_servers no broker answers")
+
+
+@pytest.mark.promise("a state goes on when the fields of the input are renamed", fault="body and address elsewhere")
+def test_names_of_fields_are_not_part_of_a_state_s_identity(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    renamed = tmp_path / "renamed.jsonl"
+    one = page(3)
+    renamed.write_bytes(lines([{"html": one["body"], "link": one["url"], "id": "again"}]))
+    fields = ["--set", "input.fields.body=html", "--set", "input.fields.url=link"]
+    assert filter_json(capsys, renamed, "--state", state, *fields)["duplicate"] == 1
+    names = json.loads(verdict_settings_text(Settings()))
+    assert [name for name in names if name.startswith("input.fields.")] == []
+    assert "input.accepted_statuses" in names
