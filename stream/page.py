@@ -30,7 +30,8 @@ class Filtered(enum.IntEnum):
 class Page:
     """One crawled document.
 
-    The page id is (source, partition, offset): topic, partition, offset in Kafka; path, 0, record number in files.
+    The page id is (source, partition, offset): topic, partition, offset in Kafka; path, a number of the record's bytes
+    (31 bits of a digest), record number in files.
     It must be the same whenever the same page is submitted again, and never the same for two pages.
     """
 

@@ -13,6 +13,9 @@ class SourceNumbers:
         self.texts: list[str] = []
         self._numbers: dict[str, int] = {}
 
+    def __contains__(self, text: str) -> bool:
+        return text in self._numbers
+
     def add(self, text: str) -> None:
         """Give a source the next number."""
         self._numbers[text] = len(self.texts)

@@ -74,6 +74,8 @@ def run(options: argparse.Namespace) -> int:
 
     settings = settings_of(options)
     inputs = check_inputs(options.files, options.stdin_name)
+    if len(inputs) < len(options.files):
+        show("spotsieve: a file that is named twice is read once", to=sys.stderr)
     names = {flag: getattr(options, flag) for flag in ("out", "duplicates", "verdicts", "rejected")}
     check_names(names, options.files, options.json)
     scheme = scheme_in_scope(settings)

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
+import xxhash
+
 from spotsieve.stream.errors import InputError, PageError
 from spotsieve.stream.files.compression import read_chunks
 from spotsieve.stream.files.jsonlines import split_lines
@@ -41,16 +43,18 @@ class Input:
 
 
 def check_inputs(names: Sequence[str], stdin_name: str = STDIN) -> list[Input]:
-    """The inputs of these names; "-" is standard input. Raises InputError for a file that cannot be opened.
+    """The inputs of these names, each once; "-" is standard input. Raises InputError for a file that cannot be opened.
 
     A page's id begins with its file's absolute path, so that the same file is the same source from any directory.
     """
-    inputs = []
-    for name in names:
+    inputs = list[Input]()
+    for name in dict.fromkeys(names):
         if name == STDIN:
             inputs.append(Input(None, _as_utf8(stdin_name), None))
             continue
         path = Path(name).resolve()
+        if any(path == other.path for other in inputs):
+            continue  # It was named twice: its novel pages would be written twice.
         try:
             with path.open("rb") as file:
                 inputs.append(Input(path, _as_utf8(str(path)), os.fstat(file.fileno()).st_size or None))
@@ -143,20 +147,20 @@ class FileReader:
         return Layout.JSONL
 
     def _decode(self, record: Record, layout: Layout) -> Page | PageError | None:
-        source, number = self._input.source, record.number
+        source, number, partition = self._input.source, record.number, content_number(record.raw)
         if record.fault is not None:
             reason, rule = record.fault
             return PageError(reason, f"{source} record {number}", rule, None, "look at the file at this place")
         try:
             if layout is Layout.JSONL:
-                return self._decoder.decode(Message(None, record.raw, (), source, 0, number, self._written_ms))
+                return self._decoder.decode(Message(None, record.raw, (), source, partition, number, self._written_ms))
             capture = capture_of(record.raw, self._max_page_bytes, self._written_ms)
             if capture is None:
                 return None
             return make_page(
                 capture.body,
                 source=source,
-                partition=0,
+                partition=partition,
                 offset=number,
                 url=capture.url,
                 content_type=capture.content_type,
@@ -167,6 +171,15 @@ class FileReader:
             )
         except PageError as error:
             return error
+
+
+def content_number(raw: bytes) -> int:
+    """The middle part of the id of a page of a file: 31 bits of the XXH3-64 of its record's bytes.
+
+    Tomorrow's file may have today's name: without it, its records would be taken for those of today, submitted again.
+    The bytes hold whatever names the record, such as `id` or WARC-Record-ID.
+    """
+    return xxhash.xxh3_64_intdigest(raw) >> 33
 
 
 def _begin(chunks: Iterator[bytes]) -> tuple[bytes, InputError | None]:

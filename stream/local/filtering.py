@@ -31,9 +31,14 @@ def filter_files(
     on_batch: called after each micro-batch
     Raises StateError (disk full, damaged state) and SettingError (records of two layouts for one output).
     """
+    known = {file.source for file in inputs if local.knows_source(file.source)}
     with ReadAhead(inputs, settings, stopping) as batches:
         for batch in batches:
+            before = summary.unseen
             _judge_batch(batch, settings, local, outputs, summary)
+            if batch.file.source in known and summary.unseen > before:
+                changed = summary.changed.get(batch.file.source, 0)
+                summary.changed[batch.file.source] = changed + summary.unseen - before
             summary.bytes_read += batch.bytes_read
             if batch.fault is not None:
                 summary.faults.append(batch.fault)

@@ -78,6 +78,10 @@ class LocalEngine:
         """How many pages the state knows."""
         return self._state.entry_count - self._state.clock.floor
 
+    def knows_source(self, source: str) -> bool:
+        """Whether the state has a page of this path."""
+        return self._state.knows_source(source)
+
     def judge(self, pages: Sequence[Page]) -> Iterator[tuple[Sequence[Page], Verdicts]]:
         """Sign, log and judge a micro-batch. Its verdicts come in parts if one log record cannot hold it."""
         if self._requests.waiting():

@@ -30,6 +30,7 @@ UNCHECKED = tuple(
 class Summary:
     """The counts of a run, which grow as it goes on.
 
+    changed: paths that the state knew, with how many pages they have that it did not know
     other_records: WARC records that are no pages  revisits: those of them that say that a page
     had not changed  bytes_read: as on disk  entries: pages the state knows
     future_times: pages with a time later than their file's, which was set back to the file's
@@ -44,6 +45,7 @@ class Summary:
     seconds: float = 0.0
     entries: int = 0
     interrupted: bool = False
+    changed: dict[str, int] = field(default_factory=dict)
     verdicts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
@@ -58,6 +60,11 @@ class Summary:
     def duplicates(self) -> int:
         """How many pages were dropped."""
         return self.verdicts[Kind.DUPLICATE.name.lower()]
+
+    @property
+    def unseen(self) -> int:
+        """How many pages were novel that had not been submitted before."""
+        return self.reasons[Reason.NO_MATCH.label] + self.reasons[Reason.LONGER.label]
 
     def count(self, verdicts: Verdicts) -> None:
         """Add the verdicts of a micro-batch."""
@@ -84,6 +91,7 @@ class Summary:
             "pages_per_second": round(self.pages / self.seconds, 1) if self.seconds else 0.0,
             "state_entries": self.entries,
             "interrupted": self.interrupted,
+            "changed_files": self.changed,
             "errors": [str(fault) for fault in self.faults],
         }
 
@@ -111,6 +119,10 @@ class Summary:
         if self.future_times:
             lines.append(f"  times      {self.future_times:>10,}  later than their file, set back to its time")
         lines.append(f"  the state knows {self.entries:,} pages")
+        lines += [
+            f"  {escape_control_characters(path)} was filtered before, and has {pages:,} pages that are new or changed"
+            for path, pages in self.changed.items()
+        ]
         if self.interrupted:
             lines.append(
                 "  interrupted: the rest was not judged, and outputs end in .partial; run the same command again"

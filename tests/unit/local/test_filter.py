@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from spotsieve.stream.files.reader import content_number
 from tests.worlds.filter_crawl import DATA, filter_json, lines, page, read, read_json, refused, warc_record, write_crawl
 
 
@@ -151,10 +152,11 @@ def test_pages_without_a_name_are_known_by_file_and_record(tmp_path: Path, capsy
     path, verdicts = tmp_path / "pages.jsonl", tmp_path / "v.jsonl"
     nameless = [{name: value for name, value in page(1).items() if name != "id"}] * 2
     path.write_bytes(b"broken\n\n" + lines(nameless))
+    number = content_number(json.dumps(nameless[0]).encode())
     filter_json(capsys, path, "--verdicts", verdicts, code=3)
     assert [(line["id"], line["duplicate_of"]) for line in read_json(verdicts)] == [
-        (f"{path}/0/1", None),
-        (f"{path}/0/2", f"{path}/0/1"),
+        (f"{path}/{number}/1", None),
+        (f"{path}/{number}/2", f"{path}/{number}/1"),
     ]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from spotsieve.stream.cli import main
+from spotsieve.stream.files.reader import content_number
 from tests.worlds.filter_crawl import filter_json, lines, page, read_json, refused, spotsieve, write_crawl
 from tests.worlds.waiting import SECONDS, wait_until
 
@@ -184,4 +185,6 @@ def test_a_file_name_that_is_no_utf8_is_read_and_written_with_escapes(
     path = Path(os.fsdecode(os.fsencode(tmp_path / "p") + b"\xff.jsonl"))
     path.write_bytes(lines([page(1) | {"id": None}]))
     filter_json(capsys, path, "--verdicts", tmp_path / "v.jsonl")
-    assert read_json(tmp_path / "v.jsonl")[0]["id"] == f"{tmp_path}/p\\xff.jsonl/0/0"
+    assert read_json(tmp_path / "v.jsonl")[0]["id"] == (
+        f"{tmp_path}/p\\xff.jsonl/{content_number(path.read_bytes().rstrip())}/0"
+    )

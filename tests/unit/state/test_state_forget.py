@@ -16,6 +16,7 @@ from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.cli import main
 from spotsieve.stream.errors import EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
+from spotsieve.stream.files.reader import content_number
 from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.settings.model import IndexSettings, Settings
@@ -88,7 +89,7 @@ def test_a_forgotten_page_is_novel_again_and_a_rebuild_from_the_log_agrees(
     ("arguments", "entries"),
     [
         (["--id", "p1"], [1]),
-        (["--id", "{file}/0/2"], [2]),
+        (["--id", "{file}/{number}/2"], [2]),
         (["--id", "p1", "--id", "p3", "--url", "https://example.com/4"], [1, 3, 4]),
         (["--url-prefix", "https://example.com/", *AGREED], list(range(PAGES))),
         (["--host", "WWW.example.com", *AGREED], list(range(PAGES))),
@@ -97,7 +98,10 @@ def test_a_forgotten_page_is_novel_again_and_a_rebuild_from_the_log_agrees(
 def test_pages_are_found_by_name_page_id_beginning_of_the_address_and_host(
     arguments: list[str], entries: list[int], made: Path, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    named = [argument.format(file=made / "pages.jsonl") for argument in arguments]
+    file = made / "pages.jsonl"
+    named = [
+        argument.format(file=file, number=content_number(file.read_bytes().splitlines()[2])) for argument in arguments
+    ]
     dry = forget(capsys, "--state", state, "--dry-run", *named)
     assert [found["entry"] for found in dry["found"]] == entries
     assert dry["records"] == []
