@@ -1,5 +1,7 @@
 """The service counts arrays into histograms and verdicts into counters, and nothing twice."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
@@ -12,6 +14,7 @@ from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import Status
 from spotsieve.stream.verdict import FoundBy, Kind, Reason, Verdicts
 from tests.conftest import REPOSITORY
+from tests.reference.signatures import make_signatures
 from tests.worlds.spotsieve_pages import newspaper, page
 
 
@@ -133,3 +136,13 @@ def test_every_path_counts_real_text_of_its_language() -> None:
     }
     assert counted == {name: sum(path == name for path, _, _ in texts) for name in path_names()}
     assert [name for name, number in counted.items() if not number] == ["und"]
+
+
+def test_filtered_pages_are_counted_by_reason_and_not_as_pages_without_text() -> None:
+    metrics = Metrics()
+    signatures = replace(make_signatures(3, seed=1), status=np.array([0, 40, 42], np.uint8))
+    metrics.count_texts(signatures, np.arange(3))
+    assert metrics.registry.get_sample_value("spotsieve_page_texts_total", {"text": "none"}) == 0
+    for reason in ("http_status", "redirect", "media_type"):
+        labels = {"verdict": "unchecked", "reason": reason}
+        assert metrics.registry.get_sample_value("spotsieve_pages_total", labels) == 0

@@ -15,7 +15,7 @@ def said(summary: Summary) -> dict[str, object]:
     return dict(line)
 
 
-def test_the_first_summary_line_warns_where_no_message_is_a_page_and_names_the_setting() -> None:
+def test_the_first_summary_line_warns_where_no_message_is_a_page() -> None:
     metrics = Metrics()
     summary = Summary(metrics, structlog.stdlib.get_logger("test"))
     metrics.dead_letters.labels(Reject.NOT_JSON.value).inc(200)
