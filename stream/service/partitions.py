@@ -15,6 +15,7 @@ from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.failure import Failure
 from spotsieve.stream.service.ownership import OwnedPartition, Phase
+from spotsieve.stream.service.start_offset import Knows, StartOffsets
 from spotsieve.stream.settings.model import Settings
 
 
@@ -22,9 +23,18 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
     """The worker's partitions. The consumer group calls it at every rebalance."""
 
     def __init__(
-        self, settings: Settings, consumer: AIOKafkaConsumer, metrics: Metrics, waits: Waits, failure: Failure
+        self,
+        settings: Settings,
+        consumer: AIOKafkaConsumer,
+        metrics: Metrics,
+        waits: Waits,
+        failure: Failure,
+        knows: Knows,
     ) -> None:
-        """failure: hears of an error after which a partition can never be opened."""
+        """failure: hears of an error after which a partition can never be opened.
+
+        knows(partition): whether the state knows pages of a partition
+        """
         self._settings = settings
         self._consumer = consumer
         self._metrics = metrics
@@ -32,6 +42,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         self._opening: set[asyncio.Task[None]] = set()
         self._waits = waits
         self._failure = failure
+        self._start_offsets = StartOffsets(settings, consumer, knows)
 
     def __getitem__(self, partition: TopicPartition) -> OwnedPartition | None:
         return self._owned.get(partition)
@@ -76,10 +87,11 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         await stop_producer(owned)
         await self._start_producer(owned, epoch)
         committed = await self._consumer.committed(owned.partition)
-        offset = await self._start_offset(owned.partition) if committed is None else committed
-        if owned.is_opening(epoch):
-            owned.committed = offset
-            owned.seek(offset)
+        if committed is None and owned.is_opening(epoch) and owned.producer is not None:
+            committed = await self._start_offsets.begin(owned.producer, owned.partition)
+        if committed is not None and owned.is_opening(epoch):
+            owned.committed = committed
+            owned.seek(committed)
 
     def reopen(self, owned: OwnedPartition, error: KafkaError) -> None:
         """A commit failed: drop the pages in flight and take the partition again, as soon as the broker allows it.
@@ -185,13 +197,6 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         if self._owned.get(owned.partition) is owned:
             del self._owned[owned.partition]
         await stop_producer(owned)
-
-    async def _start_offset(self, partition: TopicPartition) -> int:
-        ask = (
-            self._consumer.beginning_offsets if self._settings.kafka.start == "earliest" else self._consumer.end_offsets
-        )
-        offsets: dict[TopicPartition, int] = await ask([partition])
-        return offsets[partition]
 
 
 async def stop_producer(owned: OwnedPartition) -> None:

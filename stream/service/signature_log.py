@@ -10,6 +10,7 @@ from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.identity import check_last_record, check_log_range
 from spotsieve.state.log.record import checksum_of, encode, split
+from spotsieve.state.recent import knows_pages_of
 from spotsieve.state.snapshot.requests import Requests
 from spotsieve.stream.engine import Applied, Engine
 from spotsieve.stream.errors import StateError
@@ -176,6 +177,11 @@ class SignatureLog:
         """Apply the records of the log as they come, for ever."""
         while True:
             await self._follow_once()
+
+    async def knows(self, partition: TopicPartition) -> bool:
+        """Whether the state knows pages of a partition of an input topic."""
+        loop, (source, number) = asyncio.get_running_loop(), partition
+        return await loop.run_in_executor(self._judging, knows_pages_of, self._engine.state, source, number)
 
     async def close(self) -> None:
         """Stop reading and writing, after the record that is being applied."""

@@ -47,9 +47,9 @@ class Worker:
         self._consumer: AIOKafkaConsumer = pages_consumer(settings)
         self._waits = Waits(metrics)
         self._failure = Failure()
-        self._partitions = Partitions(settings, self._consumer, metrics, self._waits, self._failure)
-        self._fetcher = Fetcher(settings, self._consumer, self._partitions, metrics, self._waits)
         self._log = SignatureLog(settings, engine, os.urandom(WRITER_BYTES), metrics, self._waits)
+        self._partitions = Partitions(settings, self._consumer, metrics, self._waits, self._failure, self._log.knows)
+        self._fetcher = Fetcher(settings, self._consumer, self._partitions, metrics, self._waits)
         self._room = asyncio.Semaphore(IN_FLIGHT_BATCHES)
         self._committer = Committer(
             settings,

@@ -159,6 +159,9 @@ class KafkaSettings(Section):
     )
     fetch_max_bytes: int = setting(16 * 2**20, "most bytes of one fetch", unit="bytes", ge=2**16)
     start: Literal["earliest", "latest"] = setting("earliest", "where a group without committed offsets begins")
+    start_again: Literal["refuse", "earliest", "latest"] = setting(
+        "refuse", "where a partition begins if its committed offset is lost but the state knows pages of it"
+    )
     isolation_level: Literal["read_committed", "read_uncommitted"] = setting(
         "read_committed", "whether pages of open or aborted transactions are read"
     )

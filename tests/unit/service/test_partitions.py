@@ -7,6 +7,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaTimeoutError
 
+from spotsieve.stream.errors import SettingError
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service import partitions
@@ -49,6 +50,18 @@ class Broker:
     async def end_offsets(self, _: list[TopicPartition]) -> dict[TopicPartition, int]:
         return {PARTITION: 90}
 
+    async def begin_transaction(self) -> None:
+        self.steps.append("begun")
+
+    async def send_offsets_to_transaction(self, offsets: dict[TopicPartition, int], group: str) -> None:
+        self.steps.append(f"offset {offsets[PARTITION]} of {group}")
+
+    async def commit_transaction(self) -> None:
+        self.steps.append("ended")
+
+    async def commit(self, offsets: dict[TopicPartition, int]) -> None:
+        self.steps.append(f"offset {offsets[PARTITION]}")
+
     async def opened(self) -> None:
         """Wait until an opening has ended, and forget it."""
         await self.asked.wait()
@@ -61,11 +74,19 @@ def phase_of(owned: OwnedPartition) -> Phase:
     return owned.phase
 
 
-def partitions_of(broker: Broker, monkeypatch: pytest.MonkeyPatch, start: str = "earliest") -> Partitions:
+def partitions_of(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, known: bool = False, **settings: dict[str, str]
+) -> Partitions:
+    """known: whether the state knows pages of the partition"""
+
+    async def knows(partition: TopicPartition) -> bool:
+        assert partition == PARTITION
+        return known
+
     monkeypatch.setattr(partitions, "output_producer", lambda *_: broker)
-    settings = Settings.model_validate({"kafka": {"start": start}})
     metrics = Metrics()
-    return Partitions(settings, cast("AIOKafkaConsumer", broker), metrics, Waits(metrics), Failure())
+    consumer = cast("AIOKafkaConsumer", broker)
+    return Partitions(Settings.model_validate(settings), consumer, metrics, Waits(metrics), Failure(), knows)
 
 
 async def several_turns() -> None:
@@ -83,12 +104,36 @@ async def test_former_owners_are_fenced_before_the_committed_offset_is_read(monk
 
 
 @pytest.mark.parametrize(("start", "offset"), [("earliest", 5), ("latest", 90)])
-async def test_where_nothing_is_committed_the_setting_says_where_to_begin(
-    start: str, offset: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+async def test_where_nothing_is_committed_the_setting_says_where_to_begin_and_that_is_committed(
+    guarantee: str, start: str, offset: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker, owned = Broker(committed=None), OwnedPartition(PARTITION)
-    await partitions_of(broker, monkeypatch, start).open(owned)
-    assert owned.seek_to == offset
+    await partitions_of(broker, monkeypatch, kafka={"start": start}, service={"guarantee": guarantee}).open(owned)
+    assert (owned.seek_to, owned.committed) == (offset, offset)
+    in_transaction = ["begun", f"offset {offset} of spotsieve", "ended"]
+    commit = in_transaction if guarantee == "exactly_once" else [f"offset {offset}"]
+    assert broker.steps == ["fenced", "committed", *commit]
+
+
+async def test_a_lost_offset_of_pages_that_the_state_knows_is_refused_with_the_choice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker, owned = Broker(committed=None), OwnedPartition(PARTITION)
+    with pytest.raises(SettingError, match=r"kafka.start_again must say where partition 3 of 'pages' goes on"):
+        await partitions_of(broker, monkeypatch, known=True).open(owned)
+    assert owned.phase is Phase.OPENING
+    assert broker.steps == ["fenced", "committed"]
+
+
+@pytest.mark.parametrize(("choice", "offset"), [("earliest", 5), ("latest", 90)])
+async def test_a_lost_offset_is_replaced_as_the_user_chose_whatever_a_new_group_does(
+    choice: str, offset: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker, owned = Broker(committed=None), OwnedPartition(PARTITION)
+    other = "latest" if choice == "earliest" else "earliest"
+    await partitions_of(broker, monkeypatch, known=True, kafka={"start_again": choice, "start": other}).open(owned)
+    assert (owned.seek_to, owned.committed) == (offset, offset)
 
 
 async def test_an_opening_that_ends_after_a_later_one_began_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

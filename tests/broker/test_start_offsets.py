@@ -1,0 +1,98 @@
+"""Where a partition begins that has no committed offset: chosen once and committed, or refused where it was lost."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.protocol.admin import DeleteGroupsRequest
+
+from spotsieve.stream.errors import EXIT_SETTING
+from spotsieve.stream.kafka.cluster import administrator
+from tests.conftest import Broker
+from tests.worlds.crawls import html_of, json_page
+from tests.worlds.oracle import verdicts_sent
+from tests.worlds.service import Spotsieve
+from tests.worlds.topics import TopicSet
+from tests.worlds.waiting import SECONDS, wait_until
+
+
+def committed(topics: TopicSet) -> int | None:
+    """The group's committed offset of partition 0."""
+
+    async def ask() -> int | None:
+        consumer = AIOKafkaConsumer(bootstrap_servers=topics.servers, group_id=topics.group, enable_auto_commit=False)
+        await consumer.start()
+        try:
+            consumer.assign([TopicPartition(topics.names["input"], 0)])
+            offset: int | None = await consumer.committed(TopicPartition(topics.names["input"], 0))
+            return offset
+        finally:
+            await consumer.stop()
+
+    return asyncio.run(ask())
+
+
+def forget_offsets(topics: TopicSet) -> None:
+    """What the broker does to a group that was silent for offsets.retention.minutes."""
+
+    async def delete() -> None:
+        async with administrator(bootstrap_servers=topics.servers) as admin:
+            # aiokafka's admin client has the request and no method for it.
+            coordinator = await admin.find_coordinator(topics.group)
+            answer = await admin._send_request(DeleteGroupsRequest([topics.group]), coordinator)
+            assert answer.results == [(topics.group, 0)]
+
+    wait_until(lambda: topics.group_state() == "Empty", SECONDS, "the group to be empty")
+    asyncio.run(delete())
+    wait_until(lambda: committed(topics) is None, SECONDS, "the offsets to be gone")
+
+
+@pytest.mark.promise(
+    "no page is lost where a group begins", fault="kafka.start = latest, pages come while no worker runs"
+)
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_pages_that_come_while_a_worker_is_stopped_are_read_also_where_the_group_begins_at_the_end(
+    kafka: Broker, tmp_path: Path, guarantee: str
+) -> None:
+    more = f'kafka.start = "latest"\nservice.guarantee = "{guarantee}"\n'
+    with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml() + more) as service:
+        topics.send([json_page(number, html_of(number)) for number in range(5)])
+        service.start().until_ready()
+        wait_until(lambda: committed(topics) == 5, SECONDS, "the beginning to be committed")
+        assert service.terminate() == 0, service.text()
+        later = [json_page(100 + number, html_of(100 + number)) for number in range(7)]
+        topics.send(later)
+        service.start().until_ready()
+        service.until_committed(7)
+        assert service.terminate() == 0, service.text()
+        assert set(verdicts_sent(topics)) == {page.key for page in later}
+
+
+@pytest.mark.promise("no page is doubled without a word", fault="the group's committed offsets have expired")
+@pytest.mark.timeout(600)
+def test_lost_offsets_of_known_pages_are_refused_until_somebody_chooses(kafka: Broker, tmp_path: Path) -> None:
+    pages = [json_page(number, html_of(number)) for number in range(5)]
+    with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
+        topics.send(pages)
+        service.start().until_ready()
+        service.until_committed(5)
+        assert service.terminate() == 0, service.text()
+        forget_offsets(topics)
+        assert service.run_to_end() == EXIT_SETTING
+        line = service.error()
+        assert "kafka.start_again must say where partition 0" in line
+        for choice in ("earliest", "latest", "--reset-offsets"):
+            assert choice in line
+        assert committed(topics) is None
+        later = [json_page(100 + number, html_of(100 + number)) for number in range(3)]
+        with Spotsieve(tmp_path, service.toml + 'kafka.start_again = "latest"\n') as chosen:
+            chosen.start().until_ready()
+            wait_until(lambda: committed(topics) is not None, SECONDS, "the beginning to be committed")
+            topics.send(later)
+            chosen.until_committed(3)
+            assert chosen.terminate() == 0, chosen.text()
+        assert {key: len(sent) for key, sent in verdicts_sent(topics).items()} == {
+            page.key: 1 for page in (*pages, *later)
+        }
