@@ -14,7 +14,7 @@ from spotsieve.stream.errors import BrokerError
 from spotsieve.stream.kafka.clients import client_options
 from spotsieve.stream.kafka.cluster import administrator
 from spotsieve.stream.kafka.errors import explained
-from spotsieve.stream.kafka.topics import check_topics
+from spotsieve.stream.kafka.topics import topic_facts
 from spotsieve.stream.settings.model import Settings
 
 READ_TIMEOUT_S = 60.0
@@ -45,14 +45,10 @@ async def send_crawl(settings: Settings, crawl: Sequence[Sent]) -> None:
 
 async def receive_outputs(settings: Settings) -> Received:
     """Every committed message of the output topics, in order of partition and offset. Raises BrokerError."""
-    facts = await check_topics(settings)
+    names = [getattr(settings.topics, role) for role in ("novel", "duplicates", "rejected")]
+    facts = await topic_facts(settings, names)
     try:
-        read = await asyncio.gather(
-            *(
-                _read_all(settings, getattr(settings.topics, role), facts[role].partitions)
-                for role in ("novel", "duplicates", "rejected")
-            )
-        )
+        read = await asyncio.gather(*(_read_all(settings, name, facts[name].partitions) for name in names))
     except KafkaError as error:
         raise explained(error, settings, "reading the output") from None
     return Received(*read)

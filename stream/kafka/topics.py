@@ -33,6 +33,9 @@ ANY_TIME_MS = 2**63 - 1
 LOG_RECORD_BYTES = 900_000
 """The largest record of the log: less than the broker's default max.message.bytes, with room for the batch header."""
 
+COPIES_FOR_TWO = 3
+"""With so many copies of a topic two must have a message before it counts as written, and one broker may be away."""
+
 TELLING_TRIES, TELLING_PAUSE_SECONDS = 100, 0.1
 
 _NOT_YET = (UnknownTopicOrPartitionError, LeaderNotAvailableError)
@@ -41,10 +44,11 @@ _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What the broker says of a topic."""
+    """What the broker says of a topic.  replication: copies of its first partition, 0 where that is not known"""
 
     partitions: int
     settings: Mapping[str, str]
+    replication: int = 0
 
     @property
     def max_message_bytes(self) -> int:
@@ -72,6 +76,7 @@ def check_topic_names(topics: TopicSettings) -> None:
 async def create_topics(settings: Settings, partitions: int, replication: int) -> dict[str, bool]:
     """Create the missing topics: the log with one partition and kept for ever, the others with `partitions`.
 
+    With three copies or more, two brokers must have a message before it counts as written.
     Returns topic name -> True where it was created. Raises SettingError for names, and BrokerError.
     """
     names = topic_names(settings.topics)
@@ -159,6 +164,31 @@ def check_log(name: str, facts: TopicFacts) -> None:
             topic=name,
             **bounded,
         )
+    warn_of_losses(name, facts)
+
+
+def warn_of_losses(name: str, facts: TopicFacts) -> None:
+    """Warn where the loss of one broker takes records of the log along: every worker would have to begin anew."""
+    least = facts.settings.get("min.insync.replicas")
+    if facts.replication == 1:
+        logger().warning(
+            "one broker can lose the log: it has one copy; in production give it three "
+            "(kafka-reassign-partitions.sh, or `spotsieve topics create --replication 3` before the first page)",
+            topic=name,
+        )
+    elif least == "1":
+        logger().warning(
+            "one broker can lose the newest records of the log: they count as written once one broker has them; "
+            "set min.insync.replicas=2",
+            topic=name,
+            replication=facts.replication,
+        )
+    if facts.settings.get("unclean.leader.election.enable") == "true":
+        logger().warning(
+            "the log topic may lose records when brokers fail: a copy that lags may become the leader; "
+            "set unclean.leader.election.enable=false",
+            topic=name,
+        )
 
 
 def warn_of_free_times(name: str, facts: TopicFacts, horizon_hours: float) -> None:
@@ -194,6 +224,8 @@ async def _create(admin: AIOKafkaAdminClient, role: str, name: str, partitions: 
     is_log = role == "log"
     # The log must never lose a record: the state is a function of it.
     configs = {"retention.ms": FOREVER, "retention.bytes": FOREVER, "cleanup.policy": "delete"} if is_log else {}
+    if replication >= COPIES_FOR_TWO:
+        configs["min.insync.replicas"] = "2"
     topic = NewTopic(name, 1 if is_log else partitions, replication, topic_configs=configs)
     code, said = await create(admin, topic)
     error = for_code(code)
@@ -222,15 +254,18 @@ async def until_told(admin: AIOKafkaAdminClient, names: list[str]) -> None:
 
 async def _facts(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, TopicFacts]:
     described: list[dict[str, Any]] = await admin.describe_topics(names)
-    partitions = {row["topic"]: len(row["partitions"]) for row in described if row["error_code"] == 0}
+    found = {row["topic"]: row["partitions"] for row in described if row["error_code"] == 0}
     for row in described:
         error = for_code(row["error_code"])
         if issubclass(error, PERMISSION_ERRORS):
             raise error(row["topic"])
-    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in partitions]
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in found]
     configs: dict[str, dict[str, str]] = {}
     for response in await admin.describe_configs(resources) if resources else []:
         for _, _, _, name, entries in response.resources:
             configs[name] = {entry[0]: entry[1] for entry in entries}
     # Describing settings needs a right of its own. Without it the checks fall back on the broker's defaults.
-    return {name: TopicFacts(number, configs.get(name, {})) for name, number in partitions.items()}
+    return {
+        name: TopicFacts(len(rows), configs.get(name, {}), len(rows[0]["replicas"]) if rows else 0)
+        for name, rows in found.items()
+    }

@@ -1,4 +1,4 @@
-"""A cluster of two local brokers. When one is lost, leaders and coordinators move."""
+"""Clusters of two or three local brokers. When one is lost, leaders and coordinators move."""
 
 import asyncio
 from collections.abc import Iterator
@@ -26,19 +26,34 @@ GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 @contextmanager
 def two_brokers() -> Iterator[tuple[LocalKafka, LocalKafka]]:
     """A controller and broker, and a second broker (0.3 GB, 4 s) that can be killed and started again."""
-    prepare()
-    first_port, second_port, controller = free_ports(3)
-    settings = listener_settings({"PLAINTEXT": Listener(first_port)}, controller)
-    first = LocalKafka(port=first_port, heap_mb=384, settings={**settings, **COPIES})
-    own = {
-        "process.roles": "broker",
-        "node.id": str(SECOND_ID),
-        "listeners": f"PLAINTEXT://127.0.0.1:{second_port}",
-        "controller.quorum.voters": settings["controller.quorum.voters"],
-    }
-    second = LocalKafka(port=second_port, heap_mb=256, settings={**own, **COPIES})
+    first, second = _cluster(2)
     with first, second:
         yield first, second
+
+
+@contextmanager
+def three_brokers() -> Iterator[LocalKafka]:
+    """A controller and broker, and two more brokers, so that a topic may have three copies; -> the first."""
+    first, second, third = _cluster(3)
+    with first, second, third:
+        yield first
+
+
+def _cluster(number: int) -> list[LocalKafka]:
+    """So many brokers, not started; the first of them is the controller too."""
+    prepare()
+    controller, first_port, *ports = free_ports(number + 1)
+    settings = listener_settings({"PLAINTEXT": Listener(first_port)}, controller)
+    brokers = [LocalKafka(port=first_port, heap_mb=384, settings={**settings, **COPIES})]
+    for node, port in enumerate(ports, SECOND_ID):
+        own = {
+            "process.roles": "broker",
+            "node.id": str(node),
+            "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "controller.quorum.voters": settings["controller.quorum.voters"],
+        }
+        brokers.append(LocalKafka(port=port, heap_mb=256, settings={**own, **COPIES}))
+    return brokers
 
 
 class Coordinators:

@@ -33,6 +33,25 @@ def test_a_log_that_forgets_is_warned_of() -> None:
 
 
 @pytest.mark.parametrize(
+    ("replication", "settings", "said"),
+    [
+        (1, {"min.insync.replicas": "1"}, ["one broker can lose the log: it has one copy"]),
+        (3, {"min.insync.replicas": "1"}, ["one broker can lose the newest records of the log"]),
+        (3, {"min.insync.replicas": "2", "unclean.leader.election.enable": "true"}, ["a copy that lags may become"]),
+        (3, {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}, []),
+        (0, {}, []),
+    ],
+)
+def test_a_log_that_the_loss_of_one_broker_shortens_is_warned_of(
+    replication: int, settings: dict[str, str], said: list[str]
+) -> None:
+    with structlog.testing.capture_logs() as lines:
+        check_log("signatures", TopicFacts(1, {**KEPT, **settings}, replication))
+    assert [line["log_level"] for line in lines] == ["warning"] * len(said)
+    assert all(text in line["event"] for text, line in zip(said, lines, strict=True))
+
+
+@pytest.mark.parametrize(
     ("hours", "times", "warned"),
     [
         (720, {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": "3600000"}, False),
