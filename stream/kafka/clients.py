@@ -136,6 +136,8 @@ def pages_consumer(settings: Settings) -> AIOKafkaConsumer:
         session_timeout_ms=kafka.session_timeout_ms,
         heartbeat_interval_ms=max(300, kafka.session_timeout_ms // 10),
         rebalance_timeout_ms=kafka.rebalance_timeout_ms,
+        # A worker joins only after its state has caught up, so no rebuild counts against this.
+        max_poll_interval_ms=kafka.max_poll_interval_ms,
         fetch_max_bytes=kafka.fetch_max_bytes,
         max_partition_fetch_bytes=max(2**20, kafka.fetch_max_bytes // 4),
         fetch_max_wait_ms=100,

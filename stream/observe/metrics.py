@@ -233,6 +233,10 @@ class Metrics:
         )
         self.log_position = self._gauge("spotsieve_log_position", "Offset of the next log record to apply.")
         self.log_end = self._gauge("spotsieve_log_end", "End offset of the log.")
+        self.log_gap = self._gauge(
+            "spotsieve_log_gap_seconds",
+            "Time until a starting worker has caught up with its log, at the rate so far; 0 once it joins its group.",
+        )
 
     def _declare_broker(self) -> None:
         """Metrics of commits, the broker and the worker itself."""

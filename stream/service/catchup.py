@@ -6,10 +6,12 @@ from collections.abc import Callable
 from spotsieve.stream.observe.logs import logger
 
 PROGRESS_SECONDS = 5.0
+NEAR_SECONDS = 2.0
+"""What is left of the log may take so long when the worker joins its group: it is read while the group answers."""
 
 
 class CatchUp:
-    """The reading of the log from the state's position to the end that the log had when the reading began."""
+    """The reading of the log from the state's position to its end, which moves on meanwhile."""
 
     def __init__(self, position: int, end: int, clock: Callable[[], float] = time.monotonic) -> None:
         """position: of the state  end: of the log; both are log offsets."""
@@ -29,6 +31,11 @@ class CatchUp:
         if self._clock() - self._said >= PROGRESS_SECONDS:
             self._said = self._clock()
             self._say("catching up with the log", seconds_left=self.seconds_left())
+
+    def goes_on(self, end: int) -> bool:
+        """The log now ends here: whether too much has come meanwhile for the worker to be of use to its group."""
+        self._end = end
+        return (self.seconds_left() or 0.0) > NEAR_SECONDS
 
     def done(self) -> None:
         """Log the time it took, if there was anything to read."""

@@ -58,7 +58,9 @@ class SignatureLog:
         self._producer: AIOKafkaProducer = log_producer(settings)
 
     async def start(self, progress: Callable[[str], None]) -> None:
-        """Connect, and apply every record that the state has not seen. Calls progress(text) after each fetch.
+        """Connect, and apply the records that the state has not seen, until the log's end is at most seconds away.
+
+        Calls progress(text) after each fetch.
 
         Raises StateError where the log no longer holds what the state needs, or the state is ahead of the log.
         """
@@ -67,19 +69,32 @@ class SignatureLog:
             await self._producer.start()
             self._consumer.assign([self._partition])
             begin = (await self._consumer.beginning_offsets([self._partition]))[self._partition]
-            end = (await self._consumer.end_offsets([self._partition]))[self._partition]
         except KafkaError as error:
             raise ended(error, self._settings, "opening the log") from None
+        end = await self._end()
         state = self._engine.state
         check_log_range(self._partition.topic, state.position, begin, end, state.pages_applied)
         await self._begin(begin)
-        self._metrics.log_end.set(end)
         catching_up = CatchUp(self._engine.state.position, end)
         while self._engine.state.position < end:
             records, pages = await self._follow_once()
             catching_up.applied(self._engine.state.position, records, pages)
+            # Reading may take hours, and the log grows meanwhile. A worker that joined then would hold up its pages.
+            if self._engine.state.position >= end and catching_up.goes_on(now := await self._end()):
+                end = now
+            self._metrics.log_gap.set(catching_up.seconds_left() or 0.0)
             progress(catching_up.text())
+        self._metrics.log_gap.set(0)
         catching_up.done()
+
+    async def _end(self) -> int:
+        """Ask where the log ends now."""
+        try:
+            end: int = (await self._consumer.end_offsets([self._partition]))[self._partition]
+        except KafkaError as error:
+            raise ended(error, self._settings, "asking for the log's end") from None
+        self._metrics.log_end.set(end)
+        return end
 
     async def _begin(self, first: int) -> None:
         """Seek to the state's position, and check on the way that the record before it is the one that was applied.

@@ -61,6 +61,7 @@ class Worker:
             self._failure,
         )
         self._signing = ThreadPoolExecutor(1, thread_name_prefix="sign")
+        self._following: asyncio.Task[None] | None = None
         self._to_sign: asyncio.Queue[MicroBatch] = asyncio.Queue()
         self._to_append: asyncio.Queue[MicroBatch] = asyncio.Queue()
         self._to_commit: asyncio.Queue[tuple[MicroBatch, list[asyncio.Future[Applied]]]] = asyncio.Queue()
@@ -94,8 +95,10 @@ class Worker:
             raise ended(error, self._settings, "running") from error
         finally:
             self.ready = False
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+            beside = [watching] if self._following is None else [watching, self._following]
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
             await self._close()
 
     async def _started(self) -> bool:
@@ -112,6 +115,9 @@ class Worker:
 
     async def _start(self) -> None:
         await self._log.start(self._tell)
+        # From here on, since joining may take as long as the session of a worker that was killed.
+        self._following = asyncio.create_task(self._log.follow())
+        self._failure.watch(self._following)
         self.step = "joining the group"
         logger().info(
             "joining the group: after a worker was killed this takes until the broker gives it up",
@@ -125,7 +131,7 @@ class Worker:
         self.step = step
 
     async def _work(self) -> None:
-        stages = [self._sign(), self._append(), self._commit(), self._log.follow(), self._watch_lag()]
+        stages = [self._sign(), self._append(), self._commit(), self._watch_lag()]
         running = [asyncio.create_task(stage) for stage in stages]
         intake = asyncio.create_task(self._intake())
         try:

@@ -153,6 +153,12 @@ class KafkaSettings(Section):
     rebalance_timeout_ms: int = setting(
         60_000, "time for a worker to finish its batches when partitions move", unit="ms", ge=1_000
     )
+    max_poll_interval_ms: int = setting(
+        300_000,
+        "a worker whose stages take no page for so long loses its partitions; more than two commits may take",
+        unit="ms",
+        ge=10_000,
+    )
     request_timeout_ms: int = setting(40_000, "longest wait for one request", unit="ms", ge=1_000)
     transaction_timeout_ms: int = setting(
         60_000, "the broker aborts a transaction older than this", unit="ms", ge=1_000

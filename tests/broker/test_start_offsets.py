@@ -53,7 +53,7 @@ def forget_offsets(topics: TopicSet) -> None:
 )
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
-def test_pages_that_come_while_a_worker_is_stopped_are_read_also_where_the_group_begins_at_the_end(
+def test_pages_that_come_while_no_worker_runs_are_read_also_with_start_latest(
     kafka: Broker, tmp_path: Path, guarantee: str
 ) -> None:
     more = f'kafka.start = "latest"\nservice.guarantee = "{guarantee}"\n'

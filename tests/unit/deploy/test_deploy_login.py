@@ -54,6 +54,10 @@ def test_the_topics_in_compose_are_made_on_the_brokers_of_the_environment() -> N
     assert _parser(command).parse_args(command).bootstrap_servers is None
 
 
+def test_workers_on_kubernetes_do_not_wait_for_one_that_rebuilds_its_state() -> None:
+    assert loaded("kubernetes.yaml")["spec"]["podManagementPolicy"] == "Parallel"
+
+
 def test_the_login_on_kubernetes_is_settings_of_ours_and_its_files_are_mounted(tmp_path: Path) -> None:
     pod = loaded("kubernetes.yaml")["spec"]["template"]["spec"]
     (container,) = pod["containers"]

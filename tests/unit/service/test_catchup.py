@@ -59,6 +59,19 @@ def test_a_rebuild_tells_records_pages_rate_and_time_left(said: list[tuple[str, 
     assert (fields["records"], fields["pages"], fields["seconds"]) == (1_000, 12_900, 40.0)
 
 
+def test_reading_goes_on_until_what_has_come_meanwhile_takes_seconds_at_most() -> None:
+    now = [0.0]
+    catching_up = CatchUp(0, 1_000, lambda: now[0])
+    now[0] += 10
+    catching_up.applied(1_000, 1_000, 64_000)
+    assert catching_up.goes_on(1_400)
+    assert catching_up.text() == "catching up with the log: record 1000 of 1400, 71%, about 4 s left"
+    now[0] += 4
+    catching_up.applied(1_400, 400, 0)
+    assert not catching_up.goes_on(1_500)
+    assert not CatchUp(7, 7).goes_on(8), "without anything read there is no rate, and nothing was missed"
+
+
 def test_a_state_that_is_up_to_date_has_nothing_to_tell(said: list[tuple[str, dict[str, Any]]]) -> None:
     catching_up = CatchUp(7, 7)
     catching_up.done()

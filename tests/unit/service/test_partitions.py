@@ -105,7 +105,7 @@ async def test_former_owners_are_fenced_before_the_committed_offset_is_read(monk
 
 @pytest.mark.parametrize(("start", "offset"), [("earliest", 5), ("latest", 90)])
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
-async def test_where_nothing_is_committed_the_setting_says_where_to_begin_and_that_is_committed(
+async def test_where_nothing_is_committed_the_beginning_is_by_setting_and_is_committed(
     guarantee: str, start: str, offset: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker, owned = Broker(committed=None), OwnedPartition(PARTITION)
