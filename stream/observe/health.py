@@ -68,18 +68,18 @@ OTHER_METHOD = Answer(
 class HealthServer:
     """Serves metrics, health and readiness from a thread of its own.
 
-    problems() names what keeps the worker from being ready; alive() is False once the worker has failed. Both are
-    called from that thread.
+    failures() names what no waiting mends, so that the process should be started again; problems() names what keeps the
+    worker from being ready. Both are called from that thread.
     """
 
     def __init__(
         self,
         settings: MetricsSettings,
         registry: CollectorRegistry,
-        alive: Callable[[], bool],
+        failures: Callable[[], list[str]],
         problems: Callable[[], list[str]],
     ) -> None:
-        self._alive = alive
+        self._failures = failures
         self._problems = problems
         self._metrics = make_wsgi_app(registry)
         family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
@@ -158,7 +158,7 @@ class HealthServer:
         if request.path == "/metrics":
             return self._scrape(request)
         if request.path == "/healthz":
-            return _state([] if self._alive() else ["the worker has failed; see its log"])
+            return _state(self._failures())
         if request.path == "/readyz":
             return _state(self._problems())
         return OTHER_PATH

@@ -241,7 +241,10 @@ class Metrics:
     def _declare_broker(self) -> None:
         """Metrics of commits, the broker and the worker itself."""
         self.lag = self._gauge(
-            "spotsieve_consumer_lag", "Messages not yet committed, by input partition.", "topic", "partition"
+            "spotsieve_consumer_lag",
+            "Messages that can be read and are not committed yet, by input partition.",
+            "topic",
+            "partition",
         )
         self.commits = self._counter("spotsieve_commits", "Commits of input offsets.")
         self.commit_failures = self._counter(

@@ -121,6 +121,11 @@ class OwnedPartition:
         if not self._in_flight:
             self._idle.set()
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is in flight."""
+        return not self._in_flight
+
     async def drained(self, timeout_seconds: float) -> bool:
         """Wait until nothing is in flight; False after the time-out."""
         try:

@@ -19,6 +19,7 @@ from spotsieve.stream.kafka.backoff import Backoff
 from spotsieve.stream.kafka.topics import TopicFacts, check_topics
 from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.observe.health import HealthServer
+from spotsieve.stream.observe.heartbeats import BEAT_SECONDS, Heartbeats
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes.registry import scheme_of
@@ -49,6 +50,7 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._metrics = Metrics()
+        self._heartbeats = Heartbeats()
         self._failed = False
         self._starting = "compiling kernels"
         self._stopping = False
@@ -61,9 +63,7 @@ class Service:
         health = None
         try:
             if self._settings.metrics.enabled:
-                health = HealthServer(
-                    self._settings.metrics, self._metrics.registry, lambda: not self._failed, self._problems
-                )
+                health = HealthServer(self._settings.metrics, self._metrics.registry, self._failures, self._problems)
                 logger().info("serving metrics and health", host=self._settings.metrics.host, port=health.port)
             logger().info("compiling kernels: tens of seconds at the very first start, then read from a cache")
             compile_kernels(scheme_of(self._settings.scheme))
@@ -85,6 +85,9 @@ class Service:
                 health.close()
         return EXIT_OK
 
+    def _failures(self) -> list[str]:
+        return self._heartbeats.problems() + (["the worker has failed; see its log"] if self._failed else [])
+
     def _problems(self) -> list[str]:
         if self._worker is None or self._stopping:
             return ["stopping" if self._stopping else self._starting]
@@ -103,11 +106,13 @@ class Service:
             starting.cancel()
             return
         reporting = asyncio.create_task(self._report(engine))
+        beating = asyncio.create_task(self._beat())
         try:
             await self._work(engine, starting.result(), waiting, reporting)
         finally:
-            reporting.cancel()
-            waiting.cancel()
+            for task in (reporting, waiting, beating):
+                task.cancel()
+            self._heartbeats.stop()
         if reporting.done():
             reporting.result()  # It ends only by an error, and that error ended the work.
         logger().info("stopped", log_position=engine.state.position)
@@ -120,7 +125,7 @@ class Service:
         """
         backoff = Backoff()
         while True:
-            worker = self._worker = Worker(self._settings, engine.scheme, engine, facts, self._metrics)
+            worker = self._worker = Worker(self._settings, engine, facts, self._metrics, self._heartbeats)
             began = time.monotonic()
             working = asyncio.create_task(worker.run())
             await asyncio.wait([working, *ends], return_when=asyncio.FIRST_COMPLETED)
@@ -143,6 +148,12 @@ class Service:
             pausing.cancel()
             if any(end.done() for end in ends):
                 return
+
+    async def _beat(self) -> None:
+        """Show the health port that the event loop turns, for ever."""
+        while True:
+            self._heartbeats.beat()
+            await asyncio.sleep(BEAT_SECONDS)
 
     async def _report(self, engine: Engine) -> None:
         """Log a summary line a minute, and give the state's size to the gauges."""

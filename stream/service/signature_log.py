@@ -20,6 +20,7 @@ from spotsieve.stream.kafka.consumers import check_alive
 from spotsieve.stream.kafka.errors import Decision, decision, ended, stops
 from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES
 from spotsieve.stream.kafka.waits import Waits
+from spotsieve.stream.observe.heartbeats import Heartbeats
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.catchup import CatchUp
@@ -42,8 +43,17 @@ class SignatureLog:
     records of other workers known.
     """
 
-    def __init__(self, settings: Settings, engine: Engine, writer: bytes, metrics: Metrics, waits: Waits) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        engine: Engine,
+        writer: bytes,
+        metrics: Metrics,
+        waits: Waits,
+        heartbeats: Heartbeats,
+    ) -> None:
         self._settings = settings
+        self._heartbeats = heartbeats
         self._waits = waits
         self._following = Backoff()
         self._engine = engine
@@ -217,7 +227,9 @@ class SignatureLog:
             with self._metrics.timed("judge"):
                 # A record without value is not ours: its 0 bytes are refused like every foreign record.
                 value = record.value or b""
-                applied = await loop.run_in_executor(self._judging, self._engine.apply, value, record.offset)
+                applied = await loop.run_in_executor(
+                    self._judging, self._heartbeats.watched, "judge", self._engine.apply, value, record.offset
+                )
             records, pages = records + 1, pages + len(applied.record.signatures)
             self._metrics.observe_judged(applied.verdicts, applied.bucket_sizes, applied.capped, applied.filled_buckets)
             if applied.record.forgotten:

@@ -16,14 +16,15 @@ from spotsieve.stream.kafka.errors import ended
 from spotsieve.stream.kafka.topics import TopicFacts
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.kafka.watch import BrokerWatch
+from spotsieve.stream.observe.heartbeats import Heartbeats
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.service.commit import Committer
 from spotsieve.stream.service.failure import Failure
 from spotsieve.stream.service.fetching import Fetcher
 from spotsieve.stream.service.microbatch import MicroBatch, sign
 from spotsieve.stream.service.outputs import OutputBuilder
+from spotsieve.stream.service.ownership import OwnedPartition
 from spotsieve.stream.service.partitions import Partitions
 from spotsieve.stream.service.signature_log import SignatureLog, verdicts_of
 from spotsieve.stream.settings.model import Settings
@@ -38,16 +39,22 @@ class Worker:
     """Reads pages, judges them through the log and commits them, with one set of Kafka clients."""
 
     def __init__(
-        self, settings: Settings, scheme: Scheme, engine: Engine, facts: Mapping[str, TopicFacts], metrics: Metrics
+        self,
+        settings: Settings,
+        engine: Engine,
+        facts: Mapping[str, TopicFacts],
+        metrics: Metrics,
+        heartbeats: Heartbeats,
     ) -> None:
         self._settings = settings
-        self._scheme = scheme
+        self._scheme = engine.scheme
+        self._heartbeats = heartbeats
         self._decoder = Decoder(settings.input)
         self._metrics = metrics
         self._consumer: AIOKafkaConsumer = pages_consumer(settings)
         self._waits = Waits(metrics)
         self._failure = Failure()
-        self._log = SignatureLog(settings, engine, os.urandom(WRITER_BYTES), metrics, self._waits)
+        self._log = SignatureLog(settings, engine, os.urandom(WRITER_BYTES), metrics, self._waits, heartbeats)
         self._partitions = Partitions(settings, self._consumer, metrics, self._waits, self._failure, self._log.knows)
         self._fetcher = Fetcher(settings, self._consumer, self._partitions, metrics, self._waits)
         self._room = asyncio.Semaphore(IN_FLIGHT_BATCHES)
@@ -175,7 +182,9 @@ class Worker:
         while True:
             batch = await self._to_sign.get()
             with self._metrics.timed("sign"):
-                await loop.run_in_executor(self._signing, sign, batch, self._decoder, self._scheme)
+                await loop.run_in_executor(
+                    self._signing, self._heartbeats.watched, "sign", sign, batch, self._decoder, self._scheme
+                )
             self._metrics.future_times.inc(batch.future_times)
             await self._to_append.put(batch)
 
@@ -200,11 +209,25 @@ class Worker:
             partitions = self._partitions.all()
             self._metrics.keep_lags({owned.partition for owned in partitions})
             for owned in partitions:
-                end = self._consumer.highwater(owned.partition) if owned.accepting else None
-                if end is not None:
-                    lag = self._metrics.lag.labels(owned.partition.topic, owned.partition.partition)
-                    lag.set(max(0, end - owned.committed))
+                lag = await self._lag(owned)
+                if lag is not None:
+                    self._metrics.lag.labels(owned.partition.topic, owned.partition.partition).set(lag)
             await asyncio.sleep(LAG_SECONDS)
+
+    async def _lag(self, owned: OwnedPartition) -> int | None:
+        """Messages of a partition that could be read and are not committed; None while that is not known."""
+        if not owned.accepting or owned.partition not in self._consumer.assignment():
+            return None
+        # Messages of open transactions cannot be read yet. It is -1 where they can, and None with an old broker.
+        end: int | None = self._consumer.last_stable_offset(owned.partition)
+        if end is None or end < 0:
+            end = self._consumer.highwater(owned.partition)
+        if end is None:
+            return None
+        # The markers of a producer's transactions, and messages of those that it aborted, are passed and never
+        # committed: an idle partition that ends with one has no lag.
+        passed: int = await self._consumer.position(owned.partition) if owned.idle else 0
+        return max(0, end - max(owned.committed, passed))
 
 
 async def _first_of(*waited: asyncio.Future[Any]) -> None:

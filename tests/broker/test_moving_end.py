@@ -11,6 +11,7 @@ from spotsieve.state.log.record import LogRecord, encode
 from spotsieve.stream.engine import Applied, Engine, open_engine
 from spotsieve.stream.kafka.clients import pages_consumer
 from spotsieve.stream.kafka.waits import Waits
+from spotsieve.stream.observe.heartbeats import Heartbeats
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.signature_log import SignatureLog
 from spotsieve.stream.settings.load import load_settings
@@ -46,7 +47,7 @@ async def test_records_that_come_while_the_log_is_read_are_read_before_the_worke
     apply = engine.apply
 
     def slow_apply(record: bytes | LogRecord, offset: int) -> Applied:
-        time.sleep(SLOW_SECONDS)
+        time.sleep(SLOW_SECONDS)  # Time itself: what is left of the log is told in seconds.
         for reached, number in ((FIRST, MORE), (FIRST + MORE, LATER)):
             if offset == reached - 1:
                 topics.send(records(engine, reached, number), role="log")
@@ -60,7 +61,7 @@ async def test_records_that_come_while_the_log_is_read_are_read_before_the_worke
         told.append(text)
         gaps.append(metrics.registry.get_sample_value("spotsieve_log_gap_seconds") or 0.0)
 
-    log = SignatureLog(settings, engine, bytes(16), metrics, Waits(metrics))
+    log = SignatureLog(settings, engine, bytes(16), metrics, Waits(metrics), Heartbeats())
     try:
         await log.start(progress)
         assert engine.state.position >= FIRST + MORE

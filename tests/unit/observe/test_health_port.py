@@ -16,7 +16,7 @@ class Worker:
     """What the port asks of a worker."""
 
     def __init__(self) -> None:
-        self.alive = True
+        self.failures: list[str] = []
         self.problems: list[str] = []
 
 
@@ -28,7 +28,7 @@ def worker() -> Worker:
 @pytest.fixture
 def port(worker: Worker) -> Iterator[int]:
     settings = MetricsSettings(host="127.0.0.1", port=0)
-    server = HealthServer(settings, Metrics().registry, lambda: worker.alive, lambda: worker.problems)
+    server = HealthServer(settings, Metrics().registry, lambda: worker.failures, lambda: worker.problems)
     yield server.port
     server.close()
 
@@ -45,7 +45,7 @@ def ask(port: int, path: str, method: str = "GET") -> tuple[int, str, http.clien
 
 def test_health_is_200_while_alive_and_503_after_a_failure(port: int, worker: Worker) -> None:
     assert ask(port, "/healthz")[0] == 200
-    worker.alive = False
+    worker.failures = ["the worker has failed"]
     status, text, _ = ask(port, "/healthz")
     assert status == 503
     assert "failed" in text
@@ -121,13 +121,13 @@ def test_a_port_in_use_is_refused_with_the_setting() -> None:
         number = taken.getsockname()[1]
         settings = MetricsSettings(host="127.0.0.1", port=number)
         with pytest.raises(SettingError, match=rf"metrics\.port cannot be bound .*, got {number}; choose a free port"):
-            HealthServer(settings, Metrics().registry, lambda: True, list)
+            HealthServer(settings, Metrics().registry, list, list)
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "203.0.113.9", "a..b"])
 def test_an_address_that_is_not_ours_is_refused_with_the_setting(host: str) -> None:
     with pytest.raises(SettingError, match=r"metrics\."):
-        HealthServer(MetricsSettings(host=host, port=0), Metrics().registry, lambda: True, list)
+        HealthServer(MetricsSettings(host=host, port=0), Metrics().registry, list, list)
 
 
 def test_ipv6_is_served() -> None:
@@ -136,7 +136,7 @@ def test_ipv6_is_served() -> None:
             probe.bind(("::1", 0))
         except OSError:
             pytest.skip("this machine has no IPv6")
-    server = HealthServer(MetricsSettings(host="::1", port=0), Metrics().registry, lambda: True, list)
+    server = HealthServer(MetricsSettings(host="::1", port=0), Metrics().registry, list, list)
     try:
         connection = http.client.HTTPConnection("::1", server.port, timeout=60)
         connection.request("GET", "/healthz")
@@ -153,4 +153,4 @@ def test_starting_asks_no_name_server(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket, "gethostbyaddr", fail)
     monkeypatch.setattr(socket, "getfqdn", fail)
-    HealthServer(MetricsSettings(host="127.0.0.1", port=0), Metrics().registry, lambda: True, list).close()
+    HealthServer(MetricsSettings(host="127.0.0.1", port=0), Metrics().registry, list, list).close()

@@ -22,7 +22,7 @@ LATE_SECONDS = 16 * CONNECTION_SECONDS
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    server = HealthServer(MetricsSettings(host=HOST, port=0), Metrics().registry, lambda: True, list)
+    server = HealthServer(MetricsSettings(host=HOST, port=0), Metrics().registry, list, list)
     yield server.port
     server.close()
 
@@ -182,7 +182,7 @@ def test_the_port_is_bound_on_the_address_that_is_configured_alone(port: int) ->
 
 
 def test_closing_waits_for_no_client() -> None:
-    server = HealthServer(MetricsSettings(host=HOST, port=0), Metrics().registry, lambda: True, list)
+    server = HealthServer(MetricsSettings(host=HOST, port=0), Metrics().registry, list, list)
     with connect(server.port) as silent:
         check_healthy(server.port)
         began = time.process_time()

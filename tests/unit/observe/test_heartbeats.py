@@ -1,0 +1,35 @@
+"""An event loop without a beat, and a task without an end, are told after their bounds and not before."""
+
+from spotsieve.stream.observe.heartbeats import LOOP_SECONDS, TASK_SECONDS, Heartbeats
+
+
+def test_a_loop_is_told_when_its_beat_is_missing_and_no_more_once_it_has_ended() -> None:
+    now = [0.0]
+    heartbeats = Heartbeats(lambda: now[0])
+    now[0] += 2 * LOOP_SECONDS
+    assert heartbeats.problems() == [], "before its first beat a process compiles and opens its state"
+    heartbeats.beat()
+    now[0] += LOOP_SECONDS
+    assert heartbeats.problems() == []
+    now[0] += 1
+    assert heartbeats.problems() == ["the event loop has stood still for 31 s"]
+    heartbeats.beat()
+    assert heartbeats.problems() == []
+    heartbeats.stop()
+    now[0] += 2 * LOOP_SECONDS
+    assert heartbeats.problems() == []
+
+
+def test_a_task_is_told_only_while_it_takes_longer_than_any_should() -> None:
+    now, said = [0.0], list[list[str]]()
+    heartbeats = Heartbeats(lambda: now[0])
+
+    def work(seconds: float) -> float:
+        now[0] += seconds
+        said.append(heartbeats.problems())
+        return seconds
+
+    assert heartbeats.watched("judge", work, TASK_SECONDS) == TASK_SECONDS
+    heartbeats.watched("judge", work, TASK_SECONDS + 1)
+    assert said == [[], ["the thread that does `judge` has been at one task for 121 s"]]
+    assert heartbeats.problems() == []
