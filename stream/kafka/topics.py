@@ -22,6 +22,7 @@ from spotsieve.stream.errors import BrokerError, SettingError
 from spotsieve.stream.kafka.clients import client_options, warn_of_open_files
 from spotsieve.stream.kafka.cluster import administrator, create
 from spotsieve.stream.kafka.errors import PERMISSION_ERRORS, explained
+from spotsieve.stream.kafka.message_sizes import LEAST_OUTPUT_BYTES
 from spotsieve.stream.kafka.reach import why_unreached
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.settings.model import Settings, TopicSettings
@@ -111,6 +112,15 @@ async def check_topics(settings: Settings) -> dict[str, TopicFacts]:
     check_log(names["log"], found["log"])
     if settings.index.horizon_hours:
         warn_of_free_times(names["input"], found["input"], settings.index.horizon_hours)
+    for role in ("novel", "duplicates", "rejected"):
+        if found[role].max_message_bytes < LEAST_OUTPUT_BYTES:
+            raise SettingError(
+                f"topics.{role}",
+                f"must take messages of {LEAST_OUTPUT_BYTES} bytes, for the headers and reports that Spotsieve adds "
+                "(max.message.bytes)",
+                found[role].max_message_bytes,
+                f"raise max.message.bytes of {names[role]!r}",
+            )
     for role in ("novel", "rejected"):
         if found[role].max_message_bytes < found["input"].max_message_bytes:
             raise SettingError(

@@ -11,8 +11,9 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError
 from spotsieve.stream.kafka.errors import ended, stops
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.service.byte_budget import ByteBudget, most_bytes
 from spotsieve.stream.service.failure import Failure
-from spotsieve.stream.service.microbatch import Judged, MicroBatch
+from spotsieve.stream.service.microbatch import Judged, MicroBatch, message_bytes
 from spotsieve.stream.service.outputs import OutputBuilder, Outputs
 from spotsieve.stream.service.ownership import OwnedPartition
 from spotsieve.stream.service.partitions import Partitions
@@ -49,6 +50,7 @@ class Committer:
         self._waiting: dict[OwnedPartition, list[Judged]] = {}
         self._committing: set[asyncio.Task[None]] = set()
         self._failure = failure
+        self._budget = ByteBudget(most_bytes(settings.kafka.transaction_timeout_ms))
         # The broker aborts an older transaction.
         self._most_seconds = settings.kafka.transaction_timeout_ms / 1000
 
@@ -73,27 +75,41 @@ class Committer:
 
     async def _commit_partition(self, owned: OwnedPartition) -> None:
         """Commit all that waits for a partition, again and again until nothing waits."""
-        while work := self._waiting[owned]:
-            self._waiting[owned] = []
+        while work := self._next(owned):
             try:
                 # Pages that were fetched before a hand-over or a reopening are dropped: they are read again.
                 current = [judged for judged in work if judged[1].current]
                 if current:
                     with self._metrics.timed("commit"):
-                        await _unless_lost(owned, self._commit(owned, current))
+                        await _unless_lost(owned, self._commit_in_turn(owned, current))
             finally:
                 for batch, part in work:
                     if batch.end_slice(part):
                         self._finished()
         del self._waiting[owned]
 
+    def _next(self, owned: OwnedPartition) -> list[Judged]:
+        """Take from what waits for a partition as much as can be sent in time, but at least one slice."""
+        waiting, size, number = self._waiting[owned], 0, 0
+        for judged in waiting:
+            size += _bytes_of(judged)
+            if number and size > self._budget.most:
+                break
+            number += 1
+        self._waiting[owned] = waiting[number:]
+        return waiting[:number]
+
+    async def _commit_in_turn(self, owned: OwnedPartition, work: Sequence[Judged]) -> None:
+        async with self._budget.of(sum(map(_bytes_of, work))):
+            await self._commit(owned, work)
+
     async def _commit(self, owned: OwnedPartition, work: Sequence[Judged]) -> None:
-        producer = owned.producer
-        if producer is None:
-            return  # The partition was handed over meanwhile: its next owner reads these pages again.
         next_offset = work[-1][1].next_offset
+        outputs = await asyncio.to_thread(self._builder.build, owned.partition.partition, work)
+        producer = owned.producer
+        if producer is None or not work[0][1].current:
+            return  # The partition was handed over meanwhile: its next owner reads these pages again.
         try:
-            outputs = self._builder.build(producer, owned.partition.partition, work)
             offsets = {owned.partition: next_offset}
             async with asyncio.timeout(self._most_seconds):
                 if self._exactly_once:
@@ -154,6 +170,12 @@ class Committer:
                 metrics.count_verdicts(batch.verdicts, rows[rows >= 0], sizes[rows >= 0])
                 if batch.signatures is not None:
                     metrics.count_texts(batch.signatures, rows[rows >= 0])
+
+
+def _bytes_of(judged: Judged) -> int:
+    """Bytes of the messages of a slice, about as many as its outputs have."""
+    batch, part = judged
+    return sum(message_bytes(message) for message in batch.messages[part.first : part.end])
 
 
 async def _unless_lost(owned: OwnedPartition, commit: Coroutine[Any, Any, None]) -> None:

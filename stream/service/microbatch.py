@@ -1,5 +1,6 @@
 """Holds a micro-batch on its way through the service: its messages, their outcomes, and its slices by partition."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -67,6 +68,12 @@ Judged = tuple[MicroBatch, Slice]
 """A slice with known verdicts, and its micro-batch."""
 
 
+def message_bytes(message: ConsumerRecord) -> int:
+    """Bytes of a message's key, value and headers."""
+    size = len(message.key or b"") + len(message.value or b"")
+    return size + sum(len(name) + len(content or b"") for name, content in message.headers)
+
+
 def micro_batches(
     fetched: Mapping[TopicPartition, Sequence[ConsumerRecord]],
     owners: Mapping[TopicPartition, OwnedPartition],
@@ -106,12 +113,16 @@ def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
     """Decode every message and sign the pages: fill rows, rejections and signatures. Runs in a thread."""
     pages: list[Page] = []
     rows = np.empty(len(batch.messages), np.int64)
+    now_ms = int(time.time() * 1000)
     for number, record in enumerate(batch.messages):
         if record.value is None:
             rows[number] = TOMBSTONE
             continue
+        # A message may come without a time (-1). It counts as written when it is read: otherwise a horizon would never
+        # move where all messages are such.
+        written_ms = record.timestamp if record.timestamp >= 0 else now_ms
         message = Message(
-            record.key, record.value, record.headers, record.topic, record.partition, record.offset, record.timestamp
+            record.key, record.value, record.headers, record.topic, record.partition, record.offset, written_ms
         )
         try:
             page = decoder.decode(message)

@@ -5,38 +5,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import orjson
-from aiokafka import AIOKafkaProducer
-from aiokafka.codec import zstd_encode
-from aiokafka.producer.message_accumulator import BatchBuilder
-from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.log.record import MAX_ADDRESS_BYTES
 from spotsieve.stream.errors import PageError, Reject
+from spotsieve.stream.kafka.clients import PRODUCER_BATCH_BYTES
+from spotsieve.stream.kafka.message_sizes import HEADER_TEXT_BYTES, KEY_BYTES, Headers, record_bytes
+from spotsieve.stream.kafka.prepared_batch import PreparedBatch
 from spotsieve.stream.kafka.topics import TopicFacts
-from spotsieve.stream.service.microbatch import REJECTED, TOMBSTONE, Judged, MicroBatch
+from spotsieve.stream.service.microbatch import REJECTED, TOMBSTONE, Judged, MicroBatch, message_bytes
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import page_id_text
 from spotsieve.stream.text_safety import escape_control_characters
 from spotsieve.stream.verdict import Kind, Reason, Verdicts
 
-RECORD_OVERHEAD_BYTES = 128
-"""The batch header (61) and the record header around one message."""
-HEADER_OVERHEAD_BYTES = 10
-"""Two lengths, both varints."""
-HEADER_TEXT_BYTES = 1024
-KEY_BYTES = 65_536
-"""The longest key that a report or a cut dead letter repeats: a key as large as a message would fit no output."""
 OUTPUT_ROLES = ("novel", "duplicates", "rejected")
-
-Headers = Sequence[tuple[str, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
     """Batches that are ready to send, as (topic, partition, builder), and counts of what they hold beside pages."""
 
-    batches: list[tuple[str, int, BatchBuilder]]
+    batches: list[tuple[str, int, PreparedBatch]]
     dead_letters: Counter[str]
     tombstones: int
 
@@ -63,14 +53,17 @@ class OutputBuilder:
             for reason in Reason
         }
 
-    def build(self, producer: AIOKafkaProducer, partition: int, work: Sequence[Judged]) -> Outputs:
-        """The batches for consecutive slices of one input partition, in the order of their messages."""
+    def build(self, partition: int, work: Sequence[Judged]) -> Outputs:
+        """The batches for consecutive slices of one input partition, in the order of their messages.
+
+        Call it in a thread: gzip takes half a second for 512 pages, and the event loop would stand still.
+        """
         writers = {
             role: _TopicWriter(
-                producer,
                 getattr(self._settings.topics, role),
                 partition % partitions,
                 self._most_batch_bytes[role],
+                self._settings.service.compression,
                 transactional=self._settings.service.guarantee == "exactly_once",
             )
             for role, partitions in self._partitions.items()
@@ -81,16 +74,25 @@ class OutputBuilder:
             for number in range(part.first, part.end):
                 message = batch.messages[number]
                 row = int(batch.rows[number])
-                if row == TOMBSTONE:
+                if row == TOMBSTONE and writers["novel"].add(message, None, message.headers):
                     tombstones += 1
-                    writers["novel"].add(message, None, message.headers)
                     continue
-                error = batch.rejections[number] if row == REJECTED else self._judged(writers, batch, message, row)
+                error = self._written(writers, batch, number, row)
                 if error is not None:
                     dead_letters[error.reason.value] += 1
                     self._reject(writers["rejected"], message, error)
         batches = [made for writer in writers.values() for made in writer.finish()]
         return Outputs(batches, dead_letters, tombstones)
+
+    def _written(
+        self, writers: Mapping[str, "_TopicWriter"], batch: MicroBatch, number: int, row: int
+    ) -> PageError | None:
+        """Write a page to the output of its verdict; -> the error of a message that goes to the dead letters."""
+        if row == REJECTED:
+            return batch.rejections[number]
+        if row == TOMBSTONE:
+            return self._too_large(batch.messages[number])
+        return self._judged(writers, batch, batch.messages[number], row)
 
     def _judged(
         self, writers: Mapping[str, "_TopicWriter"], batch: MicroBatch, message: ConsumerRecord, row: int
@@ -127,11 +129,14 @@ class OutputBuilder:
             )
         if writers["novel"].add(message, message.value, (*message.headers, *headers)):
             return None
+        return self._too_large(message)
+
+    def _too_large(self, message: ConsumerRecord) -> PageError:
         return PageError(
             Reject.TOO_LARGE,
             "message",
             f"must fit max.message.bytes of the output ({self._most_batch_bytes['novel']})",
-            len(message.value),
+            message_bytes(message),
             "the page stays in the input topic under its page id; raise the limit of the output topics",
         )
 
@@ -165,75 +170,73 @@ class OutputBuilder:
 class _TopicWriter:
     """Appends messages to the batch builders of one output partition, and opens a new builder when one is full."""
 
-    def __init__(
-        self, producer: AIOKafkaProducer, topic: str, partition: int, most_bytes: int, *, transactional: bool
-    ) -> None:
+    def __init__(self, topic: str, partition: int, most_bytes: int, compression: str, *, transactional: bool) -> None:
         """most_bytes: the topic's max.message.bytes, which bounds a whole compressed batch."""
         self._most_bytes = most_bytes
+        self._compression = compression
         self._transactional = transactional
-        self._producer = producer
         self._topic = topic
         self._partition = partition
-        self._full: list[BatchBuilder] = []
-        self._open: BatchBuilder | None = None
+        self._full: list[PreparedBatch] = []
+        self._open: PreparedBatch | None = None
 
     def add(
         self, message: ConsumerRecord, value: bytes | None, headers: Headers, most_key_bytes: int | None = None
     ) -> bool:
-        """Append a message with the key and timestamp of `message`; a key of more than most_key_bytes is left out.
+        """Append a message with the key and timestamp of `message`.
 
+        most_key_bytes: a longer key is left out, and one that the topic does not take besides the rest
         Returns False and appends nothing where the topic cannot hold the message, even if it is compressed.
         """
         key = message.key
-        if key is not None and most_key_bytes is not None and len(key) > most_key_bytes:
-            key = None
         # aiokafka's compiled builder takes only a list.
         listed = list(headers)
         size = record_bytes(key, value, listed)
+        if key is not None and most_key_bytes is not None and len(key) > most_key_bytes:
+            size -= len(key)
+            key = None
         if size > self._most_bytes:
-            return self._add_compressed(message.timestamp, key, value or b"", listed)
+            may_go = key is not None and most_key_bytes is not None
+            return self._add_compressed(message.timestamp, key, value, listed) or (
+                may_go and self._add_compressed(message.timestamp, None, value, listed)
+            )
         if self._open is not None and self._open.size() + size > self._most_bytes:
             self._close()
         if self._open is None:
-            self._open = self._producer.create_batch()
+            self._open = self._new_batch(self._compression)
         appended = self._open.append(timestamp=message.timestamp, key=key, value=value, headers=listed)
         if appended is None:
             self._close()
-            self._open = self._producer.create_batch()
+            self._open = self._new_batch(self._compression)
             # A batch always takes its first message, whatever its size.
             self._open.append(timestamp=message.timestamp, key=key, value=value, headers=listed)
         return True
 
-    def finish(self) -> list[tuple[str, int, BatchBuilder]]:
-        """Every batch, closed."""
+    def finish(self) -> list[tuple[str, int, PreparedBatch]]:
+        """Every batch, closed and compressed."""
         self._close()
-        return [(self._topic, self._partition, builder) for builder in self._full]
+        return [(self._topic, self._partition, batch) for batch in self._full]
+
+    def _new_batch(self, compression: str) -> PreparedBatch:
+        return PreparedBatch(PRODUCER_BATCH_BYTES, compression, transactional=self._transactional)
 
     def _close(self) -> None:
         if self._open is not None:
-            self._open.close()
+            self._open.prepare()
             self._full.append(self._open)
             self._open = None
 
     def _add_compressed(
-        self, timestamp: int, key: bytes | None, value: bytes, headers: list[tuple[str, bytes]]
+        self, timestamp: int, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]
     ) -> bool:
         """Give a message its own batch, compressed whatever the setting: a crawler that compresses sends such pages."""
-        if record_bytes(key, zstd_encode(value), headers) > self._most_bytes:
+        alone = self._new_batch("zstd")
+        alone.append(timestamp=timestamp, key=key, value=value, headers=headers)
+        if alone.prepare() > self._most_bytes:
             return False
         self._close()
-        self._open = BatchBuilder(
-            self._most_bytes, DefaultRecordBatch.CODEC_ZSTD, is_transactional=int(self._transactional)
-        )
-        self._open.append(timestamp=timestamp, key=key, value=value, headers=headers)
-        self._close()
+        self._full.append(alone)
         return True
-
-
-def record_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """An upper bound of the bytes of an uncompressed record batch that holds this one message."""
-    size = len(key or b"") + len(value or b"") + RECORD_OVERHEAD_BYTES
-    return size + sum(len(name.encode()) + len(content or b"") + HEADER_OVERHEAD_BYTES for name, content in headers)
 
 
 def header_text(text: str) -> bytes:

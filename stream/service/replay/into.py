@@ -128,7 +128,7 @@ class IntoTopic:
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 for number, work in slices.items():
-                    outputs = self._builder.build(self._producer, number, work)
+                    outputs = await asyncio.to_thread(self._builder.build, number, work)
                     self._too_large += outputs.dead_letters[Reject.TOO_LARGE.value]
                     outputs.batches[:] = [made for made in outputs.batches if made[0] == self._name]
                     await deliver(self._producer, outputs)

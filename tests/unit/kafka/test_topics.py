@@ -74,6 +74,19 @@ async def test_with_a_horizon_an_input_whose_messages_may_be_dated_far_ahead_is_
     assert [(line["log_level"], line["topic"]) for line in said] == [("warning", "pages")] * warned
 
 
+@pytest.mark.parametrize("role", ["novel", "duplicates", "rejected"])
+async def test_an_output_that_cannot_take_our_headers_is_refused(role: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = getattr(Settings().topics, role)
+
+    async def facts_of(_: Settings, names: list[str]) -> dict[str, TopicFacts]:
+        sizes = {name: 16_383 if name == small else 1_048_588 for name in names}
+        return {name: TopicFacts(1, {**KEPT, "max.message.bytes": str(size)}) for name, size in sizes.items()}
+
+    monkeypatch.setattr(topics, "topic_facts", facts_of)
+    with pytest.raises(SettingError, match=rf"topics.{role} must take messages of 16384 bytes, for the headers"):
+        await check_topics(Settings())
+
+
 @pytest.mark.parametrize(
     ("facts", "rule"),
     [

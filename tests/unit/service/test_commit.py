@@ -1,6 +1,7 @@
 """A commit asks in one order, and a commit without an answer holds nothing up after a hand-over."""
 
 import asyncio
+import threading
 from collections import Counter
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError, ProducerFenced
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.service.byte_budget import ByteBudget, most_bytes
 from spotsieve.stream.service.commit import Committer
 from spotsieve.stream.service.failure import Failure
 from spotsieve.stream.service.microbatch import MicroBatch, micro_batches
@@ -46,9 +48,10 @@ class SilentProducer:
 
 
 class OneBatch:
-    """Builds one batch of anything."""
+    """Builds one batch of anything, and not in the event loop: compression takes long."""
 
     def build(self, *_: object) -> Outputs:
+        assert threading.current_thread() is not threading.main_thread()
         return Outputs([("pages.novel", 0, cast("Any", None))], Counter(), 0)
 
 
@@ -66,8 +69,9 @@ class Reopened:
         owned.committed = next_offset
 
 
-def batch_of(owned: OwnedPartition, offset: int = 7) -> MicroBatch:
-    message = ConsumerRecord("pages", 0, offset, 0, 0, None, b"{}", None, 0, 2, ())
+def batch_of(owned: OwnedPartition, offset: int = 7, mebibytes: int = 0) -> MicroBatch:
+    value = bytes(mebibytes * 2**20) or b"{}"
+    message = ConsumerRecord("pages", 0, offset, 0, 0, None, value, None, 0, 2, ())
     (batch,) = micro_batches({PARTITION: [message]}, {PARTITION: owned}, 512, 2**20)
     return batch
 
@@ -231,3 +235,50 @@ async def test_slices_that_waited_together_are_committed_up_to_the_last_of_them(
     assert owned.committed == 10
     assert [step for step in steps if step.startswith("offset")][-1] == "offset 10"
     assert steps.count("commit") <= 2
+
+
+@pytest.mark.timeout(10)
+async def test_a_group_commit_holds_no_more_than_can_be_sent_within_its_time_out() -> None:
+    """60 s at 1 MiB a second, of which half is for sending: 30 MiB. Five slices of 12 MiB are three commits."""
+    assert most_bytes(60_000) == 30 * 2**20
+    steps: list[str] = []
+    partitions, builder = cast("Partitions", Reopened()), cast("OutputBuilder", OneBatch())
+    consumer = cast("AIOKafkaConsumer", AnsweringConsumer(steps))
+    committer = Committer(Settings(), consumer, partitions, builder, Metrics(), lambda: None, Failure())
+    owned = OwnedPartition(PARTITION)
+    owned.producer = AnsweringProducer(steps, None)
+    owned.begin_slice()  # Nothing is committed before all five wait.
+    committer._waiting[owned] = [(batch, batch.slices[0]) for batch in (batch_of(owned, n, 12) for n in range(5))]
+    await committer._commit_partition(owned)
+    assert [step for step in steps if step.startswith("offset")] == ["offset 2", "offset 4", "offset 5"]
+
+
+@pytest.mark.timeout(10)
+async def test_commits_of_several_partitions_share_the_bytes_on_their_way_in_the_order_of_asking() -> None:
+    budget, ended = ByteBudget(30), [asyncio.Event() for _ in range(4)]
+    begun = list[int]()
+
+    async def commit(number: int, size: int) -> None:
+        async with budget.of(size):
+            begun.append(number)
+            await ended[number].wait()
+
+    commits = [asyncio.create_task(commit(number, size)) for number, size in enumerate((20, 10, 40, 1))]
+    await several_turns()
+    assert begun == [0, 1], "the third is larger than the budget and goes alone; the fourth comes after it"
+    ended[0].set()
+    await several_turns()
+    assert begun == [0, 1]
+    commits[1].cancel()
+    await several_turns()
+    assert begun == [0, 1, 2]
+    for event in ended:
+        event.set()
+    await asyncio.gather(*commits, return_exceptions=True)
+    assert begun == [0, 1, 2, 3]
+
+
+async def several_turns() -> None:
+    """Let the event loop run all that is ready, and what that makes ready."""
+    for _ in range(20):
+        await asyncio.sleep(0)

@@ -4,7 +4,6 @@ import random
 
 import numpy as np
 import pytest
-from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import ConsumerRecord, TopicPartition
 
@@ -24,23 +23,15 @@ PARTITION = TopicPartition("pages", 0)
 SETTINGS = Settings.model_validate({"input": {"format": "html"}})
 
 
-class Producer:
-    """The part of aiokafka's producer that builds batches."""
-
-    def create_batch(self) -> BatchBuilder:
-        return BatchBuilder(10_000, 0, is_transactional=1)
-
-
-def outputs_of(*values: bytes) -> tuple[Outputs, dict[str, int]]:
+def outputs_of(*values: bytes | None, key: bytes = b"http://a.example") -> tuple[Outputs, dict[str, int]]:
     """The outputs for these pages where every topic takes LIMIT bytes, and the records in each topic."""
     records = [
-        ConsumerRecord("pages", 0, offset, 0, 0, b"http://a.example", value, None, 3, 3, ())
-        for offset, value in enumerate(values)
+        ConsumerRecord("pages", 0, offset, 0, 0, key, value, None, 3, 3, ()) for offset, value in enumerate(values)
     ]
     (batch,) = micro_batches({PARTITION: records}, {PARTITION: OwnedPartition(PARTITION)}, 100, 10**9)
     judged(batch)
     facts = {role: TopicFacts(1, {"max.message.bytes": str(LIMIT)}) for role in ("novel", "duplicates", "rejected")}
-    outputs = OutputBuilder(SETTINGS, facts).build(Producer(), 0, [(batch, batch.slices[0])])
+    outputs = OutputBuilder(SETTINGS, facts).build(0, [(batch, batch.slices[0])])
     counts: dict[str, int] = {}
     for topic, _, builder in outputs.batches:
         counts[topic] = counts.get(topic, 0) + builder.record_count()
@@ -50,7 +41,8 @@ def outputs_of(*values: bytes) -> tuple[Outputs, dict[str, int]]:
 def judged(batch: MicroBatch) -> None:
     scheme = scheme_of(SETTINGS.scheme)
     sign(batch, Decoder(SETTINGS.input), scheme)
-    assert batch.signatures is not None
+    if batch.signatures is None:
+        return
     batch.verdicts, _ = judge(batch.signatures, scheme, MemoryState(), 16, 64)
 
 
@@ -66,6 +58,29 @@ async def test_a_page_that_fits_compressed_is_let_through() -> None:
     assert not outputs.dead_letters
     assert counts == {"pages.novel": 3}
     assert [builder.record_count() for _, _, builder in outputs.batches] == [1, 1, 1]
+
+
+def records_in(outputs: Outputs) -> dict[str, list[tuple[bytes | None, bytes | None]]]:
+    """By topic, key and value of each record."""
+    found: dict[str, list[tuple[bytes | None, bytes | None]]] = {}
+    for topic, _, builder in outputs.batches:
+        records = MemoryRecords(bytes(builder._build())).next_batch()
+        found.setdefault(topic, []).extend((one.key, one.value) for one in records)
+    return found
+
+
+@pytest.mark.parametrize("size", [LIMIT - 100, 10 * LIMIT])
+async def test_a_tombstone_with_a_large_key_stays_a_tombstone(size: int) -> None:
+    key = b"the same key again " * (size // 19)
+    outputs, _ = outputs_of(None, key=key)
+    assert records_in(outputs) == {"pages.novel": [(key, None)]}
+    assert (outputs.tombstones, outputs.dead_letters) == (1, {})
+
+
+async def test_a_tombstone_that_no_output_can_hold_is_a_dead_letter_that_names_it() -> None:
+    outputs, _ = outputs_of(None, key=random.Random(3).randbytes(2 * LIMIT))
+    assert records_in(outputs) == {"pages.rejected": [(None, b"")]}
+    assert (outputs.tombstones, outputs.dead_letters) == (0, {"too_large": 1})
 
 
 @pytest.mark.parametrize("size", [LIMIT // 2, LIMIT - 400])
@@ -102,7 +117,7 @@ def made_of(
         work.append((batch, batch.slices[0]))
     facts = {role: TopicFacts(2, {}) for role in ("novel", "duplicates", "rejected")}
     made: dict[str, list[Made]] = {}
-    for topic, to, builder in OutputBuilder(settings, facts).build(Producer(), partition, work).batches:
+    for topic, to, builder in OutputBuilder(settings, facts).build(partition, work).batches:
         builder.close()
         records_of = MemoryRecords(bytes(builder._build())).next_batch()
         made.setdefault(topic, []).extend((to, one.key, one.value, dict(one.headers)) for one in records_of)

@@ -1,0 +1,116 @@
+"""What the service sends is compressed beside the event loop, keeps tombstones, and has times, on a real broker."""
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.record import default_records
+
+from spotsieve.stream.kafka.clients import output_producer
+from spotsieve.stream.kafka.prepared_batch import PreparedBatch
+from spotsieve.stream.settings.model import Settings
+from tests.conftest import Broker, Topics
+from tests.worlds.crawls import PageMessage, html_of, json_page
+from tests.worlds.service import Spotsieve
+from tests.worlds.topics import TopicSet, receive
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("transactional", [True, False])
+async def test_batches_made_in_a_thread_are_taken_with_their_producer_s_number(
+    kafka: Broker, topics: Topics, transactional: bool
+) -> None:
+    settings = Settings.model_validate({"kafka": {"bootstrap_servers": kafka.bootstrap_servers}})
+    topic = topics("prepared")
+    producer = output_producer(settings, topic if transactional else None)
+    await producer.start()
+    sent = []
+    try:
+        for number, codec in enumerate(CODECS):
+            batch = PreparedBatch(900_000, codec, transactional=transactional)
+            values = [html_of(10 * number + row).encode() for row in range(5)]
+            for value in values:
+                batch.append(timestamp=1_700_000_000_000, key=b"k", value=value, headers=[("codec", codec.encode())])
+            await asyncio.to_thread(batch.prepare)
+            if transactional:
+                await producer.begin_transaction()
+            await (await producer.send_batch(batch, topic, partition=0))
+            if transactional:
+                await producer.commit_transaction()
+            sent += values
+    finally:
+        await producer.stop()
+    read = await receive(kafka.bootstrap_servers, [TopicPartition(topic, 0)], len(sent), 60)
+    assert [record.value for record in read] == sent
+    assert {record.timestamp for record in read} == {1_700_000_000_000}
+
+
+@pytest.mark.timeout(300)
+async def test_no_output_is_compressed_by_the_event_loop(
+    kafka: Broker, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = __import__(default_records.DefaultRecordBatchBuilder.__module__, fromlist=["gzip_encode"])
+    threads, gzip_encode = list[threading.Thread](), module.gzip_encode
+
+    def encode(*arguments: Any) -> Any:
+        threads.append(threading.current_thread())
+        return gzip_encode(*arguments)
+
+    monkeypatch.setattr(module, "gzip_encode", encode)
+    settings = Settings.model_validate(
+        {"kafka": {"bootstrap_servers": kafka.bootstrap_servers}, "service": {"compression": "gzip"}}
+    )
+    topic = topics("compressed")
+    producer = output_producer(settings, None)
+    await producer.start()
+    try:
+        batch = PreparedBatch(900_000, "gzip", transactional=False)
+        batch.append(timestamp=0, key=None, value=html_of(1).encode(), headers=[])
+        await asyncio.to_thread(batch.prepare)
+        await (await producer.send_batch(batch, topic, partition=0))
+    finally:
+        await producer.stop()
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
+
+
+async def send_untimed(topics: TopicSet, messages: list[PageMessage]) -> None:
+    """Messages without a time, as clients of the first formats send them."""
+    async with AIOKafkaProducer(bootstrap_servers=topics.servers) as producer:
+        batch = BatchBuilder(900_000, 0)
+        for message in messages:
+            batch.append(timestamp=-1, key=message.key, value=message.value, headers=[])
+        batch.close()
+        await (await producer.send_batch(batch, topics.names["input"], partition=0))
+
+
+@pytest.mark.timeout(600)
+def test_untimed_messages_move_the_horizon_and_a_tombstone_with_a_large_key_stays_one(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    key = b"a key as long as a message " * 60_000
+    with (
+        TopicSet(kafka.bootstrap_servers, config={"max.message.bytes": "1000000"}) as topics,
+        TopicSet(kafka.bootstrap_servers) as usual,
+        Spotsieve(
+            tmp_path,
+            topics.toml().replace(topics.names["log"], usual.names["log"])
+            + "index.horizon_hours = 1\nlog.summary_seconds = 1\n",
+        ) as service,
+    ):
+        service.start().until_ready()
+        asyncio.run(send_untimed(topics, [json_page(number, html_of(number)) for number in range(3)]))
+        topics.send([PageMessage(key, None)], compression_type="zstd")
+        service.until_committed(4)
+        service.until_metric("spotsieve_watermark_seconds", 1_700_000_000)
+        assert service.metric("spotsieve_future_times_total") == 0
+        assert service.terminate() == 0, service.text()
+        written = {record.key: record.value for record in topics.read("novel")}
+        assert len(written) == 4
+        assert written[key] is None
