@@ -1,7 +1,7 @@
 """Applies the log: decodes, judges and files each record once, in order, whoever wrote it."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from spotsieve.state.index import Filing, Living, State
 from spotsieve.state.log.record import LogRecord, decode
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.judge import KEEP_FIRST, judge
+from spotsieve.stream.judge.sparing import judge_sparing
 from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import scheme_in_scope
@@ -30,6 +31,7 @@ class Applied:
     bucket_sizes: int64[b], postings of the buckets that grew
     filled_buckets: how many of them became full  again: the record had been applied before, nothing was filed
     forgotten: page ids that a record of kind 2 took out of the state; the others it names were forgotten before
+    broken: the error of each page that broke the judge, by its row; such a page is unchecked
     """
 
     record: LogRecord
@@ -40,6 +42,7 @@ class Applied:
     filled_buckets: int
     again: bool
     forgotten: tuple[PageId, ...] = ()
+    broken: Mapping[int, Exception] = field(default_factory=dict)
 
 
 def open_engine(settings: Settings, log_name: str) -> "Engine":
@@ -69,6 +72,7 @@ class Engine:
         self.log_name = log_name
         self._longer_by = longer_by
         self._step_ms = step_of(limits.horizon_hours)
+        self._broken: dict[int, Exception] = {}
 
     def apply(self, record: bytes | LogRecord, offset: int) -> Applied:
         """Judge the record at this log offset and file its novel pages, or forget those it names; state and position
@@ -92,6 +96,7 @@ class Engine:
         if record.forgotten:
             return forget(state, record, offset)
         parts, filings = list[Verdicts](), list[Filing]()
+        self._broken = {}
         if done or again:
             parts.append(self._judge(signatures, 0, done, state.clock)[0])
         for start, end, clock in () if again else self._runs(signatures.event_time_ms, done):
@@ -102,7 +107,8 @@ class Engine:
                 state.file(filing, offset, record.checksum, end, clock)
             parts.append(verdicts)
             filings.append(filing)
-        return _applied(record, parts, filings, self.limits.bucket_cap, again)
+        applied = _applied(record, parts, filings, self.limits.bucket_cap, again)
+        return replace(applied, broken=self._broken) if self._broken else applied
 
     def _runs(self, event_time_ms: NDArray[np.int64], done: int) -> Iterator[tuple[int, int, Clock]]:
         """Pages start..end - 1 from page `done` on, each run with the clock it is judged by.
@@ -125,7 +131,12 @@ class Engine:
         part = signatures if end - start == len(signatures) else signatures.part(start, end)
         view = Living(self.state, clock.floor) if clock.floor else self.state
         limits = self.limits
-        return judge(part, self.scheme, view, limits.bucket_cap, limits.candidate_limit, self._longer_by)
+        verdicts, filing, broken = judge_sparing(
+            lambda pages: judge(pages, self.scheme, view, limits.bucket_cap, limits.candidate_limit, self._longer_by),
+            part,
+        )
+        self._broken |= {start + row: error for row, error in broken.items()}
+        return verdicts, filing
 
 
 def _applied(record: LogRecord, parts: Sequence[Verdicts], filings: Sequence[Filing], cap: int, again: bool) -> Applied:

@@ -59,6 +59,9 @@ class Reason(enum.IntEnum):
     MEDIA_TYPE = Filtered.MEDIA_TYPE
     """Unchecked: the Content-Type is not among input.accepted_types; matches nothing."""
 
+    INTERNAL_ERROR = 60
+    """Unchecked: decoding, signing or judging the page raised an error of ours; matches nothing."""
+
     @property
     def label(self) -> str:
         """The name in metrics and reports."""

@@ -5,6 +5,7 @@ met.py     which earlier pages a page meets: the one merge of postings
 rules.py   the verdict rule
 filed.py   the search for originals among the filed pages
 walk.py    the search within the record, and filing
+sparing.py a record with a page that breaks the code
 alone.py   the verdicts of pages that are not filed, and all matches of a page
 """
 

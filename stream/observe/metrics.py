@@ -15,6 +15,7 @@ from spotsieve.stream.signature import FILTERED, IN_NEED, Signatures, Status
 from spotsieve.stream.verdict import FoundBy, Kind, Reason, Verdicts
 
 STAGES = ("fetch", "sign", "append", "judge", "commit")
+BREAKING_STEPS = ("decode", "sign", "judge")
 STAGE_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 BATCH_PAGES_BUCKETS = (1, 4, 16, 64, 128, 256, 512, 1024, 2048, 4096)
 CANDIDATE_BUCKETS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
@@ -182,6 +183,11 @@ class Metrics:
         self.dead_letters = self._counter(
             "spotsieve_dead_letters", "Messages sent to the dead letters, by reason.", "reason"
         )
+        self.internal_errors = self._counter(
+            "spotsieve_internal_errors",
+            "Pages passed on unchecked because an error of ours stopped a step (decode, sign, judge).",
+            "step",
+        )
         self.future_times = self._counter(
             "spotsieve_future_times", "Pages whose own time lay beyond their message's, and was set back to it."
         )
@@ -273,6 +279,8 @@ class Metrics:
             self.languages.labels(language)
         for text in TEXTS:
             self.texts.labels(text)
+        for step in BREAKING_STEPS:
+            self.internal_errors.labels(step)
         for name in KEYS.values():
             self.found_by.labels(name)
 
@@ -295,5 +303,6 @@ VERDICT_REASONS = (
     (Kind.UNCHECKED, Reason.HTTP_STATUS),
     (Kind.UNCHECKED, Reason.REDIRECT),
     (Kind.UNCHECKED, Reason.MEDIA_TYPE),
+    (Kind.UNCHECKED, Reason.INTERNAL_ERROR),
 )
 """Every pair that a verdict can have: the label sets of spotsieve_pages_total."""

@@ -18,6 +18,7 @@ from spotsieve.stream.service.outputs import OutputBuilder, Outputs
 from spotsieve.stream.service.ownership import OwnedPartition
 from spotsieve.stream.service.partitions import Partitions
 from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.verdict import Kind, Reason
 
 
 class Committer:
@@ -163,6 +164,9 @@ class Committer:
         for reason, number in outputs.dead_letters.items():
             metrics.dead_letters.labels(reason).inc(number)
         for batch, part in work:
+            broken = sum(part.first <= number < part.end for number in batch.broken)
+            if broken:
+                metrics.pages.labels(Kind.UNCHECKED.name.lower(), Reason.INTERNAL_ERROR.label).inc(broken)
             if batch.verdicts is not None:
                 rows = batch.rows[part.first : part.end]
                 messages = batch.messages[part.first : part.end]

@@ -8,7 +8,7 @@ import numpy as np
 from aiokafka.structs import ConsumerRecord, TopicPartition
 from numpy.typing import NDArray
 
-from spotsieve.stream.errors import PageError
+from spotsieve.stream.errors import PageError, SpotsieveError
 from spotsieve.stream.intake import Decoder, Message
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
@@ -18,6 +18,7 @@ from spotsieve.stream.verdict import Verdicts
 
 TOMBSTONE = -1
 REJECTED = -2
+BROKEN = -3
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,20 @@ class Slice:
         return self.owned.epoch == self.epoch
 
 
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """An error of ours that a page led to, and in which step: decode, sign or judge."""
+
+    step: str
+    error: Exception
+
+
 @dataclass(slots=True)
 class MicroBatch:
     """Messages that were fetched together, and what the stages found out about them.
 
-    rows: int64[len(messages)], the row of a message in signatures and verdicts, or TOMBSTONE, or REJECTED
+    rows: int64[len(messages)], the row of a message in signatures and verdicts, or TOMBSTONE, REJECTED or BROKEN
+    broken: by number of the message the error of ours that decoding or signing it raised
     future_times: pages whose own time lay beyond the time of their message, and was set back to it
     signatures, verdicts: None where no message is a page
     """
@@ -49,6 +59,7 @@ class MicroBatch:
     slices: list[Slice]
     rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     rejections: dict[int, PageError] = field(default_factory=dict)
+    broken: dict[int, Broken] = field(default_factory=dict)
     future_times: int = 0
     signatures: Signatures | None = None
     verdicts: Verdicts | None = None
@@ -111,7 +122,7 @@ def _slice(owned: OwnedPartition, messages: list[ConsumerRecord], first: int) ->
 
 def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
     """Decode every message and sign the pages: fill rows, rejections and signatures. Runs in a thread."""
-    pages: list[Page] = []
+    pages: dict[int, Page] = {}
     rows = np.empty(len(batch.messages), np.int64)
     now_ms = int(time.time() * 1000)
     for number, record in enumerate(batch.messages):
@@ -130,8 +141,46 @@ def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
             rows[number] = REJECTED
             batch.rejections[number] = error
             continue
-        rows[number] = len(pages)
-        pages.append(page)
+        except Exception as error:
+            batch.broken[number] = Broken("decode", error)
+            continue
+        pages[number] = page
         batch.future_times += page.future_time
+    batch.signatures, broken = sign_sparing(pages, scheme)
+    batch.broken |= broken
+    rows[[number for number in pages if number not in broken]] = np.arange(len(pages) - len(broken))
+    rows[list(batch.broken)] = BROKEN
     batch.rows = rows
-    batch.signatures = scheme.sign(pages) if pages else None
+
+
+def sign_sparing(pages: Mapping[int, Page], scheme: Scheme) -> tuple[Signatures | None, dict[int, Broken]]:
+    """Sign pages; -> the signatures of those that do not break the scheme, and the errors of those that do.
+
+    They are found by signing halves, halves of these and so on. Where pages break only together, all are spared.
+    """
+    if not pages:
+        return None, {}
+    try:
+        return scheme.sign(list(pages.values())), {}
+    except SpotsieveError:
+        raise
+    except Exception as error:
+        broken = _breaking(list(pages.items()), scheme, error) or {number: Broken("sign", error) for number in pages}
+    good = {number: page for number, page in pages.items() if number not in broken}
+    signatures, more = sign_sparing(good, scheme)
+    return signatures, broken | more
+
+
+def _breaking(pages: Sequence[tuple[int, Page]], scheme: Scheme, error: Exception) -> dict[int, Broken]:
+    """Which of these pages break the scheme, which has broken on them together with this error."""
+    if len(pages) == 1:
+        return {pages[0][0]: Broken("sign", error)}
+    found, middle = dict[int, Broken](), len(pages) // 2
+    for half in (pages[:middle], pages[middle:]):
+        try:
+            scheme.sign([page for _, page in half])
+        except SpotsieveError:
+            raise
+        except Exception as of_half:
+            found |= _breaking(half, scheme, of_half)
+    return found

@@ -13,7 +13,7 @@ from spotsieve.stream.kafka.clients import PRODUCER_BATCH_BYTES
 from spotsieve.stream.kafka.message_sizes import HEADER_TEXT_BYTES, KEY_BYTES, Headers, record_bytes
 from spotsieve.stream.kafka.prepared_batch import PreparedBatch
 from spotsieve.stream.kafka.topics import TopicFacts
-from spotsieve.stream.service.microbatch import REJECTED, TOMBSTONE, Judged, MicroBatch, message_bytes
+from spotsieve.stream.service.microbatch import BROKEN, REJECTED, TOMBSTONE, Judged, MicroBatch, message_bytes
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import page_id_text
 from spotsieve.stream.text_safety import escape_control_characters
@@ -90,6 +90,8 @@ class OutputBuilder:
         """Write a page to the output of its verdict; -> the error of a message that goes to the dead letters."""
         if row == REJECTED:
             return batch.rejections[number]
+        if row == BROKEN:
+            return self._passed(writers, batch.messages[number], Kind.UNCHECKED, Reason.INTERNAL_ERROR)
         if row == TOMBSTONE:
             return self._too_large(batch.messages[number])
         return self._judged(writers, batch, batch.messages[number], row)
@@ -103,8 +105,7 @@ class OutputBuilder:
         verdicts = batch.verdicts
         kind, reason = Kind(verdicts.kind[row]), Reason(verdicts.reason[row])
         page = page_id_text(message.topic, message.partition, message.offset)
-        # The page id joins outputs to the input: other pages may have the same bytes and key.
-        headers: Headers = (*self._verdict_headers[kind, reason], ("spotsieve-page", page.encode()))
+        headers: Headers = ()
         if kind is Kind.DUPLICATE:
             writers["duplicates"].add(
                 message,
@@ -116,7 +117,6 @@ class OutputBuilder:
                 return None
             original = verdicts.originals[row]
             headers = (
-                *headers,
                 ("spotsieve-duplicate-of", header_text(original.id if original else "")),
                 ("spotsieve-score", f"{verdicts.score[row]:.4f}".encode()),
             )
@@ -127,9 +127,21 @@ class OutputBuilder:
                 ("spotsieve-replaces", header_text(replaced.id)),
                 ("spotsieve-replaces-page", header_text(replaced.page_id)),
             )
-        if writers["novel"].add(message, message.value, (*message.headers, *headers)):
-            return None
-        return self._too_large(message)
+        return self._passed(writers, message, kind, reason, headers)
+
+    def _passed(
+        self,
+        writers: Mapping[str, "_TopicWriter"],
+        message: ConsumerRecord,
+        kind: Kind,
+        reason: Reason,
+        more: Headers = (),
+    ) -> PageError | None:
+        """Write a page that is let through, with its verdict; -> an error where no output can hold it."""
+        page = page_id_text(message.topic, message.partition, message.offset)
+        # The page id joins outputs to the input: other pages may have the same bytes and key.
+        headers = (*message.headers, *self._verdict_headers[kind, reason], ("spotsieve-page", page.encode()), *more)
+        return None if writers["novel"].add(message, message.value, headers) else self._too_large(message)
 
     def _too_large(self, message: ConsumerRecord) -> PageError:
         return PageError(

@@ -19,6 +19,7 @@ from spotsieve.stream.kafka.watch import BrokerWatch
 from spotsieve.stream.observe.heartbeats import Heartbeats
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.service.broken_pages import FOLDER, BrokenPages, broken_pages
 from spotsieve.stream.service.commit import Committer
 from spotsieve.stream.service.failure import Failure
 from spotsieve.stream.service.fetching import Fetcher
@@ -67,6 +68,7 @@ class Worker:
             self._room.release,
             self._failure,
         )
+        self._broken_pages = BrokenPages(settings.index.directory / FOLDER, metrics)
         self._signing = ThreadPoolExecutor(1, thread_name_prefix="sign")
         self._following: asyncio.Task[None] | None = None
         self._to_sign: asyncio.Queue[MicroBatch] = asyncio.Queue()
@@ -201,6 +203,9 @@ class Worker:
         while True:
             batch, futures = await self._to_commit.get()
             batch.verdicts = await verdicts_of(futures) if futures else None
+            broken = list(broken_pages(batch, [future.result() for future in futures]))
+            if broken:
+                await asyncio.to_thread(self._broken_pages.tell, broken)
             self._committer.submit(batch)
 
     async def _watch_lag(self) -> None:

@@ -11,7 +11,7 @@ from spotsieve.stream.replay.forgotten import OwnForgetting
 from spotsieve.stream.replay.order import Forget
 from spotsieve.stream.replay.recorded import OUTCOME_OF_KIND, Outcome
 from spotsieve.stream.replay.report import Report
-from spotsieve.stream.service.microbatch import REJECTED, TOMBSTONE, MicroBatch
+from spotsieve.stream.service.microbatch import BROKEN, REJECTED, TOMBSTONE, MicroBatch
 from spotsieve.stream.service.replay.input import Turn
 from spotsieve.stream.verdict import Kind, Reason, Verdicts, concatenate
 
@@ -67,6 +67,8 @@ def compare(batch: MicroBatch, comparison: Comparison) -> None:
         row = int(batch.rows[number])
         if row == TOMBSTONE:
             comparison.note_tombstone(place)
+        elif row == BROKEN:
+            comparison.note(place, "", Replayed(OUTCOME_OF_KIND[Kind.UNCHECKED], Reason.INTERNAL_ERROR.label))
         elif row == REJECTED:
             comparison.note(place, "", Replayed(Outcome.REJECTED, batch.rejections[number].reason.value))
         else:

@@ -254,7 +254,7 @@ async def test_a_group_commit_holds_no_more_than_can_be_sent_within_its_time_out
 
 
 @pytest.mark.timeout(10)
-async def test_commits_of_several_partitions_share_the_bytes_on_their_way_in_the_order_of_asking() -> None:
+async def test_commits_share_the_bytes_on_their_way_in_the_order_of_asking() -> None:
     budget, ended = ByteBudget(30), [asyncio.Event() for _ in range(4)]
     begun = list[int]()
 
