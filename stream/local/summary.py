@@ -22,6 +22,7 @@ UNCHECKED = tuple(
         Reason.HTTP_STATUS,
         Reason.REDIRECT,
         Reason.MEDIA_TYPE,
+        Reason.INTERNAL_ERROR,
     )
 )
 
