@@ -78,7 +78,7 @@ def as_json(result: Result) -> str:
 def next_steps(command: str, *, kept: bool) -> str:
     """What to try next. command: how this person calls spotsieve  kept: whether the demo keeps running"""
     steps = [
-        ("demo --keep", "the same, left running to play with"),
+        ("demo --keep", "left running to play with"),
         ("config example > spotsieve.toml", "every setting, with its default"),
         ("topics create -c spotsieve.toml", "the topics on your own broker"),
         ("run -c spotsieve.toml", "the filter on your own crawl"),
