@@ -29,7 +29,7 @@ def said_of_skipped(reasons: Iterable[str]) -> list[str]:
     return [
         *(
             f"{count} test{'s' * (count > 1)} skipped for want of Debian's {package}"
-            for package, count in wanted.items()
+            for package, count in sorted(wanted.items())
         ),
         f"install with: apt-get install --no-install-recommends {' '.join(sorted(wanted))}",
     ]
