@@ -1,16 +1,19 @@
 """Defines what the judge sees of the state and what it hands back to be filed. It imports no store."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.horizon import Clock
 from spotsieve.stream.page import PageId
-from spotsieve.stream.signature import Compared, Entry, Signatures
+from spotsieve.stream.signature import Compared, Entry, OwnText, Signatures
+
+NOBODY = -1
+"""Stands for an entry number where there is no entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +50,85 @@ class Buckets:
         return Buckets(bounds, self.numbers[postings], self.inlines[postings])
 
 
+class Committed(NamedTuple):
+    """Every page of this source and partition below this offset is committed: no crash can bring it back.
+
+    partition -1: of every source, all pages.
+    """
+
+    source: str
+    partition: int
+    offset: int
+
+
+class Attempt(NamedTuple):
+    """The verdict of a page that was not filed. original: its entry number, NOBODY without one  reason: Reason
+
+    score: nan without an original  found_by: FoundBy
+    """
+
+    original: int
+    score: float
+    reason: int
+    found_by: int
+
+
+class HostMemories(NamedTuple):
+    """What is known of h hosts (stream/judge/memory.py has the rule).
+
+    hosts: uint64[h], ascending  pages: uint32[h], how many taught it; 0: nothing is known of the host
+    last: uint64[h], the entry number that the next filed page had when the host last learned
+    first: int64[h], the entry of its only page, whose prints and title stand for items and words; NOBODY: they are here
+    items: uint32[i], item_bounds: int64[h + 1], a print's identity << 4 | count, ascending within a host
+    words: uint32[w], word_bounds: int64[h + 1], a title word << 8 | count, ascending within a host
+    """
+
+    hosts: NDArray[np.uint64]
+    pages: NDArray[np.uint32]
+    last: NDArray[np.uint64]
+    first: NDArray[np.int64]
+    items: NDArray[np.uint32]
+    item_bounds: NDArray[np.int64]
+    words: NDArray[np.uint32]
+    word_bounds: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What a scheme with a memory of hosts adds to a filing.
+
+    own: of the f filed pages, as their entries keep it  memories: the WHOLE new memory of every host that learned
+    page_ids, attempts: the verdicts of pages that are not filed, to be remembered until they are committed
+    """
+
+    own: OwnText
+    memories: HostMemories
+    page_ids: tuple[PageId, ...]
+    attempts: tuple[Attempt, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Filing:
     """What one record adds to the state.
 
     signatures: the pages of the record
     pages: int64[f], which of them are filed, ascending; they get the entry numbers first_number, first_number + 1, ...
-    template: uint32[f], how many features of each filed page count as the template of its host
     keys: uint64[c] and buckets: the WHOLE new contents of every bucket that grew
     capped: filings left out because their bucket was full (a page that fits in no bucket is not filed)
     keeps_features: whether entries hold the features of their pages
+    learned: what a scheme with a memory of hosts adds; None for the others
+    committed: before the attempts of `learned` are added, those below these marks are removed
     """
 
     signatures: Signatures
     pages: NDArray[np.int64]
     first_number: int
-    template: NDArray[np.uint32]
     keys: NDArray[np.uint64]
     buckets: Buckets
     capped: int
     keeps_features: bool = False
+    learned: Learned | None = None
+    committed: tuple[Committed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +157,9 @@ class FiledPages(Protocol):
     def entries(self, places: NDArray[np.int64]) -> list[Entry]:
         """Return what verdicts tell of these pages. places: int64[a], each 0..e - 1. Raises CorruptRecord."""
 
+    def own_texts(self) -> OwnText:
+        """Return what the pages are compared by on their hosts: e rows. Raises CorruptRecord."""
+
 
 class StateView(Protocol):
     """What judging reads of a state."""
@@ -108,6 +173,15 @@ class StateView(Protocol):
 
     def filed(self, numbers: NDArray[np.uint64]) -> FiledPages:
         """Return the filed pages by number: uint64[e]. Raises CorruptRecord if one is missing."""
+
+    def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
+        """Return the page id of each entry: uint64[e]. None stands where no entry has the number any more."""
+
+    def memories(self, hosts: NDArray[np.uint64]) -> HostMemories:
+        """Return what is known of these hosts: uint64[h], ascending, all different -> h rows. Raises CorruptRecord."""
+
+    def attempts(self, page_ids: Sequence[PageId]) -> list[Attempt | None]:
+        """Return the remembered verdict of each page that was not filed, None for all others. Raises CorruptRecord."""
 
 
 class State(StateView, Protocol):
@@ -131,9 +205,6 @@ class State(StateView, Protocol):
     @property
     def clock(self) -> Clock:
         """How far event time has come; without a horizon it stays at its beginning."""
-
-    def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
-        """Return the page id of each entry: uint64[e]. None stands where no entry has the number any more."""
 
     def remove(self, removal: Removal, position: int, last_record: int) -> None:
         """Take forgotten pages out and move the position, both or neither. Raises StateError if writing fails."""
@@ -188,6 +259,42 @@ class Living:
     def filed(self, numbers: NDArray[np.uint64]) -> FiledPages:
         """Return the filed pages by number: uint64[e], all living. Raises CorruptRecord if one is missing."""
         return self._state.filed(numbers)
+
+    def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
+        """Return the page id of each living entry: uint64[e]. None stands for all others."""
+        living = numbers >= np.uint64(self._floor)
+        found = iter(self._state.page_ids(numbers[living]))
+        return [next(found) if lives else None for lives in living.tolist()]
+
+    def memories(self, hosts: NDArray[np.uint64]) -> HostMemories:
+        """Return what is known of these hosts: uint64[h] -> h rows. A host that learned nothing since is forgotten."""
+        return living_memories(self._state.memories(hosts), self._floor)
+
+    def attempts(self, page_ids: Sequence[PageId]) -> list[Attempt | None]:
+        """Return the remembered verdict of each page that was not filed."""
+        return self._state.attempts(page_ids)
+
+
+def living_memories(memories: HostMemories, floor: int) -> HostMemories:
+    """What is known of h hosts, without those that last learned before the floor of the horizon."""
+    alive = memories.last >= np.uint64(floor)
+    if alive.all():
+        return memories
+    first = np.where(alive & (memories.first >= floor), memories.first, NOBODY)
+    pages = np.where(alive, memories.pages, np.uint32(0))
+    items, item_bounds = _of_rows(memories.items, memories.item_bounds, alive)
+    words, word_bounds = _of_rows(memories.words, memories.word_bounds, alive)
+    return HostMemories(memories.hosts, pages, memories.last, first, items, item_bounds, words, word_bounds)
+
+
+def _of_rows(
+    column: NDArray[np.uint32], bounds: NDArray[np.int64], rows: NDArray[np.bool_]
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """The ragged column with nothing left in rows that are False: bool[h]."""
+    sizes = np.diff(bounds)
+    kept = np.zeros(len(bounds), np.int64)
+    np.cumsum(sizes * rows, out=kept[1:])
+    return column[np.repeat(rows, sizes)], kept
 
 
 def states_equal(one: State, other: State) -> bool:

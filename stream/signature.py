@@ -2,7 +2,7 @@
 
 import enum
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,8 +60,12 @@ class Signatures:
     ascending, at most MAX_FEATURES: what a page is filed under, as spotsieve's smallest hashes, or all that it is
     compared by, where the scheme compares features; entries keep these too)
     sketch: uint64[n, w], w the same for all pages of a scheme and at most MAX_SKETCH_WORDS
+    site: uint16[n] (hash of the host's registered name; 0 where there is no host)
+    prints: uint32[p], prints_bounds: int64[n + 1] (those of page i lie between bounds i and i + 1, ascending: its blocks,
+    stream/features/prints.py)
+    titles: uint16[t], titles_bounds: int64[n + 1] (hashes of the title's words, ascending within a page)
 
-    A scheme that has no use for one of the last six leaves it as `unused_columns` makes it.
+    A scheme that has no use for one of the last eleven leaves it as `unused_columns` makes it.
     """
 
     sources: tuple[str, ...]
@@ -81,14 +85,19 @@ class Signatures:
     features: NDArray[np.uint64]
     features_bounds: NDArray[np.int64]
     sketch: NDArray[np.uint64]
+    site: NDArray[np.uint16]
+    prints: NDArray[np.uint32]
+    prints_bounds: NDArray[np.int64]
+    titles: NDArray[np.uint16]
+    titles_bounds: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.offset)
 
     def part(self, start: int, end: int) -> "Signatures":
         """Pages start..end - 1."""
-        whole = slice(start, end)
-        bounds = self.features_bounds[start : end + 1]
+        whole, cuts = slice(start, end), slice(start, end + 1)
+        bounds, prints, titles = self.features_bounds[cuts], self.prints_bounds[cuts], self.titles_bounds[cuts]
         return Signatures(
             self.sources,
             self.source[whole],
@@ -107,6 +116,11 @@ class Signatures:
             self.features[bounds[0] : bounds[-1]],
             bounds - bounds[0],
             self.sketch[whole],
+            self.site[whole],
+            self.prints[prints[0] : prints[-1]],
+            prints - prints[0],
+            self.titles[titles[0] : titles[-1]],
+            titles - titles[0],
         )
 
 
@@ -119,6 +133,18 @@ def unused_columns(count: int) -> dict[str, Any]:
         "features": np.empty(0, np.uint64),
         "features_bounds": np.zeros(count + 1, np.int64),
         "sketch": np.empty((count, 0), np.uint64),
+        **no_own_text(count),
+    }
+
+
+def no_own_text(count: int) -> dict[str, Any]:
+    """The columns that only a scheme with a memory of hosts fills, for this many pages."""
+    return {
+        "site": np.zeros(count, np.uint16),
+        "prints": np.empty(0, np.uint32),
+        "prints_bounds": np.zeros(count + 1, np.int64),
+        "titles": np.empty(0, np.uint16),
+        "titles_bounds": np.zeros(count + 1, np.int64),
     }
 
 
@@ -127,7 +153,6 @@ class Compared:
     """What a scheme confirms a candidate by: c rows, of a record's pages or of filed ones.
 
     host: uint64[c]  feature_count: uint32[c]  sketch: uint64[c, w]
-    template: uint32[c], how many of the features are taken for its host's template; known of filed pages, else 0
     features: uint64[m], spans: int64[c, 2] (row i's are features[spans[i, 0]:spans[i, 1]], as in Signatures; none where
     the scheme does not compare features, or the page is not compared by them)
     """
@@ -135,7 +160,6 @@ class Compared:
     host: NDArray[np.uint64]
     feature_count: NDArray[np.uint32]
     sketch: NDArray[np.uint64]
-    template: NDArray[np.uint32]
     features: NDArray[np.uint64]
     spans: NDArray[np.int64]
 
@@ -145,24 +169,38 @@ class Compared:
     def take(self, rows: NDArray[np.int64]) -> "Compared":
         """These rows, in this order: int64[r] -> r rows. The features are not copied: rows that repeat share them."""
         spans = self.spans[rows] if len(self.features) else np.zeros((len(rows), 2), np.int64)
-        return Compared(
-            self.host[rows], self.feature_count[rows], self.sketch[rows], self.template[rows], self.features, spans
-        )
+        return Compared(self.host[rows], self.feature_count[rows], self.sketch[rows], self.features, spans)
 
 
 def compared_pages(signatures: Signatures, with_features: bool) -> Compared:
     """What the scheme confirms the pages of a record by. with_features: whether the scheme compares features"""
-    count, template = len(signatures), np.zeros(len(signatures), np.uint32)
-    features, spans = no_features(count)
+    features, spans = no_features(len(signatures))
     if with_features:
         bounds = signatures.features_bounds
         features, spans = signatures.features, np.stack([bounds[:-1], bounds[1:]], axis=1)
-    return Compared(signatures.host, signatures.feature_count, signatures.sketch, template, features, spans)
+    return Compared(signatures.host, signatures.feature_count, signatures.sketch, features, spans)
 
 
 def no_features(count: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """The last two columns of Compared, for this many rows that are not compared by features."""
     return np.empty(0, np.uint64), np.zeros((count, 2), np.int64)
+
+
+class OwnText(NamedTuple):
+    """What c pages, of a record or filed, are compared by on their host (stream/judge/pairs.py).
+
+    site: uint16[c]  share: uint8[c], of the listed kept text, what was template when the page was filed, in 255ths
+    listed: uint16[c], weight of all its listed kept text  prints: uint32[p], print_bounds: int64[c + 1], those that were
+    no template when the page was filed, ascending  titles: uint16[t], title_bounds: int64[c + 1]
+    """
+
+    site: NDArray[np.uint16]
+    share: NDArray[np.uint8]
+    listed: NDArray[np.uint16]
+    prints: NDArray[np.uint32]
+    print_bounds: NDArray[np.int64]
+    titles: NDArray[np.uint16]
+    title_bounds: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
