@@ -334,7 +334,7 @@ def _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jacca
     union = mine + theirs - both
     alike = both / union if union > 0 else 0.0
     contained = both / min(mine, theirs) if min(mine, theirs) > 0 else 0.0
-    words = union / _TENTHS
+    words = min(mine, theirs) / _TENTHS
     # The same by sketches, without the template
     shared = shared_features(jaccard, one, another)
     either = one + another - shared
