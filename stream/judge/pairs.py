@@ -329,7 +329,7 @@ def _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jacca
         else:
             theirs += tenths
     one, another = np.float64(pages.length[page]), np.float64(others.length[other])
-    if claimed > 0 and min(np.float64(claimed), one, another) > _room(pages, page, one, another, jaccard):
+    if claimed > 0 and min(np.float64(claimed), one, another) > _room(pages, one, another, jaccard):
         mine, theirs, both = plain_mine, plain_theirs, np.int64(0)
     union = mine + theirs - both
     alike = both / union if union > 0 else 0.0
@@ -376,7 +376,7 @@ def _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jacca
 
 
 @inlined
-def _room(pages, page, one, another, jaccard):  # Texts, int64, float64, float64, float64 -> float64
+def _room(pages, one, another, jaccard):  # Texts, float64, float64, float64 -> float64
     """The most features that two pages share, as far as their sketches can tell."""
     error = math.sqrt((1.0 - jaccard * jaccard) / (64 * pages.sketch.shape[1]))
     high = min(1.0, jaccard + SURPRISE * error)
