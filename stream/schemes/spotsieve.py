@@ -28,11 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.features.sieve import SieveSettings, sieve_pages
-from spotsieve.stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, MINIMA_TAG, TEXT_TAG, design_tables, tagged
+from spotsieve.stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, MINIMA_TAG, design_tables, tagged
 from spotsieve.stream.page import Page, lay_out
 from spotsieve.stream.schemes import CANDIDATE_LIMIT, OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
 from spotsieve.stream.schemes.identity import hash_hosts, identity_columns, status_of
-from spotsieve.stream.schemes.probes import build_probes, digest_keys, listed, same_number, table_keys
+from spotsieve.stream.schemes.probes import build_probes, digest_keys, listed, same_number
 from spotsieve.stream.settings.schemes import SpotsieveSettings
 from spotsieve.stream.signature import IN_NEED, Compared, Signatures, Status, has_keys
 
@@ -65,10 +65,10 @@ class SpotsieveScheme:
         sieved = sieve_pages(batch.buffer, batch.bounds, batch.markup.view(np.bool_), self.sieve)
         return Signatures(
             **identity_columns(pages, sieved.body_digest),
-            fingerprint=sieved.simhash,
+            fingerprint=np.zeros(len(pages), dtype=np.uint64),
             status=status_of(pages, sieved.feature_counts >= self.settings.min_features),
             feature_count=sieved.feature_counts,
-            text_digest=sieved.text_digest,
+            text_digest=np.zeros((len(pages), 2), dtype=np.uint64),
             host=hash_hosts(pages),
             language=np.where(sieved.weak, sieved.language | np.uint8(IN_NEED), sieved.language),
             features=sieved.minima,
@@ -86,8 +86,6 @@ class SpotsieveScheme:
         minima = listed(tagged(MINIMA_TAG, signatures.features), signatures.features_bounds, judged)
         return build_probes(
             digest_keys(DIGEST_TAG, signatures.digest, has_keys(status)),
-            digest_keys(TEXT_TAG, signatures.text_digest, judged),
-            table_keys(self.design, signatures.fingerprint, judged)._replace(cap=cap),
             minima._replace(cap=cap),
             hosts._replace(cap=FIRST_PAGE),
         )
