@@ -9,7 +9,6 @@ from spotsieve.stream.signature import Signatures, Status, page_id_text
 from spotsieve.stream.verdict import FoundBy
 from tests.reference.host_memory import Answer, Bars, Host, Memory, PageText, compare, print_of
 from tests.reference.judge import Key, Outcome, digest_key
-from tests.reference.spots import K1, K2, folded
 
 PageId = tuple[str, int, int]
 
@@ -249,8 +248,11 @@ def text_of(signatures: Signatures, index: int) -> PageText:
 
 
 def mixed(value: int, host: int) -> int:
-    """A hash of 56 bits of a page, mixed with its host."""
-    return folded(value ^ K1, host ^ K2) >> 8
+    """A hash of 56 bits of a page, mixed with its host (stream/schemes/probes.py)."""
+    for word, factor in ((host, 0xBF58476D1CE4E5B9), (host >> 8, 0x94D049BB133111EB)):
+        value = (value ^ word) * factor % 2**56
+        value ^= value >> 28
+    return value
 
 
 class KeysOfPages(NamedTuple):
