@@ -13,6 +13,8 @@ MAX_SKETCH_WORDS = 255
 """1-bit minwise sketches of Yuan et al. 2012 have 64-1000 bits: 1-16 words."""
 MAX_FEATURES = 65_535
 """Of one page in a record: half a megabyte. A page with more is judged by its digest alone (TOO_MANY_FEATURES)."""
+MOST_TITLE_WORDS = 10
+"""Different words of a title that a page is compared by: the first ones."""
 IN_NEED = 0x80
 """The bit of `language` that says that blocks were kept for want of better ones."""
 
