@@ -15,12 +15,12 @@ from spotsieve.state.format.keys import encode_keys
 from spotsieve.state.format.little_endian import read_word, write_word
 from spotsieve.state.index import Buckets
 from spotsieve.stream.errors import CorruptRecord
-from spotsieve.stream.fingerprints.tables import HOST_TAG, KEY_BITS, MINIMA_TAG
+from spotsieve.stream.fingerprints.tables import BARE_TAGS, KEY_BITS
 
 BUCKET_VERSION = 2
 NUMBER_BYTES = 5
 """Size of an entry number in a posting: enough for a million million pages."""
-INLINE_BYTES = {HOST_TAG: 0, MINIMA_TAG: 0}
+INLINE_BYTES = dict.fromkeys(BARE_TAGS, 0)
 """Size of the inline word in a posting, by the tag of the key; all other tags keep 8 bytes."""
 _POSTING_BYTES = np.array([NUMBER_BYTES + INLINE_BYTES.get(tag, 8) for tag in range(256)])
 
