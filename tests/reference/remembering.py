@@ -115,7 +115,7 @@ class RememberingJudge:
                     entry = self._entry(number)
                     if entry and inline == key.inline and entry.page == page:
                         itself = Found((*without_original(status), 0, False), filed=True)
-                        return again(remembered or itself)
+                        return again(remembered or earlier or itself)
         known = remembered or earlier
         return again(known) if known else None
 
