@@ -63,8 +63,8 @@ class Signatures:
     compared by, where the scheme compares features; entries keep these too)
     sketch: uint64[n, w], w the same for all pages of a scheme and at most MAX_SKETCH_WORDS
     site: uint16[n] (hash of the host's registered name; 0 where there is no host)
-    prints: uint32[p], prints_bounds: int64[n + 1] (those of page i lie between bounds i and i + 1, ascending: its blocks,
-    stream/features/prints.py)
+    prints: uint32[p], prints_bounds: int64[n + 1] (of its blocks, stream/features/prints.py; those of page i between
+    bounds i and i + 1, ascending)
     titles: uint16[t], titles_bounds: int64[n + 1] (hashes of the title's words, ascending within a page)
 
     A scheme that has no use for one of the last eleven leaves it as `unused_columns` makes it.
@@ -192,8 +192,9 @@ class OwnText(NamedTuple):
     """What c pages, of a record or filed, are compared by on their host (stream/judge/pairs.py).
 
     site: uint16[c]  share: uint8[c], of the listed kept text, what was template when the page was filed, in 255ths
-    listed: uint16[c], weight of all its listed kept text  prints: uint32[p], print_bounds: int64[c + 1], those that were
-    no template when the page was filed, ascending  titles: uint16[t], title_bounds: int64[c + 1]
+    listed: uint16[c], weight of all its listed kept text
+    prints: uint32[p], print_bounds: int64[c + 1], those that were no template when the page was filed, ascending
+    titles: uint16[t], title_bounds: int64[c + 1]
     """
 
     site: NDArray[np.uint16]

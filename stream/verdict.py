@@ -31,7 +31,10 @@ class FoundBy(enum.IntFlag):
 
 
 class Reason(enum.IntEnum):
-    """Why a page got its verdict; the lower-case name is the metric label and the text in reports. Attempts store it."""
+    """Why a page got its verdict; the lower-case name is the metric label and the text in reports.
+
+    Attempts store the number: it is never reused.
+    """
 
     NO_MATCH = 0
     """Novel: no filed page is accepted as its original."""

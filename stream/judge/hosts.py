@@ -125,7 +125,9 @@ def judge_with_hosts(
     memories = view.memories(hosts.astype(np.uint64))
     memory, leads = recall(memories), living_leads(memories, view)
     page_ids = _page_ids(signatures)
-    attempts = [None] * len(page_ids) if alone else _attempts(page_ids, judged, view)
+    attempts: list[Attempt | None] = [None] * len(page_ids)
+    if not alone:
+        attempts = _attempts(page_ids, judged, view)
     read = _read_entries(view, signatures.sketch.shape[1], met, leads, attempts)
     recall_leads(memory, leads, read.place(leads), read.own)
     filed_found, found = nothing_found(len(page_ids)), nothing_found(len(page_ids))
@@ -157,8 +159,8 @@ def judge_with_hosts(
 
 def confirm_all(
     signatures: Signatures, met: Met, view: StateView, bars: Bars
-) -> tuple[FiledPages | None, NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64], NDArray[np.uint8]]:
-    """Ask about every pair that is met, by what is known of the hosts now.
+) -> tuple[FiledPages, NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64], NDArray[np.uint8]]:
+    """Ask about every pair that is met, at least one, by what is known of the hosts now.
 
     -> the entries that were read, and of the m pairs: where in these its page is: int64[m], whether it is a copy:
     bool[m], score: float64[m], reason: uint8[m] (Reason); the last two where no decisive key found the page
@@ -167,6 +169,8 @@ def confirm_all(
     memories = view.memories(hosts.astype(np.uint64))
     memory, leads = recall(memories), living_leads(memories, view)
     read = _read_entries(view, signatures.sketch.shape[1], met, leads, [])
+    if read.filed is None:
+        raise ValueError("no pair is met, so there is nothing to confirm")
     recall_leads(memory, leads, read.place(leads), read.own)
     place = read.place(met.number)
     accepted, score, reason = _confirm_kernel()(
@@ -205,8 +209,8 @@ def _read_entries(
     if not len(wanted):
         none, bounds = np.empty(0, np.uint16), np.zeros(1, np.int64)
         own = OwnText(none, none.astype(np.uint8), none, none.astype(np.uint32), bounds, none, bounds)
-        nothing = np.empty(0, np.uint64)
-        return _Read(wanted, None, texts_filed(nothing, nothing, np.empty((0, words), np.uint64), own), own)
+        host, length = np.empty(0, np.uint64), np.empty(0, np.uint32)
+        return _Read(wanted, None, texts_filed(host, length, np.empty((0, words), np.uint64), own), own)
     filed = view.filed(wanted)
     compared, own = filed.compared(False), filed.own_texts()
     return _Read(wanted, filed, texts_filed(compared.host, compared.feature_count, compared.sketch, own), own)
@@ -310,9 +314,7 @@ def _ask_filed(record, page, memory, asked, bars, limits, answer, found):
         pair = Pair(met.number[at], met.proof[at], met.kinds[at], met.distance[at])
         other = record.place[at]
         if not pair.proof:
-            confirm_pair(
-                record.pages, page, record.filed, other, memory, record.row[page], asked, bars, answer
-            )
+            confirm_pair(record.pages, page, record.filed, other, memory, record.row[page], asked, bars, answer)
             found.reason[page] = answer.reason[0]
         other_length = np.int64(record.filed.length[other])
         if weigh(found, page, pair, answer.confirmed, 0, length, other_length, limits.longer_by):
@@ -340,9 +342,7 @@ def _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursor
                 found.cut[page] = True
                 drop_candidates(slots, page, cursors)
                 continue
-            confirm_pair(
-                record.pages, page, _filed_of(record), other, memory, record.row[page], asked, bars, answer
-            )
+            confirm_pair(record.pages, page, _filed_of(record), other, memory, record.row[page], asked, bars, answer)
             found.reason[page] = answer.reason[0]
         other_length = np.int64(record.pages.length[other])
         if weigh(found, page, pair, answer.confirmed, 0, length, other_length, limits.longer_by):

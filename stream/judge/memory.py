@@ -39,8 +39,8 @@ class Memory(NamedTuple):
     """What is known of the h hosts of a record, as the kernels write it.
 
     hosts: uint64[h], ascending  pages, last, first: int64[h], as of HostMemories
-    items: uint32[h, ROOM + MOST_PRINTS], item_count: int64[h]; words: uint32[h, ...], word_count: int64[h]: a host's own
-    are the first ones of its row, laid out as in HostMemories  changed: bool[h]
+    items: uint32[h, ROOM + MOST_PRINTS], item_count: int64[h]; words: uint32[h, ...], word_count: int64[h]: the first
+    ones of a row are the host's own, laid out as in HostMemories  changed: bool[h]
     spare: uint32[ROOM + MOST_PRINTS], written over
     """
 
@@ -75,7 +75,8 @@ def living_leads(memories: HostMemories, view: StateView) -> NDArray[np.int64]:
     """The entries that stand for the memory of their host and are still there: int64[l]."""
     leads = memories.first[memories.first != NOBODY]
     alive = [found is not None for found in view.page_ids(leads.astype(np.uint64))] if len(leads) else []
-    return leads[np.array(alive, np.bool_)]
+    living: NDArray[np.int64] = leads[np.array(alive, np.bool_)]
+    return living
 
 
 def recall_leads(memory: Memory, leads: NDArray[np.int64], place: NDArray[np.int64], own: OwnText) -> None:
@@ -83,13 +84,14 @@ def recall_leads(memory: Memory, leads: NDArray[np.int64], place: NDArray[np.int
 
     place: int64[l], where in `own` each one's entry is
     """
-    at = {lead: where for lead, where in zip(leads.tolist(), place.tolist(), strict=True)}
+    at = dict(zip(leads.tolist(), place.tolist(), strict=True))
     for row in np.flatnonzero(memory.first != NOBODY).tolist():
         where = at.get(int(memory.first[row]))
         if where is not None:
             prints = own.prints[own.print_bounds[where] : own.print_bounds[where + 1]]
             words = own.titles[own.title_bounds[where] : own.title_bounds[where + 1]].astype(np.uint32)
-            memory.items[row, : len(prints)] = prints >> np.uint32(IDENTITY_SHIFT) << np.uint32(COUNT_BITS) | np.uint32(1)
+            identities = prints >> np.uint32(IDENTITY_SHIFT)
+            memory.items[row, : len(prints)] = identities << np.uint32(COUNT_BITS) | np.uint32(1)
             memory.words[row, : len(words)] = words << np.uint32(WORD_COUNT_BITS) | np.uint32(1)
             memory.item_count[row], memory.word_count[row] = len(prints), len(words)
 

@@ -192,9 +192,7 @@ def ask(pages, page, memory, row, share, asked):  # Texts, int64, Memory, int64,
     first = pages.print_first[page]
     for place in range(first, pages.print_end[page]):
         value = pages.prints[place]
-        count = pages_with(
-            memory.items, row, memory.item_count[row], np.int64(value) >> IDENTITY_SHIFT, COUNT_BITS
-        )
+        count = pages_with(memory.items, row, memory.item_count[row], np.int64(value) >> IDENTITY_SHIFT, COUNT_BITS)
         template = count > limit
         asked.template[place - first] = template
         if is_kept_text(value):
@@ -285,9 +283,7 @@ def _confirm_across(pages, page, others, other, asked, bars, jaccard, title, ans
         accepted = accepted and jaccard >= bars.thin_min_jaccard
     elif jaccard < bars.min_jaccard:
         held = shared_features(jaccard, one, another) / min(one, another) >= HELD
-        accepted = (
-            accepted and held and title >= ACROSS_TITLE and asked.figures[_RARE] > 1 and jaccard >= HELD_JACCARD
-        )
+        accepted = accepted and held and title >= ACROSS_TITLE and asked.figures[_RARE] > 1 and jaccard >= HELD_JACCARD
     answer.confirmed.accepted[0], answer.confirmed.score[0] = accepted, jaccard
     answer.reason[0], answer.sure[0] = _NEAR, False
 
@@ -329,12 +325,12 @@ def _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jacca
         else:
             theirs += tenths
     one, another = np.float64(pages.length[page]), np.float64(others.length[other])
-    if claimed > 0 and min(np.float64(claimed), one, another) > _room(pages, page, one, another, jaccard):
+    if claimed > 0 and min(np.float64(claimed), one, another) > _room(pages, one, another, jaccard):
         mine, theirs, both = plain_mine, plain_theirs, np.int64(0)
     union = mine + theirs - both
     alike = both / union if union > 0 else 0.0
     contained = both / min(mine, theirs) if min(mine, theirs) > 0 else 0.0
-    words = union / _TENTHS
+    words = min(mine, theirs) / _TENTHS
     # The same by sketches, without the template
     shared = shared_features(jaccard, one, another)
     either = one + another - shared
@@ -376,7 +372,7 @@ def _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jacca
 
 
 @inlined
-def _room(pages, page, one, another, jaccard):  # Texts, int64, float64, float64, float64 -> float64
+def _room(pages, one, another, jaccard):  # Texts, float64, float64, float64 -> float64
     """The most features that two pages share, as far as their sketches can tell."""
     error = math.sqrt((1.0 - jaccard * jaccard) / (64 * pages.sketch.shape[1]))
     high = min(1.0, jaccard + SURPRISE * error)

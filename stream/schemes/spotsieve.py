@@ -18,6 +18,7 @@ their sketches. docs/quality.md has the figures.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numba
 import numpy as np
@@ -118,9 +119,9 @@ class SpotsieveScheme:
         return np.ones(len(distance))
 
 
-def _of_pages[Number: np.generic](
-    column: NDArray[Number], bounds: NDArray[np.int64], which: NDArray[np.bool_]
-) -> tuple[NDArray[Number], NDArray[np.int64]]:
+def _of_pages(
+    column: NDArray[Any], bounds: NDArray[np.int64], which: NDArray[np.bool_]
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """A ragged column with nothing left of pages that are False: bool[n]."""
     sizes = np.diff(bounds)
     kept = np.zeros_like(bounds)

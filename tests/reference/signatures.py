@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.signature import Signatures, Status
+from spotsieve.stream.signature import Signatures, Status, no_own_text
 
 SKETCH_WORDS = 2
 
@@ -39,6 +39,7 @@ def make_signatures(
         random.integers(0, 3, count).astype(np.uint8),
         *_minima(random, count),
         random.integers(0, 2**64, (count, SKETCH_WORDS), np.uint64),
+        **no_own_text(count),
     )
 
 
@@ -69,6 +70,7 @@ def one_page() -> Signatures:
         np.array([5, 0x5152535455565758], np.uint64),
         np.array([0, 2]),
         np.array([[0x6162636465666768, 1]], np.uint64),
+        **no_own_text(1),
     )
 
 

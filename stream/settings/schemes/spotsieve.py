@@ -54,17 +54,19 @@ class SpotsieveSettings(Section):
         0.7, "the same, where one of them has fewer than 60 features", verdicts=True, gt=0, le=1
     )
     min_alike: float = setting(
-        0.5, "on one host, copies share this much of their own text, where their titles agree", verdicts=True, gt=0, le=1
+        0.5,
+        "on one host, copies share this much of their own text, where their titles agree",
+        verdicts=True,
+        gt=0,
+        le=1,
     )
     no_title_min_alike: float = setting(
         0.6, "the same for a short text, where no title tells them apart", verdicts=True, gt=0, le=1
     )
-    other_title_min_alike: float = setting(
-        0.8, "the same, where their titles differ", verdicts=True, gt=0, le=1
-    )
+    other_title_min_alike: float = setting(0.8, "the same, where their titles differ", verdicts=True, gt=0, le=1)
     template_share: float = setting(
         0.04,
-        "a block on more than this share of a host's pages, and on more than 2, is template; on more than 10 it always is",
+        "a block on more than this share of a host's pages, and on more than 2, is template; on more than 10 always",
         verdicts=True,
         ge=0,
         le=1,
