@@ -63,7 +63,7 @@ class Signatures:
     compared by, where the scheme compares features; entries keep these too)
     sketch: uint64[n, w], w the same for all pages of a scheme and at most MAX_SKETCH_WORDS
     site: uint16[n] (hash of the host's registered name; 0 where there is no host)
-    prints: uint32[p], prints_bounds: int64[n + 1] (of its blocks, stream/features/prints.py; those of page i lie between
+    prints: uint32[p], prints_bounds: int64[n + 1] (of its blocks, stream/features/prints.py; those of page i between
     bounds i and i + 1, ascending)
     titles: uint16[t], titles_bounds: int64[n + 1] (hashes of the title's words, ascending within a page)
 

@@ -314,9 +314,7 @@ def _ask_filed(record, page, memory, asked, bars, limits, answer, found):
         pair = Pair(met.number[at], met.proof[at], met.kinds[at], met.distance[at])
         other = record.place[at]
         if not pair.proof:
-            confirm_pair(
-                record.pages, page, record.filed, other, memory, record.row[page], asked, bars, answer
-            )
+            confirm_pair(record.pages, page, record.filed, other, memory, record.row[page], asked, bars, answer)
             found.reason[page] = answer.reason[0]
         other_length = np.int64(record.filed.length[other])
         if weigh(found, page, pair, answer.confirmed, 0, length, other_length, limits.longer_by):
@@ -344,9 +342,7 @@ def _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursor
                 found.cut[page] = True
                 drop_candidates(slots, page, cursors)
                 continue
-            confirm_pair(
-                record.pages, page, _filed_of(record), other, memory, record.row[page], asked, bars, answer
-            )
+            confirm_pair(record.pages, page, _filed_of(record), other, memory, record.row[page], asked, bars, answer)
             found.reason[page] = answer.reason[0]
         other_length = np.int64(record.pages.length[other])
         if weigh(found, page, pair, answer.confirmed, 0, length, other_length, limits.longer_by):

@@ -192,9 +192,7 @@ def ask(pages, page, memory, row, share, asked):  # Texts, int64, Memory, int64,
     first = pages.print_first[page]
     for place in range(first, pages.print_end[page]):
         value = pages.prints[place]
-        count = pages_with(
-            memory.items, row, memory.item_count[row], np.int64(value) >> IDENTITY_SHIFT, COUNT_BITS
-        )
+        count = pages_with(memory.items, row, memory.item_count[row], np.int64(value) >> IDENTITY_SHIFT, COUNT_BITS)
         template = count > limit
         asked.template[place - first] = template
         if is_kept_text(value):
@@ -285,9 +283,7 @@ def _confirm_across(pages, page, others, other, asked, bars, jaccard, title, ans
         accepted = accepted and jaccard >= bars.thin_min_jaccard
     elif jaccard < bars.min_jaccard:
         held = shared_features(jaccard, one, another) / min(one, another) >= HELD
-        accepted = (
-            accepted and held and title >= ACROSS_TITLE and asked.figures[_RARE] > 1 and jaccard >= HELD_JACCARD
-        )
+        accepted = accepted and held and title >= ACROSS_TITLE and asked.figures[_RARE] > 1 and jaccard >= HELD_JACCARD
     answer.confirmed.accepted[0], answer.confirmed.score[0] = accepted, jaccard
     answer.reason[0], answer.sure[0] = _NEAR, False
 

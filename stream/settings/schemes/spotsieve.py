@@ -63,12 +63,10 @@ class SpotsieveSettings(Section):
     no_title_min_alike: float = setting(
         0.6, "the same for a short text, where no title tells them apart", verdicts=True, gt=0, le=1
     )
-    other_title_min_alike: float = setting(
-        0.8, "the same, where their titles differ", verdicts=True, gt=0, le=1
-    )
+    other_title_min_alike: float = setting(0.8, "the same, where their titles differ", verdicts=True, gt=0, le=1)
     template_share: float = setting(
         0.04,
-        "a block on more than this share of a host's pages, and on more than 2, is template; one on more than 10 always",
+        "a block on more than this share of a host's pages, and on more than 2, is template; on more than 10 always",
         verdicts=True,
         ge=0,
         le=1,
