@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from spotsieve.state.forgetting import removal_of
 from spotsieve.state.horizon import Clock, runs_of, step_of
 from spotsieve.state.identity import check_last_record, check_settings_digest
-from spotsieve.state.index import Filing, Living, State
+from spotsieve.state.index import Buckets, Filing, Living, State
 from spotsieve.state.log.record import LogRecord, decode
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.judge import KEEP_FIRST, judge
@@ -80,6 +80,8 @@ class Engine:
 
         With a horizon a record is judged and filed run by run, a run being pages of one step of event time; nearly
         every record is one run. After a crash between two runs it goes on behind the pages that the state has applied.
+        The marks of a record, of what its writer knew to be committed, are filed with its first run; a record may have
+        marks and no pages.
         A record before the state's position is judged again without filing: every page in it finds its first attempt
         or the original that it had, so the verdicts are those of then; of what has left the horizon, those of now. An
         offset may be skipped (Kafka numbers transaction markers too).
@@ -101,6 +103,9 @@ class Engine:
             parts.append(self._judge(signatures, 0, done, state.clock)[0])
         for start, end, clock in () if again else self._runs(signatures.event_time_ms, done):
             verdicts, filing = self._judge(signatures, start, end, clock)
+            if not start:
+                # Once for a record: a later run may have remembered an attempt that lies below a mark.
+                filing = replace(filing, committed=record.committed)
             if end == len(signatures):
                 state.file(filing, offset + 1, record.checksum, clock=clock)
             else:
@@ -128,6 +133,8 @@ class Engine:
 
     def _judge(self, signatures: Signatures, start: int, end: int, clock: Clock) -> tuple[Verdicts, Filing]:
         """Pages start..end - 1, by what lives at this time of the clock."""
+        if not len(signatures):
+            return no_verdicts(), nothing_filed(signatures, self.state.entry_count)
         part = signatures if end - start == len(signatures) else signatures.part(start, end)
         view = Living(self.state, clock.floor) if clock.floor else self.state
         limits = self.limits
@@ -137,6 +144,13 @@ class Engine:
         )
         self._broken |= {start + row: error for row, error in broken.items()}
         return verdicts, filing
+
+
+def nothing_filed(signatures: Signatures, first_number: int) -> Filing:
+    """The filing of a record without pages: its marks are all that it may have."""
+    none = np.empty(0, np.int64)
+    no_words = np.empty(0, np.uint64)
+    return Filing(signatures, none, first_number, no_words, Buckets(np.zeros(1, np.int64), no_words, no_words), 0)
 
 
 def _applied(record: LogRecord, parts: Sequence[Verdicts], filings: Sequence[Filing], cap: int, again: bool) -> Applied:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Self
 
 from spotsieve.state.identity import check_last_record, check_log_range
+from spotsieve.state.index import Committed
 from spotsieve.state.log.local import RECORD_BYTES, LocalLog, TornTail
-from spotsieve.state.log.record import checksum_of, encode, split
+from spotsieve.state.log.record import NO_PAGES, checksum_of, encode, split
 from spotsieve.state.snapshot.requests import Requests
 from spotsieve.state.store.directory import readable_by_others
 from spotsieve.state.store.rocks import RocksState
@@ -23,6 +24,8 @@ from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings
 from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Verdicts
 
+ALL_COMMITTED = Committed("", -1, 0)
+"""The mark that ends a run: its outputs have their names, so all of its verdicts are given out."""
 OnCatchUp = Callable[[int, int, int], None]
 """on_catch_up(records, of, pages) is called after each record that the state did not have yet."""
 
@@ -91,8 +94,16 @@ class LocalEngine:
             yield pages[start : start + len(part)], self._apply(part)
             start += len(part)
 
-    def _apply(self, signatures: Signatures) -> Verdicts:
-        record = encode(signatures, self._writer, self._sequence, self._digest)
+    def end_run(self) -> None:
+        """Tell the state that the verdicts of this run are given out: those of pages not filed need no memory more.
+
+        Without this call, the next run gives the pages that this one has judged the same verdicts once more.
+        """
+        if self._sequence:
+            self._apply(NO_PAGES, (ALL_COMMITTED,))
+
+    def _apply(self, signatures: Signatures, committed: Sequence[Committed] = ()) -> Verdicts:
+        record = encode(signatures, self._writer, self._sequence, self._digest, committed)
         self._sequence += 1
         return self.engine.apply(record, self._log.append(record)).verdicts
 

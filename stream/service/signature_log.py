@@ -9,6 +9,7 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError, OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.identity import check_last_record, check_log_range
+from spotsieve.state.index import Committed
 from spotsieve.state.log.record import checksum_of, encode, split
 from spotsieve.state.recent import knows_pages_of
 from spotsieve.state.snapshot.requests import Requests
@@ -122,15 +123,19 @@ class SignatureLog:
                 )
                 known = False
 
-    async def append(self, signatures: Signatures) -> list[asyncio.Future[Applied]]:
+    async def append(
+        self, signatures: Signatures, committed: Sequence[Committed] = ()
+    ) -> list[asyncio.Future[Applied]]:
         """Append a micro-batch, as one record unless it is larger than the broker takes.
 
+        committed: what is known to be committed by now; the first record says it
         Returns one future for each record. It is done when the record was read back and judged. An append with an
         unknown outcome is repeated: a page that is in the log twice gets its first verdict again.
         """
-        futures = []
-        for part in split(signatures, LOG_RECORD_BYTES):
-            value = encode(part, self._writer, self._sequence, self._engine.settings_digest)
+        futures = list[asyncio.Future[Applied]]()
+        for part in split(signatures, LOG_RECORD_BYTES, committed):
+            marks = () if futures else committed
+            value = encode(part, self._writer, self._sequence, self._engine.settings_digest, marks)
             future: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
             self._waiting[self._sequence] = future
             self._sequence += 1

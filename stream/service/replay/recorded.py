@@ -40,6 +40,7 @@ async def read_log(settings: Settings, order: LogOrder, told: Told) -> tuple[lis
                 digest = logged.settings_digest
                 order.add(logged.signatures)
                 order.forget(page.page_id for page in logged.forgotten)
+                order.commit(logged.committed)
             told(step, reader.positions[partition] - first, end - first)
     notices = []
     if first:
