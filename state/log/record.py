@@ -1,20 +1,25 @@
 """Encodes and decodes log records. The log writes down the order of pages; every reader of it reaches the same state.
 
-A record of kind 1 holds the signatures of a micro-batch, and marks of what is committed. A record of kind 2 names pages
-to forget.
+Kind 1 holds the signatures of a micro-batch, and marks of what is committed. Kind 2 names pages to forget. Kind 3 is
+the first record of a log: the settings that change verdicts. Kind 4 names a record that cannot be applied, and that all
+readers pass over. Whatever does not begin with the magic is none of these, and every reader passes over it.
 
     record   = magic F5 73 70 73, version u8 (3), kind u8, writer 16 bytes, sequence u64, settings digest 16 bytes,
                body, checksum u64
     checksum = xxh3-64 of everything before it
 
+    body     = settings text, UTF-8                            (kind 3, configuration)
+             | offset u64                                      (kind 4, skip)
+
 state/log/pages_body.py has the body of kind 1, signatures, and state/log/forget_body.py that of kind 2, forget. All
 integers are little endian.
 """
 
+import json
 import struct
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import xxhash
@@ -24,7 +29,8 @@ from spotsieve.state.index import Committed
 from spotsieve.state.log.forget_body import decode_body, encode_body, split_pages
 from spotsieve.state.log.pages_body import decode_pages, encode_pages
 from spotsieve.state.log.pages_body import split as split_signatures
-from spotsieve.stream.errors import CorruptRecord, StateError
+from spotsieve.stream.errors import DamagedRecord, StateError
+from spotsieve.stream.settings.verdicts import settings_digest
 from spotsieve.stream.signature import Signatures, unused_columns
 
 MAGIC = b"\xf5sps"
@@ -32,9 +38,19 @@ MAGIC = b"\xf5sps"
 RECORD_VERSION = 3
 KIND_SIGNATURES = 1
 KIND_FORGET = 2
+KIND_CONFIGURATION = 3
+KIND_SKIP = 4
+_KINDS = {
+    KIND_SIGNATURES: "signatures",
+    KIND_FORGET: "forget",
+    KIND_CONFIGURATION: "configuration",
+    KIND_SKIP: "skip",
+}
 
 _HEAD = struct.Struct("<4sBB16sQ16s")
+_OFFSET = struct.Struct("<Q")
 _CHECKSUM_BYTES = 8
+_NEXT_STEP = "restore the log, or begin a new log and a new state"
 FRAME_BYTES = _HEAD.size + _CHECKSUM_BYTES
 """Size of a record without its body."""
 NO_PAGES = Signatures(
@@ -59,6 +75,9 @@ class LogRecord:
 
     signatures: empty in a record that forgets  forgotten: the pages to forget, empty in a record of signatures
     committed: how far the writer knew its inputs to be committed
+    configuration: the text of the settings that a record of kind 3 begins the log with
+    skips: the offset of the record that a record of kind 4 tells all readers to pass over
+    foreign: none of ours, of which nothing is known but the checksum
     checksum: xxh3-64 of all before it; it covers writer and sequence, so no two appends have the same
     """
 
@@ -69,6 +88,9 @@ class LogRecord:
     checksum: int
     forgotten: tuple[ForgottenPage, ...] = ()
     committed: tuple[Committed, ...] = ()
+    configuration: str | None = None
+    skips: int | None = None
+    foreign: bool = False
 
 
 def encode(
@@ -96,29 +118,64 @@ def encode_forget_records(pages: Iterable[ForgottenPage], settings_digest: bytes
     return [encode_forget(part, writer, number, settings_digest) for number, part in enumerate(parts)]
 
 
+def encode_configuration(text: str, writer: bytes) -> bytes:
+    """Write the record that a log begins with. text: the canonical text of the settings that change verdicts"""
+    return _sealed(KIND_CONFIGURATION, writer, 0, settings_digest(text), text.encode())
+
+
+def encode_skip(offset: int, settings_digest: bytes) -> bytes:
+    """Write a record that tells all readers to pass over the record at this offset, by a writer of its own."""
+    return _sealed(KIND_SKIP, uuid.uuid4().bytes, 0, settings_digest, _OFFSET.pack(offset))
+
+
 def decode(record: bytes, log_name: str = "log", offset: int = 0) -> LogRecord:
     """Read a record. log_name, offset: where it was found, for messages
 
-    Raises CorruptRecord where checksum or grammar fail, StateError for a version or kind this release does not know.
+    Bytes that do not begin as our records are a foreign record, and no error: others may write to a topic. Raises
+    DamagedRecord where checksum or grammar fail, StateError for a version or kind this release does not know.
     """
+    if is_foreign(record):
+        return LogRecord(b"", 0, b"", NO_PAGES, checksum_of(record), foreign=True)
     _check(record, log_name, offset)
     _, _, kind, writer, sequence, digest = _HEAD.unpack_from(record)
-    body = record[_HEAD.size : -_CHECKSUM_BYTES]
-    signatures, forgotten, committed = NO_PAGES, tuple[ForgottenPage, ...](), tuple[Committed, ...]()
+    body, found = (
+        record[_HEAD.size : -_CHECKSUM_BYTES],
+        LogRecord(writer, sequence, digest, NO_PAGES, checksum_of(record)),
+    )
     try:
         if kind == KIND_FORGET:
-            forgotten = decode_body(body)
-        else:
-            signatures, committed = decode_pages(body)
+            return replace(found, forgotten=decode_body(body))
+        if kind == KIND_CONFIGURATION:
+            return replace(found, configuration=_settings_text(body, digest))
+        if kind == KIND_SKIP:
+            return replace(found, skips=_OFFSET.unpack(body)[0])
+        signatures, committed = decode_pages(body)
+        return replace(found, signatures=signatures, committed=committed)
     except (ValueError, struct.error, IndexError):
-        what = "pages" if kind == KIND_FORGET else "columns"
-        raise CorruptRecord(log_name, offset, f"must hold the {what} that it declares", "upgrade spotsieve") from None
-    return LogRecord(writer, sequence, digest, signatures, checksum_of(record), forgotten, committed)
+        what = {KIND_SIGNATURES: "columns", KIND_FORGET: "pages"}.get(kind, _KINDS[kind])
+        raise DamagedRecord(log_name, offset, f"must hold the {what} that it declares", _NEXT_STEP) from None
 
 
 def checksum_of(record: bytes) -> int:
-    """Return the checksum at the end of a record, without checking it; 0 if the record is too short to have one."""
-    return int.from_bytes(record[-_CHECKSUM_BYTES:], "little") if len(record) >= FRAME_BYTES else 0
+    """Return the checksum that tells a record from others: the one at its end, unchecked, or that of foreign bytes."""
+    if record.startswith(MAGIC) and len(record) >= FRAME_BYTES:
+        return int.from_bytes(record[-_CHECKSUM_BYTES:], "little")
+    return xxhash.xxh3_64_intdigest(record)
+
+
+def first_of_ours(records: Iterable[tuple[int, bytes]], log_name: str) -> tuple[int, LogRecord] | None:
+    """The first of these records (offset, bytes) that is of ours and can be read: it says of which settings the log is.
+
+    Raises StateError for a version or kind this release does not know.
+    """
+    for offset, value in records:
+        try:
+            record = decode(value, log_name, offset)
+        except DamagedRecord:
+            continue
+        if not record.foreign:
+            return offset, record
+    return None
 
 
 def split(signatures: Signatures, max_bytes: int, committed: Sequence[Committed] = ()) -> Iterator[Signatures]:
@@ -145,11 +202,11 @@ def _check(record: bytes, log_name: str, offset: int) -> None:
             "an older release wrote it: go on with that one, or begin a new log (topics.log) and a new state",
         )
     if not record.startswith(MAGIC):
-        raise CorruptRecord(log_name, offset, f"must begin with {MAGIC!r}", "check what writes to the log")
+        raise DamagedRecord(log_name, offset, f"must begin with {MAGIC!r}", _NEXT_STEP)
     if len(record) < FRAME_BYTES:
-        raise CorruptRecord(
-            log_name, offset, f"must be at least {FRAME_BYTES} bytes, is {len(record)}", "check what writes to the log"
-        )
+        raise DamagedRecord(log_name, offset, f"must be at least {FRAME_BYTES} bytes, is {len(record)}", _NEXT_STEP)
+    if not _is_sound(record):
+        raise DamagedRecord(log_name, offset, "must end in its xxh3-64 checksum", _NEXT_STEP)
     version, kind = record[len(MAGIC)], record[len(MAGIC) + 1]
     if version != RECORD_VERSION:
         raise StateError(
@@ -158,25 +215,34 @@ def _check(record: bytes, log_name: str, offset: int) -> None:
             version,
             "a newer release wrote it: upgrade this worker",
         )
-    if not _is_sound(record):
-        raise CorruptRecord(
-            log_name,
-            offset,
-            "must end in its xxh3-64 checksum",
-            "something else wrote to the log, or it was damaged: restore it, or begin a new log and a new state",
-        )
-    if kind not in (KIND_SIGNATURES, KIND_FORGET):
+    if kind not in _KINDS:
+        known = ", ".join(f"{number}: {name}" for number, name in _KINDS.items())
         raise StateError(
             f"{log_name}[{offset}]",
-            f"must be of a kind known here ({KIND_SIGNATURES}: signatures, {KIND_FORGET}: forget)",
+            f"must be of a kind known here ({known})",
             kind,
             "a newer release wrote it: upgrade this worker",
         )
 
 
+def _settings_text(body: bytes, digest: bytes) -> str:
+    """The text of a configuration. Raises ValueError where it is no settings, or not those of the digest."""
+    text = body.decode()
+    if settings_digest(text) != digest or not isinstance(json.loads(text), dict):
+        raise ValueError
+    return text
+
+
 def _is_sound(record: bytes) -> bool:
     checksum = xxhash.xxh3_64_intdigest(memoryview(record)[:-_CHECKSUM_BYTES])
     return checksum == int.from_bytes(record[-_CHECKSUM_BYTES:], "little")
+
+
+def is_foreign(record: bytes) -> bool:
+    """Whether these bytes are not of ours: without a magic, and not a record of ours whose magic alone is damaged."""
+    if record.startswith(MAGIC) or _is_older(record):
+        return False
+    return len(record) < FRAME_BYTES or not _is_sound(MAGIC + record[len(MAGIC) :])
 
 
 def _is_older(record: bytes) -> bool:

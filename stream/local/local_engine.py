@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
-from spotsieve.state.identity import check_last_record, check_log_range
+from spotsieve.state.identity import check_first_record, check_last_record, check_log_range
 from spotsieve.state.index import Committed
 from spotsieve.state.log.local import RECORD_BYTES, LocalLog, TornTail
-from spotsieve.state.log.record import NO_PAGES, checksum_of, encode, split
+from spotsieve.state.log.record import NO_PAGES, checksum_of, encode, encode_configuration, first_of_ours, split
 from spotsieve.state.snapshot.requests import Requests
 from spotsieve.state.store.directory import readable_by_others
 from spotsieve.state.store.rocks import RocksState
@@ -60,10 +60,21 @@ class LocalEngine:
             )
             self._requests = Requests(directory, self._state)
             self.notices.extend(filter(None, [readable_by_others(directory)]))
-            self._catch_up(on_catch_up)
+            self._begin_log(text, on_catch_up)
         except BaseException:
             self.close()
             raise
+
+    def _begin_log(self, text: str, on_catch_up: OnCatchUp) -> None:
+        """Check that the log is of these settings, and catch up with it. A new one gets its configuration."""
+        first = first_of_ours(self._log.read_from(0), LocalLog.name)
+        if first is not None:
+            offset, record = first
+            check_first_record(record.settings_digest, record.configuration, text, LocalLog.name, offset)
+        self._catch_up(on_catch_up)
+        if first is None:
+            configuration = encode_configuration(text, self._writer)
+            self.engine.apply(configuration, self._log.append(configuration))
 
     def _catch_up(self, on_catch_up: OnCatchUp) -> None:
         """Apply the records that the state lacks: a killed run did not judge its last ones, or the index was lost."""

@@ -5,13 +5,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xxhash
 
 from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.index import Committed
 from spotsieve.state.log.forget_body import split_pages
 from spotsieve.state.log.pages_body import MAX_ADDRESS_BYTES, MAX_MARKS
-from spotsieve.state.log.record import FRAME_BYTES, decode, encode, encode_forget, split
-from spotsieve.stream.errors import CorruptRecord, StateError
+from spotsieve.state.log.record import (
+    FRAME_BYTES,
+    checksum_of,
+    decode,
+    encode,
+    encode_configuration,
+    encode_forget,
+    encode_skip,
+    first_of_ours,
+    split,
+)
+from spotsieve.stream.errors import CorruptRecord, DamagedRecord, StateError
+from spotsieve.stream.settings.verdicts import settings_digest
 from spotsieve.stream.signature import Status
 from tests.reference.signatures import assert_same, make_signatures, one_page
 
@@ -90,15 +102,63 @@ def test_every_changed_byte_of_a_record_is_noticed() -> None:
 def test_a_damaged_record_names_the_log_and_the_offset() -> None:
     damaged = bytearray(encode(make_signatures(3, seed=3), WRITER, 1, DIGEST))
     damaged[64] ^= 1
-    with pytest.raises(CorruptRecord, match=r"signatures\[77\] must end in its xxh3-64 checksum; something else wrote"):
+    with pytest.raises(DamagedRecord, match=r"signatures\[77\] must end in its xxh3-64 checksum; restore the log"):
         decode(bytes(damaged), "signatures", 77)
 
 
-@pytest.mark.parametrize("length", [0, 1, 40, 55, 100])
+@pytest.mark.parametrize("length", [4, 5, 40, 53, 100])
 def test_a_cut_record_is_corrupt(length: int) -> None:
     record = encode(make_signatures(3, seed=3), WRITER, 1, DIGEST)
-    with pytest.raises(CorruptRecord, match=r"log\[0\]"):
+    with pytest.raises(DamagedRecord, match=r"log\[0\]"):
         decode(record[:length])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"\xf5sp", b"{}", b'{"url":"https://a.example/","body":"<p>a page"}', bytes(200), b"\x02\x01" + bytes(60)],
+)
+def test_bytes_that_do_not_begin_as_our_records_are_foreign_and_no_error(value: bytes) -> None:
+    record = decode(value)
+    assert record.foreign
+    assert len(record.signatures) == len(record.forgotten) == 0
+    assert (record.configuration, record.skips) == (None, None)
+    assert record.checksum == checksum_of(value) == xxhash.xxh3_64_intdigest(value)
+    assert not decode(encode(one_page(), WRITER, 1, DIGEST)).foreign
+
+
+TEXT = '{"a":1,"revision":3}'
+
+
+def test_a_configuration_gives_back_the_settings_and_their_digest() -> None:
+    record = decode(encode_configuration(TEXT, WRITER))
+    assert (record.configuration, record.settings_digest) == (TEXT, settings_digest(TEXT))
+    assert (record.writer, record.skips, len(record.signatures)) == (WRITER, None, 0)
+
+
+def test_a_skip_names_the_offset() -> None:
+    record = decode(encode_skip(2**40, DIGEST))
+    assert (record.skips, record.settings_digest, record.configuration) == (2**40, DIGEST, None)
+    assert decode(encode_skip(2**40, DIGEST)).writer != record.writer
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [(3, b"\xff"), (3, b"[]"), (3, b"{}"), (3, b""), (4, bytes(7)), (4, bytes(9))],
+    ids=["no UTF-8", "no settings", "another digest", "nothing", "short", "long"],
+)
+def test_a_configuration_or_a_skip_of_another_body_is_damaged(kind: int, body: bytes) -> None:
+    from spotsieve.state.format.sealing import seal
+
+    head = encode(one_page(), WRITER, 1, DIGEST)[:46]
+    with pytest.raises(DamagedRecord, match=r"must hold the (configuration|skip) that it declares"):
+        decode(seal(head[:5] + bytes([kind]) + head[6:] + body))
+
+
+def test_the_first_record_of_ours_is_found_behind_foreign_and_damaged_ones() -> None:
+    ours = encode_configuration(TEXT, WRITER)
+    records = [(3, b""), (7, b"{}"), (8, ours[:-1] + b"\0"), (9, ours), (10, encode(one_page(), WRITER, 1, DIGEST))]
+    assert first_of_ours(records, "log") == (9, decode(ours))
+    assert first_of_ours(records[:3], "log") is None
 
 
 def test_a_record_of_a_later_kind_or_version_says_to_upgrade() -> None:
@@ -109,7 +169,7 @@ def test_a_record_of_a_later_kind_or_version_says_to_upgrade() -> None:
     with pytest.raises(StateError, match=r"must be of a kind known here .* got 7; a newer release wrote it: upgrade"):
         decode(kind)
     with pytest.raises(StateError, match="must be record version 3, got 4; a newer release wrote it: upgrade"):
-        decode(record[:4] + b"\x04" + record[5:])
+        decode(seal(record[:4] + b"\x04" + record[5:-8]))
 
 
 @pytest.mark.parametrize("version", [1, 2])
