@@ -17,13 +17,7 @@ def check_identity(directory: str, stored: Identity, settings_text: str, log_nam
 
     Raises SettingsMismatch, which names each setting that differs, or StateError for another format or another log.
     """
-    if stored.state_format != STATE_FORMAT:
-        raise StateError(
-            f"state {directory}",
-            f"must have format {STATE_FORMAT}",
-            stored.state_format,
-            "use the release that wrote it, or begin anew: another index.directory (--state) and a log of this release",
-        )
+    check_format(directory, stored)
     if stored.settings != settings_text:
         raise SettingsMismatch(
             f"state {directory}",
@@ -38,6 +32,17 @@ def check_identity(directory: str, stored: Identity, settings_text: str, log_nam
             f"must follow the log it was built from, {stored.log!r}",
             log_name,
             "configure that log, or choose another index.directory to build a state from this one",
+        )
+
+
+def check_format(directory: str, stored: Identity) -> None:
+    """Check that this release reads the format of a state. Raises StateError."""
+    if stored.state_format != STATE_FORMAT:
+        raise StateError(
+            f"state {directory}",
+            f"must have format {STATE_FORMAT}",
+            stored.state_format,
+            "use the release that wrote it, or begin anew: another index.directory (--state) and a log of this release",
         )
 
 

@@ -230,7 +230,7 @@ class State(StateView, Protocol):
         """Return figures for metrics; a store may add others that are cheap.
 
         entries (the living ones), floor, watermark_ms, swept_buckets (since the state was opened), position,
-        bytes_on_disk, estimated_keys
+        bytes_on_disk, estimated_keys, hosts and attempts (how many are remembered, estimated)
         """
 
     def checkpoint(self, path: Path) -> None:

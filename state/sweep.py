@@ -1,4 +1,4 @@
-"""Removes dead postings from buckets that no filing rewrites, by walking over all buckets, round after round.
+"""Removes dead postings and memories that no filing rewrites, by walking over all of them, round after round.
 
 Every filing pays for a part of the walk: it visits VISITS_PER_POSTING buckets for each posting that it adds. So the
 cost is bounded, and nothing depends on time: the state stays a function of the log.
@@ -11,6 +11,9 @@ without end under a scheme whose pages have twice as many keys.
 
 A new round begins when the floor has moved since the last one began. A stream without novel pages adds nothing, and
 nothing is swept.
+
+The memories of hosts are walked over in the same way and for the same reason: VISITS_PER_MEMORY for each memory that a
+filing writes. A host that learned nothing since the floor is dead, and its memory is removed whole.
 """
 
 from collections.abc import Callable
@@ -22,17 +25,21 @@ from numpy.typing import NDArray
 from spotsieve.state.index import Buckets, Filing
 
 VISITS_PER_POSTING = 2
+VISITS_PER_MEMORY = 2
 _KEYS = 2**64
 Visit = Callable[[int, int], tuple[NDArray[np.uint64], Buckets]]
 """visit(first key, how many) returns the next buckets from that key on: keys uint64[b], ascending, and contents."""
+VisitHosts = Callable[[int, int], tuple[NDArray[np.uint64], NDArray[np.uint64]]]
+"""visit(first host, how many) returns the next memories from that host on: hosts uint64[b], ascending, and when each
+last learned: uint64[b]."""
 
 
 class Sweep(NamedTuple):
-    """How far the walk has come.
+    """How far a walk has come, over buckets or over memories.
 
     next_key: where the round goes on; 0 between two rounds
     floor: the horizon's floor when the round, or the last one, began. Buckets before next_key (all of them if it is 0)
-    have no posting below it.
+    have no posting below it, and no memory there last learned below it.
     """
 
     next_key: int = 0
@@ -51,6 +58,13 @@ class Swept(NamedTuple):
     buckets: Buckets
 
 
+class SweptHosts(NamedTuple):
+    """What one part of the walk over memories removes. dead: uint64[c], hosts"""
+
+    sweep: Sweep
+    dead: NDArray[np.uint64]
+
+
 def walk_on(sweep: Sweep, floor: int, filing: Filing, visit: Visit) -> Swept | None:
     """Walk the next part, over the buckets as they were before the filing; None if there is nothing to sweep.
 
@@ -58,13 +72,34 @@ def walk_on(sweep: Sweep, floor: int, filing: Filing, visit: Visit) -> Swept | N
     postings either.
     """
     added = int(np.count_nonzero(filing.buckets.numbers >= np.uint64(filing.first_number)))
-    if not added or (not sweep.next_key and sweep.floor == floor):
+    if _rests(sweep, floor, added):
         return None
-    if not sweep.next_key:
-        sweep = Sweep(0, floor)
     most = VISITS_PER_POSTING * added
     keys, buckets = visit(sweep.next_key, most)
     living = buckets.living(floor)
     changed = np.flatnonzero(np.diff(living.bounds) != np.diff(buckets.bounds))
+    return Swept(_moved(sweep, floor, keys, most), len(keys), keys[changed], living.take(changed))
+
+
+def walk_on_hosts(sweep: Sweep, floor: int, filing: Filing, visit: VisitHosts) -> SweptHosts | None:
+    """Walk the next part over memories as they were before the filing; None if there is nothing to sweep.
+
+    floor: a memory that last learned below it is dead. If the filing writes one of these too, write the filing's last.
+    """
+    written = len(filing.learned.memories.hosts) if filing.learned else 0
+    if _rests(sweep, floor, written):
+        return None
+    most = VISITS_PER_MEMORY * written
+    hosts, last = visit(sweep.next_key, most)
+    return SweptHosts(_moved(sweep, floor, hosts, most), hosts[last < np.uint64(floor)])
+
+
+def _rests(sweep: Sweep, floor: int, added: int) -> bool:
+    """Whether a walk stays where it is: nothing is added, or no new round is due."""
+    return not added or (not sweep.next_key and sweep.floor == floor)
+
+
+def _moved(sweep: Sweep, floor: int, keys: NDArray[np.uint64], most: int) -> Sweep:
+    """The walk behind the keys that it visited. A round that begins here takes the floor of now."""
     next_key = (int(keys[-1]) + 1) % _KEYS if len(keys) == most else 0
-    return Swept(Sweep(next_key, sweep.floor), len(keys), keys[changed], living.take(changed))
+    return Sweep(next_key, sweep.floor if sweep.next_key else floor)

@@ -21,6 +21,18 @@ def host_of(url: str) -> str:
     return host if host.isascii() else _in_ascii(host)
 
 
+def site_of(host: str) -> str:
+    """Return the registered name of a host, as far as its labels tell: the last two, or three below names like co.uk.
+
+    An IP address is whole. No list of public suffixes is asked: it changes, and verdicts may not.
+    """
+    labels = host.split(".")
+    if host.startswith("[") or labels[-1].isdigit():
+        return host
+    country = len(labels) > 2 and len(labels[-1]) == 2 and len(labels[-2]) <= 3
+    return ".".join(labels[-3 if country else -2 :])
+
+
 def _in_ascii(host: str) -> str:
     """Return an international name as DNS has it (xn--...), so both spellings are one host; else the name itself."""
     if len(host) > MAX_HOST_CHARACTERS:

@@ -13,6 +13,8 @@ MAX_SKETCH_WORDS = 255
 """1-bit minwise sketches of Yuan et al. 2012 have 64-1000 bits: 1-16 words."""
 MAX_FEATURES = 65_535
 """Of one page in a record: half a megabyte. A page with more is judged by its digest alone (TOO_MANY_FEATURES)."""
+MOST_TITLE_WORDS = 10
+"""Different words of a title that a page is compared by: the first ones."""
 IN_NEED = 0x80
 """The bit of `language` that says that blocks were kept for want of better ones."""
 
@@ -61,8 +63,8 @@ class Signatures:
     compared by, where the scheme compares features; entries keep these too)
     sketch: uint64[n, w], w the same for all pages of a scheme and at most MAX_SKETCH_WORDS
     site: uint16[n] (hash of the host's registered name; 0 where there is no host)
-    prints: uint32[p], prints_bounds: int64[n + 1] (those of page i lie between bounds i and i + 1, ascending: its blocks,
-    stream/features/prints.py)
+    prints: uint32[p], prints_bounds: int64[n + 1] (of its blocks, stream/features/prints.py; those of page i between
+    bounds i and i + 1, ascending)
     titles: uint16[t], titles_bounds: int64[n + 1] (hashes of the title's words, ascending within a page)
 
     A scheme that has no use for one of the last eleven leaves it as `unused_columns` makes it.
@@ -190,8 +192,9 @@ class OwnText(NamedTuple):
     """What c pages, of a record or filed, are compared by on their host (stream/judge/pairs.py).
 
     site: uint16[c]  share: uint8[c], of the listed kept text, what was template when the page was filed, in 255ths
-    listed: uint16[c], weight of all its listed kept text  prints: uint32[p], print_bounds: int64[c + 1], those that were
-    no template when the page was filed, ascending  titles: uint16[t], title_bounds: int64[c + 1]
+    listed: uint16[c], weight of all its listed kept text
+    prints: uint32[p], print_bounds: int64[c + 1], those that were no template when the page was filed, ascending
+    titles: uint16[t], title_bounds: int64[c + 1]
     """
 
     site: NDArray[np.uint16]

@@ -20,17 +20,21 @@ class Kind(enum.IntEnum):
 
 
 class FoundBy(enum.IntFlag):
-    """The kinds of keys under which a duplicate met its original, for reports; stored nowhere."""
+    """The kinds of keys under which a duplicate met its original, for reports. Attempts store it."""
 
     BODY = 1
     TEXT = 2
     TABLES = 4
     MINIMA = 8
-    HOST = 16
+    PRINTS = 16
+    TITLE = 32
 
 
 class Reason(enum.IntEnum):
-    """Why a page got its verdict; the lower-case name is the metric label and the text in reports."""
+    """Why a page got its verdict; the lower-case name is the metric label and the text in reports.
+
+    Attempts store the number: it is never reused.
+    """
 
     NO_MATCH = 0
     """Novel: no filed page is accepted as its original."""
@@ -52,6 +56,12 @@ class Reason(enum.IntEnum):
     """Unchecked: more features than a record can hold (spotsieve.stream.signature.MAX_FEATURES)."""
     LONGER = 9
     """Novel: a copy, but so much longer than its original that it replaces it (policy.keep = longest)."""
+    OWN_TEXT = 10
+    """Duplicate: of one host, and what they share beside its template is enough for how alike their titles are."""
+    CONTAINED = 11
+    """Duplicate: of one host; nearly all of the shorter one's own text stands in the other."""
+    SAME_TITLE = 12
+    """Duplicate: of one host; their titles agree beside what all titles of the host share, and much of a long text."""
     HTTP_STATUS = Filtered.HTTP_STATUS
     """Unchecked: the server's status is not among input.accepted_statuses; matches nothing."""
     REDIRECT = Filtered.REDIRECT

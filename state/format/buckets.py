@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.format.keys import encode_keys
+from spotsieve.state.format.little_endian import read_word, write_word
 from spotsieve.state.index import Buckets
 from spotsieve.stream.errors import CorruptRecord
-from spotsieve.stream.fingerprints.tables import HOST_TAG, KEY_BITS, MINIMA_TAG
+from spotsieve.stream.fingerprints.tables import BARE_TAGS, KEY_BITS
 
 BUCKET_VERSION = 2
 NUMBER_BYTES = 5
 """Size of an entry number in a posting: enough for a million million pages."""
-INLINE_BYTES = {HOST_TAG: 0, MINIMA_TAG: 0}
+INLINE_BYTES = dict.fromkeys(BARE_TAGS, 0)
 """Size of the inline word in a posting, by the tag of the key; all other tags keep 8 bytes."""
 _POSTING_BYTES = np.array([NUMBER_BYTES + INLINE_BYTES.get(tag, 8) for tag in range(256)])
 
@@ -72,8 +73,8 @@ def _write_buckets(sizes, bounds, numbers, inlines, buffer):  # type: ignore[no-
         buffer[at] = BUCKET_VERSION
         at += 1
         for posting in range(bounds[bucket], bounds[bucket + 1]):
-            _write_word(buffer, at, NUMBER_BYTES, numbers[posting])
-            _write_word(buffer, at + NUMBER_BYTES, sizes[bucket] - NUMBER_BYTES, inlines[posting])
+            write_word(buffer, at, NUMBER_BYTES, numbers[posting])
+            write_word(buffer, at + NUMBER_BYTES, sizes[bucket] - NUMBER_BYTES, inlines[posting])
             at += sizes[bucket]
 
 
@@ -90,26 +91,10 @@ def _read_buckets(sizes, buffer, lengths, numbers, inlines):  # type: ignore[no-
             return bucket
         at += 1
         for place in range((length - 1) // size):
-            numbers[posting] = _read_word(buffer, at, NUMBER_BYTES)
-            inlines[posting] = _read_word(buffer, at + NUMBER_BYTES, size - NUMBER_BYTES)
+            numbers[posting] = read_word(buffer, at, NUMBER_BYTES)
+            inlines[posting] = read_word(buffer, at + NUMBER_BYTES, size - NUMBER_BYTES)
             if place > 0 and numbers[posting] <= numbers[posting - 1]:
                 return bucket
             posting += 1
             at += size
     return -1
-
-
-@numba.njit(nogil=True, cache=True)
-def _write_word(buffer, at, size, word):  # type: ignore[no-untyped-def]
-    # The low `size` bytes of word: uint64  ->  buffer: uint8[at:at + size]
-    for byte in range(size):
-        buffer[at + byte] = np.uint8(word >> np.uint64(8 * byte) & np.uint64(255))
-
-
-@numba.njit(nogil=True, cache=True)
-def _read_word(buffer, at, size):  # type: ignore[no-untyped-def]
-    # buffer: uint8[at:at + size]  ->  uint64
-    word = np.uint64(0)
-    for byte in range(size):
-        word |= np.uint64(buffer[at + byte]) << np.uint64(8 * byte)
-    return word

@@ -7,28 +7,50 @@ version, the length and the references.
 import struct
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from typing import NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.state.format.little_endian import read_word
 from spotsieve.state.index import Filing
 from spotsieve.stream.errors import CorruptRecord
-from spotsieve.stream.signature import Compared, Entry, Signatures, no_features
+from spotsieve.stream.signature import Compared, Entry, OwnText, Signatures, no_features
 
-ENTRY_VERSION = 2
+ENTRY_VERSION = 3
 FORGOTTEN = b"\x00"
 """The whole value of a forgotten entry: its number stays in use."""
 FEATURED = 0x8000
 """The bit of an entry's URL length that says that features follow the sketch; addresses are too short to need it."""
-_ENTRY = struct.Struct("<BBIiqqHHQII")
+OWN_TEXT = 0x4000
+"""The bit beside it that says that the own text follows, as in every entry of a scheme with a memory of hosts."""
+_ENTRY = struct.Struct("<BBIiqqHHQI")
 _FEATURES = struct.Struct("<I")
+_OWN_TEXT = struct.Struct("<HBHBB")
+_URL_BYTES_AT = 26
+_HEAD_BYTES, _OWN_TEXT_BYTES, _KIND_BITS = _ENTRY.size, _OWN_TEXT.size, 5
+_SIZES = "must have the length and the source that it declares"
+_ORDER = "must have an own text whose prints and title words ascend"
 ENTRY_BYTES = _ENTRY.size
 """The least size of an entry."""
 
 
+class OwnParts(NamedTuple):
+    """The own text of one entry; OwnText says what each field means."""
+
+    site: int
+    share: int
+    listed: int
+    prints: tuple[int, ...]
+    titles: tuple[int, ...]
+
+
 class EntryParts(NamedTuple):
-    """The fields of an entry. source: its number  url, label: UTF-8  sketch: words  features: most schemes keep none"""
+    """The fields of an entry. source: its number  url, label: UTF-8  sketch: words  features: most schemes keep none
+    own: None for a scheme without a memory of hosts
+    """
 
     source: int
     partition: int
@@ -38,9 +60,9 @@ class EntryParts(NamedTuple):
     label: bytes
     host: int
     feature_count: int
-    template: int
     sketch: tuple[int, ...]
     features: tuple[int, ...] = ()
+    own: OwnParts | None = None
 
 
 def encode_entries(filing: Filing, sources: NDArray[np.uint32]) -> list[bytes]:
@@ -52,13 +74,16 @@ def encode_entries(filing: Filing, sources: NDArray[np.uint32]) -> list[bytes]:
     heads = np.empty(len(pages), _entry_head(words))
     heads["version"], heads["words"], heads["source"] = ENTRY_VERSION, words, sources
     heads["url_bytes"], heads["label_bytes"] = list(map(len, urls)), list(map(len, labels))
+    if filing.learned is not None:
+        heads["url_bytes"] |= np.uint16(OWN_TEXT)
+        # Features come first, so they are put before the own text.
+        urls = [own + url for own, url in zip(_pack_own_texts(filing.learned.own), urls, strict=True)]
     if filing.keeps_features:
         features = [_pack_features(signatures, page) for page in pages.tolist()]
         heads["url_bytes"] |= np.array([FEATURED * bool(packed) for packed in features], np.uint16)
         urls = [packed + url for packed, url in zip(features, urls, strict=True)]
     for name in ("partition", "offset", "event_time_ms", "host", "feature_count", "sketch"):
         heads[name] = getattr(signatures, name)[pages]
-    heads["template"] = filing.template
     raw, size = heads.tobytes(), heads.itemsize
     rows = zip(range(0, len(raw), size), urls, labels, strict=True)
     return [raw[start : start + size] + url + label for start, url, label in rows]
@@ -72,11 +97,11 @@ def decode_entry(key: bytes, value: bytes, sources: Sequence[str]) -> Entry:
     if len(value) < _ENTRY.size or value[0] != ENTRY_VERSION:
         raise CorruptRecord("entries", key, f"must be version {ENTRY_VERSION} and at least {_ENTRY.size} bytes")
     _, words, source, partition, offset, event_time_ms, url_bytes, label_bytes, *_ = _ENTRY.unpack_from(value)
-    _, url_start, url_bytes = _features_of(value, words, url_bytes)
-    label_start = url_start + url_bytes
+    places = _places_of(value, words, url_bytes)
+    label_start = places.url + places.url_bytes
     if len(value) != label_start + label_bytes or source >= len(sources):
-        raise CorruptRecord("entries", key, "must have the length and the source that it declares")
-    url = value[url_start:label_start].decode("utf-8", "replace")
+        raise CorruptRecord("entries", key, _SIZES)
+    url = value[places.url : label_start].decode("utf-8", "replace")
     return Entry(sources[source], partition, offset, event_time_ms, url, value[label_start:].decode("utf-8", "replace"))
 
 
@@ -85,26 +110,27 @@ def unpack_entry(key: bytes, value: bytes) -> EntryParts:
     rule = entry_fault(value, value[1] if len(value) > 1 else 0, 2**32)
     if rule is not None:
         raise CorruptRecord("entries", key, rule)
-    _, words, source, partition, offset, event_time_ms, url_bytes, _, *compared = _ENTRY.unpack_from(value)
-    host, feature_count, template = compared
+    _, words, source, partition, offset, event_time_ms, url_bytes, _, host, feature_count = _ENTRY.unpack_from(value)
     sketch = struct.unpack_from(f"<{words}Q", value, _ENTRY.size)
-    start, end, url_bytes = _features_of(value, words, url_bytes)
-    features = struct.unpack_from(f"<{(end - start) // 8}Q", value, start)
-    url, label = value[end : end + url_bytes], value[end + url_bytes :]
-    return EntryParts(
-        source, partition, offset, event_time_ms, url, label, host, feature_count, template, sketch, features
-    )
+    places = _places_of(value, words, url_bytes)
+    features = struct.unpack_from(f"<{places.features}Q", value, places.own - 8 * places.features)
+    own = _unpack_own_text(value, places.own) if url_bytes & OWN_TEXT else None
+    url, label = value[places.url : places.url + places.url_bytes], value[places.url + places.url_bytes :]
+    return EntryParts(source, partition, offset, event_time_ms, url, label, host, feature_count, sketch, features, own)
 
 
 def pack_entry(parts: EntryParts) -> bytes:
     """Write an entry from its fields. Raises struct.error where one is out of its range."""
-    source, partition, offset, event_time_ms, url, label, host, feature_count, template, sketch, features = parts
-    url_bytes = len(url) | FEATURED * bool(features)
+    source, partition, offset, event_time_ms, url, label, host, feature_count, sketch, features, own = parts
+    url_bytes = len(url) | FEATURED * bool(features) | OWN_TEXT * (own is not None)
     head = _ENTRY.pack(
         *(ENTRY_VERSION, len(sketch), source, partition, offset, event_time_ms, url_bytes, len(label)),
-        *(host, feature_count, template),
+        *(host, feature_count),
     )
     ragged = _FEATURES.pack(len(features)) + struct.pack(f"<{len(features)}Q", *features) if features else b""
+    if own is not None:
+        ragged += _OWN_TEXT.pack(own.site, own.share, own.listed, len(own.prints), len(own.titles))
+        ragged += struct.pack(f"<{len(own.prints)}I{len(own.titles)}H", *own.prints, *own.titles)
     return head + struct.pack(f"<{len(sketch)}Q", *sketch) + ragged + url + label
 
 
@@ -114,16 +140,19 @@ def entry_fault(value: bytes, words: int, sources: int) -> str | None:
         return None
     if len(value) < _ENTRY.size or value[0] != ENTRY_VERSION or value[1] != words:
         return f"must be version {ENTRY_VERSION} with a sketch of {words} words, as another entry has"
-    _, _, source, _, _, _, url_bytes, label_bytes, _, feature_count, template = _ENTRY.unpack_from(value)
-    start, end, length = _features_of(value, words, url_bytes)
-    declared = end > start or not url_bytes & FEATURED
-    if len(value) != end + length + label_bytes or source >= sources or not declared:
-        return "must have the length and the source that it declares"
-    if template > feature_count:
-        return f"must have at most its {feature_count} features taken for its host's template, has {template}"
-    features = np.frombuffer(value, "<u8", (end - start) // 8, start)
+    _, _, source, _, _, _, url_bytes, label_bytes, *_ = _ENTRY.unpack_from(value)
+    places = _places_of(value, words, url_bytes)
+    declared = places.features or not url_bytes & FEATURED
+    if len(value) != places.url + places.url_bytes + label_bytes or source >= sources or not declared:
+        return _SIZES
+    features = np.frombuffer(value, "<u8", places.features, places.own - 8 * places.features)
     if (features[1:] <= features[:-1]).any():
         return "must have features that ascend"
+    if url_bytes & OWN_TEXT:
+        own = _unpack_own_text(value, places.own)
+        identities = [word >> _KIND_BITS for word in own.prints]
+        if any(one >= other for row in (identities, own.titles) for one, other in pairwise(row)):
+            return _ORDER
     return None
 
 
@@ -146,10 +175,36 @@ def decode_compared(keys: Sequence[bytes], values: Sequence[bytes], with_feature
     features, spans = no_features(len(heads))
     if with_features:
         features, spans = _read_features(keys, values, words, heads["url_bytes"].tolist())
-    host, feature_count, sketch, template = (
-        heads[name].copy() for name in ("host", "feature_count", "sketch", "template")
+    host, feature_count, sketch = (heads[name].copy() for name in ("host", "feature_count", "sketch"))
+    return Compared(host, feature_count, sketch, features, spans)
+
+
+def decode_own_texts(keys: Sequence[bytes], values: Sequence[bytes]) -> OwnText:
+    """Read what e entries are compared by on their hosts -> e rows; one without an own text has zeros and no prints.
+
+    Raises CorruptRecord, which names the first entry that is cut, of another version or out of order.
+    """
+    raw = np.frombuffer(b"".join(values), np.uint8)
+    ends = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(list(map(len, values)), out=ends[1:])
+    starts, prints, titles = np.empty(len(values), np.int64), np.zeros_like(ends), np.zeros_like(ends)
+    wrong = _measure_own_texts(raw, ends, starts, prints, titles)
+    if wrong >= 0:
+        rule = f"must be version {ENTRY_VERSION} and have the length that it declares"
+        raise CorruptRecord("entries", keys[wrong], rule)
+    own = OwnText(
+        np.zeros(len(values), np.uint16),
+        np.zeros(len(values), np.uint8),
+        np.zeros(len(values), np.uint16),
+        np.empty(prints[-1], np.uint32),
+        prints,
+        np.empty(titles[-1], np.uint16),
+        titles,
     )
-    return Compared(host, feature_count, sketch, template, features, spans)
+    wrong = _read_own_texts(raw, starts, *own)
+    if wrong >= 0:
+        raise CorruptRecord("entries", keys[wrong], _ORDER)
+    return own
 
 
 def _pack_features(signatures: Signatures, page: int) -> bytes:
@@ -159,17 +214,56 @@ def _pack_features(signatures: Signatures, page: int) -> bytes:
     return _FEATURES.pack(len(features)) + features.tobytes() if len(features) else b""
 
 
-def _features_of(value: bytes, words: int, url_bytes: int) -> tuple[int, int, int]:
-    """Find where the features of an entry begin and end, and how long its address is.
+def _pack_own_texts(own: OwnText) -> list[bytes]:
+    """Write what stands between features and address, for each filed page."""
+    heads = np.empty(len(own.site), np.dtype([("site", "<u2"), ("share", "u1"), ("listed", "<u2"), ("sizes", "u1", 2)]))
+    heads["site"], heads["share"], heads["listed"] = own.site, own.share, own.listed
+    sizes = np.stack([np.diff(own.print_bounds), np.diff(own.title_bounds)], axis=1)
+    if sizes.max(initial=0) > np.iinfo(np.uint8).max:
+        raise ValueError(f"an own text has {sizes.max()} prints or title words, an entry has room for 255")
+    heads["sizes"] = sizes
+    head, prints, titles = heads.tobytes(), own.prints.astype("<u4").tobytes(), own.titles.astype("<u2").tobytes()
+    rows = zip(
+        range(0, len(head), _OWN_TEXT_BYTES),
+        pairwise((4 * own.print_bounds).tolist()),
+        pairwise((2 * own.title_bounds).tolist()),
+        strict=True,
+    )
+    return [head[at : at + _OWN_TEXT_BYTES] + prints[a:b] + titles[c:d] for at, (a, b), (c, d) in rows]
 
-    words: size of the sketch  url_bytes: as stored. If the value is cut, the features may end beyond it.
+
+def _unpack_own_text(value: bytes, at: int) -> OwnParts:
+    """Read an own text that is not cut."""
+    site, share, listed, prints, titles = _OWN_TEXT.unpack_from(value, at)
+    words = struct.unpack_from(f"<{prints}I{titles}H", value, at + _OWN_TEXT.size)
+    return OwnParts(site, share, listed, words[:prints], words[prints:])
+
+
+class _Places(NamedTuple):
+    """Where the ragged parts of an entry are. If the value is cut, they may be beyond its end.
+
+    features: how many  own: where they end and the own text begins, if there is one  url: where the address begins
     """
-    start = _ENTRY.size + 8 * words
-    if not url_bytes & FEATURED:
-        return start, start, url_bytes
-    start += _FEATURES.size
-    (count,) = _FEATURES.unpack_from(value, start - _FEATURES.size) if start <= len(value) else (0,)
-    return start, start + 8 * count, url_bytes ^ FEATURED
+
+    features: int
+    own: int
+    url: int
+    url_bytes: int
+
+
+def _places_of(value: bytes, words: int, url_bytes: int) -> _Places:
+    """Find the parts behind the sketch. words: size of the sketch  url_bytes: as stored"""
+    at, features = _ENTRY.size + 8 * words, 0
+    if url_bytes & FEATURED:
+        at += _FEATURES.size
+        (features,) = _FEATURES.unpack_from(value, at - _FEATURES.size) if at <= len(value) else (0,)
+        at += 8 * features
+    url = at
+    if url_bytes & OWN_TEXT:
+        url += _OWN_TEXT.size
+        if url <= len(value):
+            url += 4 * value[url - 2] + 2 * value[url - 1]
+    return _Places(features, at, url, url_bytes & ~(FEATURED | OWN_TEXT))
 
 
 def _read_features(
@@ -178,13 +272,69 @@ def _read_features(
     """Read the last two columns of Compared. Raises CorruptRecord, which names the first entry that is cut."""
     parts, bounds = list[bytes](), [0]
     for key, value, declared in zip(keys, values, url_bytes, strict=True):
-        start, end, _ = _features_of(value, words, declared)
-        if end > len(value):
-            raise CorruptRecord("entries", key, "must have the length and the source that it declares")
-        parts.append(value[start:end])
-        bounds.append(bounds[-1] + (end - start) // 8)
+        places = _places_of(value, words, declared)
+        if places.own > len(value):
+            raise CorruptRecord("entries", key, _SIZES)
+        parts.append(value[places.own - 8 * places.features : places.own])
+        bounds.append(bounds[-1] + places.features)
     features = np.frombuffer(b"".join(parts), "<u8").astype(np.uint64, copy=False)
     return features, np.stack([np.array(bounds[:-1]), np.array(bounds[1:])], axis=1)
+
+
+@numba.njit(nogil=True, cache=True)
+def _measure_own_texts(raw, ends, starts, prints, titles):  # type: ignore[no-untyped-def]
+    # raw: uint8[...], the entries  ends: int64[e + 1]  ->  starts: int64[e], of own texts, -1 where there is none
+    # prints, titles: int64[e + 1], bounds; returns the first entry that is cut or of another version, or -1
+    for entry in range(len(starts)):
+        at, end = ends[entry], ends[entry + 1]
+        if end - at < _HEAD_BYTES or raw[at] != ENTRY_VERSION:
+            return entry
+        url_bytes = np.int64(read_word(raw, at + _URL_BYTES_AT, 2))
+        tail = np.int64(read_word(raw, at + _URL_BYTES_AT + 2, 2)) + (url_bytes & ~(FEATURED | OWN_TEXT))
+        at += _HEAD_BYTES + 8 * np.int64(raw[at + 1])
+        if url_bytes & FEATURED:
+            if at + 4 > end:
+                return entry
+            at += 4 + 8 * np.int64(read_word(raw, at, 4))
+        starts[entry] = -1
+        prints[entry + 1], titles[entry + 1] = prints[entry], titles[entry]
+        if url_bytes & OWN_TEXT:
+            starts[entry] = at
+            at += _OWN_TEXT_BYTES
+            if at > end:
+                return entry
+            listed, worded = np.int64(raw[at - 2]), np.int64(raw[at - 1])
+            prints[entry + 1] += listed
+            titles[entry + 1] += worded
+            at += 4 * listed + 2 * worded
+        if at + tail != end:
+            return entry
+    return -1
+
+
+@numba.njit(nogil=True, cache=True)
+def _read_own_texts(raw, starts, site, share, listed, prints, print_bounds, titles, title_bounds):  # type: ignore[no-untyped-def]
+    # raw: uint8[...]  starts: int64[e], -1 where there is no own text  ->  the rest: OwnText, whose bounds are given;
+    # returns the first entry whose prints or title words do not ascend, or -1
+    for entry in range(len(starts)):
+        at = starts[entry]
+        if at < 0:
+            continue
+        site[entry], share[entry], listed[entry] = read_word(raw, at, 2), raw[at + 2], read_word(raw, at + 3, 2)
+        at += _OWN_TEXT_BYTES
+        first = print_bounds[entry]
+        for place in range(first, print_bounds[entry + 1]):
+            prints[place] = read_word(raw, at, 4)
+            at += 4
+            if place > first and prints[place] >> _KIND_BITS <= prints[place - 1] >> _KIND_BITS:
+                return entry
+        first = title_bounds[entry]
+        for place in range(first, title_bounds[entry + 1]):
+            titles[place] = read_word(raw, at, 2)
+            at += 2
+            if place > first and titles[place] <= titles[place - 1]:
+                return entry
+    return -1
 
 
 @cache
@@ -201,7 +351,6 @@ def _entry_head(words: int) -> np.dtype[np.void]:
             ("label_bytes", "<u2"),
             ("host", "<u8"),
             ("feature_count", "<u4"),
-            ("template", "<u4"),
             ("sketch", "<u8", (words,)),
         ]
     )

@@ -16,12 +16,12 @@ from spotsieve.stream.errors import CorruptRecord
 
 IDENTITY, MARKS, PROGRESS = b"identity", b"marks", b"progress"
 """The keys of the meta values."""
-STATE_FORMAT = 2
+STATE_FORMAT = 3
 """Raised whenever this release can no longer read states of the format before."""
-PROGRESS_VERSION = 2
+PROGRESS_VERSION = 3
 MARKS_VERSION = 1
 IDENTITY_VERSION = 1
-_PROGRESS = struct.Struct("<BQQQIqQQ")
+_PROGRESS = struct.Struct("<BQQQIqQQQQ")
 _MARKS = struct.Struct("<BH")
 _MARK = struct.Struct("<qQ")
 
@@ -38,7 +38,8 @@ class Progress(NamedTuple):
     """How far a state has applied its log. It changes with every record.
 
     last_record: checksum of the last record applied  pages_applied: how many of the record at the position
-    watermark_ms: the greatest event time (state.horizon)  sweep: how far dead postings are removed (state.sweep)
+    watermark_ms: the greatest event time (state.horizon)
+    sweep, host_sweep: how far dead postings and dead memories of hosts are removed (state.sweep)
     """
 
     position: int
@@ -47,11 +48,12 @@ class Progress(NamedTuple):
     pages_applied: int = 0
     watermark_ms: int = NO_TIME
     sweep: Sweep = Sweep()
+    host_sweep: Sweep = Sweep()
 
 
 def encode_progress(progress: Progress) -> bytes:
     """Write the meta value `progress`."""
-    return seal(_PROGRESS.pack(PROGRESS_VERSION, *progress[:5], *progress.sweep))
+    return seal(_PROGRESS.pack(PROGRESS_VERSION, *progress[:5], *progress.sweep, *progress.host_sweep))
 
 
 def decode_progress(value: bytes) -> Progress:
@@ -59,8 +61,9 @@ def decode_progress(value: bytes) -> Progress:
     body = unseal("meta", PROGRESS, value)
     if len(body) != _PROGRESS.size or body[0] != PROGRESS_VERSION:
         raise CorruptRecord("meta", PROGRESS, f"must be version {PROGRESS_VERSION} and {_PROGRESS.size + 8} bytes")
-    _, position, entry_count, last_record, pages_applied, watermark_ms, next_key, floor = _PROGRESS.unpack(body)
-    return Progress(position, entry_count, last_record, pages_applied, watermark_ms, Sweep(next_key, floor))
+    _, position, entry_count, last_record, pages_applied, watermark_ms, *sweeps = _PROGRESS.unpack(body)
+    counted = (position, entry_count, last_record, pages_applied, watermark_ms)
+    return Progress(*counted, Sweep(*sweeps[:2]), Sweep(*sweeps[2:]))
 
 
 def encode_marks(marks: Sequence[Mark]) -> bytes:

@@ -27,12 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Committed
-from spotsieve.stream.signature import MAX_FEATURES, MAX_SKETCH_WORDS, Signatures, Status
+from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
+from spotsieve.stream.signature import MAX_FEATURES, MAX_SKETCH_WORDS, MOST_TITLE_WORDS, Signatures, Status
 
 MAX_ADDRESS_BYTES = 2048
 """The log cuts longer URLs and labels, and so verdicts show them cut. They are only shown, never compared."""
-MAX_PRINTS = 44
-MAX_TITLE_WORDS = 10
 MAX_MARKS = 4096
 """Of one record: 56 KiB beside the sources."""
 
@@ -41,7 +40,6 @@ _MARK = struct.Struct("<Hiq")
 _LENGTH = struct.Struct("<H")
 _STATUSES = tuple(Status)
 _OFFSET_BYTES = 8
-_IDENTITY_SHIFT = 5
 
 
 class _Column(NamedTuple):
@@ -76,7 +74,7 @@ _COLUMNS = (
 )
 """In the order of their bits."""
 _DTYPES = tuple(column.dtype for column in _COLUMNS)
-_RAGGED = {"features": ("<u8", MAX_FEATURES), "prints": ("<u4", MAX_PRINTS), "titles": ("<u2", MAX_TITLE_WORDS)}
+_RAGGED = {"features": ("<u8", MAX_FEATURES), "prints": ("<u4", MOST_PRINTS), "titles": ("<u2", MOST_TITLE_WORDS)}
 """The columns of as many numbers as a page has: dtype, and the most that a page may have."""
 
 
@@ -199,8 +197,8 @@ def _check_sizes(signatures: Signatures, words: int, marks: int) -> None:
     most = {name: int(np.diff(getattr(signatures, f"{name}_bounds")).max(initial=0)) for name in _RAGGED}
     if words > MAX_SKETCH_WORDS or most["features"] > MAX_FEATURES:
         raise ValueError(f"a page has at most {MAX_SKETCH_WORDS} sketch words and {MAX_FEATURES} features")
-    if most["prints"] > MAX_PRINTS or most["titles"] > MAX_TITLE_WORDS:
-        raise ValueError(f"a page has at most {MAX_PRINTS} prints and {MAX_TITLE_WORDS} title words")
+    if most["prints"] > MOST_PRINTS or most["titles"] > MOST_TITLE_WORDS:
+        raise ValueError(f"a page has at most {MOST_PRINTS} prints and {MOST_TITLE_WORDS} title words")
     if marks > MAX_MARKS:
         raise ValueError(f"a record has at most {MAX_MARKS} marks, got {marks}")
 
@@ -253,7 +251,7 @@ def _sound(columns: dict[str, NDArray[Any]], source_count: int) -> bool:
     return (
         (not len(source) or int(source.max()) < source_count)
         and bool(np.isin(columns["status"], _STATUSES).all())
-        and _ascend(columns["prints"] >> np.uint32(_IDENTITY_SHIFT), columns["prints_bounds"])
+        and _ascend(columns["prints"] >> np.uint32(IDENTITY_SHIFT), columns["prints_bounds"])
         and _ascend(columns["titles"], columns["titles_bounds"])
     )
 

@@ -16,6 +16,7 @@ from spotsieve.state.store.directory import INDEX_FOLDER
 from spotsieve.state.store.rocks_errors import rocks_errors
 from spotsieve.state.store.rocks_lock import locked
 from spotsieve.state.store.rocks_options import column_families, database_options
+from spotsieve.state.store.rocks_reading import refuse_other_format
 from spotsieve.stream.errors import StateError, StateLocked
 from spotsieve.stream.progress import OnProgress
 
@@ -118,6 +119,7 @@ def _made_without_owner(directory: Path, checkpoint: Path) -> bool:
             # An owner may have begun one and been killed over it.
             for left in checkpoint.parent.glob(f"{checkpoint.name}*"):
                 shutil.rmtree(left, ignore_errors=True)
+            refuse_other_format(directory, path)
             options = database_options()
             options.create_if_missing(False)
             options.create_missing_column_families(False)

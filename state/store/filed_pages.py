@@ -6,10 +6,10 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.format.entries import FORGOTTEN, decode_compared, decode_entry
+from spotsieve.state.format.entries import FORGOTTEN, decode_compared, decode_entry, decode_own_texts
 from spotsieve.stream.errors import CorruptRecord
 from spotsieve.stream.page import PageId
-from spotsieve.stream.signature import Compared, Entry
+from spotsieve.stream.signature import Compared, Entry, OwnText
 
 
 def page_ids(keys: Sequence[bytes], values: Sequence[bytes | None], sources: Sequence[str]) -> list[PageId | None]:
@@ -43,3 +43,7 @@ class ReadEntries:
         """Return what verdicts tell of these pages. places: int64[a], each 0..e - 1. Raises CorruptRecord."""
         keys, values, sources = self._keys, self._values, self._sources
         return [decode_entry(keys[place], values[place], sources) for place in places.tolist()]
+
+    def own_texts(self) -> OwnText:
+        """Return what the pages are compared by on their hosts: e rows. Raises CorruptRecord."""
+        return decode_own_texts(self._keys, self._values)

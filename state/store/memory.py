@@ -1,22 +1,25 @@
 """Keeps a state in memory, under the same contract as the one on disk: for tests, trials and comparisons."""
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.state.format.attempts import attempt_key, decode_attempt, encode_attempt
 from spotsieve.state.format.buckets import encode_buckets
 from spotsieve.state.format.entries import FORGOTTEN, encode_entries
+from spotsieve.state.format.host_memory import decode_memories, encode_memories, last_learned
 from spotsieve.state.format.keys import encode_keys
 from spotsieve.state.format.meta import Progress, encode_marks, encode_progress
 from spotsieve.state.format.sources import encode_source
 from spotsieve.state.horizon import Clock
-from spotsieve.state.index import Buckets, Filing, Removal
+from spotsieve.state.index import Attempt, Buckets, Committed, Filing, HostMemories, Learned, Removal
 from spotsieve.state.store.filed_pages import ReadEntries, page_ids
+from spotsieve.state.store.remembered import RememberedAttempts
 from spotsieve.state.store.source_numbers import SourceNumbers
-from spotsieve.state.sweep import Sweep, walk_on
+from spotsieve.state.sweep import Sweep, walk_on, walk_on_hosts
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.page import PageId
 
@@ -28,11 +31,15 @@ class MemoryState:
         self._buckets: dict[int, tuple[NDArray[np.uint64], NDArray[np.uint64]]] = {}
         self._entries: list[bytes] = []
         self._sources = SourceNumbers()
+        self._hosts: dict[int, bytes] = {}
+        self._attempts: dict[bytes, bytes] = {}
+        self._remembered = RememberedAttempts()
         self._position = 0
         self._last_record = 0
         self._pages_applied = 0
         self._clock = Clock()
         self._sweep = Sweep()
+        self._host_sweep = Sweep()
         self._swept_buckets = 0
 
     @property
@@ -94,10 +101,13 @@ class MemoryState:
         if filing is not None:
             self._walk_on(filing, clock.floor)
             self._put(filing.keys, filing.buckets)
-            numbers, new = self._sources.number(filing)
-            for text in new:
+            numbered = self._sources.number(filing)
+            for text in numbered.new:
                 self._sources.add(text)
-            self._entries += encode_entries(filing, numbers)
+            self._entries += encode_entries(filing, numbered.filed)
+            self._commit(filing.committed)
+            if filing.learned is not None:
+                self._learn(filing, filing.learned, clock.floor, numbered.attempts)
         self._position, self._last_record, self._pages_applied = position, last_record, pages_applied
         self._clock = clock
 
@@ -109,6 +119,35 @@ class MemoryState:
                 del self._buckets[key]
             else:
                 self._buckets[key] = (buckets.numbers[part], buckets.inlines[part])
+
+    def _commit(self, marks: Sequence[Committed]) -> None:
+        """Remove the attempts below the marks."""
+        for first, end in self._remembered.below(marks, self._sources):
+            for key in [key for key in self._attempts if first <= key < end]:
+                del self._attempts[key]
+        self._remembered.commit(marks, self._sources)
+
+    def _learn(self, filing: Filing, learned: Learned, floor: int, sources: Sequence[int]) -> None:
+        """Keep what a filing learned. sources: the number of each attempt's source"""
+        swept = walk_on_hosts(self._host_sweep, floor, filing, self._visit_hosts)
+        if swept is not None:
+            for host in swept.dead.tolist():
+                del self._hosts[host]
+            self._host_sweep = swept.sweep
+        for host, value in zip(learned.memories.hosts.tolist(), encode_memories(learned.memories), strict=True):
+            if value is None:
+                self._hosts.pop(host, None)
+            else:
+                self._hosts[host] = value
+        rows = zip(sources, learned.page_ids, learned.attempts, strict=True)
+        for number, (_, partition, offset), attempt in rows:
+            self._attempts[attempt_key(number, partition, offset)] = encode_attempt(attempt)
+            self._remembered.add(number, partition, offset)
+
+    def _visit_hosts(self, first_host: int, most: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        hosts = heapq.nsmallest(most, (host for host in self._hosts if host >= first_host))
+        keys = np.array(hosts, np.uint64)
+        return keys, last_learned(encode_keys(keys), [self._hosts[host] for host in hosts])
 
     def _walk_on(self, filing: Filing, floor: int) -> None:
         """Remove dead postings, as RocksState does."""
@@ -126,11 +165,25 @@ class MemoryState:
         """Return the page id of each entry: uint64[e]. None stands where no entry has the number any more."""
         return page_ids(encode_keys(numbers), self._values(numbers), self._sources.texts)
 
+    def memories(self, hosts: NDArray[np.uint64]) -> HostMemories:
+        """Return what is known of these hosts: uint64[h], ascending, all different -> h rows."""
+        return decode_memories(hosts, [self._hosts.get(host) for host in hosts.tolist()])
+
+    def attempts(self, page_ids: Sequence[PageId]) -> list[Attempt | None]:
+        """Return the remembered verdict of each page that was not filed, None for all others."""
+        found: list[Attempt | None] = [None] * len(page_ids)
+        for place, key in zip(*self._remembered.keys(page_ids, self._sources), strict=True):
+            value = self._attempts.get(key)
+            found[place] = None if value is None else decode_attempt(key, value)
+        return found
+
     def remove(self, removal: Removal, position: int, last_record: int) -> None:
         """Take forgotten pages out and move the position."""
         self._put(removal.keys, removal.buckets)
         for number in removal.numbers.tolist():
             self._entries[number - self._clock.floor] = FORGOTTEN
+        for key in self._remembered.keys(removal.page_ids, self._sources)[1]:
+            self._attempts.pop(key, None)
         self._position, self._last_record, self._pages_applied = position, last_record, 0
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
@@ -138,7 +191,8 @@ class MemoryState:
         if self._clock.marks:
             yield b"meta/marks", encode_marks(self._clock.marks)
         counted = (self._position, self.entry_count, self._last_record, self._pages_applied)
-        yield b"meta/progress", encode_progress(Progress(*counted, self._clock.watermark_ms, self._sweep))
+        progress = Progress(*counted, self._clock.watermark_ms, self._sweep, self._host_sweep)
+        yield b"meta/progress", encode_progress(progress)
         for key in sorted(self._buckets):
             numbers, inlines = self._buckets[key]
             bucket = Buckets(np.array([0, len(numbers)]), numbers, inlines)
@@ -148,9 +202,13 @@ class MemoryState:
             yield b"entries/" + number.to_bytes(8, "big"), value
         for number, text in enumerate(self._sources.texts):
             yield b"sources/" + number.to_bytes(8, "big"), encode_source(text)
+        for host in sorted(self._hosts):
+            yield b"hosts/" + host.to_bytes(8, "big"), self._hosts[host]
+        for name, attempt in sorted(self._attempts.items()):
+            yield b"attempts/" + name, attempt
 
     def stats(self) -> dict[str, int]:
-        """Return entries, position, and how full the buckets are."""
+        """Return entries, position, how full the buckets are, and how many hosts and attempts are remembered."""
         sizes = [len(numbers) for numbers, _ in self._buckets.values()]
         return {
             "entries": len(self._entries),
@@ -159,6 +217,8 @@ class MemoryState:
             "position": self._position,
             "bytes_on_disk": 0,
             "estimated_keys": len(sizes),
+            "hosts": len(self._hosts),
+            "attempts": len(self._attempts),
             "largest_bucket": max(sizes, default=0),
         }
 

@@ -1,6 +1,6 @@
 """Keeps the state on disk: buckets, entries, sources and the log position in one RocksDB. Each record is one write."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Self, cast
@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rocksdict import Checkpoint, DbClosedError, Rdict, ReadOptions, WriteBatch, WriteOptions
 
+from spotsieve.state.format.attempts import decode_attempt, page_of_key
 from spotsieve.state.format.buckets import decode_buckets
 from spotsieve.state.format.entries import FORGOTTEN
+from spotsieve.state.format.host_memory import decode_memories, last_learned
 from spotsieve.state.format.keys import decode_keys, encode_keys
 from spotsieve.state.format.meta import (
     IDENTITY,
@@ -25,15 +27,22 @@ from spotsieve.state.format.meta import (
 )
 from spotsieve.state.horizon import Clock
 from spotsieve.state.identity import check_identity
-from spotsieve.state.index import Buckets, Filing, Removal
+from spotsieve.state.index import Attempt, Buckets, Filing, HostMemories, Learned, Removal
 from spotsieve.state.store.filed_pages import ReadEntries, page_ids
-from spotsieve.state.store.rocks_batch import put_buckets, put_entries
+from spotsieve.state.store.remembered import RememberedAttempts
+from spotsieve.state.store.rocks_batch import put_attempts, put_buckets, put_entries, put_memories
 from spotsieve.state.store.rocks_errors import REBUILD, rocks_errors
-from spotsieve.state.store.rocks_opening import begin_state, check_last_entries, open_database, read_sources
-from spotsieve.state.store.rocks_options import column_families
+from spotsieve.state.store.rocks_opening import (
+    begin_state,
+    check_last_entries,
+    open_database,
+    read_attempts,
+    read_sources,
+)
+from spotsieve.state.store.rocks_options import FAMILIES, column_families
 from spotsieve.state.store.rocks_reading import keys_and_values
 from spotsieve.state.store.source_numbers import SourceNumbers
-from spotsieve.state.sweep import Sweep, walk_on
+from spotsieve.state.sweep import Sweep, walk_on, walk_on_hosts
 from spotsieve.stream.errors import CorruptRecord
 from spotsieve.stream.page import PageId
 from spotsieve.stream.settings.model import IndexSettings
@@ -46,8 +55,8 @@ class RocksState:
         self.directory = directory
         self._database = database
         self._handles = {name: database.get_column_family_handle(name) for name in column_families(None)}
-        self._buckets, self._entries, self._sources = (
-            database.get_column_family(name) for name in ("buckets", "entries", "sources")
+        self._buckets, self._entries, self._sources, self._hosts, self._attempts = (
+            database.get_column_family(name) for name in FAMILIES
         )
         self._write_options = WriteOptions()
         # A sweep reads its buckets once. They would push out of the cache those that pages meet again and again.
@@ -59,7 +68,9 @@ class RocksState:
         self._last_record = 0
         self._pages_applied = 0
         self._clock = Clock()
+        self._remembered = RememberedAttempts()
         self._sweep = Sweep()
+        self._host_sweep = Sweep()
         self._swept_buckets = 0
         self._failed = False
 
@@ -106,23 +117,29 @@ class RocksState:
 
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
         """Return the postings under keys: uint64[u]."""
-        names = encode_keys(keys)
-        with rocks_errors(self.directory, "read"):
-            values: Any = self._buckets.get(cast("list[Any]", names))
-        return decode_buckets(keys, values)
+        return decode_buckets(keys, self._read(self._buckets, encode_keys(keys))[1])
 
     def filed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
         """Return the filed pages by number: uint64[e]. Raises CorruptRecord if one is missing."""
-        names, values = self._read_entries(numbers)
+        names, values = self._read(self._entries, encode_keys(numbers))
         return ReadEntries(names, values, self._known.texts)
-
-    def knows_source(self, text: str) -> bool:
-        """Tell whether a page of this topic or path was ever filed."""
-        return text in self._known
 
     def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
         """Return the page id of each entry: uint64[e]. None stands where no entry has the number any more."""
-        return page_ids(*self._read_entries(numbers), self._known.texts)
+        return page_ids(*self._read(self._entries, encode_keys(numbers)), self._known.texts)
+
+    def memories(self, hosts: NDArray[np.uint64]) -> HostMemories:
+        """Return what is known of these hosts: uint64[h], ascending, all different -> h rows. Raises CorruptRecord."""
+        return decode_memories(hosts, self._read(self._hosts, encode_keys(hosts))[1])
+
+    def attempts(self, page_ids: Sequence[PageId]) -> list[Attempt | None]:
+        """Return the remembered verdict of each page that was not filed, None for all others. Raises CorruptRecord."""
+        found: list[Attempt | None] = [None] * len(page_ids)
+        places, keys = self._remembered.keys(page_ids, self._known)
+        if keys:
+            for place, key, value in zip(places, *self._read(self._attempts, keys), strict=True):
+                found[place] = None if value is None else decode_attempt(key, value)
+        return found
 
     def file(
         self,
@@ -135,29 +152,35 @@ class RocksState:
         """Write a filing and the position in one batch. If writing fails, nothing of it is remembered."""
         clock = self._clock if clock is None else clock
         batch = WriteBatch(raw_mode=True)
-        count, new_sources, sweep = self._entry_count, list[str](), self._sweep
+        progress = Progress(
+            position, self._entry_count, last_record, pages_applied, clock.watermark_ms, self._sweep, self._host_sweep
+        )
         if clock.floor > self._clock.floor:
             # One tombstone for all of them. RocksDB pays for it later, when it compacts.
             batch.delete_range(
                 self._clock.floor.to_bytes(8, "big"), clock.floor.to_bytes(8, "big"), self._handles["entries"]
             )
-        if filing is not None and len(filing.pages):
-            if filing.first_number != count:
-                raise ValueError(f"filing begins at entry {filing.first_number}, the state at {count}")
-            batch.set_default_column_family(self._handles["buckets"])
-            swept = walk_on(sweep, clock.floor, filing, self._visit)
-            if swept is not None:
-                # Before the filing: if both change a bucket, the filing's content is the newer.
-                put_buckets(batch, swept.keys, swept.buckets)
-                sweep = swept.sweep
-                self._swept_buckets += swept.visited
-            put_buckets(batch, filing.keys, filing.buckets)
-            new_sources = put_entries(batch, filing, self._handles, self._known)
-            count += len(filing.pages)
-        progress = Progress(position, count, last_record, pages_applied, clock.watermark_ms, sweep)
+        if filing is None:
+            self._write(batch, progress, clock)
+            return
+        if len(filing.pages):
+            if filing.first_number != self._entry_count:
+                raise ValueError(f"filing begins at entry {filing.first_number}, the state at {self._entry_count}")
+            progress = self._put_postings(batch, filing, progress, clock.floor)
+        numbered = put_entries(batch, filing, self._handles, self._known)
+        for first, end in self._remembered.below(filing.committed, self._known):
+            batch.delete_range(first, end, self._handles["attempts"])
+        attempts = list[bytes]()
+        if filing.learned is not None:
+            progress = self._put_memories(batch, filing, filing.learned, progress, clock.floor)
+            batch.set_default_column_family(self._handles["attempts"])
+            attempts = put_attempts(batch, filing.learned, numbered.attempts)
         self._write(batch, progress, clock)
-        for text in new_sources:
+        self._remembered.commit(filing.committed, self._known)
+        for text in numbered.new:
             self._known.add(text)
+        for key in attempts:
+            self._remembered.add(*page_of_key(key))
 
     def remove(self, removal: Removal, position: int, last_record: int) -> None:
         """Take forgotten pages out and move the position, in one batch."""
@@ -167,8 +190,12 @@ class RocksState:
         batch.set_default_column_family(self._handles["entries"])
         for name in encode_keys(removal.numbers):
             batch[name] = FORGOTTEN
-        progress = Progress(position, self._entry_count, last_record, 0, self._clock.watermark_ms, self._sweep)
-        self._write(batch, progress, self._clock)
+        _, forgotten = self._remembered.keys(removal.page_ids, self._known)
+        batch.set_default_column_family(self._handles["attempts"])
+        for name in forgotten:
+            batch.delete(name)
+        counted = (position, self._entry_count, last_record, 0, self._clock.watermark_ms)
+        self._write(batch, Progress(*counted, self._sweep, self._host_sweep), self._clock)
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Give everything remembered but the identity, as (family/key, value), in order."""
@@ -176,13 +203,16 @@ class RocksState:
             if self._clock.marks:
                 yield b"meta/" + MARKS, self._database[MARKS]  # type: ignore[misc]
             yield b"meta/" + PROGRESS, self._database[PROGRESS]  # type: ignore[misc]
-            for name in ("buckets", "entries", "sources"):
+            for name in FAMILIES:
                 for key, value in keys_and_values(self._database.get_column_family(name)):
                     yield name.encode() + b"/" + key, value
 
     def stats(self) -> dict[str, int]:
-        """Return figures that cost microseconds: entries, position, bytes on disk and in memory, estimated keys."""
-        families = [self._buckets, self._entries]
+        """Return figures that cost microseconds: entries, position, bytes on disk and in memory, estimated keys.
+
+        hosts, attempts: estimates, which count what was written twice or removed lately; attempts is 0 if there is none
+        """
+        families = self._families()
 
         def total(name: str) -> int:
             return sum(family.property_int_value(name) or 0 for family in families)
@@ -197,11 +227,13 @@ class RocksState:
             "cache_bytes": self._buckets.property_int_value("rocksdb.block-cache-usage") or 0,
             "estimated_keys": self._buckets.property_int_value("rocksdb.estimate-num-keys") or 0,
             "sources": len(self._known.texts),
+            "hosts": self._hosts.property_int_value("rocksdb.estimate-num-keys") or 0,
+            "attempts": self._estimated_attempts(),
         }
 
     def compact(self) -> int:
         """Merge everything into the last level, as in a state at rest, and return the bytes of the live table files."""
-        families = [self._database, self._buckets, self._entries, self._sources]
+        families = [self._database, *self._families()]
         with rocks_errors(self.directory, "write"):
             for family in families:
                 family.flush()
@@ -233,11 +265,11 @@ class RocksState:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _read_entries(self, numbers: NDArray[np.uint64]) -> tuple[list[bytes], list[bytes | None]]:
-        names = encode_keys(numbers)
+    def _read(self, family: Rdict, keys: list[bytes]) -> tuple[list[bytes], list[bytes | None]]:
+        """Read values by MultiGet -> the keys, and their values or None."""
         with rocks_errors(self.directory, "read"):
-            values: Any = self._entries.get(cast("list[Any]", names))
-        return names, values
+            values: Any = family.get(cast("list[Any]", keys))
+        return keys, values
 
     def _write(self, batch: WriteBatch, progress: Progress, clock: Clock) -> None:
         """Write a batch and the progress with it. If writing fails, nothing of it is remembered."""
@@ -251,23 +283,59 @@ class RocksState:
         self._failed = False
         self._remember(progress, clock)
 
+    def _put_postings(self, batch: WriteBatch, filing: Filing, progress: Progress, floor: int) -> Progress:
+        """Put the buckets of a filing that files pages, and a part of the sweep, into the batch."""
+        batch.set_default_column_family(self._handles["buckets"])
+        swept = walk_on(self._sweep, floor, filing, self._visit)
+        if swept is not None:
+            # Before the filing: if both change a bucket, the filing's content is the newer.
+            put_buckets(batch, swept.keys, swept.buckets)
+            progress = progress._replace(sweep=swept.sweep)
+            self._swept_buckets += swept.visited
+        put_buckets(batch, filing.keys, filing.buckets)
+        return progress._replace(entry_count=self._entry_count + len(filing.pages))
+
+    def _put_memories(
+        self, batch: WriteBatch, filing: Filing, learned: Learned, progress: Progress, floor: int
+    ) -> Progress:
+        """Put the memories that learned, and a part of the sweep over memories, into the batch."""
+        batch.set_default_column_family(self._handles["hosts"])
+        swept = walk_on_hosts(self._host_sweep, floor, filing, self._visit_hosts)
+        if swept is not None:
+            for name in encode_keys(swept.dead):
+                batch.delete(name)
+            progress = progress._replace(host_sweep=swept.sweep)
+        put_memories(batch, learned.memories)
+        return progress
+
     def _remember(self, progress: Progress, clock: Clock) -> None:
-        self._position, self._entry_count, self._last_record, self._pages_applied, _, self._sweep = progress
+        self._position, self._entry_count, self._last_record, self._pages_applied, _, *sweeps = progress
+        self._sweep, self._host_sweep = sweeps
         self._clock = clock
 
     def _visit(self, first_key: int, most: int) -> tuple[NDArray[np.uint64], Buckets]:
         """Read the next buckets from a key on, for the sweep."""
-        keys, values = list[bytes](), list[bytes | None]()
+        keys, values = self._read_on(self._buckets, first_key, most)
+        numbers = decode_keys(keys)
+        return numbers, decode_buckets(numbers, values)
+
+    def _visit_hosts(self, first_host: int, most: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Read when the next hosts from this one on last learned, for the sweep."""
+        keys, values = self._read_on(self._hosts, first_host, most)
+        return decode_keys(keys), last_learned(keys, values)
+
+    def _read_on(self, family: Rdict, first_key: int, most: int) -> tuple[list[bytes], list[bytes]]:
+        """Read the next keys and values from a key on."""
+        keys, values = list[bytes](), list[bytes]()
         with rocks_errors(self.directory, "read"):
-            at = self._buckets.iter(self._sweep_options)
+            at = family.iter(self._sweep_options)
             at.seek(first_key.to_bytes(8, "big"))
             while len(keys) < most and at.valid():
                 keys.append(at.key())
                 values.append(at.value())
                 at.next()
             at.status()
-        numbers = decode_keys(keys)
-        return numbers, decode_buckets(numbers, values)
+        return keys, values
 
     def _load(self, settings_text: str, log_name: str, unflushed: int) -> None:
         with rocks_errors(self.directory, "read"):
@@ -285,18 +353,25 @@ class RocksState:
         self._remember(decoded, decode_clock(decoded, marks))
         for text in read_sources(self.directory, self._sources):
             self._known.add(text)
+        self._remembered = read_attempts(self.directory, self._attempts)
         check_last_entries(self.directory, self._entries, self._entry_count, self._clock.floor, unflushed)
+
+    def _estimated_attempts(self) -> int:
+        # A range that is removed still counts until RocksDB compacts.
+        return (self._attempts.property_int_value("rocksdb.estimate-num-keys") or 0) if self._remembered else 0
 
     def _is_empty(self) -> bool:
         with rocks_errors(self.directory, "read"):
-            families = (self._buckets, self._entries, self._sources)
-            return all(next(keys_and_values(family), None) is None for family in families)
+            return all(next(keys_and_values(family), None) is None for family in self._families())
+
+    def _families(self) -> list[Rdict]:
+        return [self._buckets, self._entries, self._sources, self._hosts, self._attempts]
 
     def _release(self) -> None:
         """Close every family. Each flushes as it closes, and the last one gives the lock back, whatever fails."""
         self._handles.clear()
         with ExitStack() as closing:
-            for family in (self._database, self._sources, self._entries, self._buckets):
+            for family in (self._database, *self._families()):
                 closing.callback(_close, family)
 
 

@@ -1,17 +1,19 @@
 """Puts what a record changes into one batch, which RocksDB writes whole or not at all."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from rocksdict import ColumnFamily, WriteBatch
 
+from spotsieve.state.format.attempts import attempt_key, encode_attempt
 from spotsieve.state.format.buckets import encode_buckets
 from spotsieve.state.format.entries import encode_entries
+from spotsieve.state.format.host_memory import encode_memories
 from spotsieve.state.format.keys import encode_keys
 from spotsieve.state.format.sources import encode_source
-from spotsieve.state.index import Buckets, Filing
-from spotsieve.state.store.source_numbers import SourceNumbers
+from spotsieve.state.index import Buckets, Filing, HostMemories, Learned
+from spotsieve.state.store.source_numbers import Numbered, SourceNumbers
 
 
 def put_buckets(batch: WriteBatch, keys: NDArray[np.uint64], buckets: Buckets) -> None:
@@ -27,15 +29,35 @@ def put_buckets(batch: WriteBatch, keys: NDArray[np.uint64], buckets: Buckets) -
 
 def put_entries(
     batch: WriteBatch, filing: Filing, handles: Mapping[str, ColumnFamily], known: SourceNumbers
-) -> list[str]:
-    """Put the filed pages into the batch, and the new sources, which are returned. handles: of the families"""
-    numbers, new = known.number(filing)
+) -> Numbered:
+    """Put the filed pages into the batch, and the new sources. handles: of the families"""
+    numbered = known.number(filing)
     batch.set_default_column_family(handles["sources"])
-    for number, text in enumerate(new, len(known.texts)):
+    for number, text in enumerate(numbered.new, len(known.texts)):
         batch[number.to_bytes(8, "big")] = encode_source(text)
     first, last = filing.first_number, filing.first_number + len(filing.pages)
     names = encode_keys(np.arange(first, last, dtype=np.uint64))
     batch.set_default_column_family(handles["entries"])
-    for name, value in zip(names, encode_entries(filing, numbers), strict=True):
+    for name, value in zip(names, encode_entries(filing, numbered.filed), strict=True):
         batch[name] = value
-    return new
+    return numbered
+
+
+def put_memories(batch: WriteBatch, memories: HostMemories) -> None:
+    """Put memories of hosts into the family of the batch. One of 0 pages is deleted."""
+    for name, value in zip(encode_keys(memories.hosts), encode_memories(memories), strict=True):
+        if value is None:
+            batch.delete(name)
+        else:
+            batch[name] = value
+
+
+def put_attempts(batch: WriteBatch, learned: Learned, sources: Sequence[int]) -> list[bytes]:
+    """Put attempts into the family of the batch, and return their keys. sources: the number of each one's source"""
+    keys = [
+        attempt_key(number, partition, offset)
+        for number, (_, partition, offset) in zip(sources, learned.page_ids, strict=True)
+    ]
+    for key, attempt in zip(keys, learned.attempts, strict=True):
+        batch[key] = encode_attempt(attempt)
+    return keys

@@ -5,14 +5,16 @@ from typing import Any
 
 from rocksdict import Rdict, WriteBatch, WriteOptions
 
+from spotsieve.state.format.attempts import KEY_BYTES, attempt_key, page_of_key
 from spotsieve.state.format.entries import ENTRY_BYTES
 from spotsieve.state.format.meta import IDENTITY, PROGRESS, Progress, encode_identity, encode_progress
 from spotsieve.state.format.sources import decode_source
 from spotsieve.state.private import make_directory
 from spotsieve.state.store.directory import INDEX_FOLDER
+from spotsieve.state.store.remembered import RememberedAttempts
 from spotsieve.state.store.rocks_errors import REBUILD, rocks_errors
 from spotsieve.state.store.rocks_options import column_families, database_options
-from spotsieve.state.store.rocks_reading import keys_and_values
+from spotsieve.state.store.rocks_reading import keys_and_values, refuse_other_format
 from spotsieve.stream.errors import CorruptRecord, StateError
 from spotsieve.stream.settings.model import IndexSettings
 
@@ -20,7 +22,7 @@ from spotsieve.stream.settings.model import IndexSettings
 def open_database(directory: Path, settings: IndexSettings) -> tuple[Rdict, int]:
     """Open or begin the database in a state directory -> (database, how many entries may be unflushed at most).
 
-    Raises StateLocked, StateError (unreadable), CorruptRecord.
+    Raises StateLocked, StateError (unreadable, another format), CorruptRecord.
     """
     path = directory / INDEX_FOLDER
     try:
@@ -42,6 +44,8 @@ def open_database(directory: Path, settings: IndexSettings) -> tuple[Rdict, int]
     options.create_missing_column_families(not begun)
     if begun and not (path / "CURRENT").exists():
         raise CorruptRecord("index", str(path / "CURRENT"), "is missing although the state is not new", REBUILD)
+    if begun:
+        refuse_other_format(directory, path)
     with rocks_errors(directory, "open"):
         database = Rdict(str(path), options, column_families(settings))
     return database, unflushed_bytes // ENTRY_BYTES + 1
@@ -66,6 +70,29 @@ def read_sources(directory: Path, family: Rdict) -> list[str]:
         if key != number.to_bytes(8, "big"):
             raise CorruptRecord("sources", key, f"must have the number {number}", REBUILD)
     return [decode_source(key, value) for key, value in items]
+
+
+def read_attempts(directory: Path, family: Rdict) -> RememberedAttempts:
+    """Find out which partitions have attempts, by two seeks for each. Raises CorruptRecord."""
+    remembered = RememberedAttempts()
+    with rocks_errors(directory, "read"):
+        at = family.iter()
+        at.seek_to_first()
+        while at.valid():
+            source, partition, offset = _page_of(at.key())
+            remembered.add(source, partition, offset)
+            at.seek_for_prev(attempt_key(source, partition, 2**64 - 1))
+            if at.valid():
+                remembered.add(*_page_of(at.key()))
+                at.next()
+        at.status()
+    return remembered
+
+
+def _page_of(key: Any) -> tuple[int, int, int]:
+    if len(key) != KEY_BYTES:
+        raise CorruptRecord("attempts", key, f"must have a key of {KEY_BYTES} bytes", REBUILD)
+    return page_of_key(key)
 
 
 def check_last_entries(directory: Path, entries: Rdict, count: int, floor: int, unflushed: int) -> None:

@@ -8,6 +8,8 @@ from spotsieve.stream.settings.model import IndexSettings
 
 MIB = 2**20
 MEMTABLES = 8
+FAMILIES = ("buckets", "entries", "sources", "hosts", "attempts")
+"""All but the default one, which holds the meta values."""
 _BASE = Path(__file__).parent / "rocksdb"
 """Holds an options file with track_and_verify_wals_in_manifest, for which rocksdict has no setter."""
 
@@ -43,11 +45,8 @@ def column_families(settings: IndexSettings | None) -> dict[str, Options]:
     """
     settings = settings or IndexSettings()
     cache = Cache(settings.cache_mb * MIB)
-    return {
-        "buckets": _buckets(settings, cache),
-        "entries": _entries(cache),
-        "sources": Options(raw_mode=True),
-    }
+    options = (_buckets(settings, cache), _entries(cache), Options(raw_mode=True), _hosts(cache), _attempts())
+    return dict(zip(FAMILIES, options, strict=True))
 
 
 def _buckets(settings: IndexSettings, cache: Cache) -> Options:
@@ -94,4 +93,26 @@ def _entries(cache: Cache) -> Options:
     options.set_block_based_table_factory(table)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_write_buffer_size(8 * MIB)
+    return options
+
+
+def _hosts(cache: Cache) -> Options:
+    """Return the options for random 8-byte keys: most values have 11 bytes, those of large hosts some kilobytes.
+
+    A value is read and rewritten with every record that has pages of its host; the first read finds none.
+    """
+    options = _entries(cache)
+    table = BlockBasedOptions()
+    table.set_block_cache(cache)
+    table.set_bloom_filter(10, False)
+    table.set_checksum_type(ChecksumType.xxh3())
+    table.set_format_version(5)
+    options.set_block_based_table_factory(table)
+    return options
+
+
+def _attempts() -> Options:
+    """Return the options for keys that are removed soon, range by range, and read only after a crash."""
+    options = Options(raw_mode=True)
+    options.set_write_buffer_size(4 * MIB)
     return options

@@ -1,12 +1,12 @@
 """Reads a database that another process may work on, without taking its lock and without changing it."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from rocksdict import AccessType, Rdict, ReadOptions
+from rocksdict import AccessType, Options, Rdict, ReadOptions
 
 from spotsieve.state.format.meta import (
     IDENTITY,
@@ -19,6 +19,7 @@ from spotsieve.state.format.meta import (
     decode_progress,
 )
 from spotsieve.state.horizon import Clock
+from spotsieve.state.identity import check_format
 from spotsieve.state.store.rocks_errors import rocks_errors
 from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.stream.errors import StateError
@@ -44,10 +45,36 @@ def opened_secondary(directory: Path, path: Path) -> Iterator[Rdict]:
     A secondary writes nothing there. To open for reading only is not possible: it ends the process (a segmentation
     fault) where the manifest lists write-ahead logs, in RocksDB 9.8 as in 9.9 (facebook/rocksdb issue 13235).
     """
+    refuse_other_format(directory, path)
+    with _secondary(directory, path, column_families(None)) as database:
+        yield database
+
+
+def refuse_other_format(directory: Path, path: Path) -> None:
+    """Refuse the database at path where it lacks families because another release wrote it.
+
+    Opening would say no more than that a family is missing. directory: for messages  Raises StateError, CorruptRecord.
+    """
+    try:
+        stored = set(Rdict.list_cf(str(path), database_options()))
+    except Exception:  # rocksdict raises plain Exception; opening tells what is wrong
+        return
+    if stored >= column_families(None).keys():
+        return
+    families = {name: Options(raw_mode=True) for name in stored - {"default"}}
+    identity = None
+    with suppress(StateError), _secondary(directory, path, families) as database:
+        identity = database.get(IDENTITY)
+    if isinstance(identity, bytes):
+        check_format(str(directory), decode_identity(identity))
+
+
+@contextmanager
+def _secondary(directory: Path, path: Path, families: dict[str, Options]) -> Iterator[Rdict]:
     with ExitStack() as closing:
         scratch = closing.enter_context(TemporaryDirectory(prefix="spotsieve-"))
         with rocks_errors(directory, "read"):
-            database = Rdict(str(path), database_options(), column_families(None), AccessType.secondary(scratch))
+            database = Rdict(str(path), database_options(), families, AccessType.secondary(scratch))
         closing.callback(database.close)
         yield database
 

@@ -1,4 +1,6 @@
-"""Numbers the sources. Each topic or path is stored once; its number tells when a filed page first named it."""
+"""Numbers the sources. Each topic or path is stored once; its number tells when a remembered page first named it."""
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,33 +8,45 @@ from numpy.typing import NDArray
 from spotsieve.state.index import Filing
 
 
+class Numbered(NamedTuple):
+    """filed: uint32[f], the source number of each filed page  attempts: those of the attempts  new: sources to add"""
+
+    filed: NDArray[np.uint32]
+    attempts: list[int]
+    new: list[str]
+
+
 class SourceNumbers:
-    """The sources of all filed pages. texts: by number"""
+    """The sources of all filed pages and attempts. texts: by number"""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self._numbers: dict[str, int] = {}
 
-    def __contains__(self, text: str) -> bool:
-        return text in self._numbers
+    def of(self, text: str) -> int | None:
+        """Return the number of a source, None if no remembered page named it."""
+        return self._numbers.get(text)
 
     def add(self, text: str) -> None:
         """Give a source the next number."""
         self._numbers[text] = len(self.texts)
         self.texts.append(text)
 
-    def number(self, filing: Filing) -> tuple[NDArray[np.uint32], list[str]]:
-        """Return the source number of each filed page: uint32[f], and the new sources in the order of their numbers.
+    def number(self, filing: Filing) -> Numbered:
+        """Number the sources of a filing: those of filed pages in their order, then those of attempts in theirs.
 
         The new ones are not added yet: if the filing cannot be written, nothing of it may be remembered.
         """
+        new = dict[str, int]()
+
+        def numbered(text: str) -> int:
+            known = self._numbers.get(text)
+            return new.setdefault(text, len(self.texts) + len(new)) if known is None else known
+
         named = filing.signatures.source[filing.pages]
         different, first, place = np.unique(named, return_index=True, return_inverse=True)
-        numbers, new = np.empty(len(different), np.uint32), list[str]()
+        numbers = np.empty(len(different), np.uint32)
         for at in np.argsort(first).tolist():
-            text = filing.signatures.sources[different[at]]
-            if text not in self._numbers and text not in new:
-                new.append(text)
-            known = self._numbers.get(text)
-            numbers[at] = len(self.texts) + new.index(text) if known is None else known
-        return numbers[place], new
+            numbers[at] = numbered(filing.signatures.sources[different[at]])
+        attempts = [numbered(page_id[0]) for page_id in filing.learned.page_ids] if filing.learned else []
+        return Numbered(numbers[place], attempts, list(new))

@@ -13,6 +13,7 @@ from rocksdict import DBRecoveryMode, Rdict, RdictIter, ReadOptions
 from spotsieve.state.store.directory import INDEX_FOLDER
 from spotsieve.state.store.rocks_lock import locked
 from spotsieve.state.store.rocks_options import column_families, database_options
+from spotsieve.state.store.rocks_reading import refuse_other_format
 from spotsieve.stream.errors import StateError
 
 SCRATCH_PREFIX = ".verify-"
@@ -25,7 +26,7 @@ Add = Callable[[str, str], None]
 def open_families(directory: Path, closing: ExitStack, add: Add) -> "dict[str, Family] | None":
     """Lock the state, copy it and open the copy. If it cannot be opened at all, add that as a damage and return None.
 
-    Raises StateError if there is no state or no copy can be made, StateLocked if the state is in use.
+    Raises StateError if there is no state, it has another format or no copy can be made, StateLocked if it is in use.
     """
     path = directory / INDEX_FOLDER
     if not path.is_dir() or not any(path.iterdir()):
@@ -37,6 +38,7 @@ def open_families(directory: Path, closing: ExitStack, add: Add) -> "dict[str, F
         add(f"index[{path / 'CURRENT'}]", "is missing: it leads to everything else")
         return None
     _remove_leftovers(directory)
+    refuse_other_format(directory, path)
     try:
         return _open(_copy(path, directory, closing), closing, strict=True)
     except StateError:

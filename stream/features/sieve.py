@@ -10,20 +10,20 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.stream.errors import SettingError
+from spotsieve.stream.features.prints import MOST_PRINTS, find_prints, room_for_prints
 from spotsieve.stream.features.scorecard import KEPT_IN_NEED, REASONS, Scorecard, scorecard
 from spotsieve.stream.features.selection import select_blocks
 from spotsieve.stream.features.shingles import number_repeats, room_for_repeats, shingle_hashes
 from spotsieve.stream.features.vocabulary import Vocabulary, choose_language, vocabulary
 from spotsieve.stream.fingerprints.bodydigest import SHORT_BYTES, digest_body, new_lanes
 from spotsieve.stream.fingerprints.bottomk import smallest_hashes
-from spotsieve.stream.fingerprints.simhash import HASH_BITS, fold_features
 from spotsieve.stream.fingerprints.sketch import MOST_SKETCH_BITS, sketch_features
-from spotsieve.stream.fingerprints.textdigest import digest_text
 from spotsieve.stream.text import slots
 from spotsieve.stream.text.batch import Batch, batch_at, check_batch, in_padded_parts, scan_page, scan_state
 from spotsieve.stream.text.blocks import Blocks, empty_blocks, unpack_blocks
 from spotsieve.stream.text.memory import load_word
 from spotsieve.stream.text.sources import part, sources_digest
+from spotsieve.stream.text.titles import MOST_TITLE_WORDS, title_words
 
 MOST_SHINGLE_WORDS = 16
 MOST_MINIMA = 255
@@ -59,9 +59,10 @@ class SievedPages:
     weak: bool[n], whether blocks were kept only because there was little else
     body_digest: uint64[n, 2], XXH3-128 of the page's bytes, low word first; (0, 0) for pages of up to SHORT_BYTES
     feature_counts: uint32[n]  language: uint8[n] (spotsieve.stream.features.languages.path_names)
-    text_digest: uint64[n, 2]  simhash: uint64[n], 0 for a page without features, as the digest is
     minima: uint64[m], those of page i are minima[minima_bounds[i]:minima_bounds[i + 1]], ascending, all different
-    minima_bounds: int64[n + 1]  sketch: uint64[n, sketch_bits / 64]
+    minima_bounds: int64[n + 1]  sketch: uint64[n, sketch_bits / 64], all 0 for a page without features
+    prints: uint32[p] (stream/features/prints.py), by print_bounds: int64[n + 1], as the minima are
+    titles: uint16[t], the words of titles (stream/text/titles.py), by title_bounds: int64[n + 1], as the minima are
     """
 
     token_counts: NDArray[np.int32]
@@ -71,11 +72,13 @@ class SievedPages:
     body_digest: NDArray[np.uint64]
     feature_counts: NDArray[np.uint32]
     language: NDArray[np.uint8]
-    text_digest: NDArray[np.uint64]
-    simhash: NDArray[np.uint64]
     minima: NDArray[np.uint64]
     minima_bounds: NDArray[np.int64]
     sketch: NDArray[np.uint64]
+    prints: NDArray[np.uint32]
+    print_bounds: NDArray[np.int64]
+    titles: NDArray[np.uint16]
+    title_bounds: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.token_counts)
@@ -153,27 +156,30 @@ def _joined(parts: list[SievedPages], settings: SieveSettings) -> SievedPages:
     if not parts:
         none = np.zeros(0, dtype=np.int32)
         hashes = np.zeros(0, dtype=np.uint64)
-        sketch, pairs = hashes.reshape(0, settings.sketch_bits // 64), hashes.reshape(0, 2)
-        counts, bounds = none.astype(np.uint32), np.zeros(1, dtype=np.int64)
+        bounds = np.zeros(1, dtype=np.int64)
         return SievedPages(
             none,
             none,
             none,
             none.astype(np.bool_),
-            pairs,
-            counts,
+            hashes.reshape(0, 2),
+            none.astype(np.uint32),
             none.astype(np.uint8),
-            pairs,
-            hashes,
             hashes,
             bounds,
-            sketch,
+            hashes.reshape(0, settings.sketch_bits // 64),
+            none.astype(np.uint32),
+            bounds,
+            none.astype(np.uint16),
+            bounds,
         )
     first, second = parts
     columns = {
         column.name: np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(SievedPages)
     }
-    columns["minima_bounds"] = np.append(first.minima_bounds, second.minima_bounds[1:] + first.minima_bounds[-1])
+    for name in ("minima_bounds", "print_bounds", "title_bounds"):
+        before, behind = getattr(first, name), getattr(second, name)
+        columns[name] = np.append(before, behind[1:] + before[-1])
     return SievedPages(**columns)
 
 
@@ -215,15 +221,16 @@ def _sieve_batch(batch, state, room, shingle_words, minima_count, sketch_bits): 
     token_counts, kept_counts = np.zeros(pages, dtype=np.int32), np.zeros(pages, dtype=np.int32)
     block_counts, feature_counts = np.zeros(pages, dtype=np.int32), np.zeros(pages, dtype=np.uint32)
     language, weak = np.zeros(pages, dtype=np.uint8), np.zeros(pages, dtype=np.bool_)
-    body_digest, text_digest = np.zeros((pages, 2), dtype=np.uint64), np.zeros((pages, 2), dtype=np.uint64)
-    simhash = np.zeros(pages, dtype=np.uint64)
+    body_digest = np.zeros((pages, 2), dtype=np.uint64)
     minima = np.empty(pages * minima_count, dtype=np.uint64)
     minima_bounds = np.zeros(pages + 1, dtype=np.int64)
     sketch = np.zeros((pages, sketch_bits >> 6), dtype=np.uint64)
+    prints, print_bounds = np.empty(pages * MOST_PRINTS + 1, dtype=np.uint32), np.zeros(pages + 1, dtype=np.int64)
+    titles, title_bounds = np.empty(pages * MOST_TITLE_WORDS, dtype=np.uint16), np.zeros(pages + 1, dtype=np.int64)
     explains = state[slots.TRACE // 8] != 0
-    bins, ones = np.empty(sketch_bits, dtype=np.uint64), np.empty(HASH_BITS, dtype=np.uint32)
+    bins = np.empty(sketch_bits, dtype=np.uint64)
     kept, features = np.empty(1024, dtype=np.uint64), np.empty(1024, dtype=np.uint64)
-    repeats = room_for_repeats(1024)
+    repeats, items = room_for_repeats(1024), room_for_prints(256)
     for page in range(pages):
         start, end = scan_page(state, batch, page)
         if end - start > SHORT_BYTES:
@@ -244,7 +251,6 @@ def _sieve_batch(batch, state, room, shingle_words, minima_count, sketch_bits): 
             language[page] = choose_language(text, kept_count, words)
         else:
             language[page] = choose_language(tokens, count, words)
-        text_digest[page, 0], text_digest[page, 1] = digest_text(text, kept_count)
         shingles = shingle_hashes(text, kept_count, shingle_words, features)
         feature_counts[page] = shingles
         written = minima_bounds[page]
@@ -252,8 +258,13 @@ def _sieve_batch(batch, state, room, shingle_words, minima_count, sketch_bits): 
             features, shingles, shingle_words - 1, minima[written : written + minima_count]
         )
         number_repeats(features, shingles, repeats)
-        simhash[page] = fold_features(np.int64(features.ctypes.data), shingles, ones)
         sketch_features(features, shingles, bins, sketch[page])
+        if 2 * found > len(items.items):
+            items = room_for_prints(2 * found)
+        written = print_bounds[page]
+        print_bounds[page + 1] = written + find_prints(tokens, blocks, found, shingles, items, prints[written:])
+        written = title_bounds[page]
+        title_bounds[page + 1] = written + title_words(np.int64(state.ctypes.data), titles, written)
     return (
         token_counts,
         kept_counts,
@@ -262,11 +273,13 @@ def _sieve_batch(batch, state, room, shingle_words, minima_count, sketch_bits): 
         body_digest,
         feature_counts,
         language,
-        text_digest,
-        simhash,
         minima[: minima_bounds[pages]].copy(),
         minima_bounds,
         sketch,
+        prints[: print_bounds[pages]].copy(),
+        print_bounds,
+        titles[: title_bounds[pages]].copy(),
+        title_bounds,
     )
 
 

@@ -29,10 +29,16 @@ TEXT_TAG = 254
 """The tag of keys that hold the low 56 bits of the kept text's digest; the inline bits are its high word."""
 MINIMA_TAG = 253
 """The tag of keys that hold the low 56 bits of one of a page's minima; their postings have no inline bits."""
-HOST_TAG = 252
-"""The tag of keys that hold the low 56 bits of a page's host; their postings have no inline bits."""
+PRINT_TAG = 251
+"""The tag of keys of one of a page's prints, mixed with its host; their postings have no inline bits."""
+TITLE_TAG = 250
+"""The tag of keys of a page's title words, mixed with its host; their postings have no inline bits."""
+BARE_TAGS = (MINIMA_TAG, PRINT_TAG, TITLE_TAG)
+"""The tags of keys whose postings have no inline bits."""
 MAX_TABLES = 250
-"""Tables have the tags 0..249; 250 and 251 stay free. A tag is stored in every key: its meaning never changes."""
+"""Tables have the tags 0..249. A tag is stored in every key: its meaning never changes. 252 was the first page of a
+host, in states of format 2.
+"""
 MAX_DISTANCE_BITS = 7
 MAX_SUB_HASH_DISTANCE_BITS = 10
 

@@ -5,6 +5,9 @@ met.py     which earlier pages a page meets: the one merge of postings
 rules.py   the verdict rule
 filed.py   the search for originals among the filed pages
 walk.py    the search within the record, and filing
+hosts.py   both searches and filing, page by page, for a scheme whose pages are compared by what their hosts share
+memory.py  what is remembered of hosts
+pairs.py   the rule for two pages, with the memory of a host
 sparing.py a record with a page that breaks the code
 alone.py   the verdicts of pages that are not filed, and all matches of a page
 """
@@ -12,9 +15,10 @@ alone.py   the verdicts of pages that are not filed, and all matches of a page
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import Filing, StateView
+from spotsieve.state.index import NOBODY, Filing, StateView
 from spotsieve.stream.judge.filed import FiledOriginals, find_filed
-from spotsieve.stream.judge.rules import KEEP_FIRST, NOBODY, Limits
+from spotsieve.stream.judge.hosts import judge_with_hosts
+from spotsieve.stream.judge.rules import KEEP_FIRST, Limits
 from spotsieve.stream.judge.slots import slots_of
 from spotsieve.stream.judge.walk import Walked, grown_buckets, walk_record
 from spotsieve.stream.schemes import Scheme
@@ -38,24 +42,29 @@ def judge(
     cap: int,
     candidate_limit: int,
     longer_by: float = KEEP_FIRST,
+    *,
+    alone: bool = False,
 ) -> tuple[Verdicts, Filing]:
     """Verdicts of a record's pages, and what filing them adds to the state.
 
     cap: most postings of a bucket  candidate_limit: most candidates of a page that are confirmed; 0: the scheme's own
     longer_by: a copy with more than so many times the features of what it copies replaces it
+    alone: each page is judged by itself, as if it had never come before; pass a cap of 0, so that none is filed
     """
     limits = Limits(cap, candidate_limit or scheme.candidate_limit, longer_by)
     keys, slots = slots_of(scheme.probe(signatures))
     buckets = view.buckets(keys)
-    pages = compared_pages(signatures, scheme.compares_features)
-    filed = find_filed(slots, buckets, view, scheme, pages, limits)
-    first_number = view.entry_count
-    walked = walk_record(slots, buckets, filed.found, scheme, pages, first_number, limits)
+    first_number, learned = view.entry_count, None
+    if scheme.bars is not None:
+        filed, walked, learned = judge_with_hosts(signatures, slots, buckets, view, scheme.bars, limits, alone)
+    else:
+        pages = compared_pages(signatures, scheme.compares_features)
+        filed = find_filed(slots, buckets, view, scheme, pages, limits)
+        walked = walk_record(slots, buckets, filed.found, scheme, pages, first_number, limits)
     grown, contents = grown_buckets(buckets, walked)
     to_file = np.flatnonzero(walked.entry != NOBODY)
-    template = walked.template[to_file].astype(np.uint32)
     filing = Filing(
-        signatures, to_file, first_number, template, keys[grown], contents, walked.capped, scheme.compares_features
+        signatures, to_file, first_number, keys[grown], contents, walked.capped, scheme.compares_features, learned
     )
     return _verdicts(signatures, scheme, filed, walked), filing
 
@@ -75,12 +84,12 @@ def _verdicts(signatures: Signatures, scheme: Scheme, filed: FiledOriginals, wal
             originals[index] = entry
     copies, again = accepted[~own], accepted[own]
     in_state = filed.found.number[copies] != NOBODY
-    proof, distance, confirmed, found_by[copies] = (
+    proof, distance, confirmed, found_by[copies], by_scheme = (
         np.where(in_state, getattr(filed.found, name)[copies], getattr(walked.found, name)[copies])
-        for name in ("proof", "distance", "score", "found_by")
+        for name in ("proof", "distance", "score", "found_by", "reason")
     )
     kind[copies] = Kind.DUPLICATE
-    reason[copies] = np.where(proof & FoundBy.TEXT, Reason.SAME_TEXT, Reason.NEAR)
+    reason[copies] = np.where(proof & FoundBy.TEXT, Reason.SAME_TEXT, np.where(proof, Reason.NEAR, by_scheme))
     reason[copies[(proof & FoundBy.BODY) != 0]] = Reason.EXACT
     reason[again[fingerprinted[again]]] = Reason.FIRST_ATTEMPT
     score[copies] = np.where(proof, scheme.score(distance), confirmed)

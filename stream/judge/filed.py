@@ -50,11 +50,10 @@ class FiledOriginals:
 class Answers(NamedTuple):
     """What the rule asks of m pairs of a page and a filed page.
 
-    template, length: uint32[m], template and features of the filed page; 0 where neither can matter
+    length: uint32[m], features of the filed page; 0 where they cannot matter
     row: int64[m], of a candidate, its row in confirmed  confirmed: the scheme's answers to the candidates
     """
 
-    template: NDArray[np.uint32]
     length: NDArray[np.uint32]
     row: NDArray[np.int64]
     confirmed: Confirmed
@@ -88,14 +87,13 @@ def confirm_met(
     row = np.cumsum(candidate) - 1
     pair = np.flatnonzero(candidate)
     if not len(pair) and not with_lengths:
-        nothing = np.zeros(len(place), np.uint32)
-        return Answers(nothing, nothing, row, NO_PAIRS)
+        return Answers(np.zeros(len(place), np.uint32), row, NO_PAIRS)
     entries = filed.compared(scheme.compares_features and len(pair) > 0)
     confirmed = NO_PAIRS
     if len(pair):
         page = np.repeat(np.arange(len(pages)), np.diff(met.bounds))
         confirmed = scheme.confirm(pages.take(page[pair]), entries.take(place[pair]))
-    return Answers(entries.template[place], entries.feature_count[place], row, confirmed)
+    return Answers(entries.feature_count[place], row, confirmed)
 
 
 @cache
@@ -113,7 +111,6 @@ def _choose_kernel():
                     found,
                     page,
                     pair,
-                    np.int64(answers.template[place]),
                     answers.confirmed,
                     answers.row[place],
                     np.int64(lengths[page]),

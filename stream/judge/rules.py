@@ -16,8 +16,6 @@ The rules, so that a verdict depends on the log's order and on nothing else:
   Decisive keys have no such limit.
 - Only novel pages and unchecked ones are filed. An earlier page of the same record counts exactly as if it had been
   filed in a record before: only through a bucket that it was really filed in.
-- A filed page has a template. It is the most features that the page shares with any candidate of its host that it was
-  compared with and is no copy of, or what the scheme presumes where it met none (stream/schemes). It never changes.
 - A bucket takes `cap` postings, or fewer where the scheme says so, and then no more; it is still probed. A page that
   fits no bucket is not filed and has no entry number. Full buckets stay full, so submitting such a page again changes
   nothing either.
@@ -37,15 +35,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.state.index import NOBODY
 from spotsieve.stream.judge.slots import inlined
-from spotsieve.stream.schemes import OTHER_HOST, Confirmed
+from spotsieve.stream.schemes import Confirmed
 from spotsieve.stream.text.sources import sources_digest
-from spotsieve.stream.verdict import FoundBy
+from spotsieve.stream.verdict import FoundBy, Reason
 
-NOBODY = -1
 KEEP_FIRST = math.inf
 """The `longer_by` with which no page replaces another: the first is kept."""
-NO_PAIRS = Confirmed(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+NO_PAIRS = Confirmed(np.empty(0, np.bool_), np.empty(0))
 _BODY = np.uint8(FoundBy.BODY)
 _EVERY_KIND = np.uint8(255)
 
@@ -79,9 +77,8 @@ class Found(NamedTuple):
     number: int64[n], the original, or NOBODY  distance: uint8[n], inline bits that differ, where a decisive key found
     it  score: float64[n], where it was confirmed  proof: uint8[n], the kinds of the decisive keys that found it
     (FoundBy), 0 where it was confirmed  found_by: uint8[n], the kinds of all keys that found it
+    reason: uint8[n] (Reason), why a candidate was accepted, where it was confirmed
     compared: int64[n], candidates compared  cut: bool[n], there were more than the limit
-    shared: int64[n], the most features that the page shares with a candidate of its host that it is no copy of;
-    OTHER_HOST: it met none
     replaced: int64[n], the longest accepted page that the page outgrows, or NOBODY
     replaced_length: int64[n], features of that page, or -1
     """
@@ -91,9 +88,9 @@ class Found(NamedTuple):
     score: NDArray[np.float64]
     proof: NDArray[np.uint8]
     found_by: NDArray[np.uint8]
+    reason: NDArray[np.uint8]
     compared: NDArray[np.int64]
     cut: NDArray[np.bool_]
-    shared: NDArray[np.int64]
     replaced: NDArray[np.int64]
     replaced_length: NDArray[np.int64]
 
@@ -106,9 +103,9 @@ def nothing_found(pages: int) -> Found:
         np.full(pages, np.nan),
         np.zeros(pages, np.uint8),
         np.zeros(pages, np.uint8),
+        np.full(pages, Reason.NEAR, np.uint8),
         np.zeros(pages, np.int64),
         np.zeros(pages, np.bool_),
-        np.full(pages, OTHER_HOST, np.int64),
         np.full(pages, NOBODY, np.int64),
         np.full(pages, -1, np.int64),
     )
@@ -122,12 +119,6 @@ def final_kinds(longer_by: float) -> np.uint8:
 def judge_sources() -> int:
     """The digest that a cached kernel of this folder closes over (stream/text/sources.py says why)."""
     return sources_digest("spotsieve.stream.judge")
-
-
-@inlined
-def accepts(proof, template, confirmed, row):  # uint8, int64, Confirmed, int64 -> bool
-    """Whether a page is a copy of one that it met; row: of the answer to a candidate, else not used."""
-    return proof != 0 or template <= confirmed.most_template[row]
 
 
 @inlined
@@ -147,19 +138,18 @@ def replace(found, page, number, length):  # Found, int64, int64, int64
 
 
 @inlined
-def weigh(found, page, pair, template, confirmed, row, length, other_length, longer_by):
+def weigh(found, page, pair, confirmed, row, length, other_length, longer_by):
     """Take in the next page that `page` met, in the order of filing; -> whether it is the original: bool.
 
-    found: Found  pair: Pair  template: int64, of the page met  confirmed: Confirmed, row: int64, as of accepts
+    found: Found  pair: Pair  confirmed: Confirmed, row: int64, of the answer to a candidate, else not used
     length, other_length: int64, features of the two  longer_by: float64
     """
     score = np.nan
     if not pair.proof:
         found.compared[page] += 1
         score = confirmed.score[row]
-    if not accepts(pair.proof, template, confirmed, row):
-        found.shared[page] = max(found.shared[page], confirmed.shared[row])
-        return False
+        if not confirmed.accepted[row]:
+            return False
     if outgrows(length, other_length, pair.proof, longer_by):
         replace(found, page, pair.number, other_length)
         return False
@@ -167,9 +157,3 @@ def weigh(found, page, pair, template, confirmed, row, length, other_length, lon
     found.distance[page] = pair.distance if pair.proof else 0
     found.found_by[page] = pair.kinds
     return True
-
-
-@inlined
-def template_of(shared, presumed, most):  # int64, int64, int64 -> int64
-    """The template of a page to be filed. presumed, most: what the scheme says (Scheme.template_limits)."""
-    return presumed if shared == OTHER_HOST else min(shared, most)

@@ -10,17 +10,15 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from spotsieve.state.index import Buckets
+from spotsieve.state.index import NOBODY, Buckets
 from spotsieve.stream.judge.met import NEVER, begin, drop_candidates, new_cursors, next_met
 from spotsieve.stream.judge.rules import (
     NO_PAIRS,
-    NOBODY,
     Found,
     Limits,
     judge_sources,
     nothing_found,
     outgrows,
-    template_of,
     weigh,
 )
 from spotsieve.stream.judge.slots import Postings, Slots, filed_postings, inlined, no_postings
@@ -34,14 +32,13 @@ CHUNK_PAGES = 64
 
 class Walked(NamedTuple):
     """found: originals within the record, by page index  postings: int64[n], how many lay in the probed buckets
-    entry: int64[n], the entry number of a filed page, or NOBODY  template: int64[n], of a filed page
+    entry: int64[n], the entry number of a filed page, or NOBODY
     added: the postings that the record adds, by page index  capped: filings left out because a bucket was full
     """
 
     found: Found
     postings: NDArray[np.int64]
     entry: NDArray[np.int64]
-    template: NDArray[np.int64]
     added: Postings
     capped: int
 
@@ -51,7 +48,6 @@ class _Record(NamedTuple):
 
     sizes: int64[u], postings filed before the record  length: uint32[n], features  filed: int64[n], the original among
     the filed pages, or NOBODY  room: int64[n], candidates that may still be compared
-    presumed, most_template: int64[n], as of Scheme.template_limits
     """
 
     slots: Slots
@@ -59,8 +55,6 @@ class _Record(NamedTuple):
     length: NDArray[np.uint32]
     filed: NDArray[np.int64]
     room: NDArray[np.int64]
-    presumed: NDArray[np.int64]
-    most_template: NDArray[np.int64]
 
 
 class _Candidates(NamedTuple):
@@ -83,11 +77,11 @@ def walk_record(
     """
     count, sizes = len(pages), np.diff(buckets.bounds)
     room = limits.candidates - filed.compared
-    record = _Record(slots, sizes, pages.feature_count, filed.number, room, *scheme.template_limits(pages))
+    record = _Record(slots, sizes, pages.feature_count, filed.number, room)
     found = nothing_found(count)
-    found.cut[:], found.shared[:], found.replaced_length[:] = filed.cut, filed.shared, filed.replaced_length
-    postings, template, entry = np.zeros(count, np.int64), np.zeros(count, np.int64), np.full(count, NOBODY, np.int64)
-    walked = Walked(found, postings, entry, template, no_postings(slots, len(sizes)), 0)
+    found.cut[:], found.replaced_length[:] = filed.cut, filed.replaced_length
+    postings, entry = np.zeros(count, np.int64), np.full(count, NOBODY, np.int64)
+    walked = Walked(found, postings, entry, no_postings(slots, len(sizes)), 0)
     cursors, bounds = new_cursors(slots), np.zeros(count + 1, np.int64)
     confirming = not slots.decisive.all()
     find_candidates, settle = _candidates_kernel(), _settle_kernel()
@@ -108,9 +102,9 @@ def walk_record(
 
 
 @inlined
-def _size(record, added, bucket):  # _Record, Postings, int64 -> int64
-    """How many postings a bucket has by now."""
-    return record.sizes[bucket] + added.end[bucket] - added.first[bucket]
+def _size(sizes, added, bucket):  # int64[u], Postings, int64 -> int64
+    """How many postings a bucket has by now. sizes: before the record"""
+    return sizes[bucket] + added.end[bucket] - added.first[bucket]
 
 
 @inlined
@@ -187,30 +181,28 @@ def _settle_kernel():
         # returns the next entry number, and how many filings found their bucket full
         capped = 0
         for page in range(start, end if sources >= 0 else start):
-            _count_postings(record, page, walked)
+            count_postings(record.slots, record.sizes, page, walked)
             if record.filed[page] != NOBODY:
                 continue
             _find_original(record, page, candidates, limits.longer_by, cursors, walked)
             if walked.found.number[page] != NOBODY:
                 continue
-            fits, full = _file(record, page, limits.cap, walked.added)
+            fits, full = file_page(record.slots, record.sizes, page, limits.cap, walked.added)
             capped += full
             if fits:
                 walked.entry[page] = entry_number
                 entry_number += 1
-                shared, presumed = walked.found.shared[page], record.presumed[page]
-                walked.template[page] = template_of(shared, presumed, record.most_template[page])
         return entry_number, capped
 
     return settle
 
 
 @inlined
-def _count_postings(record, page, walked):  # _Record, int64  ->  walked: Walked
-    """Count what lies in the buckets of a page."""
-    added, slots = walked.added, record.slots
+def count_postings(slots, sizes, page, walked):  # Slots, int64[u], int64  ->  walked: Walked
+    """Count what lies in the buckets of a page. sizes: postings filed before the record"""
+    added = walked.added
     for slot in range(slots.bounds[page], slots.bounds[page + 1]):
-        walked.postings[page] += _size(record, added, slots.bucket[slot])
+        walked.postings[page] += _size(sizes, added, slots.bucket[slot])
 
 
 @inlined
@@ -232,21 +224,20 @@ def _find_original(record, page, candidates, longer_by, cursors, walked):
                 continue
             while candidates.other[row] != other:
                 row += 1
-        template, length, other_length = (
-            walked.template[other],
-            np.int64(record.length[page]),
-            np.int64(record.length[other]),
-        )
-        if weigh(found, page, pair, template, candidates.confirmed, row, length, other_length, longer_by):
+        length, other_length = np.int64(record.length[page]), np.int64(record.length[other])
+        if weigh(found, page, pair, candidates.confirmed, row, length, other_length, longer_by):
             break
 
 
 @inlined
-def _file(record, page, cap, added):  # _Record, int64, int64  ->  added: Postings
-    """File a page under its keys; -> whether one bucket had room: bool, and how many were full: int64."""
-    slots, fits, capped = record.slots, False, 0
+def file_page(slots, sizes, page, cap, added):  # Slots, int64[u], int64, int64  ->  added: Postings
+    """File a page under its keys; -> whether one bucket had room: bool, and how many were full: int64.
+
+    sizes: postings filed before the record
+    """
+    fits, capped = False, 0
     for slot in range(slots.bounds[page], slots.bounds[page + 1]):
-        size = _size(record, added, slots.bucket[slot])
+        size = _size(sizes, added, slots.bucket[slot])
         if size >= min(cap, slots.cap[slot]):
             capped += size >= cap and slots.cap[slot] > 0
             continue

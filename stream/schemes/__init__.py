@@ -9,10 +9,8 @@ is looked up under its keys. What it finds there passes two tests:
    passes is accepted; through any other it is a candidate.
 2. Candidates are confirmed by the scheme, sketch against sketch or features against features, many in one call.
 
-Pages of one host share its template. What a novel page shares with the earlier novel pages of its host is no text of
-its own. So the judge keeps a number for every filed page, its template: the most features that it shares with any of
-them. The scheme says for each pair how large the other page's template may be. That makes verdicts on a host depend on
-its earlier pages, in the order of the log, and on nothing else.
+Pages of one host share its template. A scheme with bars has its candidates confirmed by the judge, which remembers
+every host (stream/judge/hosts.py): then `confirm` answers for pages of which nothing is known but their sketches.
 """
 
 from collections.abc import Sequence
@@ -28,8 +26,6 @@ from spotsieve.stream.signature import Compared, Signatures
 UNCAPPED = np.iinfo(np.int64).max
 CANDIDATE_LIMIT = 256
 """What most schemes take where index.candidate_limit is 0."""
-REFUSED = -1
-OTHER_HOST = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +33,7 @@ class Probes:
     """Where n pages are looked up, and filed if novel.
 
     keys: uint64[m], all different within a page  bounds: int64[n + 1] (page i's keys are keys[bounds[i]:bounds[i + 1]])
-    inline: uint64[m]; postings store none for MINIMA_TAG and HOST_TAG, which have 0 here
+    inline: uint64[m]; postings store none for the tags of stream/fingerprints/tables.py BARE_TAGS, which have 0 here
     limit: uint8[m] (bits in which a posting that passes may differ from inline)
     decisive: bool[m] (a posting that passes is accepted at once, and not only a candidate)
     cap: int64[m] (no more pages than this are filed under the key, whatever the index would take: UNCAPPED)
@@ -56,14 +52,30 @@ class Probes:
 class Confirmed(NamedTuple):
     """What a scheme says of c pairs of a page and an earlier candidate.
 
-    most_template: int64[c], the pair is accepted if the candidate's template is no larger; REFUSED: it never is
-    shared: int64[c], features that both have, if they are of one host; OTHER_HOST if not
-    score: float64[c], similarity in [0, 1]
+    accepted: bool[c]  score: float64[c], similarity in [0, 1]
     """
 
-    most_template: NDArray[np.int64]
-    shared: NDArray[np.int64]
+    accepted: NDArray[np.bool_]
     score: NDArray[np.float64]
+
+
+class Bars(NamedTuple):
+    """What the judge compares pages of one host by (stream/judge/pairs.py). All but the last are shares in 0..1.
+
+    template_share: what stands on more of a host's pages is template
+    min_alike: copies share this much of their own text  other_title_min_alike: where their titles differ
+    no_title_min_alike: where neither has a title and the texts are short
+    min_jaccard: of pages of two hosts  thin_min_jaccard: of pages of two hosts, one of which is short
+    one_host: pages of two hosts are never compared
+    """
+
+    template_share: float
+    min_alike: float
+    other_title_min_alike: float
+    no_title_min_alike: float
+    min_jaccard: float
+    thin_min_jaccard: float
+    one_host: bool
 
 
 class Scheme(Protocol):
@@ -81,6 +93,10 @@ class Scheme(Protocol):
     def candidate_limit(self) -> int:
         """The most candidates that a page is compared with, where index.candidate_limit leaves it to the scheme."""
 
+    @property
+    def bars(self) -> Bars | None:
+        """By what the judge confirms candidates, with the memory of their hosts; None: by confirm()."""
+
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """Pages of one micro-batch, in order -> their signatures."""
 
@@ -90,12 +106,9 @@ class Scheme(Protocol):
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """Row by row, a page against an earlier candidate: c pairs.
 
-        Each row is judged by itself, without looking at templates. A page must be accepted as a copy of itself. The
-        judge does not call it where c is 0.
+        Each row is judged by itself. A page must be accepted as a copy of itself. The judge does not call it where c
+        is 0, nor where the scheme has bars.
         """
-
-    def template_limits(self, pages: Compared) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """For n pages: the template of a page that met no page of its host, and the most it may be: int64[n] each."""
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Inline bits that differ in postings which a decisive key accepted: uint8[n] -> similarity: float64[n]."""

@@ -34,7 +34,7 @@ from spotsieve.stream.fingerprints.overlap import count_shared
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG, tagged
 from spotsieve.stream.page import Page, lay_out
 from spotsieve.stream.schemes import Confirmed, Probes
-from spotsieve.stream.schemes.candidates import CandidateSearch, confirmed_by
+from spotsieve.stream.schemes.candidates import CandidateSearch
 from spotsieve.stream.schemes.identity import features_compared, identity_columns, status_of
 from spotsieve.stream.schemes.probes import Keys, build_probes, digest_keys, listed
 from spotsieve.stream.settings.schemes import AdaptiveShinglesSettings
@@ -113,7 +113,7 @@ class AdaptiveShinglesScheme(CandidateSearch):
         shared = count_shared(pages, others)
         either = head_sizes(pages.features, pages.spans, coarser) + head_sizes(others.features, others.spans, coarser)
         resemblance = shared / np.maximum(either - shared, 1)
-        return confirmed_by(resemblance >= self.settings.resemblance, resemblance)
+        return Confirmed(resemblance >= self.settings.resemblance, resemblance)
 
 
 def prefix_lengths(sizes: NDArray[np.int64], threshold: float) -> NDArray[np.int64]:

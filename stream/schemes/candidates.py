@@ -1,4 +1,4 @@
-"""Holds what the schemes share that look for candidates and compare sketches: their probes, and answers without hosts.
+"""Holds what the schemes share that look for candidates and compare sketches: their probes, and their score.
 
 A page is also filed under its body's digest, which decides. So it finds itself when it comes again, however many
 candidates lie before it; a page without a sketch is compared by the digest alone.
@@ -8,20 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG
-from spotsieve.stream.schemes import CANDIDATE_LIMIT, OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
+from spotsieve.stream.schemes import CANDIDATE_LIMIT, Probes
 from spotsieve.stream.schemes.probes import build_probes, digest_keys, same_number
-from spotsieve.stream.signature import Compared, Signatures, Status, has_keys
+from spotsieve.stream.signature import Signatures, Status, has_keys
 
 
 class CandidateSearch:
-    """Probes of a decisive digest and any number of candidate keys; templates are not looked at."""
+    """Probes of a decisive digest and any number of candidate keys. Pages of one host are compared like any others."""
 
     compares_features = False
     candidate_limit = CANDIDATE_LIMIT
-
-    def template_limits(self, pages: Compared) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """These papers compare pages of one host like any others."""
-        return np.zeros(len(pages), np.int64), np.zeros(len(pages), np.int64)
+    bars = None
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Only digests decide, and equal ones do."""
@@ -46,8 +43,3 @@ def placed_keys(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     place = np.arange(values.shape[1]).astype(np.uint64)
     keys: NDArray[np.uint64] = np.uint64(MINIMA_TAG << KEY_BITS) | place << np.uint64(48) | values
     return keys
-
-
-def confirmed_by(accepted: NDArray[np.bool_], score: NDArray[np.float64]) -> Confirmed:
-    """The answers to c pairs, the same for pages of one host as of two. accepted: bool[c]  score: float64[c]"""
-    return Confirmed(np.where(accepted, UNCAPPED, REFUSED), np.full(len(accepted), OTHER_HOST, np.int64), score)

@@ -40,7 +40,7 @@ from spotsieve.stream.fingerprints.tables import KEY_BITS
 from spotsieve.stream.fingerprints.weighted_simhash import weighted_simhash64
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Confirmed, Probes
-from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes, confirmed_by
+from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes
 from spotsieve.stream.schemes.concept_model import ConceptModel
 from spotsieve.stream.schemes.identity import identity_columns, status_of
 from spotsieve.stream.schemes.idf import load_model
@@ -107,7 +107,7 @@ class ConceptScheme(CandidateSearch):
         textual, conceptual = similarities(pages.sketch, others.sketch)
         likeness = compare(textual, conceptual, self.settings)
         score = np.where(likeness == Likeness.TEXTUAL, textual / BITS, np.maximum(conceptual, 0.0))
-        return confirmed_by(likeness > Likeness.NONE, np.where(likeness == Likeness.EXACT, 1.0, score))
+        return Confirmed(likeness > Likeness.NONE, np.where(likeness == Likeness.EXACT, 1.0, score))
 
 
 def compare(

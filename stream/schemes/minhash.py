@@ -25,7 +25,7 @@ from spotsieve.stream.features.page_shingles import shingle_pages
 from spotsieve.stream.fingerprints.minhash import linear_hashes, minimum_hashes
 from spotsieve.stream.page import Page, lay_out
 from spotsieve.stream.schemes import Confirmed, Probes
-from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes, confirmed_by, placed_keys
+from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes, placed_keys
 from spotsieve.stream.schemes.identity import identity_columns, status_of
 from spotsieve.stream.settings.schemes import MinhashSettings
 from spotsieve.stream.signature import Compared, Signatures, unused_columns
@@ -68,7 +68,7 @@ class MinhashScheme(CandidateSearch):
         """The share of functions under which both have the same minimum."""
         equal = unpack_minima(pages.sketch) == unpack_minima(others.sketch)
         count = np.count_nonzero(equal[:, : self.settings.h], axis=1)
-        return confirmed_by(count >= self.least_equal, count / self.settings.h)
+        return Confirmed(count >= self.least_equal, count / self.settings.h)
 
 
 def pack_minima(minima: NDArray[np.uint32]) -> NDArray[np.uint64]:

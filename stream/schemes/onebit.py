@@ -25,7 +25,7 @@ from spotsieve.stream.fingerprints.grouping import cut_groups, group_values
 from spotsieve.stream.fingerprints.minhash import linear_hashes, minimum_hashes
 from spotsieve.stream.page import Page, lay_out
 from spotsieve.stream.schemes import Confirmed, Probes
-from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes, confirmed_by, placed_keys
+from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes, placed_keys
 from spotsieve.stream.schemes.identity import identity_columns, status_of
 from spotsieve.stream.settings.schemes import OnebitSettings
 from spotsieve.stream.signature import Compared, Signatures, unused_columns
@@ -68,7 +68,7 @@ class OnebitScheme(CandidateSearch):
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """The Hamming distance; the score is the resemblance that it estimates."""
         distance = np.bitwise_count(pages.sketch ^ others.sketch).sum(axis=1, dtype=np.int64)
-        return confirmed_by(distance <= self.r_h, np.maximum(1.0 - 2.0 * distance / self.settings.k, 0.0))
+        return Confirmed(distance <= self.r_h, np.maximum(1.0 - 2.0 * distance / self.settings.k, 0.0))
 
 
 def pack_bits(bits: NDArray[np.uint32]) -> NDArray[np.uint64]:

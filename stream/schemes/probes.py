@@ -9,8 +9,12 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.fingerprints.tables import TableDesign, tagged
+from spotsieve.stream.fingerprints.tables import KEY_BITS, KEY_MASK, TableDesign, tagged
 from spotsieve.stream.schemes import UNCAPPED, Probes
+
+_HALF, _REST = np.uint64(KEY_BITS // 2), np.uint64(64 - KEY_BITS)
+# Odd, so that multiplying modulo 2^56 loses nothing: SplitMix64's (Steele, Lea, Flood 2014).
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 class Keys(NamedTuple):
@@ -94,6 +98,14 @@ def listed(keys: NDArray[np.uint64], bounds: NDArray[np.int64], which: NDArray[n
     if which is not None:
         count *= which
     return Keys(keys, bounds[:-1], count, np.zeros(len(count), np.uint64))
+
+
+def mixed_with_host(bits: NDArray[np.uint64], host: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """bits: uint64[m], below 2^56  host: uint64[m]  ->  uint64[m], below 2^56; of one host no two become one."""
+    mixed = (bits ^ (host & KEY_MASK)) * _FIRST & KEY_MASK
+    mixed ^= mixed >> _HALF
+    mixed = (mixed ^ (host >> _REST)) * _SECOND & KEY_MASK
+    return mixed ^ (mixed >> _HALF)
 
 
 @numba.njit(nogil=True, cache=True)

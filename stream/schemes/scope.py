@@ -15,15 +15,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.fingerprints.tables import HOST_TAG, KEY_BITS, KEY_MASK, MINIMA_TAG
+from spotsieve.stream.fingerprints.tables import BARE_TAGS, KEY_BITS, KEY_MASK
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import OTHER_HOST, REFUSED, Confirmed, Probes, Scheme
+from spotsieve.stream.schemes import Bars, Confirmed, Probes, Scheme
 from spotsieve.stream.schemes.identity import hash_hosts
+from spotsieve.stream.schemes.probes import mixed_with_host
 from spotsieve.stream.signature import Compared, Signatures
 
-_HALF, _REST = np.uint64(KEY_BITS // 2), np.uint64(64 - KEY_BITS)
-# Odd, so that multiplying modulo 2^56 loses nothing: SplitMix64's (Steele, Lea, Flood 2014) and its increment.
-_FIRST, _SECOND, _INLINE = (np.uint64(word) for word in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0x9E3779B97F4A7C15))
+_INLINE = np.uint64(0x9E3779B97F4A7C15)
+"""Odd, so that multiplying modulo 2^64 loses nothing: SplitMix64's increment (Steele, Lea, Flood 2014)."""
 
 
 class HostScope:
@@ -47,6 +47,12 @@ class HostScope:
         """The scheme's own."""
         return self._scheme.candidate_limit
 
+    @property
+    def bars(self) -> Bars | None:
+        """The scheme's own, but for pages of two hosts."""
+        bars = self._scheme.bars
+        return None if bars is None else bars._replace(one_host=True)
+
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """The scheme's signatures, with the host of every page, also where the scheme has no use for it."""
         return dataclasses.replace(self._scheme.sign(pages), host=hash_hosts(pages))
@@ -56,32 +62,18 @@ class HostScope:
         probes = self._scheme.probe(signatures)
         host = np.repeat(signatures.host, np.diff(probes.bounds))
         tag = probes.keys >> np.uint64(KEY_BITS)
-        bare = (tag == MINIMA_TAG) | (tag == HOST_TAG)
+        bare = np.isin(tag, BARE_TAGS)
         return dataclasses.replace(
             probes,
-            keys=tag << np.uint64(KEY_BITS) | _mixed(probes.keys & KEY_MASK, host),
+            keys=tag << np.uint64(KEY_BITS) | mixed_with_host(probes.keys & KEY_MASK, host),
             inline=np.where(bare, probes.inline, probes.inline ^ host * _INLINE),
         )
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """The scheme's answer, but for pairs of two hosts: these are refused."""
-        found, apart = self._scheme.confirm(pages, others), pages.host != others.host
-        return Confirmed(
-            np.where(apart, REFUSED, found.most_template), np.where(apart, OTHER_HOST, found.shared), found.score
-        )
-
-    def template_limits(self, pages: Compared) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The scheme's own."""
-        return self._scheme.template_limits(pages)
+        found = self._scheme.confirm(pages, others)
+        return found._replace(accepted=found.accepted & (pages.host == others.host))
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """The scheme's own."""
         return self._scheme.score(distance)
-
-
-def _mixed(bits: NDArray[np.uint64], host: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """bits: uint64[m], below 2^56  host: uint64[m]  ->  uint64[m], below 2^56; of one host no two become one."""
-    mixed = (bits ^ (host & KEY_MASK)) * _FIRST & KEY_MASK
-    mixed ^= mixed >> _HALF
-    mixed = (mixed ^ (host >> _REST)) * _SECOND & KEY_MASK
-    return mixed ^ (mixed >> _HALF)

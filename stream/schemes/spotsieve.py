@@ -1,127 +1,168 @@
-"""The scheme `spotsieve`, the default: kept blocks, shingles at every place, smallest hashes, 1-bit sketch.
+"""The scheme `spotsieve`, the default: own text beside the template of a host, smallest hashes, 1-bit sketch.
 
-    body -> blocks, each kept or left out for a reason -> 3-shingles of the kept text -> text digest, simhash 64,
-    the smallest hashes, 1-bit minwise sketch
+    body -> title; blocks, each kept or left out for a reason
+         -> prints of all blocks, 3-shingles of the kept text -> the smallest hashes, 1-bit minwise sketch
 
-A page meets earlier ones through the digests of its body and of its kept text, which decide, and through permuted
-tables (Manku et al. 2007) and its smallest hashes (Broder 1997), which only name candidates. A smallest hash that many
-novel pages have is a common phrase or part of a template: it takes no more than minima_cap pages, and so does a
-table's bucket, so that pages built to share every key are compared with 16 others a key at most. Before a page is
-dropped as a near copy, sketch is held against sketch (Yuan et al. 2012, sec. 3):
+A page is filed under keys that never depend on what is known of its host:
 
-    J = 1 - 2 d / k where d of k sketch bits differ        J (a + b) / (1 + J) features shared of a and b
+- the digest of its body, which decides;
+- its smallest hashes (Broder 1997), which find copies on any host, and some of them once more for its own host alone;
+- its heaviest prints and the words of its title, for its own host.
 
-Pages of different hosts share no template, so what they share is text: J decides, and its low bar finds trimmed and
-edited copies. Pages of one host also share what the scorecard kept of their template, which can be most of a page with
-a short text. So the judge knows the template of every filed page, the most features that it shares with an earlier
-novel page of its host (stream/schemes), and a pair is a copy only if both share enough of what is left:
+All but the digest only name candidates. A key that many novel pages have is a common phrase or part of a template: it
+takes few pages, so pages built to share every key are compared with a bounded number of others.
 
-    (s - t) / (u - t) >= same_host_min_own        s features shared, u in either of them, t the template
-
-Every page meets the first page of its host through a key of its own, so only that first page has a template that
-nobody knows; of this page a share is presumed. docs/quality.md has the figures.
+A candidate is confirmed by the judge, which remembers every host (stream/judge/pairs.py has the rule): on one host by
+what both own beside its template, by their titles, and by their sketches (Yuan et al. 2012, sec. 3); across hosts by
+their sketches. docs/quality.md has the figures.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.features.prints import CLASS_MASK, IDENTITY_SHIFT, MIDDLE_FEATURES, SHORT_FEATURES
 from spotsieve.stream.features.sieve import SieveSettings, sieve_pages
-from spotsieve.stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, MINIMA_TAG, TEXT_TAG, design_tables, tagged
+from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_MASK, MINIMA_TAG, PRINT_TAG, TITLE_TAG, tagged
 from spotsieve.stream.page import Page, lay_out
-from spotsieve.stream.schemes import CANDIDATE_LIMIT, OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
-from spotsieve.stream.schemes.identity import hash_hosts, identity_columns, status_of
-from spotsieve.stream.schemes.probes import build_probes, digest_keys, listed, same_number, table_keys
+from spotsieve.stream.schemes import CANDIDATE_LIMIT, Bars, Confirmed, Probes
+from spotsieve.stream.schemes.identity import hash_hosts, hash_sites, identity_columns, status_of
+from spotsieve.stream.schemes.probes import Keys, build_probes, digest_keys, listed, mixed_with_host
 from spotsieve.stream.settings.schemes import SpotsieveSettings
-from spotsieve.stream.signature import IN_NEED, Compared, Signatures, Status, has_keys
+from spotsieve.stream.signature import IN_NEED, Compared, Signatures, Status, has_keys, unused_columns
 
-MOST_TEMPLATE = 0.9
-"""Of a page's features: a page that lies whole in a longer one of its host still has copies."""
-MOST_PRESUMED = 128
-"""Features of a host's first page that are taken for template, at most: what the scorecard keeps of one is no longer.
-Without it 155 of 1,000 pages with a tenth of their words replaced are missed on a host that has no other page, with it
-43; news loses one page more, and made wire pages as many."""
-FIRST_PAGE = 1
-"""The cap of a host's key: only its first page is met through it."""
+PRINT_CAP = 4
+"""Pages of a host under one print: more novel pages have only its template."""
+FEW_KEYS, SOME_KEYS, MOST_KEYS = 3, 6, 8
+"""Prints that a page is filed under: most where it is shorter than SHORT_FEATURES, some below MIDDLE_FEATURES."""
 
 
 class SpotsieveScheme:
-    """Kept text -> tables and smallest hashes -> sketch against sketch."""
+    """Own text, titles and smallest hashes -> sketch against sketch, prints against prints."""
 
     name = "spotsieve"
     compares_features = False
     candidate_limit = CANDIDATE_LIMIT
 
     def __init__(self, settings: SpotsieveSettings) -> None:
-        """Raises SettingError where no table design has the wished number of tables for k."""
         self.settings = settings
-        self.design = design_tables(settings.max_distance_bits, settings.tables)
         self.sieve = SieveSettings(settings.shingle_words, settings.minima, settings.sketch_bits)
+        self.bars = Bars(
+            settings.template_share,
+            settings.min_alike,
+            settings.other_title_min_alike,
+            settings.no_title_min_alike,
+            settings.min_jaccard,
+            settings.thin_min_jaccard,
+            one_host=False,
+        )
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
-        """Digest every body; sieve those that are text. Pages with too little kept text have no fingerprint."""
+        """Digest every body; sieve those that are text. Pages with too little kept text have digest and host alone."""
         batch = lay_out(pages)
         sieved = sieve_pages(batch.buffer, batch.bounds, batch.markup.view(np.bool_), self.sieve)
+        status = status_of(pages, sieved.feature_counts >= self.settings.min_features)
+        judged = status == Status.FINGERPRINTED
+        prints, prints_bounds = _of_pages(sieved.prints, sieved.print_bounds, judged)
+        titles, titles_bounds = _of_pages(sieved.titles, sieved.title_bounds, judged)
+        columns = unused_columns(len(pages)) | {
+            "host": hash_hosts(pages),
+            "language": np.where(sieved.weak, sieved.language | np.uint8(IN_NEED), sieved.language),
+            "features": sieved.minima,
+            "features_bounds": sieved.minima_bounds,
+            "sketch": sieved.sketch,
+            "site": hash_sites(pages),
+            "prints": prints,
+            "prints_bounds": prints_bounds,
+            "titles": titles,
+            "titles_bounds": titles_bounds,
+        }
         return Signatures(
             **identity_columns(pages, sieved.body_digest),
-            fingerprint=sieved.simhash,
-            status=status_of(pages, sieved.feature_counts >= self.settings.min_features),
+            fingerprint=np.zeros(len(pages), np.uint64),
+            status=status,
             feature_count=sieved.feature_counts,
-            text_digest=sieved.text_digest,
-            host=hash_hosts(pages),
-            language=np.where(sieved.weak, sieved.language | np.uint8(IN_NEED), sieved.language),
-            features=sieved.minima,
-            features_bounds=sieved.minima_bounds,
-            sketch=sieved.sketch,
+            **columns,
         )
 
     def probe(self, signatures: Signatures) -> Probes:
-        """Body digest, text digest, tables, smallest hashes and host of a fingerprinted page; the body digest of one
-        without; none of an empty one.
+        """Body digest, smallest hashes, prints and title of a fingerprinted page; the body digest of one without; none
+        of an empty one.
         """
-        status, host, cap = signatures.status, signatures.host, self.settings.minima_cap
-        judged = status == Status.FINGERPRINTED
-        hosts = same_number(tagged(HOST_TAG, host)[:, None], judged & (host != 0))
+        settings, host = self.settings, signatures.host
+        judged = signatures.status == Status.FINGERPRINTED
         minima = listed(tagged(MINIMA_TAG, signatures.features), signatures.features_bounds, judged)
+        # The minima ascend within a page: the first ones are the smallest.
+        fewer = minima._replace(
+            keys=tagged(MINIMA_TAG, _mixed(signatures.features & KEY_MASK, signatures.features_bounds, host)),
+            counts=np.minimum(minima.counts, settings.host_minima),
+        )
         return build_probes(
-            digest_keys(DIGEST_TAG, signatures.digest, has_keys(status)),
-            digest_keys(TEXT_TAG, signatures.text_digest, judged),
-            table_keys(self.design, signatures.fingerprint, judged)._replace(cap=cap),
-            minima._replace(cap=cap),
-            hosts._replace(cap=FIRST_PAGE),
+            digest_keys(DIGEST_TAG, signatures.digest, has_keys(signatures.status)),
+            minima._replace(cap=settings.minima_cap),
+            fewer._replace(cap=settings.minima_cap),
+            _title_keys(signatures)._replace(cap=settings.minima_cap),
+            _print_keys(signatures)._replace(cap=PRINT_CAP),
         )
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
-        """By estimated Jaccard, and on one host by what is shared beside the template; the score is the Jaccard."""
-        settings = self.settings
+        """By estimated Jaccard alone, as pages of two hosts of which nothing is known; the judge asks stream/judge."""
         differing = np.bitwise_count(pages.sketch ^ others.sketch).sum(axis=1, dtype=np.int64)
-        jaccard = np.maximum(1.0 - 2.0 * differing / settings.sketch_bits, 0.0)
-        one, other = pages.feature_count.astype(np.float64), others.feature_count.astype(np.float64)
-        shared = _shared(jaccard, one, other)
-        own = settings.same_host_min_own
-        # (s - t) / (u - t) >= own, solved for t; the half keeps whole numbers from falling short by a rounding error
-        most_template = np.floor((shared - own * (one + other - shared)) / (1.0 - own) + 0.5).astype(np.int64)
-        same_host = (pages.host == others.host) & (pages.host != 0)
-        alike = jaccard >= np.where(same_host, settings.same_host_min_jaccard, settings.min_jaccard)
-        at_least = np.maximum(jaccard - 2.0 * np.sqrt((1.0 - jaccard * jaccard) / settings.sketch_bits), 0.0)
-        return Confirmed(
-            np.where(alike, np.where(same_host, most_template, UNCAPPED), REFUSED),
-            np.where(same_host, _shared(at_least, one, other).astype(np.int64), OTHER_HOST),
-            jaccard,
-        )
-
-    def template_limits(self, pages: Compared) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Features of a page: presumed of a host's first page, and MOST_TEMPLATE of any."""
-        count = pages.feature_count.astype(np.float64)
-        presumed = np.minimum(count * self.settings.presumed_template, MOST_PRESUMED)
-        return presumed.astype(np.int64), (count * MOST_TEMPLATE).astype(np.int64)
+        jaccard = np.maximum(1.0 - 2.0 * differing / self.settings.sketch_bits, 0.0)
+        return Confirmed(jaccard >= self.settings.min_jaccard, jaccard)
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Only digests decide, and equal ones do."""
         return np.ones(len(distance))
 
 
-def _shared(jaccard: NDArray[np.float64], one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Features of both of two pages, from their Jaccard and how many each has."""
-    return np.minimum(jaccard * (one + other) / (1.0 + jaccard), np.minimum(one, other))
+def _of_pages(
+    column: NDArray[Any], bounds: NDArray[np.int64], which: NDArray[np.bool_]
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """A ragged column with nothing left of pages that are False: bool[n]."""
+    sizes = np.diff(bounds)
+    kept = np.zeros_like(bounds)
+    np.cumsum(sizes * which, out=kept[1:])
+    return column[np.repeat(which, sizes)], kept
+
+
+def _mixed(values: NDArray[np.uint64], bounds: NDArray[np.int64], host: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Values of pages, below 2^56, mixed with the hosts of these: host: uint64[n]."""
+    return mixed_with_host(values, np.repeat(host, np.diff(bounds)))
+
+
+def _title_keys(signatures: Signatures) -> Keys:
+    """One key for all words of a page's title, where there are any."""
+    bounds, counts = signatures.titles_bounds, np.diff(signatures.titles_bounds)
+    words = _title_words(signatures.titles, bounds)
+    keys = tagged(TITLE_TAG, mixed_with_host(words & KEY_MASK, signatures.host))
+    return Keys(keys, np.arange(len(keys)), (counts > 0).astype(np.int64), np.zeros(len(keys), np.uint64))
+
+
+def _print_keys(signatures: Signatures) -> Keys:
+    """The heaviest prints of each page; of equal class pairs those first whose mixed key is the least."""
+    bounds = signatures.prints_bounds
+    keys = tagged(
+        PRINT_TAG, _mixed((signatures.prints >> np.uint32(IDENTITY_SHIFT)).astype(np.uint64), bounds, signatures.host)
+    )
+    length = signatures.feature_count
+    wanted = np.where(length < SHORT_FEATURES, MOST_KEYS, np.where(length < MIDDLE_FEATURES, SOME_KEYS, FEW_KEYS))
+    page = np.repeat(np.arange(len(length)), np.diff(bounds))
+    heaviness = (signatures.prints & CLASS_MASK).astype(np.int64) // 2
+    order = np.lexsort((keys, -heaviness, page))
+    return Keys(keys[order], bounds[:-1], np.minimum(np.diff(bounds), wanted), np.zeros(len(length), np.uint64))
+
+
+@numba.njit(nogil=True, cache=True)
+def _title_words(titles, bounds):  # type: ignore[no-untyped-def]
+    # titles: uint16[t]  bounds: int64[n + 1]  ->  uint64[n], a hash of each page's words (FNV-1a over 16-bit words)
+    hashes = np.empty(len(bounds) - 1, np.uint64)
+    for page in range(len(hashes)):
+        mixed = np.uint64(0xCBF29CE484222325)
+        for place in range(bounds[page], bounds[page + 1]):
+            mixed = (mixed ^ np.uint64(titles[place])) * np.uint64(0x100000001B3)
+        hashes[page] = mixed
+    return hashes

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, MINIMA_TAG, tagged
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Confirmed, Probes
-from spotsieve.stream.schemes.candidates import CandidateSearch, confirmed_by
+from spotsieve.stream.schemes.candidates import CandidateSearch
 from spotsieve.stream.schemes.identity import features_compared, identity_columns, status_of
 from spotsieve.stream.schemes.idf import ranked_lexicon, ranks_of
 from spotsieve.stream.schemes.probes import build_probes, digest_keys, listed
@@ -99,7 +99,7 @@ class SpotsigsScheme(CandidateSearch):
         """The multisets' Jaccard."""
         tau = self.settings.tau
         jaccard = np.asarray(_jaccard(pages.features, pages.spans, others.features, others.spans, tau))
-        return confirmed_by(jaccard >= tau, jaccard)
+        return Confirmed(jaccard >= tau, jaccard)
 
 
 def partition_boundaries(tau: float, longest: int) -> NDArray[np.int64]:

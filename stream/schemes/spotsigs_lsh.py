@@ -24,7 +24,7 @@ from spotsieve.stream.errors import SettingError
 from spotsieve.stream.fingerprints.minhash import linear_hashes, minimum_hashes
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Confirmed, Probes
-from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes, confirmed_by, placed_keys
+from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes, placed_keys
 from spotsieve.stream.schemes.identity import identity_columns, status_of
 from spotsieve.stream.schemes.idf import lexicon_of, only
 from spotsieve.stream.schemes.minhash import pack_minima, unpack_minima
@@ -79,7 +79,7 @@ class SpotsigsLshScheme(CandidateSearch):
         minima = len(self.functions.A)
         equal = unpack_minima(pages.sketch)[:, :minima] == unpack_minima(others.sketch)[:, :minima]
         jaccard = np.count_nonzero(equal, axis=1) / minima
-        return confirmed_by(jaccard >= self.settings.tau, jaccard)
+        return Confirmed(jaccard >= self.settings.tau, jaccard)
 
 
 def number_equal(spots: NDArray[np.uint64], bounds: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -8,7 +8,7 @@
 
 `first` and `second` are little-endian 64-bit words. The construction is wyhash's (Wang Yi) without the length: a
 normalised token holds no NUL byte, so the padding tells the length. The kernel uses the two low bits: the scanner for
-"is a character that stands alone", the spots for "is an antecedent" and "is a stop-word".
+"is a character that stands alone" and "has an ASCII digit", the spots for "is an antecedent" and "is a stop-word".
 
     chain hash   = SEED, then for each token, antecedent first:  state = folded(state ^ K3, token ^ K4)
     spot hash    = folded(state ^ K1, K2)
@@ -27,12 +27,14 @@ K3 = np.uint64(0x589965CC75374CC3)
 K4 = np.uint64(0x1D8E4E27C47D124F)
 
 LONE = 1
+WITH_DIGIT = 2
 ANTECEDENT = 1
 STOP_WORD = 2
 HASH_BITS = np.uint64(0xFFFFFFFFFFFFFFFC)
-"""The bits of a token that are hash; the two below are flags: LONE, or ANTECEDENT and STOP_WORD."""
+"""The bits of a token that are hash; the two below are flags: LONE and WITH_DIGIT, or ANTECEDENT and STOP_WORD."""
 
 _WORD = (1 << 64) - 1
+_EVERY_BIT_6 = np.uint64(0x4040404040404040)
 
 
 def hash_token(normalised: bytes) -> int:
@@ -82,6 +84,20 @@ def hash_bytes(address, length):  # type: ignore[no-untyped-def]  # int64, int64
     first, second = loaded16(address, length)
     state = folded_product(first ^ K0, second ^ state)
     return finish_hash(state) & HASH_BITS
+
+
+@part
+def digit_flag(address, length):  # type: ignore[no-untyped-def]  # int64, int64 -> uint64
+    """WITH_DIGIT if normalised bytes have an ASCII digit, else 0."""
+    found = np.uint64(0)
+    while length > 0:
+        first, second = loaded16(address, min(length, np.int64(16)))
+        # of a token's bytes only a digit has bit 4 set and bits 6 and 7 not
+        found |= first << np.uint64(2) & ~(first | first >> np.uint64(1))
+        found |= second << np.uint64(2) & ~(second | second >> np.uint64(1))
+        address += 16
+        length -= 16
+    return np.uint64(WITH_DIGIT) if found & _EVERY_BIT_6 != np.uint64(0) else np.uint64(0)
 
 
 @part

@@ -11,7 +11,7 @@ that the CPU cannot foresee costs as much as ten bytes of text.
 import numpy as np
 
 from spotsieve.stream.text import elements, slots
-from spotsieve.stream.text.hashing import HASH_BITS, K0, SEED, finish_hash, hash_lowered
+from spotsieve.stream.text.hashing import HASH_BITS, K0, SEED, WITH_DIGIT, finish_hash, hash_lowered
 from spotsieve.stream.text.memory import byte_at, load_int, load_int32, load_word, put_int, put_int32, put_word
 from spotsieve.stream.text.skips import (
     NAME_ENDS,
@@ -34,6 +34,8 @@ from spotsieve.stream.text.words import close_word, end_block, reopen_token, spe
 _U0, _U1 = np.uint64(0), np.uint64(1)
 _LOWER_BITS = np.uint64(0x2020202020202020)
 _NAME_SHIFT = np.uint64(64 - elements.SLOT_BITS)
+_DIGIT_SHIFT = np.uint64(WITH_DIGIT.bit_length() - 1)
+_TITLE = np.uint64(int.from_bytes(b"title", "little"))
 
 
 @part
@@ -60,7 +62,7 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
     position = start
     while True:
         # --- text up to the next '<'
-        words, stops = text_masks(position)
+        words, stops, digits = text_masks(position)
         room = end - position
         if room < 64:
             inside = (_U1 << np.uint64(room)) - _U1
@@ -73,6 +75,8 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             open_end = open_end if at_tag else np.int64(0)
             words &= (stops - _U1) & ~stops
             starts, ends = words & ~(words << _U1), ~words & (words << _U1)
+            # From a word's digits the sum carries into the bit behind the word, from a word without them nothing does.
+            numbered = words + (words & digits)
             first = np.int64(0)
             while ends != _U0:
                 first, behind = trailing_zeros(starts), trailing_zeros(ends)
@@ -84,7 +88,7 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
                     token = finish_hash(folded_product(low ^ K0, high ^ SEED)) & HASH_BITS
                 else:
                     token = hash_lowered(position + first, length)
-                put_word(tokens + (count << 3), token)
+                put_word(tokens + (count << 3), token | ((numbered >> np.uint64(behind)) & _U1) << _DIGIT_SHIFT)
                 count += 1
                 if tracing:
                     trace_token(state, position + first, length, np.uint8(0x20))
@@ -251,6 +255,9 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             position = script_end(position, end)
             continue
         inner_end = end if kind == elements.PLAINTEXT else raw_text_end(position, end, low, high, length)
+        if low == _TITLE and foreign == 0 and load_int(state + slots.TITLE_END) == 0:
+            put_int(state + slots.TITLE_START, position)
+            put_int(state + slots.TITLE_END, inner_end)
         if kind >= elements.TEXTAREA:
             put_int(state + slots.TOKEN_COUNT, count)
             spell(state, position, inner_end, slots.ESCAPABLE if kind == elements.TEXTAREA else slots.RAW)

@@ -39,13 +39,13 @@ def _equal(builder, vector, character):
     return builder.icmp_unsigned("==", vector, _splat(ord(character)))
 
 
-def _alphanumeric(builder, vector):
-    letters = builder.sub(builder.or_(vector, _splat(_LOWER_BIT)), _splat(ord("a")))
-    digits = builder.sub(vector, _splat(ord("0")))
-    return builder.or_(
-        builder.icmp_unsigned("<", letters, _splat(26)),
-        builder.icmp_unsigned("<", digits, _splat(10)),
-    )
+def _letters(builder, vector):
+    places = builder.sub(builder.or_(vector, _splat(_LOWER_BIT)), _splat(ord("a")))
+    return builder.icmp_unsigned("<", places, _splat(26))
+
+
+def _digits(builder, vector):
+    return builder.icmp_unsigned("<", builder.sub(vector, _splat(ord("0"))), _splat(10))
 
 
 def _mask(builder, lanes):
@@ -54,17 +54,19 @@ def _mask(builder, lanes):
 
 @intrinsic
 def text_masks(typing_context, address):
-    """(words, stops) of 64 bytes. words: ASCII letters and digits  stops: '<', '&', NUL and every byte from 0x80 on"""
+    """(words, stops, digits) of 64 bytes. words: ASCII letters and digits  stops: '<', '&', NUL, bytes from 0x80 on"""
 
     def generate(context, builder, signature, arguments):
         window = _window(builder, arguments[0])
         stops = builder.or_(_equal(builder, window, "<"), _equal(builder, window, "&"))
         # signed: bytes from 0x80 on are negative, so "below 1" is NUL or beyond ASCII
         stops = builder.or_(stops, builder.icmp_signed("<", window, _splat(1)))
-        words = _alphanumeric(builder, window)
-        return context.make_tuple(builder, signature.return_type, [_mask(builder, words), _mask(builder, stops)])
+        digits = _digits(builder, window)
+        words = builder.or_(_letters(builder, window), digits)
+        masks = [_mask(builder, lanes) for lanes in (words, stops, digits)]
+        return context.make_tuple(builder, signature.return_type, masks)
 
-    return types.UniTuple(types.uint64, 2)(types.int64), generate
+    return types.UniTuple(types.uint64, 3)(types.int64), generate
 
 
 @intrinsic
@@ -73,7 +75,7 @@ def tag_masks(typing_context, address):
 
     def generate(context, builder, signature, arguments):
         window = _window(builder, arguments[0])
-        masks = [_mask(builder, _alphanumeric(builder, window))]
+        masks = [_mask(builder, builder.or_(_letters(builder, window), _digits(builder, window)))]
         masks += [_mask(builder, _equal(builder, window, character)) for character in ">\"='"]
         return context.make_tuple(builder, signature.return_type, masks)
 

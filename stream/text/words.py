@@ -10,7 +10,7 @@ tokens and blocks, in the state that stream/text/slots.py describes.
 import numpy as np
 
 from spotsieve.stream.text import slots
-from spotsieve.stream.text.hashing import LONE, hash_bytes
+from spotsieve.stream.text.hashing import LONE, digit_flag, hash_bytes
 from spotsieve.stream.text.memory import (
     byte_at,
     load_int,
@@ -54,7 +54,8 @@ def close_word(state):  # int64 -> None
     length = load_int(state + slots.WORD_LENGTH)
     if length > 0:
         address = load_int(state + slots.SPELLED)
-        add_token(state, hash_bytes(address, length), address, length, np.uint8(0))
+        token = hash_bytes(address, length) | digit_flag(address, length)
+        add_token(state, token, address, length, np.uint8(0))
         put_int(state + slots.WORD_LENGTH, np.int64(0))
 
 

@@ -1,7 +1,7 @@
 """A verdict depends on the log's order and on nothing else: not on batches, stores or repeated submission.
 
-Each property is shown of `chain`, whose keys all decide, and of a scheme that confirms candidates by their sketch and,
-on one host, by the candidate's template.
+Each property is shown of `chain`, whose keys all decide, and of a scheme that confirms candidates by their sketch. Of
+a scheme with a memory of hosts test_host_memory.py shows them.
 """
 
 import random
@@ -22,7 +22,7 @@ from spotsieve.stream.judge import KEEP_FIRST, judge
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.signature import Status
 from spotsieve.stream.verdict import FoundBy, Kind, Reason
-from tests.reference.confirming import MINIMA_CAP, PRESUMED, ConfirmingScheme
+from tests.reference.confirming import MINIMA_CAP, ConfirmingScheme
 from tests.reference.judge import Outcome, original_id
 from tests.worlds.generated import (
     CHAIN,
@@ -106,19 +106,6 @@ def any_look(dice: random.Random, confirmed: bool) -> Look:
         return Look(dice.choice(NEAR), status, length=length)
     word, sketch, minima = dice.choice([0, 1, 1 << 20]), dice.choice(SKETCHES), sorted(dice.sample(range(6), 2))
     return Look(word, status, sketch, tuple(minima), dice.choice([0, 0, 1, 2]), dice.randrange(3), length)
-
-
-@pytest.mark.parametrize("sizes", [[2], [1, 1]])
-def test_what_a_page_shares_with_the_page_it_replaces_is_no_template_of_their_host(sizes: list[int]) -> None:
-    short = Look(0, sketch=0, minima=(1,), host=1)
-    longer, state, at = short._replace(sketch=1, length=20), MemoryState(), 0
-    for size in sizes:
-        pages = pages_of([short, longer])[at : at + size]
-        verdicts, filing = judge(signatures_of(pages), WORLDS["confirming"].scheme, state, 4, 64, 1.5)
-        state.file(filing, state.position + 1, 0)
-        at += size
-    assert verdicts.reason[-1] == Reason.LONGER
-    assert filing.template.tolist() == [PRESUMED] * sizes[-1]
 
 
 @pytest.mark.promise("batch sizes, timing and rebalances change no verdict", fault="the same pages in other batches")

@@ -10,19 +10,17 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.fingerprints.tables import (
     DIGEST_TAG,
-    HOST_TAG,
     KEY_BITS,
     MAX_TABLES,
     MINIMA_TAG,
     TEXT_TAG,
+    TITLE_TAG,
     TableDesign,
 )
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import OTHER_HOST, REFUSED, UNCAPPED, Confirmed, Probes
+from spotsieve.stream.schemes import UNCAPPED, Confirmed, Probes
 from spotsieve.stream.signature import Compared, Signatures, Status
 
-PRESUMED, MOST_TEMPLATE = 60, 62
-"""Templates, in sketch bits that agree: of a page that met no page of its host, and of any."""
 MINIMA_CAP = 3
 LOW_BITS = np.uint64(2**KEY_BITS - 1)
 
@@ -30,20 +28,20 @@ LOW_BITS = np.uint64(2**KEY_BITS - 1)
 class ConfirmingScheme:
     """Body and text digests decide; tables, minima and host give candidates; sketches confirm.
 
-    most_bits: differing bits of a sketch of one word that a copy may have. On one host every one of them lowers the
-    template that the other page may have by 4: of 64 bits, those that agree are shared.
+    most_bits: differing bits of a sketch of one word that a copy may have.
     """
 
     name = "confirming"
     compares_features = False
     candidate_limit = 256
+    bars = None
 
     def __init__(self, design: TableDesign, most_bits: int) -> None:
         self.design = design
         self.most_bits = most_bits
         self.limits, self.caps = np.zeros(256, np.uint8), np.full(256, UNCAPPED)
         self.limits[:MAX_TABLES] = design.max_distance_bits
-        self.caps[MINIMA_TAG], self.caps[HOST_TAG] = MINIMA_CAP, 1
+        self.caps[MINIMA_TAG], self.caps[TITLE_TAG] = MINIMA_CAP, 1
         self.confirmed_pairs = 0
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
@@ -67,7 +65,7 @@ class ConfirmingScheme:
                 for table in range(len(self.design))
             ),
             (owner[used], _tagged(signatures.features[used], MINIMA_TAG), nothing[: used.sum()]),
-            (np.flatnonzero(hosted), _tagged(signatures.host[hosted], HOST_TAG), nothing[: hosted.sum()]),
+            (np.flatnonzero(hosted), _tagged(signatures.host[hosted], TITLE_TAG), nothing[: hosted.sum()]),
         ]
         page, keys, inline = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         order = np.argsort(page, kind="stable")
@@ -80,17 +78,7 @@ class ConfirmingScheme:
         """The sketches' Hamming distance."""
         self.confirmed_pairs += len(pages)
         differing = np.bitwise_count(pages.sketch ^ others.sketch).sum(axis=1, dtype=np.int64)
-        same_host = (pages.host == others.host) & (pages.host != 0)
-        most_template = np.where(same_host, 64 - 4 * differing, UNCAPPED)
-        return Confirmed(
-            np.where(differing <= self.most_bits, most_template, REFUSED),
-            np.where(same_host, 64 - differing, OTHER_HOST),
-            1 - differing / 64,
-        )
-
-    def template_limits(self, pages: Compared) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The same for all pages."""
-        return np.full(len(pages), PRESUMED), np.full(len(pages), MOST_TEMPLATE)
+        return Confirmed(differing <= self.most_bits, 1 - differing / 64)
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Only digests decide."""

@@ -28,10 +28,9 @@ class Key(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A page and a candidate (spotsieve.stream.schemes.Confirmed); shared is None for pages of different hosts."""
+    """A page and a candidate (spotsieve.stream.schemes.Confirmed)."""
 
-    most_template: int
-    shared: int | None
+    accepted: bool
     score: float
 
 
@@ -48,19 +47,17 @@ class Row(NamedTuple):
 
 @dataclass
 class ObviousJudge:
-    """keys_of: the keys of a page  confirm: a page and a candidate  presumed: the template of a page that met no page
-    of its host  cap: most postings of a bucket  candidate_limit: most candidates of a page that are confirmed
+    """keys_of: the keys of a page  confirm: a page and a candidate  cap: most postings of a bucket
+    candidate_limit: most candidates of a page that are confirmed
     longer_by: a copy of more than so many times the length replaces a page; inf: the first page is kept.
     """
 
     keys_of: Callable[[Signatures, int], list[Key]]
     confirm: Callable[[Row, Row], Pair]
-    presumed: int
-    most_template: int
     cap: int
     candidate_limit: int
     longer_by: float = math.inf
-    entries: list[tuple[Row, int]] = field(default_factory=list)
+    entries: list[Row] = field(default_factory=list)
     buckets: dict[object, list[tuple[int, int]]] = field(default_factory=dict)
     capped: int = 0
 
@@ -73,11 +70,11 @@ class ObviousJudge:
         judged = status is Status.FINGERPRINTED
         novel = ("novel", "no_match") if judged else ("unchecked", status.name.lower())
         page, keys = row_of(signatures, index), self.keys_of(signatures, index)
-        number, score, reason, found_by, cut, template, outgrown = self._original(page, keys)
+        number, score, reason, found_by, cut, outgrown = self._original(page, keys)
         longest = max(outgrown, key=lambda row: row.length) if outgrown and judged else None
         replaced = page_id_text(*longest[:3]) if longest else ""
         if number is not None:
-            original, _ = self.entries[number]
+            original = self.entries[number]
             if original[:3] == page[:3]:
                 again = "first_attempt" if judged else novel[1]
                 return novel[0], replaced, None, again, 0, cut
@@ -88,43 +85,40 @@ class ObviousJudge:
         if open_keys:
             for key in open_keys:
                 self.buckets.setdefault(key.bucket, []).append((len(self.entries), key.inline))
-            self.entries.append((page, template))
+            self.entries.append(page)
         return novel[0], replaced, None, "longer" if longest else novel[1], 0, cut
 
-    def _original(self, page: Row, keys: list[Key]) -> tuple[int | None, float, str, FoundBy, bool, int, list[Row]]:
+    def _original(self, page: Row, keys: list[Key]) -> tuple[int | None, float, str, FoundBy, bool, list[Row]]:
         met: dict[int, list[tuple[Key, int]]] = {}
         for key in keys:
             for number, inline in self.buckets.get(key.bucket, []):
                 distance = (key.inline ^ inline).bit_count()
                 if distance <= key.limit:
                     met.setdefault(number, []).append((key, distance))
-        compared, cut, shared, outgrown = 0, False, list[int](), list[Row]()
+        compared, cut, outgrown = 0, False, list[Row]()
         for number in sorted(met):
             through = [(key, distance) for key, distance in met[number] if key.decisive or not cut]
             found_by = FoundBy(0)
             for key, _ in through:
                 found_by |= key.kind
-            candidate, template = self.entries[number]
+            candidate = self.entries[number]
             longer = self.longer_by < math.inf and page.length > self.longer_by * candidate.length
             decisive = {key.kind: distance for key, distance in through if key.decisive}
             if decisive:
                 reason = "exact" if FoundBy.BODY in decisive else "same_text" if FoundBy.TEXT in decisive else "near"
                 if not longer or reason == "exact":
-                    return number, 1 - min(decisive.values()) / 64, reason, found_by, cut, 0, outgrown
+                    return number, 1 - min(decisive.values()) / 64, reason, found_by, cut, outgrown
                 outgrown.append(candidate)
             elif compared < self.candidate_limit:
                 compared += 1
                 pair = self.confirm(page, candidate)
-                if template > pair.most_template:
-                    shared += [] if pair.shared is None else [pair.shared]
-                elif not longer:
-                    return number, pair.score, "near", found_by, False, 0, outgrown
-                else:
+                if pair.accepted and not longer:
+                    return number, pair.score, "near", found_by, False, outgrown
+                if pair.accepted:
                     outgrown.append(candidate)
             else:
                 cut = True
-        of_host = min(max(shared), self.most_template) if shared else self.presumed
-        return None, 0.0, "", FoundBy(0), cut, of_host, outgrown
+        return None, 0.0, "", FoundBy(0), cut, outgrown
 
 
 def row_of(signatures: Signatures, index: int) -> Row:

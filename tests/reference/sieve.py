@@ -10,15 +10,35 @@ from spotsieve.stream.features.sieve import SieveSettings
 from spotsieve.stream.features.vocabulary import MOST_TOKENS
 from spotsieve.stream.fingerprints.bodydigest import SHORT_BYTES
 from spotsieve.stream.text.tables import IDEOGRAPH, class_and_lower
-from tests.reference.blocks import noted_blocks_of
+from tests.reference.blocks import Noted, noted_blocks_of
 from tests.reference.languages import choose_path, word_index
 from tests.reference.scorecard import reasons_of
-from tests.reference.simhash import fingerprint_of
 from tests.reference.spots import K0, K1, K2, K3, K4, SEED, folded, spot_hash, token_hash
+from tests.reference.text import title_of
 
 GOLDEN = 0x9E3779B97F4A7C15
 ROUND = 0xD6E8FEB86659FD93
+NUMBER_TOKEN = 0xA24BAED4963EE404
+WEIGHTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 WORD = 2**64
+
+
+@dataclass(frozen=True)
+class Item:
+    """What a print is made of, in the order of the stored word. identity: hash << 1, and 1 for numbers"""
+
+    identity: int
+    kept: bool
+    weight_class: int
+    weak: bool
+
+    def word(self) -> int:
+        """As stored."""
+        return self.identity << 5 | self.kept << 4 | self.weight_class
+
+    def rank(self) -> tuple[int, int]:
+        """The best first."""
+        return -(self.weight_class // 2 + self.kept - 2 * self.weak), self.identity
 
 
 @dataclass(frozen=True)
@@ -32,10 +52,10 @@ class Columns:
     features: int
     language: int
     body: tuple[int, int]
-    digest: tuple[int, int]
-    simhash: int
     minima: list[int]
     sketch: list[int]
+    prints: list[int]
+    titles: list[int]
 
 
 def columns_of(page: bytes, markup: bool, settings: SieveSettings) -> Columns:
@@ -54,10 +74,10 @@ def columns_of(page: bytes, markup: bool, settings: SieveSettings) -> Columns:
         len(features),
         language_of(kept or every),
         body_digest_of(page),
-        digest_of(kept),
-        fingerprint_of(features),
         minima_of(shingles, settings.shingle_words - 1, settings.minima),
         sketch_of(features, settings.sketch_bits),
+        prints_of(blocks, reasons, len(features)),
+        title_words_of(page) if markup else [],
     )
 
 
@@ -98,17 +118,6 @@ def body_digest_of(page: bytes) -> tuple[int, int]:
     return low, high
 
 
-def digest_of(tokens: list[str]) -> tuple[int, int]:
-    """The digest of a text (stream/fingerprints/textdigest.py)."""
-    if not tokens:
-        return 0, 0
-    hashes = [token_hash(token) for token in tokens] + [0] * (len(tokens) % 2)
-    low = high = SEED
-    for first, second in zip(hashes[::2], hashes[1::2], strict=True):
-        low, high = folded(first ^ low, second ^ K3), folded(first ^ high, second ^ K4)
-    return mixed_hash(low), mixed_hash(high)
-
-
 def minima_of(shingles: list[int], reach: int, count: int) -> list[int]:
     """The smallest ranks of phrases (stream/fingerprints/bottomk.py)."""
     reach = min(reach, max(len(shingles) - 1, 0))
@@ -146,3 +155,55 @@ def round_hash(feature: int, turn: int, bits: int) -> int:
     pair, second = divmod(turn, 2)
     word = feature if pair == 0 else folded(feature ^ (pair + 1) * ROUND % WORD, K0)
     return word & 0xFFFFFFFF if second else word >> 32
+
+
+def prints_of(blocks: list[Noted], reasons: list[str], features: int) -> list[int]:
+    """The best of a page's texts and numbers (stream/features/prints.py)."""
+    alike: dict[int, list[Item]] = {}
+    for block, why in zip(blocks, reasons, strict=True):
+        for item in items_of(block, "kept" in why):
+            alike.setdefault(item.identity, []).append(item)
+    items = [
+        Item(
+            identity,
+            any(item.kept for item in equal),
+            max(item.weight_class for item in equal),
+            all(item.weak for item in equal),
+        )
+        for identity, equal in alike.items()
+    ]
+    strong = [item for item in items if not item.weak]
+    most = 44 if features < 150 else 28 if features < 300 else 16
+    return sorted(item.word() for item in sorted(strong if len(strong) >= 6 else items, key=Item.rank)[:most])
+
+
+def items_of(block: Noted, kept: bool) -> list[Item]:
+    """The text and the numbers of a block."""
+    hashes = [token_hash(token) for token in block.tokens]
+    numbers = [any(digit in token for digit in "0123456789") for token in block.tokens]
+    weak = len(block.tokens) < 5 and block.links > len(block.tokens) / 2 and not kept
+    items = []
+    if not all(numbers):
+        text = [NUMBER_TOKEN if number else hashed for hashed, number in zip(hashes, numbers, strict=True)]
+        items.append(Item(chain_hash(text) >> 38 << 1, kept, class_of(numbers.count(False)), weak))
+    if any(numbers):
+        items.append(Item(chain_hash(hashes) >> 38 << 1 | 1, kept, class_of(numbers.count(True)), False))
+    return items
+
+
+def chain_hash(hashes: list[int]) -> int:
+    """The hash of token hashes in their order (stream/text/hashing.py)."""
+    state = SEED
+    for token in hashes:
+        state = folded(state ^ K3, token ^ K4)
+    return mixed_hash(state)
+
+
+def class_of(weight: int) -> int:
+    """The place of the largest weight that is not above this one."""
+    return max(place for place, least in enumerate(WEIGHTS) if least <= weight)
+
+
+def title_words_of(page: bytes) -> list[int]:
+    """The first ten different words of the title (stream/text/titles.py)."""
+    return sorted(list(dict.fromkeys(token_hash(token) >> 48 for token in title_of(page)))[:10])

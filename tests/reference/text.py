@@ -39,6 +39,16 @@ def blocks_of(page: bytes, markup: bool) -> list[list[str]]:
     return words.blocks
 
 
+def title_of(page: bytes) -> list[str]:
+    """The normalised tokens of a page's title: of the first <title> outside svg and math."""
+    scanner = Scanner(page.decode("utf-8", "replace"), Words())
+    scanner.run()
+    words = Words()
+    escapable_text(scanner.title or "", words)
+    words.end_block()
+    return [word for block in words.blocks for word in block]
+
+
 class Words:
     """Characters become words, words blocks."""
 
@@ -86,6 +96,7 @@ class Scanner:
         self.words = words
         self.foreign = 0
         self.templates = 0
+        self.title: str | None = None
 
     def run(self) -> None:
         text, words = self.text, self.words
@@ -182,23 +193,26 @@ class Scanner:
     def raw_text(self, kind: int, name: str) -> None:
         start = self.at
         end = len(self.text) if kind == elements.PLAINTEXT else raw_end(self.text, start, name)
+        if name == "title" and not self.foreign and self.title is None:
+            self.title = self.text[start:end]
         if kind == elements.TEXTAREA:
-            while self.at < end:
-                if self.text[self.at] == "&":
-                    # the reference must not reach beyond the text
-                    characters, length = character_reference(self.text[:end], self.at)
-                    for character in characters:
-                        self.words.read(character)
-                    self.at += length
-                else:
-                    self.words.read(self.text[self.at])
-                    self.at += 1
+            escapable_text(self.text[start:end], self.words)
             self.words.end_word()
         elif kind in (elements.XMP, elements.PLAINTEXT):
             for character in self.text[start:end]:
                 self.words.read(character)
             self.words.end_word()
         self.at = end
+
+
+def escapable_text(text: str, words: Words) -> None:
+    """Read text in which character references count, and tags do not."""
+    at = 0
+    while at < len(text):
+        characters, length = character_reference(text, at) if text[at] == "&" else (text[at], 1)
+        for character in characters:
+            words.read(character)
+        at += length
 
 
 def after_attributes(text: str, at: int) -> int:

@@ -15,9 +15,9 @@ from spotsieve.stream.judge import KEEP_FIRST
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.chain import ChainScheme
 from spotsieve.stream.settings.schemes import ChainSettings
-from spotsieve.stream.signature import Signatures, Status
+from spotsieve.stream.signature import Signatures, Status, no_own_text
 from spotsieve.stream.verdict import FoundBy, Kind, Reason, Verdicts
-from tests.reference.confirming import MINIMA_CAP, MOST_TEMPLATE, PRESUMED, ConfirmingScheme
+from tests.reference.confirming import MINIMA_CAP, ConfirmingScheme
 from tests.reference.judge import Key, ObviousJudge, Outcome, Pair, Row, digest_key, original_id
 
 FINGERPRINTED = int(Status.FINGERPRINTED)
@@ -58,7 +58,7 @@ class World:
 
     def twin(self, cap: int, candidate_limit: int, longer_by: float = KEEP_FIRST) -> ObviousJudge:
         """The obvious judge of this scheme."""
-        return ObviousJudge(self.keys_of, confirm, PRESUMED, MOST_TEMPLATE, cap, candidate_limit, longer_by)
+        return ObviousJudge(self.keys_of, confirm, cap, candidate_limit, longer_by)
 
     def keys_of(self, signatures: Signatures, index: int) -> list[Key]:
         """The keys of a page, one by one."""
@@ -81,7 +81,7 @@ class World:
             minima = [int(hash_) % 2**56 for hash_ in signatures.features[first:last]]
             keys += tables + [Key(("minima", hash_), 0, 0, False, FoundBy.MINIMA, MINIMA_CAP) for hash_ in minima]
             if signatures.host[index]:
-                keys.append(Key(("host", int(signatures.host[index])), 0, 0, False, FoundBy.HOST, 1))
+                keys.append(Key(("host", int(signatures.host[index])), 0, 0, False, FoundBy.TITLE, 1))
         return keys
 
 
@@ -93,9 +93,7 @@ def looks_of(*columns: st.SearchStrategy[Any]) -> st.SearchStrategy[Look]:
 def confirm(page: Row, other: Row) -> Pair:
     """As ConfirmingScheme(.., 4) does."""
     distance = sum((one ^ two).bit_count() for one, two in zip(page.sketch, other.sketch, strict=True))
-    same_host = page.host == other.host != 0
-    most_template = (64 - 4 * distance if same_host else 10**9) if distance <= 4 else -1
-    return Pair(most_template, 64 - distance if same_host else None, 1 - distance / 64)
+    return Pair(distance <= 4, 1 - distance / 64)
 
 
 CHAIN = ChainScheme(ChainSettings(max_distance_bits=3, tables=4))
@@ -156,6 +154,7 @@ def signatures_of(pages: Sequence[Submitted]) -> Signatures:
         np.array([hash_ for look in looks for hash_ in look.minima], np.uint64),
         np.cumsum([0, *(len(look.minima) for look in looks)]),
         np.array([look.sketch for look in looks], np.uint64).reshape(-1, 1),
+        **no_own_text(count),
     )
 
 

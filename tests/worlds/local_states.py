@@ -9,7 +9,7 @@ from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import encode
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.fingerprints.tables import HOST_TAG, MINIMA_TAG
+from spotsieve.stream.fingerprints.tables import BARE_TAGS
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.settings.model import IndexSettings, Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
@@ -58,5 +58,5 @@ def listing(directory: Path) -> dict[str, bytes]:
 
 def names_entry(key: bytes, value: bytes, number: int) -> bool:
     """Whether a bucket's value has a posting of this entry."""
-    size = 5 if key[0] in (MINIMA_TAG, HOST_TAG) else 13
+    size = 5 if key[0] in BARE_TAGS else 13
     return any(int.from_bytes(value[at : at + 5], "little") == number for at in range(1, len(value), size))

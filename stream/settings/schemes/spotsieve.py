@@ -7,27 +7,17 @@ from spotsieve.stream.settings.section import Section, Threshold, setting
 
 
 class SpotsieveSettings(Section):
-    """Kept text -> 3-shingles -> digests, tables and smallest hashes -> sketch against sketch (ours)."""
+    """Own text -> prints of blocks, smallest hashes of phrases -> compared by sketch, blocks and title (ours)."""
 
     threshold: ClassVar = Threshold(
-        "min_jaccard",
+        "min_alike",
         {
-            bar: {"same_host_min_jaccard": round(bar + 0.14, 2)}
-            for bar in (0.1, 0.2, 0.26, 0.32, 0.4, 0.5, 0.6, 0.7, 0.8)
+            bar: {"no_title_min_alike": round(min(bar + 0.1, 1.0), 2), "min_jaccard": round(bar * 0.64, 2)}
+            for bar in (0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8)
         },
         signs=False,
     )
     name: Literal["spotsieve"] = scheme_name("spotsieve")
-    max_distance_bits: int = setting(
-        1, "k: fingerprints this near are candidates", unit="bits", verdicts=True, ge=0, le=7
-    )
-    tables: int = setting(
-        2,
-        "permuted tables; for k = 1: 2 to 64; for k = 3: 4, 10, 16, 20 and more",
-        verdicts=True,
-        ge=1,
-        le=255,
-    )
     min_features: int = fewest(8, "features", unit="shingles")
     shingle_words: int = shingle_length(3)
     minima: int = setting(
@@ -37,10 +27,12 @@ class SpotsieveSettings(Section):
         ge=1,
         le=255,
     )
+    host_minima: int = setting(
+        4, "of these, how many a page is filed under once more for its host alone", verdicts=True, ge=0, le=255
+    )
     minima_cap: int = setting(
         16,
-        "a smallest hash, or a table's bucket, takes no more pages than this; what more novel pages have tells none "
-        "apart",
+        "a smallest hash takes no more pages than this; what more novel pages have tells none apart",
         unit="pages",
         verdicts=True,
         ge=1,
@@ -58,20 +50,24 @@ class SpotsieveSettings(Section):
     min_jaccard: float = setting(
         0.32, "pages of different hosts at least this alike are copies", verdicts=True, gt=0, le=1
     )
-    same_host_min_jaccard: float = setting(
-        0.46, "on one host, copies are at least this alike", verdicts=True, gt=0, le=1
+    thin_min_jaccard: float = setting(
+        0.7, "the same, where one of them has fewer than 60 features", verdicts=True, gt=0, le=1
     )
-    same_host_min_own: float = setting(
-        0.3,
-        "on one host, copies share this much of what neither owes to the host's template",
+    min_alike: float = setting(
+        0.5,
+        "on one host, copies share this much of their own text, where their titles agree",
+        verdicts=True,
+        gt=0,
+        le=1,
+    )
+    no_title_min_alike: float = setting(
+        0.6, "the same for a short text, where no title tells them apart", verdicts=True, gt=0, le=1
+    )
+    other_title_min_alike: float = setting(0.8, "the same, where their titles differ", verdicts=True, gt=0, le=1)
+    template_share: float = setting(
+        0.04,
+        "a block on more than this share of a host's pages, and on more than 2, is template; on more than 10 always",
         verdicts=True,
         ge=0,
-        lt=1,
-    )
-    presumed_template: float = setting(
-        0.48,
-        "share of a host's first page that is taken for template, as there is no other page to tell",
-        verdicts=True,
-        ge=0,
-        le=0.9,
+        le=1,
     )

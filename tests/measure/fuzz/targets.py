@@ -198,10 +198,10 @@ def read_markup(data: bytes) -> None:
     columns = columns_of(page, markup, LAYOUT)
     assert sieved.token_counts[0] == columns.tokens
     assert sieved.feature_counts[0] == columns.features
-    assert sieved.simhash[0] == columns.simhash
-    assert tuple(sieved.text_digest[0].tolist()) == columns.digest
     assert sieved.minima.tolist() == columns.minima
     assert sieved.sketch[0].tolist() == columns.sketch
+    assert sieved.prints.tolist() == columns.prints
+    assert sieved.titles.tolist() == columns.titles
 
 
 # ---- log and state --------------------------------------------------------------------------------------------------

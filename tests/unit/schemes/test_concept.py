@@ -16,7 +16,6 @@ from spotsieve.stream.features.spots import DEFAULT_STOP_WORDS
 from spotsieve.stream.fingerprints.lsi import cosines, quantise
 from spotsieve.stream.fingerprints.rotations import rotation_keys, rotations
 from spotsieve.stream.fingerprints.sha1 import sha1_shingles
-from spotsieve.stream.schemes import REFUSED, UNCAPPED
 from spotsieve.stream.schemes.concept import ConceptScheme, Likeness, pack_sketch, similarities
 from spotsieve.stream.schemes.concept_model import ConceptModel, decode_concepts
 from spotsieve.stream.schemes.idf import digest_of
@@ -199,8 +198,7 @@ def test_pairs_are_exact_textual_conceptual_or_none_by_exceeding_each_threshold(
         (20, (0, 0), None),
     ]
     found = scheme.confirm(*compared([bits for bits, _, _ in pairs], [cosine for _, cosine, _ in pairs]))
-    expected = [REFUSED if score is None else UNCAPPED for _, _, score in pairs]
-    assert found.most_template.tolist() == expected
+    assert found.accepted.tolist() == [score is not None for _, _, score in pairs]
     for score, (_, _, wanted) in zip(found.score.tolist(), pairs, strict=True):
         assert wanted is None or score == pytest.approx(wanted, abs=1e-12)
     assert (found.score >= 0).all()

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from spotsieve.stream.fingerprints.minhash import P, linear_hashes, minimum_hashes
 from spotsieve.stream.fingerprints.tables import KEY_BITS, MINIMA_TAG
-from spotsieve.stream.schemes import REFUSED, UNCAPPED
 from spotsieve.stream.schemes.minhash import MinhashScheme, pack_minima, unpack_minima
 from spotsieve.stream.settings.schemes import MinhashSettings
 from spotsieve.stream.signature import Compared, Signatures, Status, no_features
@@ -75,7 +74,7 @@ def test_a_pair_is_a_copy_at_the_resemblance_and_not_one_minimum_below(h: int, r
     others[0, least:] += np.uint32(1)
     others[1, least - 1 :] += np.uint32(1)
     found = scheme.confirm(compared(pack_minima(np.repeat(minima, 2, axis=0))), compared(pack_minima(others)))
-    assert found.most_template.tolist() == [UNCAPPED, REFUSED]
+    assert found.accepted.tolist() == [True, False]
     assert found.score.tolist() == pytest.approx([least / h, (least - 1) / h])
 
 

@@ -20,7 +20,7 @@ from spotsieve.stream.fingerprints.tables import KEY_BITS, MINIMA_TAG
 from spotsieve.stream.judge import judge
 from spotsieve.stream.models.counting import TermCounter
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import REFUSED, UNCAPPED, Confirmed
+from spotsieve.stream.schemes import UNCAPPED, Confirmed
 from spotsieve.stream.schemes.idf import IdfModel, digest_of, encode_model
 from spotsieve.stream.schemes.spotsigs import NOT_FILED, SpotsigsScheme, partition_boundaries
 from spotsieve.stream.schemes.terms import terms_of
@@ -184,7 +184,7 @@ def test_the_papers_example_is_compared_as_there(folder: Path) -> None:
     signed = with_spots(one, two, three)
     rows = compared_pages(signed, with_features=True)
     found = scheme.confirm(rows.take(np.array([0, 0])), rows.take(np.array([1, 2])))
-    assert found.most_template.tolist() == [REFUSED, UNCAPPED]
+    assert found.accepted.tolist() == [False, True]
     assert found.score[1] == 0.8
     assert originals(scheme, signed) == [-1, -1, 0]
 

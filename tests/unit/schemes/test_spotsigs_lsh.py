@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.features.spots import SpotSettings
 from spotsieve.stream.models.counting import TermCounter
-from spotsieve.stream.schemes import REFUSED, UNCAPPED
 from spotsieve.stream.schemes.idf import IdfModel, digest_of, encode_model
 from spotsieve.stream.schemes.minhash import pack_minima, unpack_minima
 from spotsieve.stream.schemes.spotsigs_lsh import SpotsigsLshScheme, number_equal
@@ -106,7 +105,7 @@ def test_a_pair_is_a_copy_at_tau_and_not_one_minimum_below(tau: float, least: in
     others[0, least:] += np.uint32(1)
     others[1, least - 1 :] += np.uint32(1)
     found = scheme.confirm(compared(np.repeat(minima, 2, axis=0)), compared(others))
-    assert found.most_template.tolist() == [UNCAPPED, REFUSED]
+    assert found.accepted.tolist() == [True, False]
     assert found.score.tolist() == pytest.approx([least / 192, (least - 1) / 192])
 
 

@@ -1,0 +1,77 @@
+"""Knows for which pages a store may hold an attempt, so that a store without any is not asked."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from spotsieve.state.format.attempts import attempt_key
+from spotsieve.state.index import Committed
+from spotsieve.state.store.source_numbers import SourceNumbers
+from spotsieve.stream.page import PageId
+
+EVERY_PARTITION = -1
+"""The partition of a mark that commits all pages of all sources."""
+
+
+class Range(NamedTuple):
+    """Keys that are removed at once: from the first on, before the end."""
+
+    first: bytes
+    end: bytes
+
+
+class RememberedAttempts:
+    """The least and the greatest offset of the attempts of each partition. It stays small: partitions are few.
+
+    Offsets of new pages are mostly greater than all that are remembered, so nothing is read for them.
+    """
+
+    def __init__(self) -> None:
+        self._offsets: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._offsets)
+
+    def keys(self, page_ids: Sequence[PageId], known: SourceNumbers) -> tuple[list[int], list[bytes]]:
+        """Find the pages that may have an attempt -> their places in page_ids, and their keys."""
+        places, keys = list[int](), list[bytes]()
+        for place, (source, partition, offset) in enumerate(page_ids if self._offsets else ()):
+            number = known.of(source)
+            held = None if number is None else self._offsets.get((number, partition))
+            if number is not None and held is not None and held[0] <= offset <= held[1]:
+                places.append(place)
+                keys.append(attempt_key(number, partition, offset))
+        return places, keys
+
+    def below(self, marks: Iterable[Committed], known: SourceNumbers) -> list[Range]:
+        """Return what the marks remove, as ranges of keys. Marks below which nothing is held give none."""
+        ranges = list[Range]()
+        for source, partition, offset in marks:
+            if partition == EVERY_PARTITION:
+                spans = [(*place, held[1] + 1) for place, held in self._offsets.items()]
+            else:
+                number = known.of(source)
+                held = None if number is None else self._offsets.get((number, partition))
+                spans = [] if number is None or held is None or offset <= held[0] else [(number, partition, offset)]
+            ranges += [
+                Range(attempt_key(number, place, 0), attempt_key(number, place, end)) for number, place, end in spans
+            ]
+        return ranges
+
+    def commit(self, marks: Iterable[Committed], known: SourceNumbers) -> None:
+        """Take note that the attempts below the marks are removed."""
+        for source, partition, offset in marks:
+            if partition == EVERY_PARTITION:
+                self._offsets.clear()
+                continue
+            number = known.of(source)
+            held = None if number is None else self._offsets.get((number, partition))
+            if number is not None and held is not None:
+                if offset > held[1]:
+                    del self._offsets[number, partition]
+                else:
+                    self._offsets[number, partition] = (max(held[0], offset), held[1])
+
+    def add(self, source: int, partition: int, offset: int) -> None:
+        """Take note of an attempt. source: its number"""
+        least, greatest = self._offsets.get((source, partition), (offset, offset))
+        self._offsets[source, partition] = (min(least, offset), max(greatest, offset))

@@ -1,0 +1,515 @@
+"""Judges a record with the memory of its hosts: page after page, since each may teach its host what template is.
+
+Every page first looks for its own id: one that was judged before gets the verdict that it had, and teaches nothing.
+
+1. Filed pages find themselves under their body's digest.
+2. The verdict of a page that was not filed is remembered (an attempt) until its offset is committed, and no crash can
+   bring it back: log records say how far that is.
+3. A page that stands in the record twice gets the verdict of its first place.
+
+So what was learned in between changes no verdict. Two facts make 2 sound. A mark in the log was committed before the
+record was written, and committed offsets only grow: a crash brings back only pages at or above every mark. And attempts
+are written and removed with the record's own batch, so they are a function of the log as all of the state is. A page
+that is sent again long after its commit is judged by what is known then.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+# numba compiles the kernels from their argument types; the comment of each says what these are.
+
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY, Attempt, Buckets, FiledPages, Learned, StateView
+from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
+from spotsieve.stream.judge.filed import FiledOriginals
+from spotsieve.stream.judge.memory import Memory, living_leads, recall, recall_leads, teach, to_remember
+from spotsieve.stream.judge.met import NEVER, Met, begin, drop_candidates, meet_filed, new_cursors, next_met
+from spotsieve.stream.judge.pairs import (
+    Texts,
+    ask,
+    confirm_pair,
+    is_kept_text,
+    new_answer,
+    new_asked,
+    template_share,
+    texts_filed,
+    texts_of,
+    words_of,
+)
+from spotsieve.stream.judge.rules import Found, Limits, Pair, final_kinds, judge_sources, nothing_found, weigh
+from spotsieve.stream.judge.slots import Slots, inlined, no_postings
+from spotsieve.stream.judge.walk import Walked, count_postings, file_page
+from spotsieve.stream.page import PageId
+from spotsieve.stream.schemes import Bars
+from spotsieve.stream.signature import MOST_TITLE_WORDS, OwnText, Signatures, Status
+from spotsieve.stream.verdict import FoundBy, Reason
+
+_MOST_LISTED = 65_535
+_BODY = np.uint8(FoundBy.BODY)
+_NEW, _SETTLED, _AGAIN = np.uint8(0), np.uint8(1), np.uint8(2)
+"""How a page is judged: as any; its verdict is known; an earlier place of the record has its id."""
+
+
+class _Known(NamedTuple):
+    """What is known of n pages by their ids.
+
+    state: uint8[n] (_NEW, ...)  first: int64[n], the earlier place of a page that is _AGAIN
+    """
+
+    state: NDArray[np.uint8]
+    first: NDArray[np.int64]
+
+
+class _Own(NamedTuple):
+    """Of the pages of a record that are filed, what is no template: as the columns of Texts, by page.
+
+    prints: uint32[p], those of page i from prints_bounds[i] on  end: int64[n]  share: uint8[n]  listed: uint16[n]
+    """
+
+    prints: NDArray[np.uint32]
+    end: NDArray[np.int64]
+    share: NDArray[np.uint8]
+    listed: NDArray[np.uint16]
+
+
+class _Record(NamedTuple):
+    """What is known of a record before the walk. sizes, slots: as of walk.py  row: int64[n], of each page's host
+
+    judged: bool[n], pages that are compared and teach  place: int64[m], of each pair that is met, where in `filed`
+    """
+
+    slots: Slots
+    sizes: NDArray[np.int64]
+    row: NDArray[np.int64]
+    judged: NDArray[np.bool_]
+    met: Met
+    place: NDArray[np.int64]
+    pages: Texts
+    filed: Texts
+    own: _Own
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The entries that a record needs. numbers: uint64[e], ascending  filed: None where there are none"""
+
+    numbers: NDArray[np.uint64]
+    filed: FiledPages | None
+    texts: Texts
+    own: OwnText
+
+    def place(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where these entries are."""
+        return np.searchsorted(self.numbers, numbers.astype(np.uint64))
+
+
+def judge_with_hosts(
+    signatures: Signatures,
+    slots: Slots,
+    buckets: Buckets,
+    view: StateView,
+    bars: Bars,
+    limits: Limits,
+    alone: bool = False,
+) -> tuple[FiledOriginals, Walked, Learned]:
+    """Judge and file the pages of a record in order. alone: each by itself; none is filed, learned from or known"""
+    final, first_number = final_kinds(limits.longer_by), view.entry_count
+    met = meet_filed(slots, buckets, limits.candidates, final)
+    judged = signatures.status == Status.FINGERPRINTED
+    hosts, row = np.unique(signatures.host, return_inverse=True)
+    memories = view.memories(hosts.astype(np.uint64))
+    memory, leads = recall(memories), living_leads(memories, view)
+    page_ids = _page_ids(signatures)
+    attempts: list[Attempt | None] = [None] * len(page_ids)
+    if not alone:
+        attempts = _attempts(page_ids, judged, view)
+    read = _read_entries(view, signatures.sketch.shape[1], met, leads, attempts)
+    recall_leads(memory, leads, read.place(leads), read.own)
+    filed_found, found = nothing_found(len(page_ids)), nothing_found(len(page_ids))
+    known = _nobody_known(len(page_ids)) if alone else _known(page_ids, judged, met, read, attempts, filed_found)
+    pages = texts_of(signatures)
+    own = _Own(pages.prints.copy(), pages.print_first.copy(), pages.share, pages.listed)
+    postings, entry = np.zeros(len(page_ids), np.int64), np.full(len(page_ids), NOBODY, np.int64)
+    sizes = np.diff(buckets.bounds)
+    walked = Walked(found, postings, entry, no_postings(slots, len(sizes)), 0)
+    record = _Record(slots, sizes, row, judged, met, read.place(met.number), pages, read.texts, own)
+    capped = _walk_kernel()(
+        record,
+        known,
+        memory,
+        bars,
+        limits,
+        not alone,
+        first_number,
+        filed_found,
+        walked,
+        new_cursors(slots),
+        new_asked(),
+        new_answer(),
+    )
+    walked = walked._replace(capped=capped)
+    learned = _learned(signatures, walked, filed_found, known, own, memory, page_ids)
+    return FiledOriginals(filed_found, read.numbers, read.filed), walked, learned
+
+
+def confirm_all(
+    signatures: Signatures, met: Met, view: StateView, bars: Bars
+) -> tuple[FiledPages, NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64], NDArray[np.uint8]]:
+    """Ask about every pair that is met, at least one, by what is known of the hosts now.
+
+    -> the entries that were read, and of the m pairs: where in these its page is: int64[m], whether it is a copy:
+    bool[m], score: float64[m], reason: uint8[m] (Reason); the last two where no decisive key found the page
+    """
+    hosts, row = np.unique(signatures.host, return_inverse=True)
+    memories = view.memories(hosts.astype(np.uint64))
+    memory, leads = recall(memories), living_leads(memories, view)
+    read = _read_entries(view, signatures.sketch.shape[1], met, leads, [])
+    if read.filed is None:
+        raise ValueError("no pair is met, so there is nothing to confirm")
+    recall_leads(memory, leads, read.place(leads), read.own)
+    place = read.place(met.number)
+    accepted, score, reason = _confirm_kernel()(
+        met, place, row, texts_of(signatures), read.texts, memory, bars, new_asked(), new_answer()
+    )
+    return read.filed, place, accepted, score, reason
+
+
+def _page_ids(signatures: Signatures) -> list[PageId]:
+    sources = [signatures.sources[source] for source in signatures.source.tolist()]
+    return list(zip(sources, signatures.partition.tolist(), signatures.offset.tolist(), strict=True))
+
+
+def _attempts(page_ids: list[PageId], judged: NDArray[np.bool_], view: StateView) -> list[Attempt | None]:
+    """The remembered verdict of each page; None where there is none, or where its original is gone."""
+    attempts = view.attempts(page_ids)
+    known = [page for page, attempt in enumerate(attempts) if attempt is not None and judged[page]]
+    if not known:
+        return [None] * len(page_ids)
+    named = np.array([attempts[page].original for page in known], np.int64)  # type: ignore[union-attr]
+    alive = view.page_ids(np.maximum(named, 0).astype(np.uint64))
+    usable = {
+        page
+        for page, number, found in zip(known, named.tolist(), alive, strict=True)
+        if number == NOBODY or found is not None
+    }
+    return [attempt if page in usable else None for page, attempt in enumerate(attempts)]
+
+
+def _read_entries(
+    view: StateView, words: int, met: Met, leads: NDArray[np.int64], attempts: list[Attempt | None]
+) -> _Read:
+    """Read all entries that the record needs at once. words: of a sketch"""
+    originals = [attempt.original for attempt in attempts if attempt is not None and attempt.original != NOBODY]
+    wanted = np.unique(np.concatenate([met.number, leads, np.array(originals, np.int64)])).astype(np.uint64)
+    if not len(wanted):
+        none, bounds = np.empty(0, np.uint16), np.zeros(1, np.int64)
+        own = OwnText(none, none.astype(np.uint8), none, none.astype(np.uint32), bounds, none, bounds)
+        host, length = np.empty(0, np.uint64), np.empty(0, np.uint32)
+        return _Read(wanted, None, texts_filed(host, length, np.empty((0, words), np.uint64), own), own)
+    filed = view.filed(wanted)
+    compared, own = filed.compared(False), filed.own_texts()
+    return _Read(wanted, filed, texts_filed(compared.host, compared.feature_count, compared.sketch, own), own)
+
+
+def _nobody_known(count: int) -> _Known:
+    return _Known(np.full(count, _NEW, np.uint8), np.full(count, NOBODY, np.int64))
+
+
+def _known(
+    page_ids: list[PageId],
+    judged: NDArray[np.bool_],
+    met: Met,
+    read: _Read,
+    attempts: list[Attempt | None],
+    found: Found,
+) -> _Known:
+    """Look for the ids of the pages; those that are known get their verdict in `found`."""
+    known = _nobody_known(len(page_ids))
+    under_body = np.flatnonzero(met.proof & FoundBy.BODY)
+    asking = np.searchsorted(met.bounds, under_body, side="right") - 1
+    entries = read.filed.entries(read.place(met.number[under_body])) if read.filed is not None else []
+    for pair, page, entry in zip(under_body.tolist(), asking.tolist(), entries, strict=True):
+        if judged[page] and (entry.source, entry.partition, entry.offset) == page_ids[page]:
+            known.state[page], found.number[page] = _SETTLED, met.number[pair]
+            found.proof[page], found.found_by[page] = met.proof[pair], met.kinds[pair]
+    for page, attempt in enumerate(attempts):
+        if attempt is None or known.state[page] != _NEW:
+            continue
+        known.state[page] = _SETTLED
+        if attempt.reason == Reason.LONGER:
+            found.replaced[page] = attempt.original
+        elif attempt.original != NOBODY:
+            found.number[page], found.score[page] = attempt.original, attempt.score
+            found.reason[page], found.found_by[page] = attempt.reason, attempt.found_by
+            found.proof[page] = FoundBy.BODY if attempt.reason == Reason.EXACT else 0
+    places = dict[PageId, int]()
+    for page, page_id in enumerate(page_ids):
+        first = places.setdefault(page_id, page)
+        if first != page and judged[page] and known.state[page] == _NEW:
+            known.state[page], known.first[page] = _AGAIN, first
+    return known
+
+
+def _learned(
+    signatures: Signatures,
+    walked: Walked,
+    filed: Found,
+    known: _Known,
+    own: _Own,
+    memory: Memory,
+    page_ids: list[PageId],
+) -> Learned:
+    """What the state is to remember beside postings."""
+    pages = np.flatnonzero(walked.entry != NOBODY)
+    print_bounds, title_bounds = np.zeros(len(pages) + 1, np.int64), np.zeros(len(pages) + 1, np.int64)
+    first, title_first = signatures.prints_bounds[:-1][pages], signatures.titles_bounds[:-1][pages]
+    np.cumsum(own.end[pages] - first, out=print_bounds[1:])
+    np.cumsum(np.diff(signatures.titles_bounds)[pages], out=title_bounds[1:])
+    prints, titles = _places(first, print_bounds), _places(title_first, title_bounds)
+    texts = OwnText(
+        signatures.site[pages],
+        own.share[pages],
+        own.listed[pages],
+        own.prints[prints],
+        print_bounds,
+        signatures.titles[titles],
+        title_bounds,
+    )
+    judged = signatures.status == Status.FINGERPRINTED
+    unfiled = np.flatnonzero(judged & (walked.entry == NOBODY) & (known.state == _NEW)).tolist()
+    attempts = tuple(_attempt(page, filed, walked) for page in unfiled)
+    return Learned(texts, to_remember(memory), tuple(page_ids[page] for page in unfiled), attempts)
+
+
+def _places(first: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The places first[i], first[i] + 1, ... of each of r runs, as many as bounds: int64[r + 1] leave room for."""
+    sizes = np.diff(bounds)
+    return np.repeat(first - bounds[:-1], sizes) + np.arange(bounds[-1])
+
+
+def _attempt(page: int, filed: Found, walked: Walked) -> Attempt:
+    """The verdict of a page that is not filed."""
+    for found, number_of in ((filed, lambda number: number), (walked.found, lambda number: walked.entry[number])):
+        if found.number[page] != NOBODY:
+            reason = Reason.EXACT if found.proof[page] & FoundBy.BODY else found.reason[page]
+            score = 1.0 if reason == Reason.EXACT else found.score[page]
+            return Attempt(int(number_of(found.number[page])), float(score), int(reason), int(found.found_by[page]))
+    for found, number_of in ((walked.found, lambda number: walked.entry[number]), (filed, lambda number: number)):
+        if found.replaced[page] != NOBODY:
+            return Attempt(int(number_of(found.replaced[page])), float("nan"), int(Reason.LONGER), 0)
+    return Attempt(NOBODY, float("nan"), int(Reason.NO_MATCH), 0)
+
+
+@inlined
+def _ask_filed(record, page, memory, asked, bars, limits, answer, found):
+    """Weigh the filed pages that a page meets. ... -> found: Found; where the original is in record.filed: int64"""
+    met, length = record.met, np.int64(record.pages.length[page])
+    found.cut[page] = met.cut_at[page] != NEVER
+    for at in range(met.bounds[page], met.bounds[page + 1]):
+        pair = Pair(met.number[at], met.proof[at], met.kinds[at], met.distance[at])
+        other = record.place[at]
+        if not pair.proof:
+            confirm_pair(record.pages, page, record.filed, other, memory, record.row[page], asked, bars, answer)
+            found.reason[page] = answer.reason[0]
+        other_length = np.int64(record.filed.length[other])
+        if weigh(found, page, pair, answer.confirmed, 0, length, other_length, limits.longer_by):
+            found.cut[page] = at >= met.cut_at[page]
+            return other
+    return np.int64(NOBODY)
+
+
+@inlined
+def _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursors, answer):
+    """Weigh the earlier pages of the record that a page meets; filed: Found  ->  walked: Walked"""
+    found, slots, length = walked.found, record.slots, np.int64(record.pages.length[page])
+    found.cut[page], found.replaced_length[page] = filed.cut[page], filed.replaced_length[page]
+    room = limits.candidates - filed.compared[page]
+    begin(slots, walked.added, page, cursors)
+    if found.cut[page]:
+        drop_candidates(slots, page, cursors)
+    while True:
+        pair = next_met(slots, walked.added, page, cursors)
+        other = pair.number
+        if other == NEVER:
+            break
+        if not pair.proof:
+            if found.compared[page] == room:
+                found.cut[page] = True
+                drop_candidates(slots, page, cursors)
+                continue
+            confirm_pair(record.pages, page, _filed_of(record), other, memory, record.row[page], asked, bars, answer)
+            found.reason[page] = answer.reason[0]
+        other_length = np.int64(record.pages.length[other])
+        if weigh(found, page, pair, answer.confirmed, 0, length, other_length, limits.longer_by):
+            break
+
+
+@inlined
+def _filed_of(record):  # _Record -> Texts
+    """The pages of the record as their entries keep them."""
+    pages, own = record.pages, record.own
+    return Texts(
+        pages.host,
+        pages.length,
+        pages.sketch,
+        pages.site,
+        own.share,
+        own.listed,
+        own.prints,
+        pages.print_first,
+        own.end,
+        pages.titles,
+        pages.title_first,
+        pages.title_end,
+    )
+
+
+@inlined
+def _keep_own(record, page, asked):  # _Record, int64, Asked  ->  record.own: _Own
+    """Note what a page that is filed owns, and how much of what it keeps is template."""
+    pages, own = record.pages, record.own
+    first = pages.print_first[page]
+    end = first
+    for place in range(first, pages.print_end[page]):
+        if not asked.template[place - first]:
+            own.prints[end] = pages.prints[place]
+            end += 1
+    own.end[page] = end
+    own.share[page] = np.uint8(np.floor(template_share(asked) * 255.0 + 0.5))
+    own.listed[page] = np.uint16(min(_listed(pages, page), _MOST_LISTED))
+
+
+@inlined
+def _listed(pages, page):  # Texts, int64 -> int64
+    """Words of the listed kept text of a page."""
+    listed = np.int64(0)
+    for place in range(pages.print_first[page], pages.print_end[page]):
+        if is_kept_text(pages.prints[place]):
+            listed += words_of(pages.prints[place])
+    return listed
+
+
+@inlined
+def _skip_shared(record, page, original, within, asked, skipped):
+    """What a sure copy does not teach: the template, and what its original has. within: the original is in the record
+
+    _Record, int64, int64, bool, Asked  ->  skipped: bool[MOST_PRINTS]
+    """
+    pages, own, filed = record.pages, record.own, record.filed
+    at = pages.print_first[original] if within else filed.print_first[original]
+    end = own.end[original] if within else filed.print_end[original]
+    first = pages.print_first[page]
+    for place in range(first, pages.print_end[page]):
+        identity = np.int64(pages.prints[place]) >> IDENTITY_SHIFT
+        while at < end and np.int64(own.prints[at] if within else filed.prints[at]) >> IDENTITY_SHIFT < identity:
+            at += 1
+        has = at < end and np.int64(own.prints[at] if within else filed.prints[at]) >> IDENTITY_SHIFT == identity
+        skipped[place - first] = has or asked.template[place - first]
+
+
+@inlined
+def _repeat(first, page, filed, walked):  # int64, int64  ->  filed: Found, walked: Walked
+    """Give a page the verdict of the earlier place of the record that has its id."""
+    if walked.entry[first] != NOBODY:
+        walked.found.number[page], walked.found.proof[page] = first, _BODY
+        return
+    for found in (filed, walked.found):
+        found.number[page], found.score[page], found.proof[page] = (
+            found.number[first],
+            found.score[first],
+            found.proof[first],
+        )
+        found.distance[page], found.found_by[page] = found.distance[first], found.found_by[first]
+        found.reason[page], found.replaced[page] = found.reason[first], found.replaced[first]
+
+
+@cache
+def _walk_kernel():
+    sources = judge_sources()
+
+    @njit(nogil=True, cache=True)
+    def walk(record, known, memory, bars, limits, learns, entry_number, filed, walked, cursors, asked, answer):
+        # record: _Record  known: _Known  memory: Memory  bars: Bars  limits: Limits  learns: bool, pages are filed and
+        # teach  entry_number: int64  filed: Found  cursors, asked, answer: written over  ->  walked: Walked
+        # returns how many filings found their bucket full
+        capped = 0
+        skipped, no_word = np.zeros(MOST_PRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.bool_)
+        pages, found = record.pages, walked.found
+        for page in range(len(record.row) if sources >= 0 else 0):
+            count_postings(record.slots, record.sizes, page, walked)
+            if known.state[page] == _SETTLED:
+                continue
+            if known.state[page] == _AGAIN:
+                _repeat(known.first[page], page, filed, walked)
+                continue
+            row = record.row[page]
+            if record.judged[page]:
+                ask(pages, page, memory, row, bars.template_share, asked)
+            answer.sure[0] = False
+            original, within = _ask_filed(record, page, memory, asked, bars, limits, answer, filed), False
+            proof = filed.proof[page]
+            if original == NOBODY and learns:
+                _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursors, answer)
+                original, within, proof = found.number[page], True, found.proof[page]
+            if not learns:
+                continue
+            number, is_filed = entry_number, False
+            if original == NOBODY:
+                if record.judged[page]:
+                    _keep_own(record, page, asked)
+                is_filed, full = file_page(record.slots, record.sizes, page, limits.cap, walked.added)
+                capped += full
+                if is_filed:
+                    walked.entry[page] = entry_number
+                    entry_number += 1
+            if not record.judged[page] or (original != NOBODY and proof):
+                continue
+            sure = original != NOBODY and answer.sure[0]
+            skipped[:] = False
+            if sure:
+                _skip_shared(record, page, original, within, asked, skipped)
+            teach(
+                memory,
+                row,
+                pages.prints,
+                pages.print_first[page],
+                pages.print_end[page],
+                pages.titles,
+                pages.title_first[page],
+                pages.title_end[page],
+                skipped,
+                no_word,
+                not sure,
+                number,
+                is_filed,
+            )
+        return capped
+
+    return walk
+
+
+@cache
+def _confirm_kernel():
+    sources = judge_sources()
+
+    @njit(nogil=True, cache=True)
+    def confirm(met, place, row, pages, filed, memory, bars, asked, answer):
+        # met: Met of n pages and m pairs  place: int64[m], in filed: Texts  row: int64[n]  pages: Texts
+        # ->  accepted: bool[m]  score: float64[m]  reason: uint8[m]
+        pairs = len(place)
+        accepted, score, reason = np.ones(pairs, np.bool_), np.ones(pairs), np.zeros(pairs, np.uint8)
+        for page in range(len(row) if sources >= 0 else 0):
+            ask(pages, page, memory, row[page], bars.template_share, asked)
+            for at in range(met.bounds[page], met.bounds[page + 1]):
+                if not met.proof[at]:
+                    confirm_pair(pages, page, filed, place[at], memory, row[page], asked, bars, answer)
+                    accepted[at], score[at] = answer.confirmed.accepted[0], answer.confirmed.score[0]
+                    reason[at] = answer.reason[0]
+        return accepted, score, reason
+
+    return confirm

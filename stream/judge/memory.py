@@ -1,0 +1,238 @@
+"""Remembers hosts: on how many of its pages each block and each word of a title stands, so what is template there.
+
+Every page in the log that has prints teaches its host, whatever its verdict, with two exceptions. The same bytes again
+teach nothing. A copy that is sure teaches only what its original lacks, and is not counted: a page that is crawled ten
+times makes nothing a template.
+
+    template: a print on more pages than min(max(2, template_share * n), 10), of the n pages that taught the host
+    common:   a title word on more pages than min(max(1, .3 n), 100)
+
+So both depend on the pages before, in the order of the log, and on nothing else. The caps are for large hosts of many
+sections. A memory is bounded: where it holds more than ROOM items, those of the least counts go until KEPT_ITEMS stay
+(the same for words). Counts stay at their greatest value.
+
+A host that one filed page has taught is a lead: its entry has all that the memory would hold, and stands for it.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+# numba compiles the kernels from their argument types; the comment of each says what these are.
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY, HostMemories, StateView
+from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
+from spotsieve.stream.judge.slots import inlined
+from spotsieve.stream.signature import MOST_TITLE_WORDS, OwnText
+
+ROOM, KEPT_ITEMS, COUNT_BITS = 1024, 768, 4
+WORD_ROOM, KEPT_WORDS, WORD_COUNT_BITS = 128, 96, 8
+LEAST_TEMPLATE, MOST_TEMPLATE = 2.0, 10.0
+"""Pages. A print on no more than LEAST_TEMPLATE pages is none of the template, one on more than MOST_TEMPLATE is."""
+COMMON_SHARE, LEAST_COMMON, MOST_COMMON = 0.3, 1.0, 100.0
+"""The same of the words of titles, with the share of pages between."""
+
+
+class Memory(NamedTuple):
+    """What is known of the h hosts of a record, as the kernels write it.
+
+    hosts: uint64[h], ascending  pages, last, first: int64[h], as of HostMemories
+    items: uint32[h, ROOM + MOST_PRINTS], item_count: int64[h]; words: uint32[h, ...], word_count: int64[h]: the first
+    ones of a row are the host's own, laid out as in HostMemories  changed: bool[h]
+    spare: uint32[ROOM + MOST_PRINTS], written over
+    """
+
+    hosts: NDArray[np.uint64]
+    pages: NDArray[np.int64]
+    last: NDArray[np.int64]
+    first: NDArray[np.int64]
+    items: NDArray[np.uint32]
+    item_count: NDArray[np.int64]
+    words: NDArray[np.uint32]
+    word_count: NDArray[np.int64]
+    changed: NDArray[np.bool_]
+    spare: NDArray[np.uint32]
+
+
+def recall(memories: HostMemories) -> Memory:
+    """Lay out what the state knows of hosts; the entries of leads are still to be read (recall_leads)."""
+    count = len(memories.hosts)
+    return Memory(
+        memories.hosts,
+        memories.pages.astype(np.int64),
+        memories.last.astype(np.int64),
+        memories.first.copy(),
+        *_rows(memories.items, memories.item_bounds, ROOM + MOST_PRINTS),
+        *_rows(memories.words, memories.word_bounds, WORD_ROOM + MOST_TITLE_WORDS),
+        np.zeros(count, np.bool_),
+        np.empty(ROOM + MOST_PRINTS, np.uint32),
+    )
+
+
+def living_leads(memories: HostMemories, view: StateView) -> NDArray[np.int64]:
+    """The entries that stand for the memory of their host and are still there: int64[l]."""
+    leads = memories.first[memories.first != NOBODY]
+    alive = [found is not None for found in view.page_ids(leads.astype(np.uint64))] if len(leads) else []
+    living: NDArray[np.int64] = leads[np.array(alive, np.bool_)]
+    return living
+
+
+def recall_leads(memory: Memory, leads: NDArray[np.int64], place: NDArray[np.int64], own: OwnText) -> None:
+    """Write what leads taught into the memory of their hosts: int64[l], those of living_leads.
+
+    place: int64[l], where in `own` each one's entry is
+    """
+    at = dict(zip(leads.tolist(), place.tolist(), strict=True))
+    for row in np.flatnonzero(memory.first != NOBODY).tolist():
+        where = at.get(int(memory.first[row]))
+        if where is not None:
+            prints = own.prints[own.print_bounds[where] : own.print_bounds[where + 1]]
+            words = own.titles[own.title_bounds[where] : own.title_bounds[where + 1]].astype(np.uint32)
+            identities = prints >> np.uint32(IDENTITY_SHIFT)
+            memory.items[row, : len(prints)] = identities << np.uint32(COUNT_BITS) | np.uint32(1)
+            memory.words[row, : len(words)] = words << np.uint32(WORD_COUNT_BITS) | np.uint32(1)
+            memory.item_count[row], memory.word_count[row] = len(prints), len(words)
+
+
+def to_remember(memory: Memory) -> HostMemories:
+    """What the state is to know of the hosts that learned."""
+    rows = np.flatnonzero(memory.changed)
+    stored = memory.first[rows] == NOBODY
+    item_bounds, word_bounds = np.zeros(len(rows) + 1, np.int64), np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(memory.item_count[rows] * stored, out=item_bounds[1:])
+    np.cumsum(memory.word_count[rows] * stored, out=word_bounds[1:])
+    return HostMemories(
+        memory.hosts[rows],
+        memory.pages[rows].astype(np.uint32),
+        memory.last[rows].astype(np.uint64),
+        memory.first[rows],
+        _ragged(memory.items, rows, item_bounds),
+        item_bounds,
+        _ragged(memory.words, rows, word_bounds),
+        word_bounds,
+    )
+
+
+def _rows(
+    column: NDArray[np.uint32], bounds: NDArray[np.int64], width: int
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """A ragged column as rows of one width, and how much of each is used."""
+    rows = np.empty((len(bounds) - 1, width), np.uint32)
+    for row in range(len(rows)):
+        part = column[bounds[row] : bounds[row + 1]]
+        rows[row, : len(part)] = part
+    return rows, np.diff(bounds)
+
+
+def _ragged(rows: NDArray[np.uint32], which: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """The used parts of these rows: int64[r], one after the other; bounds: int64[r + 1]."""
+    parts = [rows[row, :size] for row, size in zip(which.tolist(), np.diff(bounds).tolist(), strict=True)]
+    return np.concatenate([np.empty(0, np.uint32), *parts])
+
+
+@inlined
+def template_limit(pages, share):  # int64, float64 -> float64
+    """The most pages of a host with n `pages` on which a print stands that is none of its template."""
+    return min(max(LEAST_TEMPLATE, share * pages), MOST_TEMPLATE)
+
+
+@inlined
+def common_limit(pages):  # int64 -> float64
+    """The same of a word of a title."""
+    return min(max(LEAST_COMMON, COMMON_SHARE * pages), MOST_COMMON)
+
+
+@inlined
+def pages_with(rows, row, used, wanted, count_bits):  # uint32[h, m], int64, int64, int64, int64 -> int64
+    """On how many pages `wanted`, an identity or a word, stands; rows: of items or words, the row's first `used`."""
+    low, high = np.int64(0), used
+    while low < high:
+        middle = (low + high) >> 1
+        if np.int64(rows[row, middle]) >> count_bits < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    if low < used and np.int64(rows[row, low]) >> count_bits == wanted:
+        return np.int64(rows[row, low]) & ((1 << count_bits) - 1)
+    return np.int64(0)
+
+
+@inlined
+def count_in(rows, row, used, values, shift, first, end, skipped, count_bits, spare):
+    """Count one page more for each of values[first:end] >> shift, ascending, but for those that are skipped.
+
+    rows, row, used, count_bits: as of pages_with  skipped: bool[...], by place from `first` on  spare: as of Memory
+    -> how much of the row is used: int64
+    """
+    most, one = (1 << count_bits) - 1, np.int64(1) << count_bits
+    at, written = np.int64(0), np.int64(0)
+    for place in range(first, end):
+        if skipped[place - first]:
+            continue
+        wanted = np.int64(values[place]) >> shift
+        while at < used and np.int64(rows[row, at]) >> count_bits < wanted:
+            spare[written] = rows[row, at]
+            at += 1
+            written += 1
+        count = np.int64(0)
+        if at < used and np.int64(rows[row, at]) >> count_bits == wanted:
+            count = np.int64(rows[row, at]) & most
+            at += 1
+        spare[written] = np.uint32(wanted * one + min(count + 1, most))
+        written += 1
+    while at < used:
+        spare[written] = rows[row, at]
+        at += 1
+        written += 1
+    for place in range(written):
+        rows[row, place] = spare[place]
+    return written
+
+
+@inlined
+def make_room(rows, row, used, room, kept, count_bits):  # as of pages_with; int64 each -> int64
+    """Remove what has the least counts until at most `kept` stay, if more than `room` are used; -> how many stay."""
+    least, most = np.int64(0), (1 << count_bits) - 1
+    while used > room or (least > 0 and used > kept):
+        least += 1
+        stay = np.int64(0)
+        for place in range(used):
+            if np.int64(rows[row, place]) & most > least:
+                rows[row, stay] = rows[row, place]
+                stay += 1
+        used = stay
+    return used
+
+
+@inlined
+def teach(memory, row, prints, first, end, titles, title_first, title_end, skipped, no_word, whole, number, filed):
+    """Have a page teach the host of a row.
+
+    prints[first:end], titles[title_first:title_end]: of the page  skipped: bool[MOST_PRINTS], prints that it does not
+    teach  no_word: bool[MOST_TITLE_WORDS], all False  whole: bool, it counts as a page and teaches its title's words
+    number: int64, its entry number, or the next  filed: bool
+    """
+    used = count_in(
+        memory.items, row, memory.item_count[row], prints, IDENTITY_SHIFT, first, end, skipped, COUNT_BITS, memory.spare
+    )
+    memory.item_count[row] = make_room(memory.items, row, used, ROOM, KEPT_ITEMS, COUNT_BITS)
+    memory.first[row] = number if filed and whole and memory.pages[row] == 0 else NOBODY
+    if whole:
+        used = count_in(
+            memory.words,
+            row,
+            memory.word_count[row],
+            titles,
+            0,
+            title_first,
+            title_end,
+            no_word,
+            WORD_COUNT_BITS,
+            memory.spare,
+        )
+        memory.word_count[row] = make_room(memory.words, row, used, WORD_ROOM, KEPT_WORDS, WORD_COUNT_BITS)
+        memory.pages[row] += 1
+    memory.last[row] = number
+    memory.changed[row] = True

@@ -1,0 +1,379 @@
+"""The rule for two pages of which one may be a copy of the other, by what is known of the new one's host.
+
+On one host own text is compared: the prints of both (stream/features/prints.py) that are no template of the host
+(stream/judge/memory.py), weighed by their words, and their titles without the words that the host's titles share.
+Where the pages are long enough, their sketches say the same of shingles, without the share of each that is template;
+the larger likeness counts. How alike two own texts must be depends on their titles.
+
+Across hosts the sketches decide, and the titles where one page holds the other. Half of what the new page keeps must be
+its own, as far as its host is known.
+
+Prints are short, so strangers on a large host may share one by accident. What two pages share is in their sketches as
+well: prints that claim more than the sketches can hold count for nothing.
+
+docs/quality.md has the effect of each rule, measured on the labelled sets.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+# numba compiles the kernels from their argument types; the comment of each says what these are.
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.stream.features.prints import CLASS_MASK, CLASS_WEIGHTS, IDENTITY_SHIFT, KEPT, MOST_PRINTS, NUMBER
+from spotsieve.stream.fingerprints.distance import count_bits
+from spotsieve.stream.judge.memory import COUNT_BITS, WORD_COUNT_BITS, common_limit, pages_with, template_limit
+from spotsieve.stream.judge.slots import inlined
+from spotsieve.stream.schemes import Confirmed
+from spotsieve.stream.signature import MOST_TITLE_WORDS, OwnText, Signatures
+from spotsieve.stream.verdict import Reason
+
+FEW_PAGES = 4
+"""Of a host: so early nobody knows its template, and copies without an agreeing title need OTHER_TITLE's bar."""
+AGREE, DIFFER, EQUAL, SAME = 0.6, 0.2, 0.75, 0.95
+"""Overlap of two titles (Jaccard): they agree, differ, are near equal, are the same."""
+ACROSS_TITLE = 0.8
+LONG, THIN, SHORT, TINY = 60, 60, 40, 20
+"""Words of own text (LONG, SHORT, TINY), and features of a page (THIN)."""
+TINY_CARE = 0.12
+"""What the bar of a text without any word is higher by, where there are titles; falling to 0 at TINY words."""
+SAME_TITLE_ALIKE, EARLY_SAME_TITLE_ALIKE = 0.42, 0.45
+CONTAINED, CONTAINED_ALIKE, CONTAINED_LEAST, CONTAINED_MOST = 0.85, 0.4, 4, 150
+"""A print version of a thin page: so much of the shorter one's words is in the other, so alike, so many words."""
+HELD, HELD_ALIKE, HELD_JACCARD = 0.75, 0.28, 0.24
+"""A page with lists injected: so much of one is in the other, so alike on one host, of such a Jaccard across hosts."""
+SURE = 0.7
+"""A copy so alike teaches its host only what its original lacks."""
+ROOM_FOR_SKETCH, SHARE_FOR_SKETCH, ROOM_IF_AGREED, SHARE_IF_AGREED = 40, 0.6, 15, 0.5
+"""Features beside the template, and their share of all, from which sketches count; and where titles agree."""
+ALL_TEMPLATE_JACCARD = 0.95
+"""Pages without own text are copies from this Jaccard on."""
+LEAST_OWN = 0.5
+"""Across hosts: share of what a page keeps that must be its own."""
+SITE_WORDS = 80
+"""Pages of two hosts of one site are held to the bar of one host too, for a text of so many words."""
+SURPRISE = 3.0
+"""Standard errors of a sketch that two pages which share what their prints say would hardly ever be apart."""
+_TENTHS, _LEFT_OUT_TENTHS = 10, 4
+"""What a word of a kept block counts, and one of a block that is left out."""
+_WEIGHTS = CLASS_WEIGHTS.astype(np.int64)
+_NO_TITLE = -1.0
+_OWN_TEXT, _CONTAINED, _SAME_TITLE, _NEAR = (
+    np.uint8(reason) for reason in (Reason.OWN_TEXT, Reason.CONTAINED, Reason.SAME_TITLE, Reason.NEAR)
+)
+_PAGES, _LIMIT, _LISTED, _TEMPLATE, _OWN, _OWN_PRINTS, _RARE = range(7)
+
+
+class Texts(NamedTuple):
+    """What c pages are compared by.
+
+    host: uint64[c]  length: uint32[c], features  sketch: uint64[c, w]  site: uint16[c]
+    share: uint8[c], listed: uint16[c], as of OwnText
+    prints: uint32[p], print_first, print_end: int64[c]  titles: uint16[t], title_first, title_end: int64[c]
+    """
+
+    host: NDArray[np.uint64]
+    length: NDArray[np.uint32]
+    sketch: NDArray[np.uint64]
+    site: NDArray[np.uint16]
+    share: NDArray[np.uint8]
+    listed: NDArray[np.uint16]
+    prints: NDArray[np.uint32]
+    print_first: NDArray[np.int64]
+    print_end: NDArray[np.int64]
+    titles: NDArray[np.uint16]
+    title_first: NDArray[np.int64]
+    title_end: NDArray[np.int64]
+
+
+class Asked(NamedTuple):
+    """What is known of the page that is judged, by the memory of its host.
+
+    figures: float64[7], pages of the host, the limit of its template, words of the page's listed kept text, those that
+    are template, tenths of words of its own text, its own prints, its rare title words
+    template: bool[MOST_PRINTS], by place among its prints  rare: uint16[MOST_TITLE_WORDS], its rare title words
+    """
+
+    figures: NDArray[np.float64]
+    template: NDArray[np.bool_]
+    rare: NDArray[np.uint16]
+
+
+class Answer(NamedTuple):
+    """Whether the page is a copy of the one that it was compared with last. All have one element.
+
+    confirmed: accepted and score  reason: uint8 (Reason)  sure: bool, it teaches only what its original lacks
+    """
+
+    confirmed: Confirmed
+    reason: NDArray[np.uint8]
+    sure: NDArray[np.bool_]
+
+
+def texts_of(signatures: Signatures) -> Texts:
+    """What the pages of a record are compared by, before it is known what of it is template."""
+    count, prints, titles = len(signatures), signatures.prints_bounds, signatures.titles_bounds
+    return Texts(
+        np.ascontiguousarray(signatures.host, np.uint64),
+        np.ascontiguousarray(signatures.feature_count, np.uint32),
+        np.ascontiguousarray(signatures.sketch, np.uint64),
+        np.ascontiguousarray(signatures.site, np.uint16),
+        np.zeros(count, np.uint8),
+        np.zeros(count, np.uint16),
+        np.ascontiguousarray(signatures.prints, np.uint32),
+        prints[:-1].copy(),
+        prints[1:].copy(),
+        np.ascontiguousarray(signatures.titles, np.uint16),
+        titles[:-1].copy(),
+        titles[1:].copy(),
+    )
+
+
+def texts_filed(
+    host: NDArray[np.uint64], length: NDArray[np.uint32], sketch: NDArray[np.uint64], own: OwnText
+) -> Texts:
+    """What filed pages are compared by."""
+    return Texts(
+        np.ascontiguousarray(host, np.uint64),
+        np.ascontiguousarray(length, np.uint32),
+        np.ascontiguousarray(sketch, np.uint64),
+        own.site,
+        own.share,
+        own.listed,
+        own.prints,
+        own.print_bounds[:-1].copy(),
+        own.print_bounds[1:].copy(),
+        own.titles,
+        own.title_bounds[:-1].copy(),
+        own.title_bounds[1:].copy(),
+    )
+
+
+def new_asked() -> Asked:
+    """Nothing is known yet."""
+    return Asked(np.zeros(7), np.zeros(MOST_PRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.uint16))
+
+
+def new_answer() -> Answer:
+    """Nothing was compared yet."""
+    return Answer(Confirmed(np.zeros(1, np.bool_), np.zeros(1)), np.zeros(1, np.uint8), np.zeros(1, np.bool_))
+
+
+@inlined
+def words_of(value):  # uint32 -> int64
+    """The words that a print stands for."""
+    return _WEIGHTS[value & CLASS_MASK]
+
+
+@inlined
+def tenths_of(value):  # uint32 -> int64
+    """What a print counts, in tenths of words."""
+    return words_of(value) * (_TENTHS if value & KEPT else _LEFT_OUT_TENTHS)
+
+
+@inlined
+def is_kept_text(value):  # uint32 -> bool
+    """Whether a print is of the text, and not of the numbers, of a kept block."""
+    return value & KEPT != 0 and value & NUMBER == 0
+
+
+@inlined
+def ask(pages, page, memory, row, share, asked):  # Texts, int64, Memory, int64, float64  ->  asked: Asked
+    """Look up what of a page is template of its host by now."""
+    figures = asked.figures
+    known = memory.pages[row]
+    limit, common = template_limit(known, share), common_limit(known)
+    for place in range(len(figures)):
+        figures[place] = 0.0
+    figures[_PAGES], figures[_LIMIT] = known, limit
+    first = pages.print_first[page]
+    for place in range(first, pages.print_end[page]):
+        value = pages.prints[place]
+        count = pages_with(memory.items, row, memory.item_count[row], np.int64(value) >> IDENTITY_SHIFT, COUNT_BITS)
+        template = count > limit
+        asked.template[place - first] = template
+        if is_kept_text(value):
+            figures[_LISTED] += words_of(value)
+            figures[_TEMPLATE] += words_of(value) if template else 0
+        if not template:
+            figures[_OWN] += tenths_of(value)
+            figures[_OWN_PRINTS] += 1
+    rare = np.int64(0)
+    for place in range(pages.title_first[page], pages.title_end[page]):
+        word = pages.titles[place]
+        if pages_with(memory.words, row, memory.word_count[row], np.int64(word), WORD_COUNT_BITS) <= common:
+            asked.rare[rare] = word
+            rare += 1
+    figures[_RARE] = rare
+
+
+@inlined
+def template_share(asked):  # Asked -> float64
+    """The share of the page's listed kept text that is template."""
+    listed = asked.figures[_LISTED]
+    return asked.figures[_TEMPLATE] / listed if listed > 0 else 0.0
+
+
+@inlined
+def title_overlap(others, other, memory, row, asked):  # Texts, int64, Memory, int64, Asked -> float64
+    """The Jaccard of both titles' rare words; _NO_TITLE where neither has one."""
+    common = common_limit(np.int64(asked.figures[_PAGES]))
+    mine, theirs, both = np.int64(asked.figures[_RARE]), np.int64(0), np.int64(0)
+    for place in range(others.title_first[other], others.title_end[other]):
+        word = others.titles[place]
+        if pages_with(memory.words, row, memory.word_count[row], np.int64(word), WORD_COUNT_BITS) <= common:
+            theirs += 1
+            for rare in range(mine):
+                both += asked.rare[rare] == word
+    return both / (mine + theirs - both) if mine + theirs > 0 else _NO_TITLE
+
+
+@inlined
+def bar_of(title, words, pages, bars):  # float64, float64, float64, Bars -> float64
+    """How alike two own texts of so many words must be, on a host of so many pages."""
+    if title == _NO_TITLE:
+        fallen = min(max((words - TINY) / (SHORT - TINY), 0.0), 1.0)
+        bar = bars.no_title_min_alike + fallen * (bars.min_alike - bars.no_title_min_alike)
+    else:
+        fallen = min(max((title - DIFFER) / (AGREE - DIFFER), 0.0), 1.0)
+        bar = bars.other_title_min_alike + fallen * (bars.min_alike - bars.other_title_min_alike)
+        bar += TINY_CARE * max(1.0 - words / TINY, 0.0)
+    if pages < FEW_PAGES and title < AGREE:
+        bar = max(bar, bars.other_title_min_alike)
+    return bar
+
+
+@inlined
+def estimated_jaccard(pages, page, others, other):  # Texts, int64, Texts, int64 -> float64
+    """The Jaccard of the kept texts, by their sketches (Yuan et al. 2012, sec. 3)."""
+    differing = np.int64(0)
+    for word in range(pages.sketch.shape[1]):
+        differing += count_bits(pages.sketch[page, word] ^ others.sketch[other, word])
+    return max(1.0 - 2.0 * differing / (64 * pages.sketch.shape[1]), 0.0)
+
+
+@inlined
+def shared_features(jaccard, one, other):  # float64, float64, float64 -> float64
+    """Features of both of two pages, from their Jaccard and how many each has."""
+    return min(jaccard * (one + other) / (1.0 + jaccard), one, other)
+
+
+@inlined
+def confirm_pair(pages, page, others, other, memory, row, asked, bars, answer):
+    """Whether a page is a copy of an earlier one. Texts, int64, Texts, int64, Memory, int64, Asked, Bars -> Answer"""
+    jaccard = estimated_jaccard(pages, page, others, other)
+    title = title_overlap(others, other, memory, row, asked)
+    if pages.host[page] == others.host[other]:
+        _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jaccard, title, answer)
+    else:
+        _confirm_across(pages, page, others, other, asked, bars, jaccard, title, answer)
+
+
+@inlined
+def _confirm_across(pages, page, others, other, asked, bars, jaccard, title, answer):
+    """The rule for two hosts."""
+    one, another = np.float64(pages.length[page]), np.float64(others.length[other])
+    accepted = not bars.one_host and 1.0 - template_share(asked) >= LEAST_OWN
+    if pages.site[page] != 0 and pages.site[page] == others.site[other]:
+        accepted = accepted and jaccard >= bar_of(title, float(SITE_WORDS), asked.figures[_PAGES], bars)
+    if min(one, another) < THIN:
+        accepted = accepted and jaccard >= bars.thin_min_jaccard
+    elif jaccard < bars.min_jaccard:
+        held = shared_features(jaccard, one, another) / min(one, another) >= HELD
+        accepted = accepted and held and title >= ACROSS_TITLE and asked.figures[_RARE] > 1 and jaccard >= HELD_JACCARD
+    answer.confirmed.accepted[0], answer.confirmed.score[0] = accepted, jaccard
+    answer.reason[0], answer.sure[0] = _NEAR, False
+
+
+@inlined
+def _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jaccard, title, answer):
+    """The rule for one host."""
+    figures = asked.figures
+    limit, known = figures[_LIMIT], figures[_PAGES]
+    # What both own, in tenths of words; `claimed`: features that they share, if what both keep is the same text
+    mine, theirs, both = np.int64(figures[_OWN]), np.int64(0), np.int64(0)
+    plain_mine, plain_theirs = mine, np.int64(0)
+    claimed, became = np.int64(0), np.int64(0)
+    first, end = pages.print_first[page], pages.print_end[page]
+    at = first
+    for place in range(others.print_first[other], others.print_end[other]):
+        value = others.prints[place]
+        identity = np.int64(value) >> IDENTITY_SHIFT
+        while at < end and np.int64(pages.prints[at]) >> IDENTITY_SHIFT < identity:
+            at += 1
+        met = at < end and np.int64(pages.prints[at]) >> IDENTITY_SHIFT == identity
+        if met:
+            template = asked.template[at - first]
+        else:
+            template = pages_with(memory.items, row, memory.item_count[row], identity, COUNT_BITS) > limit
+        if template:
+            became += words_of(value) if is_kept_text(value) else 0
+            continue
+        tenths = tenths_of(value)
+        plain_theirs += tenths
+        if met:
+            own = tenths_of(pages.prints[at])
+            larger = max(tenths, own)
+            mine += larger - own
+            both += larger
+            theirs += larger
+            if is_kept_text(value) and is_kept_text(pages.prints[at]):
+                claimed += max(min(words_of(value), words_of(pages.prints[at])) - 2, 0)
+        else:
+            theirs += tenths
+    one, another = np.float64(pages.length[page]), np.float64(others.length[other])
+    if claimed > 0 and min(np.float64(claimed), one, another) > _room(pages, one, another, jaccard):
+        mine, theirs, both = plain_mine, plain_theirs, np.int64(0)
+    union = mine + theirs - both
+    alike = both / union if union > 0 else 0.0
+    contained = both / min(mine, theirs) if min(mine, theirs) > 0 else 0.0
+    words = min(mine, theirs) / _TENTHS
+    # The same by sketches, without the template
+    shared = shared_features(jaccard, one, another)
+    either = one + another - shared
+    gone = others.share[other] / 255.0
+    if others.listed[other] > 0:
+        gone = min(1.0, gone + became / others.listed[other])
+    template_one, template_another = one * template_share(asked), another * gone
+    less, more = min(template_one, template_another), max(template_one, template_another)
+    agreed = title >= AGREE
+    left, held = either - more, 0.0
+    if left >= max(ROOM_FOR_SKETCH, SHARE_FOR_SKETCH * either) or (
+        agreed and left >= max(ROOM_IF_AGREED, SHARE_IF_AGREED * either)
+    ):
+        rest = max(shared - less, 0.0)
+        shorter = min(one - template_one, another - template_another)
+        held = rest / shorter if shorter > 0 else 0.0
+        if rest / left > alike:
+            alike, words = rest / left, left
+    elif figures[_OWN_PRINTS] == 0 and jaccard >= ALL_TEMPLATE_JACCARD:
+        alike, words = jaccard, either
+    none = title == _NO_TITLE
+    long_enough = mine >= LONG * _TENTHS and theirs >= LONG * _TENTHS
+    early = known < FEW_PAGES
+    reason = np.uint8(0)
+    if alike >= bar_of(title, words, known, bars) and (none or title > DIFFER or words >= LONG):
+        reason = _OWN_TEXT
+    elif title >= EQUAL and long_enough and alike >= (EARLY_SAME_TITLE_ALIKE if early else SAME_TITLE_ALIKE):
+        reason = _SAME_TITLE
+    elif (
+        contained >= CONTAINED
+        and min(mine, theirs) >= CONTAINED_LEAST * _TENTHS
+        and max(mine, theirs) <= CONTAINED_MOST * _TENTHS
+        and alike >= CONTAINED_ALIKE
+        and (agreed or none)
+    ) or (title >= SAME and long_enough and max(contained, held) >= HELD and alike >= HELD_ALIKE):
+        reason = _CONTAINED
+    answer.confirmed.accepted[0], answer.confirmed.score[0] = reason != 0, min(alike, 1.0)
+    answer.reason[0], answer.sure[0] = reason, alike >= SURE and (agreed or none)
+
+
+@inlined
+def _room(pages, one, another, jaccard):  # Texts, float64, float64, float64 -> float64
+    """The most features that two pages share, as far as their sketches can tell."""
+    error = math.sqrt((1.0 - jaccard * jaccard) / (64 * pages.sketch.shape[1]))
+    high = min(1.0, jaccard + SURPRISE * error)
+    return high * (one + another) / (1.0 + high)

@@ -1,0 +1,208 @@
+"""With a memory of hosts, too, a verdict depends on the log's order and on nothing else; and the memory stays small.
+
+Worlds are made by seeds: pages straight as signatures, of few hosts whose pages share prints, titles and sketches.
+"""
+
+import random
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from spotsieve.state.index import Committed, first_difference
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.settings.model import IndexSettings
+from tests.reference.host_memory import MOST_ITEMS, MOST_WORDS
+from tests.reference.judge import Outcome
+from tests.worlds.generated import without_reason
+from tests.worlds.hosts import KEPT, Made, Submitted, any_temper, host_hash, made_pages, with_ids
+from tests.worlds.remembering import (
+    Limits,
+    Record,
+    assert_same_memory,
+    cut,
+    memories_of,
+    run,
+    run_twin,
+    twin_of,
+)
+
+SIZES = [1, 2, 3, 7, 20, 80]
+
+
+def any_world(seed: int, most: int = 120) -> tuple[random.Random, list[Submitted], Limits]:
+    """Pages of one temper, each with an id of its own, and limits that bite."""
+    dice = random.Random(seed)
+    pages = made_pages(dice, dice.choice([10, 40, most]), any_temper(dice))
+    if dice.random() < 0.2:
+        # many alike: more than a chunk of the walk
+        pages += [page._replace(body=dice.getrandbits(64)) for page in dice.choices(pages[-3:], k=70)]
+    longer_by = dice.choice([float("inf"), float("inf"), 1.0, 1.2])
+    return dice, with_ids(pages), Limits(dice.choice([2, 5, 16, 256]), dice.choice([1, 3, 8, 64]), longer_by)
+
+
+def any_cut(dice: random.Random, pages: Sequence[Submitted]) -> list[Record]:
+    """Records of sizes of one kind or another."""
+    return cut(pages, dice.choices(dice.sample(SIZES, 2), k=len(pages)))
+
+
+def joined(outcomes: Sequence[Sequence[Outcome]]) -> list[Outcome]:
+    """Of all records, one after the other."""
+    return [outcome for record in outcomes for outcome in record]
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_verdicts_and_memories_are_those_of_the_obvious_judge(seed: int) -> None:
+    dice, pages, limits = any_world(seed)
+    records, state, twin = any_cut(dice, pages), MemoryState(), twin_of(limits)
+    for number, record in enumerate(records):
+        assert run([record], state, limits) == run_twin([record], twin), number
+        assert_same_memory(state, twin)
+
+
+@pytest.mark.promise(
+    "batch sizes, timing and rebalances change no verdict", fault="the same pages of remembered hosts in other batches"
+)
+@pytest.mark.parametrize("seed", range(1000, 1060))
+def test_batch_boundaries_change_neither_verdicts_nor_memories(seed: int) -> None:
+    dice, pages, limits = any_world(seed)
+    one, other = MemoryState(), MemoryState()
+    found = run(any_cut(dice, pages), one, limits)
+    assert joined(found) == joined(run(cut(pages, []), other, limits))
+    for state in (one, other):
+        state.file(None, 1000, 0)
+    assert first_difference(one, other) is None
+
+
+@pytest.mark.parametrize("seed", range(2000, 2012))
+def test_memories_on_disk_and_in_memory_agree_and_reopening_changes_nothing(seed: int) -> None:
+    dice, pages, limits = any_world(seed)
+    records, memory = any_cut(dice, pages), MemoryState()
+    middle = len(records) // 2
+    with tempfile.TemporaryDirectory() as scratch:
+        for part in (records[:middle], records[middle:]):
+            with RocksState.open(Path(scratch), "{}", "log", IndexSettings()) as rocks:
+                assert run(part, rocks, limits) == run(part, memory, limits)
+                assert first_difference(rocks, memory) is None
+
+
+class Log:
+    """A log in which pages come again that a crash can bring back, and which says now and then what it cannot."""
+
+    def __init__(self, dice: random.Random, pages: Sequence[Submitted]) -> None:
+        self.records: list[Record] = []
+        committed: dict[tuple[str, int], int] = {}
+        at = 0
+        while at < len(pages):
+            some = list(pages[at : at + dice.choice(SIZES)])
+            at += len(some)
+            back = [page for page in pages[:at] if page[1] >= committed.get(place_of(page), 0)]
+            for page in dice.choices(back, k=dice.choice([0, 1, 3, 10])) if back else []:
+                # Anywhere in the record; of its own pages, after the first time.
+                first = some.index(page) + 1 if page in some else 0
+                some.insert(dice.randrange(first, len(some) + 1), page)
+            self.records.append(Record(some, self.marks(dice, committed, pages[:at])))
+
+    def marks(
+        self, dice: random.Random, committed: dict[tuple[str, int], int], seen: Sequence[Submitted]
+    ) -> tuple[Committed, ...]:
+        """What the next record says, which holds from then on."""
+        if dice.random() < 0.5:
+            return ()
+        for place in {place_of(page) for page in dice.sample(seen, min(3, len(seen)))}:
+            offset = dice.choice([page[1] for page in seen if place_of(page) == place]) + dice.choice([0, 1])
+            committed[place] = max(committed.get(place, 0), offset)
+        return tuple(Committed(*place, offset) for place, offset in committed.items())
+
+
+def place_of(page: Submitted) -> tuple[str, int]:
+    """The source and the partition that signatures_of gives a page."""
+    return ("one", "two")[page[1] % 2], page[1] % 3
+
+
+@pytest.mark.promise(
+    "no page is dropped as a duplicate of its own first attempt",
+    fault="uncommitted pages of remembered hosts come again",
+)
+@pytest.mark.parametrize("seed", range(3000, 3100))
+def test_pages_that_come_again_before_they_are_committed_get_the_verdicts_they_had(seed: int) -> None:
+    dice, pages, limits = any_world(seed)
+    plain, state, twin = MemoryState(), MemoryState(), twin_of(limits)
+    first = without_reason(joined(run(cut(pages, []), plain, limits)))
+    expected = dict(zip((page_id for _, page_id in pages), first, strict=True))
+    log = Log(dice, pages)
+    for record in log.records:
+        found = run([record], state, limits)
+        assert found == run_twin([record], twin)
+        assert without_reason(joined(found)) == [expected[page_id] for _, page_id in record.pages]
+    assert_same_memory(state, twin)
+    # What came again taught nothing and was filed nowhere; what is committed is remembered no more.
+    everything = Committed("", -1, 0)
+    for one in (state, plain):
+        run([Record([], (everything,))], one, limits)
+        one.file(None, 1000, 0)
+    assert first_difference(state, plain) is None
+
+
+def test_a_mark_of_the_files_own_end_forgets_all_attempts() -> None:
+    _, pages, limits = any_world(7)
+    state, limits = MemoryState(), limits._replace(longer_by=float("inf"))
+    found = joined(run([Record(pages)], state, limits))
+    copies = [page for page, outcome in zip(pages, found, strict=True) if outcome[0] == "duplicate"]
+    assert copies
+    ids = [(*place_of(page), page[1]) for page in copies]
+    assert None not in state.attempts(ids)
+    run([Record([], (Committed("", -1, 0),))], state, limits)
+    assert state.attempts(ids) == [None] * len(ids)
+
+
+def made(number: int, prints: Sequence[int], titles: Sequence[int] = ()) -> Made:
+    """A page of host 1 that is like no other but for its prints and its title."""
+    dice = random.Random(number)
+    return Made(
+        number,
+        1,
+        1,
+        1000,
+        (dice.getrandbits(64), dice.getrandbits(64)),
+        (number,),
+        tuple(sorted(prints)),
+        tuple(titles),
+    )
+
+
+def test_a_host_is_remembered_by_so_many_prints_and_words_at_most() -> None:
+    # A few prints that most pages have, and 40 new ones on each of 200 pages.
+    dice = random.Random(1)
+    common = [one << 6 | KEPT | 5 for one in range(4)]
+    pages = [
+        made(
+            number,
+            [*dice.sample(common, 3), *((100 + 40 * number + turn) << 6 | KEPT | 5 for turn in range(40))],
+            sorted({dice.randrange(3), *range(10 + 9 * number, 19 + 9 * number)}),
+        )
+        for number in range(200)
+    ]
+    limits, state = Limits(), MemoryState()
+    twin, largest = twin_of(limits), 0
+    for record in cut(with_ids(pages), [7] * 40):
+        assert run([record], state, limits) == run_twin([record], twin)
+        assert_same_memory(state, twin)
+        (known,) = memories_of(state, [host_hash(1)]).values()
+        largest = max(largest, len(known.items))
+        assert len(known.items) <= MOST_ITEMS
+        assert len(known.words) <= MOST_WORDS
+    assert largest > MOST_ITEMS - 44
+    assert known.pages == 200
+    assert {one >> 5 for one in common} <= known.items.keys(), "what many pages have is never forgotten"
+
+
+def test_what_every_page_has_is_counted_to_15_and_a_title_s_words_to_255() -> None:
+    pages = with_ids([made(number, [1 << 6 | KEPT, (number + 9) << 6 | KEPT], [3]) for number in range(300)])
+    limits, state, twin = Limits(), MemoryState(), twin_of(Limits())
+    assert run([Record(pages)], state, limits) == run_twin([Record(pages)], twin)
+    assert_same_memory(state, twin)
+    (known,) = memories_of(state, [host_hash(1)]).values()
+    assert (known.items[1 << 1], known.words[3]) == (15, 255)

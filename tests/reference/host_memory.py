@@ -1,0 +1,277 @@
+"""What a host's pages taught, and when two pages are copies by it: the obvious way. Twin of spotsieve.stream.judge.
+
+Prints and title words are those of the signatures. A memory counts on how many of the host's pages each was. What many
+pages have is template, which is no text of any of them.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+WEIGHTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+"""Of a print, by its class."""
+UNKEPT = 0.4
+"""What a print that was not kept weighs beside one that was."""
+MOST_ITEMS, ITEMS_LEFT, MOST_ITEM_COUNT = 1_024, 768, 15
+MOST_WORDS, WORDS_LEFT, MOST_WORD_COUNT = 128, 96, 255
+
+
+class Bars(NamedTuple):
+    """The settings of the rule, with their defaults."""
+
+    min_alike: float = 0.5
+    other_title_min_alike: float = 0.8
+    no_title_min_alike: float = 0.6
+    min_jaccard: float = 0.32
+    thin_min_jaccard: float = 0.7
+    template_share: float = 0.04
+
+
+class Print(NamedTuple):
+    """One print of a page. number: it stands for a block's numbers, else for its text"""
+
+    stored: int
+    identity: int
+    number: bool
+    kept: bool
+    weight: int
+
+    @property
+    def own_weight(self) -> float:
+        """How much it counts among a page's own prints."""
+        return self.weight * (1.0 if self.kept else UNKEPT)
+
+
+def print_of(stored: int) -> Print:
+    """stored: hash of 26 bits, number, kept, class of 4 bits."""
+    return Print(stored, stored >> 5, bool(stored >> 5 & 1), bool(stored >> 4 & 1), WEIGHTS[stored & 15])
+
+
+class PageText(NamedTuple):
+    """What a page is compared by. share: of its listed kept text, what is template  listed: the weight of all of it
+
+    prints: ascending; of a page that is judged all of them, of a filed one those that were its own then
+    """
+
+    host: int
+    site: int
+    length: int
+    sketch: tuple[int, ...]
+    prints: tuple[Print, ...]
+    titles: frozenset[int]
+    share: float = 0.0
+    listed: int = 0
+
+
+@dataclass
+class Memory:
+    """What is known of a host.
+
+    first: the entry of its only page, whose prints and title stand for items and words; None: they are here
+    pages: how many taught it  last: the number that the next filed page had when it last learned
+    """
+
+    pages: int = 0
+    last: int = 0
+    first: int | None = None
+    items: dict[int, int] = field(default_factory=dict)
+    words: dict[int, int] = field(default_factory=dict)
+
+    def learn_items(self, identities: Iterable[int]) -> None:
+        """Count a page's items; with too many, the rarest are forgotten."""
+        _count(self.items, identities, MOST_ITEM_COUNT)
+        _make_room(self.items, MOST_ITEMS, ITEMS_LEFT)
+
+    def learn_words(self, words: Iterable[int]) -> None:
+        """Count a page's title words; with too many, the rarest are forgotten."""
+        _count(self.words, words, MOST_WORD_COUNT)
+        _make_room(self.words, MOST_WORDS, WORDS_LEFT)
+
+
+def _count(counts: dict[int, int], found: Iterable[int], most: int) -> None:
+    for one in found:
+        counts[one] = min(counts.get(one, 0) + 1, most)
+
+
+def _make_room(counts: dict[int, int], room: int, left: int) -> None:
+    if len(counts) <= room:
+        return
+    rare = 0
+    while len(counts) > left:
+        rare += 1
+        for one in [one for one, count in counts.items() if count <= rare]:
+            del counts[one]
+
+
+class Host(NamedTuple):
+    """A page's host as of now, before the page teaches it. pages: how many taught it"""
+
+    pages: int
+    items: Mapping[int, int]
+    words: Mapping[int, int]
+    bars: Bars
+
+    def is_template(self, one: Print) -> bool:
+        """Whether many pages of the host have this print."""
+        return self.items.get(one.identity, 0) > min(max(2.0, self.bars.template_share * self.pages), 10.0)
+
+    def rare(self, titles: Iterable[int]) -> set[int]:
+        """The words of a title that few titles of the host have."""
+        most = min(max(1.0, 0.3 * self.pages), 100.0)
+        return {word for word in titles if self.words.get(word, 0) <= most}
+
+    def own(self, prints: Iterable[Print]) -> list[Print]:
+        """The prints that are no template now."""
+        return [one for one in prints if not self.is_template(one)]
+
+    def share(self, prints: Iterable[Print]) -> tuple[float, int]:
+        """Of a page's listed kept text: what is template now, and the weight of all of it."""
+        listed = kept_text(prints)
+        weight = sum(one.weight for one in listed)
+        template = sum(one.weight for one in listed if self.is_template(one))
+        return (template / weight if weight else 0.0), weight
+
+
+def kept_text(prints: Iterable[Print]) -> list[Print]:
+    """The prints of text, not of numbers, that were kept."""
+    return [one for one in prints if one.kept and not one.number]
+
+
+class Answer(NamedTuple):
+    """Of a pair: why the page is a copy, "" if it is none  sure: a copy that teaches only what is new in it."""
+
+    reason: str
+    score: float
+    sure: bool = False
+
+
+def compare(page: PageText, filed: PageText, host: Host) -> Answer:
+    """A page and an earlier one. host: that of the page"""
+    bits = 64 * len(page.sketch)
+    distance = sum((one ^ other).bit_count() for one, other in zip(page.sketch, filed.sketch, strict=True))
+    jaccard = max(0.0, 1 - 2 * distance / bits)
+    title = title_overlap(host.rare(page.titles), host.rare(filed.titles))
+    if page.host == filed.host:
+        return _same_host(page, filed, host, jaccard, bits, title)
+    return _other_host(page, filed, host, jaccard, title)
+
+
+def title_overlap(one: set[int], other: set[int]) -> float | None:
+    """The Jaccard of two titles' rare words; None where neither has any."""
+    return len(one & other) / len(one | other) if one or other else None
+
+
+def bar(title: float | None, words: float, host: Host) -> float:
+    """How alike two pages must be that have so many words of their own."""
+    bars = host.bars
+    least = bars.min_alike
+    if title is None:
+        top = bars.no_title_min_alike
+        needed = top - (top - least) * min(max((words - 20) / 20, 0.0), 1.0)
+    else:
+        top = bars.other_title_min_alike
+        needed = top - (top - least) * min(max((title - 0.2) / 0.4, 0.0), 1.0)
+        needed += 0.12 * (1 - words / 20) if words < 20 else 0.0
+    agree = title is not None and title >= 0.6
+    return max(needed, 0.8) if host.pages < 4 and not agree else needed
+
+
+class Met(NamedTuple):
+    """Own prints of two pages: weights of both, and of what they share. accidental: more met than sketches allow"""
+
+    one: float
+    other: float
+    shared: float
+
+
+def met_prints(page: PageText, filed: PageText, host: Host, jaccard: float, bits: int) -> Met:
+    """Own prints of both; nothing is shared where the sketches rule it out."""
+    mine = {one.identity: one for one in host.own(page.prints)}
+    theirs = {one.identity: one for one in host.own(filed.prints)}
+    both = [identity for identity in mine if identity in theirs]
+    kept = 0
+    for one, other in ((mine[identity], theirs[identity]) for identity in both):
+        if one.kept and other.kept and not one.number:
+            kept += max(0, min(one.weight, other.weight) - 2)
+    high = min(1.0, jaccard + 3 * math.sqrt((1 - jaccard * jaccard) / bits))
+    room = high * (page.length + filed.length) / (1 + high)
+    weight = {
+        identity: max(one.own_weight for one in (mine.get(identity), theirs.get(identity)) if one is not None)
+        for identity in mine.keys() | theirs.keys()
+    }
+    one, other = (math_sum(weight[identity] for identity in prints) for prints in (mine, theirs))
+    if min(kept, page.length, filed.length) > room:
+        return Met(one, other, 0.0)
+    return Met(one, other, math_sum(weight[identity] for identity in both))
+
+
+def math_sum(weights: Iterable[float]) -> float:
+    """The sum, one after the other, as a kernel makes it (Python's sum() of floats is compensated)."""
+    total = 0.0
+    for weight in weights:
+        total += weight
+    return total
+
+
+def _same_host(page: PageText, filed: PageText, host: Host, jaccard: float, bits: int, title: float | None) -> Answer:
+    agree = title is not None and title >= 0.6
+    met = met_prints(page, filed, host, jaccard, bits)
+    one, other = met.one, met.other
+    words = one + other - met.shared
+    alike = met.shared / words if words else 0.0
+    contained = met.shared / min(one, other) if min(one, other) else 0.0
+
+    shared, either = _features(page, filed, jaccard)
+    share, _ = host.share(page.prints)
+    now = sum(print_.weight for print_ in kept_text(filed.prints) if host.is_template(print_))
+    became = now / filed.listed if filed.listed else 0.0
+    template, template_of_filed = page.length * share, filed.length * min(1.0, filed.share + became)
+    least, most = min(template, template_of_filed), max(template, template_of_filed)
+    sketch_contained = 0.0
+    if either - most >= max(40, 0.6 * either) or (agree and either - most >= max(15, 0.5 * either)):
+        by_sketch = max(0.0, shared - least) / (either - most)
+        shorter = min(page.length - template, filed.length - template_of_filed)
+        sketch_contained = max(0.0, shared - least) / shorter if shorter > 0 else 0.0
+        if by_sketch > alike:
+            alike, words = by_sketch, either - most
+    elif not host.own(page.prints) and jaccard >= 0.95:
+        alike, words = jaccard, either
+
+    reason = ""
+    both = one >= 60 and other >= 60
+    if alike >= bar(title, words, host) and (title is None or title > 0.2 or words >= 60):
+        reason = "own_text"
+    elif title is not None and title >= 0.75 and both and alike >= (0.45 if host.pages < 4 else 0.42):
+        reason = "same_title"
+    elif (
+        contained >= 0.85
+        and min(one, other) >= 4
+        and max(one, other) <= 150
+        and alike >= 0.4
+        and (agree or title is None)
+    ) or (title is not None and title >= 0.95 and both and max(contained, sketch_contained) >= 0.75 and alike >= 0.28):
+        reason = "contained"
+    return Answer(reason, min(alike, 1.0), alike >= 0.7 and (agree or title is None))
+
+
+def _other_host(page: PageText, filed: PageText, host: Host, jaccard: float, title: float | None) -> Answer:
+    share, _ = host.share(page.prints)
+    if 1 - share < 0.5:
+        return Answer("", jaccard)
+    if page.site == filed.site != 0 and jaccard < bar(title, 80, host):
+        return Answer("", jaccard)
+    thin = page.length < 60 or filed.length < 60
+    if jaccard >= (host.bars.thin_min_jaccard if thin else host.bars.min_jaccard):
+        return Answer("near", jaccard)
+    if thin or title is None or title < 0.8 or len(host.rare(page.titles)) <= 1 or jaccard < 0.24:
+        return Answer("", jaccard)
+    shared, _ = _features(page, filed, jaccard)
+    return Answer("near" if shared / min(page.length, filed.length) >= 0.75 else "", jaccard)
+
+
+def _features(page: PageText, filed: PageText, jaccard: float) -> tuple[float, float]:
+    """By the sketches: features of both pages, and of either."""
+    total = page.length + filed.length
+    shared = min(jaccard * total / (1 + jaccard), page.length, filed.length)
+    return shared, total - shared

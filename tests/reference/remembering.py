@@ -1,0 +1,290 @@
+"""The obvious judge for a scheme with a memory of hosts: one page after the other. Twin of spotsieve.stream.judge."""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from spotsieve.stream.signature import Signatures, Status, page_id_text
+from spotsieve.stream.verdict import FoundBy
+from tests.reference.host_memory import Answer, Bars, Host, Memory, PageText, compare, print_of
+from tests.reference.judge import Key, Outcome, digest_key
+
+PageId = tuple[str, int, int]
+
+
+class Filed(NamedTuple):
+    """An entry: who the page is, and its own text as of its filing, with the share in 255ths."""
+
+    page: PageId
+    text: PageText
+    share: int
+
+
+class Found(NamedTuple):
+    """What a page turned out to be. original: the entry that it is a copy of, or else replaces; None: none"""
+
+    outcome: Outcome
+    original: int | None = None
+    answer: Answer | None = None
+    filed: bool = False
+
+
+@dataclass
+class RememberingJudge:
+    """keys_of: the keys of a page  cap: most postings of a bucket  candidate_limit: most candidates that are compared
+    longer_by: a copy of more than so many times the length replaces a page; inf: the first page is kept.
+
+    entries: by number, None for one that was forgotten  memories: by host  floor: entries below it are dead
+    attempts: by page, what pages turned out to be that are not filed and could come back
+    """
+
+    keys_of: Callable[[Signatures, int], list[Key]]
+    bars: Bars
+    cap: int
+    candidate_limit: int
+    longer_by: float = math.inf
+    entries: list[Filed | None] = field(default_factory=list)
+    buckets: dict[object, list[tuple[int, int]]] = field(default_factory=dict)
+    memories: dict[int, Memory] = field(default_factory=dict)
+    attempts: dict[PageId, Found] = field(default_factory=dict)
+    floor: int = 0
+    capped: int = 0
+
+    def judge(self, signatures: Signatures, committed: Iterable[PageId] = ()) -> list[Outcome]:
+        """-> the outcome of each page of a record, in order.
+
+        committed: pages of a source and partition below an offset cannot come back; partition -1: no page can
+        """
+        found: dict[PageId, Found] = {}
+        outcomes, attempts = [], dict[PageId, Found]()
+        for index in range(len(signatures)):
+            page = id_of(signatures, index)
+            known = self._known(signatures, index, found.get(page))
+            found[page] = known or self._judge_page(signatures, index)
+            outcomes.append(found[page].outcome)
+            if known is None and signatures.status[index] == Status.FINGERPRINTED and not found[page].filed:
+                attempts[page] = found[page]
+        for source, partition, offset in committed:
+            self.attempts = {
+                page: attempt
+                for page, attempt in self.attempts.items()
+                if not (partition == -1 or (page[:2] == (source, partition) and page[2] < offset))
+            }
+        self.attempts |= attempts
+        return outcomes
+
+    def forget(self, numbers: Iterable[int]) -> None:
+        """Take entries out: their pages are met no more, and what their hosts know through them alone is lost."""
+        for number in numbers:
+            self.entries[number] = None
+        self._sweep()
+
+    def move_floor(self, floor: int) -> None:
+        """Let everything die that is older than the entry of this number."""
+        self.floor = floor
+        self.memories = {host: memory for host, memory in self.memories.items() if memory.last >= floor}
+        self._sweep()
+
+    def host(self, host: int) -> Host:
+        """What the host's next page is judged by."""
+        memory = self.memories.get(host, Memory())
+        first = self._entry(memory.first)
+        if first is None:
+            return Host(memory.pages, memory.items, memory.words, self.bars)
+        items = {one.identity: 1 for one in first.text.prints}
+        return Host(memory.pages, items, dict.fromkeys(first.text.titles, 1), self.bars)
+
+    def _entry(self, number: int | None) -> Filed | None:
+        return self.entries[number] if number is not None and number >= self.floor else None
+
+    def _sweep(self) -> None:
+        for bucket, postings in self.buckets.items():
+            self.buckets[bucket] = [posting for posting in postings if self._entry(posting[0])]
+
+    def _known(self, signatures: Signatures, index: int, earlier: Found | None) -> Found | None:
+        """The verdict that the page had, if it was judged before and could come back."""
+        page, status = id_of(signatures, index), Status(int(signatures.status[index]))
+        judged = status is Status.FINGERPRINTED
+        for key in self.keys_of(signatures, index):
+            if key.kind is FoundBy.BODY:
+                for number, inline in self.buckets.get(key.bucket, []):
+                    entry = self._entry(number)
+                    if entry and inline == key.inline and entry.page == page:
+                        return first_attempt(Found((*without_original(status), 0, False)))
+        remembered = self.attempts.get(page) if judged else None
+        if remembered and (remembered.original is None or self._entry(remembered.original)):
+            return first_attempt(remembered)
+        return first_attempt(earlier) if earlier else None
+
+    def _judge_page(self, signatures: Signatures, index: int) -> Found:
+        status = Status(int(signatures.status[index]))
+        judged = status is Status.FINGERPRINTED
+        text, keys = text_of(signatures, index), self.keys_of(signatures, index)
+        host = self.host(text.host)
+        number, cut, found, outgrown = self._original(text, keys, host)
+        if number is not None:
+            answer, found_by = found
+            original = self.entries[number]
+            assert original
+            outcome = ("duplicate", page_id_text(*original.page), answer.score, answer.reason, int(found_by), cut)
+            if judged:
+                self._learn(text, host, number, answer, None)
+            return Found(outcome, number, answer)
+        longest = max(outgrown, key=self._length) if outgrown and judged else None
+        filed = self._file(id_of(signatures, index), text, keys, host)
+        if judged:
+            self._learn(text, host, None, None, filed)
+        novel, replaced = without_original(status), self._entry(longest)
+        if replaced:
+            novel = ("novel", page_id_text(*replaced.page), None, "longer")
+        return Found((*novel, 0, cut), longest, filed=filed is not None)
+
+    def _length(self, number: int) -> int:
+        entry = self.entries[number]
+        assert entry
+        return entry.text.length
+
+    def _original(
+        self, page: PageText, keys: list[Key], host: Host
+    ) -> tuple[int | None, bool, tuple[Answer, FoundBy], list[int]]:
+        met: dict[int, list[Key]] = {}
+        for key in keys:
+            for number, inline in self.buckets.get(key.bucket, []):
+                if inline == key.inline:
+                    met.setdefault(number, []).append(key)
+        compared, cut, outgrown = 0, False, list[int]()
+        for number in sorted(met):
+            through = [key for key in met[number] if key.decisive or not cut]
+            found_by = FoundBy(0)
+            for key in through:
+                found_by |= key.kind
+            entry = self.entries[number]
+            assert entry
+            longer = self.longer_by < math.inf and page.length > self.longer_by * entry.text.length
+            if any(key.decisive for key in through):
+                return number, cut, (Answer("exact", 1.0), found_by), outgrown
+            if compared == self.candidate_limit:
+                cut = True
+                continue
+            compared += 1
+            answer = compare(page, entry.text, host)
+            if answer.reason and longer:
+                outgrown.append(number)
+            elif answer.reason:
+                return number, cut, (answer, found_by), outgrown
+        return None, cut, (Answer("", 0.0), FoundBy(0)), outgrown
+
+    def _file(self, page: PageId, text: PageText, keys: list[Key], host: Host) -> int | None:
+        open_keys = [key for key in keys if len(self.buckets.get(key.bucket, [])) < self.cap]
+        self.capped += len(keys) - len(open_keys)
+        open_keys = [key for key in open_keys if len(self.buckets.get(key.bucket, [])) < key.cap]
+        if not open_keys:
+            return None
+        number = len(self.entries)
+        for key in open_keys:
+            self.buckets.setdefault(key.bucket, []).append((number, key.inline))
+        share, listed = host.share(text.prints)
+        byte = math.floor(share * 255 + 0.5)
+        own = text._replace(prints=tuple(host.own(text.prints)), share=byte / 255, listed=min(listed, 65_535))
+        self.entries.append(Filed(page, own, byte))
+        return number
+
+    def _learn(
+        self, page: PageText, host: Host, original: int | None, answer: Answer | None, filed: int | None
+    ) -> None:
+        """host: as of before  original, answer: of a copy  filed: the number of a page that was filed just now"""
+        if answer and answer.reason == "exact":
+            return
+        number = len(self.entries) if filed is None else filed
+        memory = self.memories.setdefault(page.host, Memory())
+        if memory.pages == 0 and filed is not None:
+            self.memories[page.host] = Memory(1, number, number)
+            return
+        memory.first, memory.last = None, number
+        memory.items, memory.words = dict(host.items), dict(host.words)
+        entry = self._entry(original)
+        if entry and answer and answer.sure and entry.text.host == page.host:
+            known = {one.identity for one in entry.text.prints}
+            memory.learn_items(one.identity for one in host.own(page.prints) if one.identity not in known)
+            return
+        memory.pages += 1
+        memory.learn_items(one.identity for one in page.prints)
+        memory.learn_words(page.titles)
+
+
+def without_original(status: Status) -> tuple[str, str, None, str]:
+    """The first four of the outcome of a page that is no copy."""
+    if status is Status.FINGERPRINTED:
+        return "novel", "", None, "no_match"
+    return "unchecked", "", None, status.name.lower()
+
+
+def first_attempt(found: Found) -> Found:
+    """What the page turned out to be, for the page submitted again."""
+    verdict, other, score, reason, found_by, _ = found.outcome
+    reason = "first_attempt" if verdict == "novel" else reason
+    return found._replace(outcome=(verdict, other, score, reason, found_by, False))
+
+
+def id_of(signatures: Signatures, index: int) -> PageId:
+    """The id of a page."""
+    source = signatures.sources[signatures.source[index]]
+    return source, int(signatures.partition[index]), int(signatures.offset[index])
+
+
+def text_of(signatures: Signatures, index: int) -> PageText:
+    """What a page is compared by; one without a fingerprint has no prints and no title."""
+    prints = signatures.prints[slice(*signatures.prints_bounds[index : index + 2])].tolist()
+    titles = signatures.titles[slice(*signatures.titles_bounds[index : index + 2])].tolist()
+    return PageText(
+        int(signatures.host[index]),
+        int(signatures.site[index]),
+        int(signatures.feature_count[index]),
+        tuple(signatures.sketch[index].tolist()),
+        tuple(map(print_of, prints)),
+        frozenset(titles),
+    )
+
+
+def mixed(value: int, host: int) -> int:
+    """A hash of 56 bits of a page, mixed with its host (stream/schemes/probes.py)."""
+    for word, factor in ((host, 0xBF58476D1CE4E5B9), (host >> 8, 0x94D049BB133111EB)):
+        value = (value ^ word) * factor % 2**56
+        value ^= value >> 28
+    return value
+
+
+class KeysOfPages(NamedTuple):
+    """The keys of the default scheme.
+
+    minima_cap: what a bucket of minima or of a title takes  host_minima: how many minima are looked up on the host too
+    """
+
+    minima_cap: int = 16
+    host_minima: int = 4
+    print_cap: int = 4
+
+    def __call__(self, signatures: Signatures, index: int) -> list[Key]:
+        """The keys of a page, one by one."""
+        status = Status(int(signatures.status[index]))
+        if status in (Status.EMPTY, Status.HTTP_STATUS, Status.REDIRECT, Status.MEDIA_TYPE):
+            return []
+        body = digest_key(signatures, index, "digest", FoundBy.BODY)
+        if status is not Status.FINGERPRINTED:
+            return [body]
+        text = text_of(signatures, index)
+        features = signatures.features[slice(*signatures.features_bounds[index : index + 2])].tolist()
+        plain = [Key(("minima", one), 0, 0, False, FoundBy.MINIMA, self.minima_cap) for one in features]
+        hosted = [
+            Key(("host minima", text.host, one), 0, 0, False, FoundBy.MINIMA, self.minima_cap)
+            for one in sorted(features)[: self.host_minima]
+        ]
+        words = tuple(sorted(text.titles))
+        title = [Key(("title", text.host, words), 0, 0, False, FoundBy.TITLE, self.minima_cap)] if words else []
+        first = 8 if text.length < 150 else 6 if text.length < 300 else 3
+        prints = [
+            Key(("print", text.host, one.identity), 0, 0, False, FoundBy.PRINTS, self.print_cap)
+            for one in sorted(text.prints, key=lambda one: (-(one.stored % 16 // 2), mixed(one.identity, text.host)))
+        ]
+        return [body, *plain, *hosted, *title, *prints[:first]]
