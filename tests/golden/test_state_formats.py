@@ -36,7 +36,7 @@ from spotsieve.state.format.meta import (
 from spotsieve.state.format.sealing import seal
 from spotsieve.state.format.sources import decode_source, encode_source
 from spotsieve.state.horizon import Clock, Mark
-from spotsieve.state.index import Attempt, Buckets, Filing, Learned
+from spotsieve.state.index import Attempt, Buckets, Committed, Filing, Learned
 from spotsieve.state.log.local import LOG_FILE, LocalLog
 from spotsieve.state.log.record import checksum_of, decode, encode, encode_forget
 from spotsieve.state.portable.export import export_lines
@@ -103,31 +103,19 @@ ENTRY = (
     "68747470733a2f2f6578616d706c652e6f72672f61"
     "61"
 )
+MARKS = (Committed("pages", 7, 258), Committed("other", 1, 513))
 RECORD = (
-    "0201000102030405060708090a0b0c0d0e0f0102000000000000101112131415161718191a1b1c1d1e1f010000000100"
-    "020500706167657300000700000002010000000000000068e5cf8b010000887766554433221100ffeeddccbbaa990807"
-    "060504030201100f0e0d0c0b0a09ddccbbaa00000000efcdab896745230100032c010000020015000100050000000000"
-    "000058575655545352516867666564636261010000000000000068747470733a2f2f6578616d706c652e6f72672f6161"
-    "780a220c4534219f"
+    "f57370730301000102030405060708090a0b0c0d0e0f0102000000000000101112131415161718191a1b1c1d1e1f0100"
+    "0000010001000200027eff00000500706167657305006f74686572000007000000020100000000000001000100000001"
+    "020000000000000201000000000000070000000068e5cf8b010000887766554433221100ffeeddccbbaa990807060504"
+    "030201100f0e0d0c0b0a09ddccbbaa00000000efcdab8967452301032c01000072710200020315000100050000000000"
+    "000058575655545352516867666564636261010000000000000033000000848382819291a2a1b2b168747470733a2f2f"
+    "6578616d706c652e6f72672f6161b3e71876d1d96963"
 )
 FORGET = (
-    "0202000102030405060708090a0b0c0d0e0f0102000000000000101112131415161718191a1b1c1d1e1f"
-    "02000000"
-    "0201000000000000"
-    "07000000"
-    "0102000000000000"
-    "0500"
-    "02000000"
-    "7061676573"
-    "0500000000000000"
-    "ffffffffffffffff"
-    "0300000000000000"
-    "ffffffff"
-    "0000000000000000"
-    "0400"
-    "00000000"
-    "612fc3a4"
-    "48ff279b1836e4dc"
+    "f57370730302000102030405060708090a0b0c0d0e0f0102000000000000101112131415161718191a1b1c1d1e1f0200"
+    "0000020100000000000007000000010200000000000005000200000070616765730500000000000000ffffffffffffff"
+    "ff0300000000000000ffffffff0000000000000000040000000000612fc3a4b672aa42708d434a"
 )
 MANIFEST = (
     b"spotsieve-snapshot 1\n"
@@ -138,7 +126,7 @@ MANIFEST = (
 )
 EXPORT = b"""
 {"spotsieve_state":2,"format":3,"log":"local","log_position":5,"pages_applied":0,\
-"last_record":"9f2134450c220a78","entries":1,"first_entry":0,"watermark_ms":null,"marks":[],\
+"last_record":"6369d9d17618e7b3","entries":1,"first_entry":0,"watermark_ms":null,"marks":[],\
 "sweep":["0000000000000000",0],"host_sweep":["0000000000000000",0],"settings":"{}","settings_digest":"dc7048f8f8747f561349cde127705c16"}
 {"source":0,"text":"pages"}
 {"entry":0,"source":0,"partition":7,"offset":258,"event_time_ms":1700000000000,"url":"https://example.org/a",\
@@ -148,7 +136,7 @@ EXPORT = b"""
 {"bucket":"0100000000004567","entries":[0],"inline":["0123456789abcdef"]}
 {"bucket":"02000000000089ab","entries":[0],"inline":["0123456789abcdef"]}
 {"bucket":"030000000000cdef","entries":[0],"inline":["0123456789abcdef"]}
-{"end":true,"sources":1,"entries":1,"buckets":4,"memories":0,"attempts":0,"postings":4,"xxh3_128":"b0ca8d90bf24c62d1ece8351372874b3"}
+{"end":true,"sources":1,"entries":1,"buckets":4,"memories":0,"attempts":0,"postings":4,"xxh3_128":"b50ab1be17f5be8d05187cadfe977b9b"}
 """
 LOCAL_LOG = "535053564c4f47010300000077acae806f6e65a0e11f32a7ab1f9100000000c898f477c294d3380580062d"
 
@@ -308,10 +296,11 @@ def test_the_identity_value() -> None:
 
 
 def test_a_log_record() -> None:
-    record = encode(one_page(), WRITER, 513, DIGEST)
+    record = encode(one_page(), WRITER, 513, DIGEST, MARKS)
     assert record.hex() == RECORD
     decoded = decode(bytes.fromhex(RECORD))
     assert (decoded.writer, decoded.sequence, decoded.settings_digest) == (WRITER, 513, DIGEST)
+    assert decoded.committed == MARKS
     assert_same(decoded.signatures, one_page())
 
 
