@@ -108,7 +108,7 @@ def test_a_whole_state_is_walked_without_being_changed(which: str, request: pyte
     assert found.checked["postings"] >= found.checked["buckets"] > 10_000
     assert found.checked["sources"] == (3 if which == "closed" else 2)
     assert found.checked["hosts"] >= 5
-    assert found.checked["attempts"] == (10 if which == "closed" else 0)
+    assert found.checked["attempts"] > 10
     assert "buckets" in told
     assert listing(directory) == before
 
