@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spotsieve.state.index import State
+from spotsieve.state.index import Committed, State
 from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import Engine
@@ -39,7 +39,9 @@ def horizon_load(pages: int, horizons: int, batch_pages: int) -> Iterator[LogRec
     for number, first in enumerate(range(0, len(load), batch_pages)):
         signatures = load.signatures(first, min(first + batch_pages, len(load)))
         signatures = replace(signatures, event_time_ms=signatures.offset * PAGE_MS)
-        yield LogRecord(bytes(16), number, _NO_SETTINGS, signatures, number)
+        # As a service does: what it judged before this record is committed by now.
+        marks = (Committed(signatures.sources[0], 0, first),)
+        yield LogRecord(bytes(16), number, _NO_SETTINGS, signatures, number, committed=marks)
 
 
 def engine_over(state: State, limits: IndexSettings) -> Engine:
