@@ -55,8 +55,8 @@ _RADIX_BITS = 9
 _RADIX = 1 << _RADIX_BITS
 _LAST_DIGIT = np.uint64(_RADIX - 1)
 _DIGITS = tuple(_ITEM_SHIFT + np.uint64(digit * _RADIX_BITS) for digit in range(3))
-_FULLEST = 8
-"""Items are sorted by their highest digit and then by insertion, as long as no digit has more of them."""
+_MOVES = 8
+"""Items are sorted by their highest digit and then by insertion, which gives up after so many moves an item."""
 _RANKS = 11
 _LOWEST_RANK = -2
 
@@ -97,10 +97,9 @@ def find_prints(tokens, blocks, count, features, room, prints):  # type: ignore[
     """
     found = collect_items(tokens, blocks, count, room.items)
     items, others, starts = room
-    if count_digits(items, starts, found, _DIGITS[2]) <= _FULLEST:
-        move_by_digit(items, others, starts, found, _DIGITS[2])
-        sort_by_insertion(others, found)
-    else:
+    count_digits(items, starts, found, _DIGITS[2])
+    move_by_digit(items, others, starts, found, _DIGITS[2])
+    if not sort_by_insertion(others, found):
         count_digits(items, starts, found, _DIGITS[0])
         move_by_digit(items, others, starts, found, _DIGITS[0])
         count_digits(others, starts, found, _DIGITS[1])
@@ -153,8 +152,9 @@ def item_of(state, number, weight):  # type: ignore[no-untyped-def]  # uint64, u
 
 
 @part
-def sort_by_insertion(items, count):  # type: ignore[no-untyped-def]  # uint64[], int64 -> None
-    """Sort items that are nearly in order."""
+def sort_by_insertion(items, count):  # type: ignore[no-untyped-def]  # uint64[], int64 -> bool
+    """Sort items that are nearly in order; whether it came to an end. A page can be made so that they are not."""
+    most = _MOVES * count
     for behind in range(1, count):
         item = items[behind]
         place = behind
@@ -162,24 +162,25 @@ def sort_by_insertion(items, count):  # type: ignore[no-untyped-def]  # uint64[]
             items[place] = items[place - 1]
             place -= 1
         items[place] = item
+        most -= behind - place
+        if most < 0:
+            return False
+    return True
 
 
 @part
 def count_digits(items, starts, count, shift):  # type: ignore[no-untyped-def]
-    """Where the items of each nine-bit digit go in a radix sort; how many the fullest digit has.
+    """Where the items of each nine-bit digit go in a radix sort.
 
     items: uint64[]  starts: int64[513], written over  shift: uint64
     """
     starts[:] = 0
     for place in range(count):
         starts[(items[place] >> shift & _LAST_DIGIT) + _U1] += 1
-    fullest, before = np.int64(0), np.int64(0)
+    before = np.int64(0)
     for digit in range(_RADIX):
-        own = starts[digit + 1]
-        fullest = max(fullest, own)
-        before += own
+        before += starts[digit + 1]
         starts[digit + 1] = before
-    return fullest
 
 
 @part

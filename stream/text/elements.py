@@ -57,6 +57,23 @@ LEADS: dict[int, tuple[str, ...]] = {
     16: ("figcaption", "caption", "legend", "summary"),
 }
 
+# What an element means to foreign content, that is inside svg and math (stream/text/foreign.py)
+SVG, MATH, FOREIGN_OBJECT, DESCRIPTION, ICON_TITLE = 1, 2, 3, 4, 5
+FIRST_TEXT_POINT, LAST_TEXT_POINT, BREAKOUT = 6, 10, 11
+ROLES: dict[int, tuple[str, ...]] = {
+    SVG: ("svg",),
+    MATH: ("math",),
+    FOREIGN_OBJECT: ("foreignobject",),
+    DESCRIPTION: ("desc",),
+    ICON_TITLE: ("title",),
+    **{FIRST_TEXT_POINT + place: (name,) for place, name in enumerate(("mi", "mo", "mn", "ms", "mtext"))},
+    # start tags that end foreign content (HTML standard, 13.2.6.5), <font> not, whose attributes decide
+    BREAKOUT: tuple(
+        "b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li listing menu "
+        "meta nobr ol p pre ruby s small span strong strike sub sup table tt u ul var".split()
+    ),
+}
+
 SECTIONS: tuple[tuple[str, ...], ...] = (
     ("ul", "ol", "menu", "dir"),
     ("table",),
@@ -78,8 +95,10 @@ SECTIONS: tuple[tuple[str, ...], ...] = (
 NO_SECTION = 15
 DEEPEST_SECTION = 15
 
-# A tag's traits: its kind in 4 bits, then its lead in 5 (not for end tags), its section in 4, whether it is <a>
-KIND_MASK, LEAD_SHIFT, LEAD_MASK, SECTION_SHIFT, SECTION_MASK, LINK_SHIFT = 15, 4, 31, 9, 15, 13
+# A tag's traits: its kind in 4 bits, then its lead in 5 (not for end tags), its section in 4, its role in foreign
+# content in 4, whether it is <a>
+KIND_MASK, LEAD_SHIFT, LEAD_MASK, SECTION_SHIFT, SECTION_MASK = 15, 4, 31, 9, 15
+ROLE_SHIFT, ROLE_MASK, LINK_SHIFT = 13, 15, 17
 UNKNOWN_TRAITS = INLINE | LEAD_OTHER << LEAD_SHIFT | NO_SECTION << SECTION_SHIFT
 
 SLOT_BITS = 10
@@ -101,7 +120,8 @@ class ElementTable:
 @cache
 def element_table() -> ElementTable:
     """Build the table, trying multipliers in a fixed order until every known name has a slot of its own."""
-    kinds = {name: kind for kind, names in ELEMENTS.items() for name in names} | {"a": INLINE}
+    inline = dict.fromkeys((name for names in ROLES.values() for name in names), INLINE) | {"a": INLINE}
+    kinds = inline | {name: kind for kind, names in ELEMENTS.items() for name in names}
     folded = np.array([fold_name(name) for name in kinds], dtype=np.uint64)
     for trial in range(1 << 20):
         multiplier = np.uint64((0x9E3779B97F4A7C15 * (2 * trial + 1)) & 0xFFFFFFFFFFFFFFFF)
@@ -119,7 +139,9 @@ def element_table() -> ElementTable:
 def traits_of(name: str, kind: int) -> int:
     """The traits of a known name."""
     lead = next((number for number, names in LEADS.items() if name in names), LEAD_OTHER)
-    return kind | lead << LEAD_SHIFT | section_of(name) << SECTION_SHIFT | (name == "a") << LINK_SHIFT
+    role = next((number for number, names in ROLES.items() if name in names), 0)
+    own = lead << LEAD_SHIFT | section_of(name) << SECTION_SHIFT
+    return kind | own | role << ROLE_SHIFT | (name == "a") << LINK_SHIFT
 
 
 def section_of(name: str) -> int:

@@ -11,6 +11,7 @@ that the CPU cannot foresee costs as much as ten bytes of text.
 import numpy as np
 
 from spotsieve.stream.text import elements, slots
+from spotsieve.stream.text.foreign import foreign_after, foreign_depth, has_cdata, is_foreign, left_foreign
 from spotsieve.stream.text.hashing import HASH_BITS, K0, SEED, WITH_DIGIT, finish_hash, hash_lowered
 from spotsieve.stream.text.memory import byte_at, load_int, load_int32, load_word, put_int, put_int32, put_word
 from spotsieve.stream.text.skips import (
@@ -53,7 +54,10 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
     # Where the last token ends at inline markup, it goes on if the next text starts with a word.
     open_start, open_end = np.int64(0), np.int64(0)
     spelling = False
-    foreign = np.int64(0)
+    # Open roots and integration points of svg and math, and links that were opened in them.
+    foreign, foreign_links = _U0, np.int64(0)
+    # A foreign element that hides its text: its folded name, how many foreign things were open, how often it is open.
+    hidden, hidden_depth, hidden_times = _U0, np.int64(0), np.int64(0)
     templates = np.int64(0)
     saved_count, saved_trace = np.int64(0), np.int64(0)
     saved_blocks, saved_start = np.int64(0), np.int64(0)
@@ -136,7 +140,7 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             if room > 1 and following == 33:
                 if room > 3 and byte_at(position + 2) == 45 and byte_at(position + 3) == 45:
                     position = after_comment(position + 4, end)
-                elif foreign > 0 and is_cdata(position, end):
+                elif has_cdata(foreign) and is_cdata(position, end):
                     inner_end = after_cdata(position + 9, end)
                     put_int(state + slots.TOKEN_COUNT, count)
                     if open_end != 0:
@@ -172,7 +176,7 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
         length = trailing_zeros(~(words >> np.uint64(closing)))
         regular = name + length < end and length <= 16 and in_set(byte_at(name + length), NAME_ENDS)
         traits = np.int64(elements.UNKNOWN_TRAITS)
-        low, high = _U0, _U0
+        low, high, folded = _U0, _U0, _U0
         if regular:
             low, high = lowered_name(name, length)
             folded = low ^ (high * elements.LONG_NAME)
@@ -200,6 +204,57 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             close_word(state)
             spelling = False
             count = load_int(state + slots.TOKEN_COUNT)
+        if foreign != _U0 or kind == elements.FOREIGN:
+            before, empty = foreign, byte_at(position - 2) == 47
+            was_foreign = is_foreign(before)
+            role = traits >> elements.ROLE_SHIFT & elements.ROLE_MASK
+            foreign = foreign_after(before, role, kind, closing, empty)
+            foreign_links = foreign_links if before != _U0 else np.int64(0)
+            if was_foreign and traits >> elements.LINK_SHIFT != 0:
+                if closing and foreign_links == 0:
+                    foreign = left_foreign(foreign)
+                foreign_links = max(foreign_links + (-1 if closing else 1 - np.int64(empty)), np.int64(0))
+            if was_foreign and closing and kind == elements.TEMPLATE and templates > 0 and hidden != folded:
+                foreign = _U0
+            if hidden != _U0:
+                depth = foreign_depth(foreign)
+                if (
+                    depth == hidden_depth
+                    and folded == hidden
+                    and was_foreign
+                    and foreign == before
+                    and (closing or not empty)
+                ):
+                    hidden_times += -1 if closing else 1
+                if depth < hidden_depth or hidden_times == 0:
+                    hidden = _U0
+                    put_int(state + slots.WORD_LENGTH, np.int64(0))
+                    spelling = False
+                    open_end = np.int64(0)
+                    if templates == 0:
+                        count, block_count, block_start = saved_count, saved_blocks, saved_start
+                        links, in_link, sections, lead = saved_links, saved_in_link, saved_sections, saved_lead
+                        put_int(state + slots.TRACE_LENGTH, saved_trace)
+                    if closing and kind > elements.BREAK and foreign == before:
+                        continue
+            if kind == elements.FOREIGN:
+                open_end = np.int64(0)
+                continue
+            if was_foreign and kind > elements.BREAK and (is_foreign(foreign) or role == elements.ICON_TITLE):
+                # a foreign element: it has no raw text
+                put_int(state + slots.TOKEN_COUNT, count)
+                close_word(state)
+                spelling = False
+                open_end = np.int64(0)
+                count = load_int(state + slots.TOKEN_COUNT)
+                hides = kind <= elements.SCRIPT or kind == elements.TEMPLATE
+                if hides and hidden == _U0 and not closing and not empty:
+                    hidden, hidden_depth, hidden_times = folded, foreign_depth(foreign), np.int64(1)
+                    if templates == 0:
+                        saved_count, saved_blocks, saved_start = count, block_count, block_start
+                        saved_links, saved_in_link, saved_sections, saved_lead = links, in_link, sections, lead
+                        saved_trace = load_int(state + slots.TRACE_LENGTH)
+                continue
         if kind <= elements.BREAK:
             # There are no branches here, since the CPU can foresee neither which of the three kinds this is nor whether
             # it is an end tag. A condition is a mask of all bits or none. A block without tokens does not count.
@@ -212,7 +267,6 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
             put_int32(record + slots.BLOCK_LEAD, lead)
             block_count += np.int64(count > block_start) & is_block
             block_start ^= (block_start ^ count) & is_block
-            foreign &= ~is_block
             # elements.INLINE is 0
             open_end &= (kind - 1) >> 63
             # AFTER is 0
@@ -229,33 +283,27 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
         # --- elements with rules of their own
         if kind != elements.HIDDEN and kind != elements.SCRIPT:
             open_end = np.int64(0)
-        if kind == elements.FOREIGN:
-            if closing:
-                foreign = max(foreign - 1, np.int64(0))
-            elif byte_at(position - 2) != 47:
-                foreign += 1
-            continue
         if kind == elements.TEMPLATE:
             if closing and templates > 0:
                 templates -= 1
-                if templates == 0:
+                if templates == 0 and hidden == _U0:
                     count, block_count, block_start = saved_count, saved_blocks, saved_start
                     links, in_link, sections, lead = saved_links, saved_in_link, saved_sections, saved_lead
                     put_int(state + slots.TRACE_LENGTH, saved_trace)
             elif not closing:
-                if templates == 0:
+                if templates == 0 and hidden == _U0:
                     saved_count, saved_blocks, saved_start = count, block_count, block_start
                     saved_links, saved_in_link, saved_sections, saved_lead = links, in_link, sections, lead
                     saved_trace = load_int(state + slots.TRACE_LENGTH)
                 templates += 1
             continue
-        if closing or (foreign > 0 and byte_at(position - 2) == 47):
+        if closing:
             continue
         if kind == elements.SCRIPT:
             position = script_end(position, end)
             continue
         inner_end = end if kind == elements.PLAINTEXT else raw_text_end(position, end, low, high, length)
-        if low == _TITLE and foreign == 0 and load_int(state + slots.TITLE_END) == 0:
+        if low == _TITLE and foreign == _U0 and load_int(state + slots.TITLE_END) == 0:
             put_int(state + slots.TITLE_START, position)
             put_int(state + slots.TITLE_END, inner_end)
         if kind >= elements.TEXTAREA:
@@ -267,7 +315,7 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
     # --- the end of the page
     put_int(state + slots.TOKEN_COUNT, count)
     close_word(state)
-    if templates > 0:
+    if templates > 0 or hidden != _U0:
         put_int(state + slots.TOKEN_COUNT, saved_count)
         put_int(state + slots.TRACE_LENGTH, saved_trace)
         block_count, block_start = saved_blocks, saved_start

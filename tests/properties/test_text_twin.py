@@ -28,7 +28,18 @@ soup = st.tuples(st.lists(st.sampled_from([*PIECES, *BLANKS, *LONG_VALUES]), max
 broken = st.tuples(soup, st.binary(max_size=4), st.integers(0, 200)).map(
     lambda parts: parts[0][: parts[2]] + parts[1] + parts[0][parts[2] :]
 )
-pages = st.one_of(soup, broken, st.binary(max_size=150), st.text(max_size=80).map(lambda text: text.encode("utf-8")))
+FOREIGN = (
+    "<svg> </svg> <svg/> <math> </math> <foreignObject> </foreignObject> <desc> </desc> <title> </title> <title/> <mi> "
+    "</mi> <mtext> </mtext> <style> </style> <style/> </style/> <script> </script> <template> </template> <noscript> "
+    "<iframe> </iframe> <textarea> </textarea> <xmp> <p> </p> </div> <b> </b> </br> <a> </a> <a/> <article> </article> "
+    "<button> </button> <![CDATA[x]]> <li> word an other x"
+).split(" ")
+foreign = st.lists(st.sampled_from([*FOREIGN, *["<svg>"] * 8, " ", " a "]), max_size=50).map(
+    lambda parts: "".join(parts).encode()
+)
+pages = st.one_of(
+    soup, foreign, broken, st.binary(max_size=150), st.text(max_size=80).map(lambda text: text.encode("utf-8"))
+)
 
 
 @settings(max_examples=1500, deadline=None)

@@ -2,6 +2,7 @@
 
 import html.entities
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from spotsieve.stream.text import elements
 from spotsieve.stream.text.tables import IDEOGRAPH, IGNORED, MARK, WORD, class_and_lower
@@ -10,6 +11,13 @@ BLANKS = "\t\n\f\r "
 NAME_ENDS = BLANKS + "/>"
 LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 ALPHANUMERIC = LETTERS | frozenset("0123456789")
+# Foreign content (HTML standard, 13.2.6.5): where HTML goes on in svg and math, and which start tags end them
+POINTS = {"svg": ("foreignobject", "desc", "title"), "math": ("mi", "mo", "mn", "ms", "mtext")}
+BREAKOUT = frozenset(
+    "b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li listing menu meta "
+    "nobr ol p pre ruby s small span strong strike sub sup table tt u ul var".split()
+)
+DEEPEST_FOREIGN = 16
 KINDS = {name: kind for kind, names in elements.ELEMENTS.items() for name in names}
 # What the HTML standard makes of &#128; to &#159;: windows-1252, where it has a character
 WINDOWS_1252 = {
@@ -47,6 +55,15 @@ def title_of(page: bytes) -> list[str]:
     escapable_text(scanner.title or "", words)
     words.end_block()
     return [word for block in words.blocks for word in block]
+
+
+@dataclass
+class Concealed:
+    """A foreign element whose text is not shown, how many roots and points are open, how often it is open in itself."""
+
+    name: str
+    depth: int
+    times: int = 1
 
 
 class Words:
@@ -94,7 +111,9 @@ class Scanner:
         self.text = text
         self.at = 0
         self.words = words
-        self.foreign = 0
+        self.foreign: list[str] = []
+        self.links = 0
+        self.concealed: list[Concealed] = []
         self.templates = 0
         self.title: str | None = None
 
@@ -122,7 +141,7 @@ class Scanner:
             self.tag(at + 2, closing=True)
         elif text.startswith("<!--", at):
             self.comment(at + 4)
-        elif self.foreign and text.startswith("<![CDATA[", at):
+        elif self.foreign[-1:] not in ([], ["foreignobject"]) and text.startswith("<![CDATA[", at):
             end = self.find("]]>", at + 9)
             for character in text[at + 9 : end]:
                 self.words.read(character)
@@ -165,30 +184,89 @@ class Scanner:
     def element(self, name: str, closing: bool) -> None:
         words, text = self.words, self.text
         kind = KINDS.get(name, elements.INLINE)
-        if kind == elements.INLINE:
-            return
-        if kind not in (elements.HIDDEN, elements.SCRIPT):
+        if kind not in (elements.INLINE, elements.HIDDEN, elements.SCRIPT):
             words.end_word()
+        if (self.foreign or kind == elements.FOREIGN) and self.foreign_element(name, kind, closing):
+            return
         if kind == elements.BLOCK:
             words.end_block()
-            self.foreign = 0
         if kind <= elements.BREAK:
             return
-        empty = text[self.at - 2] == "/"
-        if kind == elements.FOREIGN:
-            if closing:
-                self.foreign = max(0, self.foreign - 1)
-            elif not empty:
-                self.foreign += 1
-        elif kind == elements.TEMPLATE:
+        if kind == elements.TEMPLATE:
             self.templates = max(0, self.templates + (-1 if closing else 1))
-            words.hidden = self.templates > 0
-        elif closing or (self.foreign and empty):
+            self.hide()
+        elif closing:
             return
         elif kind == elements.SCRIPT:
             self.at = script_end(text, self.at)
         else:
             self.raw_text(kind, name)
+
+    def in_foreign(self) -> bool:
+        return self.foreign[-1:] in (["svg"], ["math"])
+
+    def hide(self) -> None:
+        self.words.hidden = self.templates > 0 or bool(self.concealed)
+
+    def foreign_element(self, name: str, kind: int, closing: bool) -> bool:
+        """Follow a tag in svg or math; whether that is all there is to do."""
+        before, inside = list(self.foreign), self.in_foreign()
+        opens = not closing and self.text[self.at - 2] != "/"
+        if not before:
+            self.links = 0
+        if closing:
+            self.foreign_end(name, kind)
+        else:
+            self.foreign_start(name, opens)
+        if name == "template" and closing and inside and self.templates:
+            own = self.concealed and self.concealed[0].name == name
+            self.foreign = self.foreign if own else []
+        ended = False
+        for one in list(self.concealed):
+            same = name == one.name and inside and self.foreign == before and len(before) == one.depth
+            one.times += same * (opens - closing)
+            if len(self.foreign) < one.depth or one.times == 0:
+                self.concealed = []
+                ended = self.foreign == before
+        self.hide()
+        if kind == elements.FOREIGN or (ended and closing and kind > elements.BREAK):
+            return True
+        if not inside or kind <= elements.BREAK or not (self.in_foreign() or name == "title"):
+            return False
+        self.words.end_word()
+        shown = (elements.TEXTAREA, elements.XMP, elements.PLAINTEXT)
+        if opens and kind not in shown and not self.concealed:
+            self.concealed = [Concealed(name, len(self.foreign))]
+            self.hide()
+        return True
+
+    def foreign_start(self, name: str, opens: bool) -> None:
+        if name in BREAKOUT:
+            self.leave_foreign()
+            return
+        innermost = self.foreign[-1] if self.foreign else ""
+        if self.in_foreign() and name == "a":
+            self.links += opens
+        roots = name in ("svg", "math") and (name == innermost or not self.in_foreign())
+        points = name in POINTS.get(innermost, ())
+        if opens and (roots or points) and len(self.foreign) < DEEPEST_FOREIGN:
+            self.foreign.append(name)
+
+    def foreign_end(self, name: str, kind: int) -> None:
+        if name in ("svg", "math", *POINTS["svg"], *POINTS["math"]):
+            if name in self.foreign:
+                while self.foreign.pop() != name:
+                    pass
+        elif name in BREAKOUT or kind in (elements.BLOCK, elements.BREAK):
+            self.leave_foreign()
+        elif name == "a" and self.in_foreign():
+            if self.links == 0:
+                self.leave_foreign()
+            self.links = max(0, self.links - 1)
+
+    def leave_foreign(self) -> None:
+        while self.in_foreign():
+            self.foreign.pop()
 
     def raw_text(self, kind: int, name: str) -> None:
         start = self.at

@@ -30,6 +30,8 @@ TITLES = {
     "<title>first</title><title>second</title>": ("first",),
     "<svg><title>icon</title></svg><title>page</title>": ("page",),
     "<math><title>sum</title></math>": (),
+    "<svg><title>icon</svg><title>page</title>": ("page",),
+    "<svg><style>x<title>icon</svg><title>page</title>": ("page",),
     "<p>text": (),
     "<title>never closed<p>the page": ("never", "closed", "p", "the", "page"),
     "<title>almost</title": ("almost", "title"),
