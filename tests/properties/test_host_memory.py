@@ -5,20 +5,37 @@ Worlds are made by seeds: pages straight as signatures, of few hosts whose pages
 
 import random
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from spotsieve.state.index import Committed, first_difference
+from spotsieve.state.forgetting import ForgottenPage
+from spotsieve.state.horizon import step_of
+from spotsieve.state.index import Committed, State, first_difference
+from spotsieve.state.log.record import encode, encode_forget
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.page import PageId
 from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.signature import Signatures
 from tests.reference.host_memory import MOST_ITEMS, MOST_WORDS
 from tests.reference.judge import Outcome
-from tests.worlds.generated import without_reason
-from tests.worlds.hosts import FINGERPRINTED, KEPT, Made, Submitted, any_temper, host_hash, made_pages, with_ids
+from tests.worlds.generated import outcomes_of, without_reason
+from tests.worlds.hosts import (
+    FINGERPRINTED,
+    KEPT,
+    Made,
+    Submitted,
+    any_temper,
+    host_hash,
+    made_pages,
+    signatures_of,
+    with_ids,
+)
 from tests.worlds.remembering import (
+    SCHEME,
     Limits,
     Record,
     assert_same_memory,
@@ -111,7 +128,7 @@ class Log:
         """What the next record says, which holds from then on."""
         if dice.random() < 0.5:
             return ()
-        for place in {place_of(page) for page in dice.sample(seen, min(3, len(seen)))}:
+        for place in sorted({place_of(page) for page in dice.sample(seen, min(3, len(seen)))}):
             offset = dice.choice([page[1] for page in seen if place_of(page) == place]) + dice.choice([0, 1])
             committed[place] = max(committed.get(place, 0), offset)
         return tuple(Committed(*place, offset) for place, offset in committed.items())
@@ -160,6 +177,80 @@ def test_a_mark_of_the_files_own_end_forgets_all_attempts() -> None:
     assert None not in state.attempts(ids)
     run([Record([], (Committed("", -1, 0),))], state, limits)
     assert state.attempts(ids) == [None] * len(ids)
+
+
+WRITER, DIGEST = bytes(16), bytes(16)
+
+
+class Reader:
+    """A reader of a log, and the twin beside it, in which entries and memories die as the horizon says."""
+
+    def __init__(self, state: State, limits: Limits, horizon_hours: float) -> None:
+        settings = IndexSettings.model_construct(
+            bucket_cap=limits.cap, candidate_limit=limits.candidates, horizon_hours=horizon_hours
+        )
+        self.state, self.twin = state, twin_of(limits)
+        self._engine = Engine(SCHEME, state, settings, DIGEST, "log", limits.longer_by)
+        self._step_ms, self._watermark_ms, self._filed_in = step_of(horizon_hours), 0, list[int]()
+
+    def sign(self, record: Record) -> None:
+        """Apply a record of pages to both."""
+        signed = signatures_of(record.pages)
+        written = encode(signed, WRITER, self.state.position, DIGEST, record.committed)
+        found = outcomes_of(self._engine.apply(written, self.state.position).verdicts)
+        assert found == self._expected(signed, record.committed)
+
+    def forget(self, numbers: Sequence[int], pages: Mapping[PageId, Submitted], with_host: bool) -> None:
+        """Apply a record that forgets to both. pages: by id"""
+        forgotten = []
+        for number in numbers:
+            entry = self.twin.entries[number]
+            if entry:
+                keys = SCHEME.probe(signatures_of([pages[entry.page]])).keys.tolist()
+                forgotten.append(ForgottenPage(number, *entry.page, tuple(keys), with_host))
+        if forgotten:
+            written = encode_forget(forgotten, WRITER, self.state.position, DIGEST)
+            self._engine.apply(written, self.state.position)
+            self.twin.forget(numbers, with_host)
+
+    def _expected(self, signed: Signatures, committed: Sequence[Committed]) -> list[Outcome]:
+        if not self._step_ms:
+            return self.twin.judge(signed, committed)
+        outcomes, start, times = list[Outcome](), 0, signed.event_time_ms.tolist()
+        while start < len(times):
+            end, step = start, -1
+            while end < len(times):
+                watermark = max(self._watermark_ms, times[end])
+                if step not in (-1, watermark // self._step_ms):
+                    break
+                step, self._watermark_ms, end = watermark // self._step_ms, watermark, end + 1
+            # An entry of one step lives for 64 more.
+            living = [number for number, filed in enumerate(self._filed_in) if filed >= step - 64]
+            self.twin.move_floor(min(living, default=len(self._filed_in)))
+            outcomes += self.twin.judge(signed.part(start, end), () if start else committed)
+            self._filed_in += [step] * (len(self.twin.entries) - len(self._filed_in))
+            start = end
+        return outcomes
+
+
+@pytest.mark.promise(
+    "what is forgotten is forgotten by every reader of the log",
+    fault="pages of remembered hosts die, and are forgotten",
+)
+@pytest.mark.parametrize("seed", range(4000, 4080))
+def test_with_horizon_and_forgetting_verdicts_and_memories_are_those_of_the_obvious_judge(seed: int) -> None:
+    dice, pages, limits = any_world(seed)
+    # Pages are a second apart, and some are late.
+    pages = [(page._replace(time_ms=1000 * max(0, number - dice.choice([0, 0, 9]))), number) for page, number in pages]
+    reader = Reader(MemoryState(), limits, dice.choice([0.0, 3, 15, 40]) / 3600)
+    by_id = {(*place_of(page), page[1]): page for page in pages}
+    for record in Log(dice, pages).records:
+        reader.sign(record)
+        assert_same_memory(reader.state, reader.twin)
+        known = range(reader.twin.floor, len(reader.twin.entries))
+        if dice.random() < 0.3 and known:
+            reader.forget(dice.sample(known, min(len(known), dice.choice([1, 3]))), by_id, dice.random() < 0.2)
+            assert_same_memory(reader.state, reader.twin)
 
 
 def made(number: int, prints: Sequence[int], titles: Sequence[int] = ()) -> Made:

@@ -75,10 +75,17 @@ class RememberingJudge:
         self.attempts |= attempts
         return outcomes
 
-    def forget(self, numbers: Iterable[int]) -> None:
-        """Take entries out: their pages are met no more, and what their hosts know through them alone is lost."""
+    def forget(self, numbers: Iterable[int], with_hosts: bool = False) -> None:
+        """Take entries out: their pages are met no more, and what their hosts know through them alone is lost.
+
+        with_hosts: with all else that is known of their hosts
+        """
         for number in numbers:
-            self.entries[number] = None
+            entry = self._entry(number)
+            if entry and with_hosts:
+                self.memories.pop(entry.text.host, None)
+            if entry:
+                self.entries[number] = None
         self._sweep()
 
     def move_floor(self, floor: int) -> None:

@@ -13,6 +13,7 @@ import xxhash
 from spotsieve.stream.signature import Signatures, Status
 
 FINGERPRINTED = int(Status.FINGERPRINTED)
+MOST_HOSTS = 3
 WORDS = 2
 """Of a sketch: few bits, so that the Jaccard takes few values and each of them often."""
 BITS = 64 * WORDS
@@ -61,7 +62,7 @@ class Temper(NamedTuple):
 def any_temper(dice: random.Random) -> Temper:
     """Of one kind or another."""
     return Temper(
-        hosts=dice.choice([1, 1, 2, 3]),
+        hosts=dice.choice([1, 1, 2, MOST_HOSTS]),
         stories=dice.choice([1, 3, 10]),
         vocabulary=dice.choice([6, 20, 100]),
         template=dice.choice([0, 2, 6, 12]),

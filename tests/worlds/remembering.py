@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, Committed, State
+from spotsieve.state.index import NOBODY, Committed, Living, State, StateView
 from spotsieve.stream.judge import judge
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.settings.schemes import SpotsieveSettings
@@ -16,7 +16,7 @@ from tests.reference.host_memory import Bars
 from tests.reference.judge import Outcome
 from tests.reference.remembering import KeysOfPages, RememberingJudge
 from tests.worlds.generated import outcomes_of
-from tests.worlds.hosts import BITS, Submitted, signatures_of
+from tests.worlds.hosts import BITS, MOST_HOSTS, Submitted, host_hash, signatures_of
 
 SCHEME = SpotsieveScheme(SpotsieveSettings(sketch_bits=BITS))
 
@@ -78,7 +78,7 @@ class Remembered(NamedTuple):
     words: dict[int, int]
 
 
-def memories_of(state: State, hosts: Sequence[int]) -> dict[int, Remembered]:
+def memories_of(state: StateView, hosts: Sequence[int]) -> dict[int, Remembered]:
     """What the state knows of these hosts; nothing is left out."""
     found = state.memories(np.array(sorted(hosts), np.uint64))
     rows = {}
@@ -152,9 +152,10 @@ def own_texts_of_twin(twin: RememberingJudge, numbers: Sequence[int]) -> list[Ow
 
 
 def assert_same_memory(state: State, twin: RememberingJudge) -> None:
-    """Entries and memories of both are the same."""
+    """Living entries and what is known of hosts are the same in both."""
     assert state.entry_count == len(twin.entries)
     numbers = [number for number, entry in enumerate(twin.entries) if entry and number >= twin.floor]
     if numbers:
         assert own_texts_of(state, numbers) == own_texts_of_twin(twin, numbers)
-    assert memories_of(state, sorted(twin.memories)) == memories_of_twin(twin)
+    hosts = {host_hash(host) for host in range(MOST_HOSTS)} | twin.memories.keys()
+    assert memories_of(Living(state, twin.floor), sorted(hosts)) == memories_of_twin(twin)
