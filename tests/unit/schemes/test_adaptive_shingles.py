@@ -69,7 +69,7 @@ def compared(features: list[int], n: int) -> Compared:
     nothing = np.zeros(1, np.uint32)
     whole = np.array(features, np.uint64)
     return Compared(
-        nothing.astype(np.uint64), nothing, np.array([[n]], np.uint64), nothing, whole, np.array([[0, len(whole)]])
+        nothing.astype(np.uint64), nothing, np.array([[n]], np.uint64), whole, np.array([[0, len(whole)]])
     )
 
 

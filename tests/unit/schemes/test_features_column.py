@@ -44,8 +44,7 @@ def filing_of(signatures: Signatures, *, keeps_features: bool) -> Filing:
     count = len(signatures)
     buckets = Buckets(np.arange(count + 1), np.arange(count, dtype=np.uint64), np.zeros(count, np.uint64))
     keys = np.arange(count, dtype=np.uint64) + np.uint64(7)
-    template = np.zeros(count, np.uint32)
-    return Filing(signatures, np.arange(count), 0, template, keys, buckets, 0, keeps_features)
+    return Filing(signatures, np.arange(count), 0, keys, buckets, 0, keeps_features)
 
 
 @settings(deadline=None)
@@ -97,7 +96,7 @@ def test_a_state_on_disk_gives_back_what_one_in_memory_does(tmp_path: Path) -> N
 def entry_with(*features: int) -> bytes:
     signatures = make_signatures(1, seed=1)
     (value,) = encode_entries(filing_of(signatures, keeps_features=False), np.zeros(1, np.uint32))
-    return pack_entry(unpack_entry(b"k", value)._replace(features=features, template=0))
+    return pack_entry(unpack_entry(b"k", value)._replace(features=features))
 
 
 def test_an_export_holds_features_only_of_entries_that_have_them() -> None:
