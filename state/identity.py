@@ -4,7 +4,12 @@ from pathlib import Path
 
 from spotsieve.state.format.meta import STATE_FORMAT, Identity
 from spotsieve.stream.errors import SettingError, SettingsMismatch, StateError
-from spotsieve.stream.settings.verdicts import describe_difference
+from spotsieve.stream.settings.verdicts import describe_difference, settings_digest
+
+_ONE_CONFIGURATION = (
+    "run every worker of one log with the same of those ([verdicts] in `spotsieve config example`), or begin a new log "
+    "(topics.log) and a new state directory"
+)
 
 
 def check_identity(directory: str, stored: Identity, settings_text: str, log_name: str) -> None:
@@ -72,9 +77,26 @@ def check_settings_digest(found: bytes, configured: bytes, log_name: str, offset
             f"was signed with other settings that change verdicts "
             f"(digest {found.hex()}, configured {configured.hex()})",
             None,
-            "run every worker of one log with the same of those ([verdicts] in `spotsieve config example`), "
-            "or begin a new log (topics.log) and a new state directory",
+            _ONE_CONFIGURATION,
         )
+
+
+def check_first_record(found: bytes, configuration: str | None, settings_text: str, log_name: str, offset: int) -> None:
+    """Check that a log is of the configured settings: they are those of its first record.
+
+    found: the digest in that record  configuration: its text, None where the record is not a configuration
+    Raises SettingsMismatch, which names each setting that differs where there is a text.
+    """
+    if configuration is None or configuration == settings_text:
+        check_settings_digest(found, settings_digest(settings_text), log_name, offset)
+        return
+    raise SettingsMismatch(
+        f"log {log_name}[{offset}]",
+        "was begun with other settings that change verdicts: "
+        f"{describe_difference(configuration, settings_text, 'log')}",
+        None,
+        _ONE_CONFIGURATION,
+    )
 
 
 def check_last_record(log_name: str, position: int, applied: int, found: int | None) -> None:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from spotsieve.state.forgetting import removal_of
 from spotsieve.state.horizon import Clock, runs_of, step_of
 from spotsieve.state.identity import check_last_record, check_settings_digest
-from spotsieve.state.index import Filing, Living, State
-from spotsieve.state.log.record import LogRecord, decode
+from spotsieve.state.index import Buckets, Filing, Living, State
+from spotsieve.state.log.record import NO_PAGES, LogRecord, checksum_of, decode
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.judge import KEEP_FIRST, judge
 from spotsieve.stream.judge.sparing import judge_sparing
@@ -80,14 +80,19 @@ class Engine:
 
         With a horizon a record is judged and filed run by run, a run being pages of one step of event time; nearly
         every record is one run. After a crash between two runs it goes on behind the pages that the state has applied.
+        The marks of a record, of what its writer knew to be committed, are filed with its first run; a record may have
+        marks and no pages.
         A record before the state's position is judged again without filing: every page in it finds its first attempt
         or the original that it had, so the verdicts are those of then; of what has left the horizon, those of now. An
         offset may be skipped (Kafka numbers transaction markers too).
-        Raises CorruptRecord, SettingsMismatch, StateError; the state is then as before the call, or before a run.
+        Records that are none of ours only move the position, and so do configurations: whoever opens a log has checked
+        that its first record is of these settings, and a later one of others lost the race for an empty log.
+        Raises DamagedRecord, SettingsMismatch, StateError; the state is then as before the call, or before a run.
         """
         if isinstance(record, bytes):
             record = decode(record, self.log_name, offset)
-        check_settings_digest(record.settings_digest, self.settings_digest, self.log_name, offset)
+        if not record.foreign and record.configuration is None:
+            check_settings_digest(record.settings_digest, self.settings_digest, self.log_name, offset)
         state, signatures = self.state, record.signatures
         again = offset < state.position
         done = len(signatures) if again else state.pages_applied
@@ -95,12 +100,17 @@ class Engine:
             check_last_record(self.log_name, state.position + 1, state.last_record, record.checksum)
         if record.forgotten:
             return forget(state, record, offset)
+        if record.foreign or record.configuration is not None or record.skips is not None:
+            return self._pass_over(record, offset)
         parts, filings = list[Verdicts](), list[Filing]()
         self._broken = {}
         if done or again:
             parts.append(self._judge(signatures, 0, done, state.clock)[0])
         for start, end, clock in () if again else self._runs(signatures.event_time_ms, done):
             verdicts, filing = self._judge(signatures, start, end, clock)
+            if not start:
+                # Once for a record: a later run may have remembered an attempt that lies below a mark.
+                filing = replace(filing, committed=record.committed)
             if end == len(signatures):
                 state.file(filing, offset + 1, record.checksum, clock=clock)
             else:
@@ -109,6 +119,17 @@ class Engine:
             filings.append(filing)
         applied = _applied(record, parts, filings, self.limits.bucket_cap, again)
         return replace(applied, broken=self._broken) if self._broken else applied
+
+    def skip(self, value: bytes, offset: int) -> Applied:
+        """Pass over a record that cannot be applied, as the log tells all of its readers. Raises StateError."""
+        return self._pass_over(LogRecord(b"", 0, b"", NO_PAGES, checksum_of(value)), offset)
+
+    def _pass_over(self, record: LogRecord, offset: int) -> Applied:
+        """Move the position behind a record that has neither pages nor forgotten ones."""
+        again = offset < self.state.position
+        if not again:
+            self.state.file(None, offset + 1, record.checksum)
+        return Applied(record, no_verdicts(), 0, 0, np.zeros(0, np.int64), 0, again)
 
     def _runs(self, event_time_ms: NDArray[np.int64], done: int) -> Iterator[tuple[int, int, Clock]]:
         """Pages start..end - 1 from page `done` on, each run with the clock it is judged by.
@@ -128,6 +149,8 @@ class Engine:
 
     def _judge(self, signatures: Signatures, start: int, end: int, clock: Clock) -> tuple[Verdicts, Filing]:
         """Pages start..end - 1, by what lives at this time of the clock."""
+        if not len(signatures):
+            return no_verdicts(), nothing_filed(signatures, self.state.entry_count)
         part = signatures if end - start == len(signatures) else signatures.part(start, end)
         view = Living(self.state, clock.floor) if clock.floor else self.state
         limits = self.limits
@@ -137,6 +160,13 @@ class Engine:
         )
         self._broken |= {start + row: error for row, error in broken.items()}
         return verdicts, filing
+
+
+def nothing_filed(signatures: Signatures, first_number: int) -> Filing:
+    """The filing of a record without pages: its marks are all that it may have."""
+    none = np.empty(0, np.int64)
+    no_words = np.empty(0, np.uint64)
+    return Filing(signatures, none, first_number, no_words, Buckets(np.zeros(1, np.int64), no_words, no_words), 0)
 
 
 def _applied(record: LogRecord, parts: Sequence[Verdicts], filings: Sequence[Filing], cap: int, again: bool) -> Applied:

@@ -93,6 +93,10 @@ class CorruptRecord(StateError):
         super().__init__(f"{store}[{place}]", rule, None, next_step)
 
 
+class DamagedRecord(CorruptRecord):
+    """Stop, unless the log says that its readers pass over this record: it is of ours and cannot be read."""
+
+
 class BrokerTrouble(SpotsieveError):
     """Begin the worker anew, with new clients: waiting may help, but the present clients are of no more use."""
 

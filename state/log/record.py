@@ -1,65 +1,56 @@
 """Encodes and decodes log records. The log writes down the order of pages; every reader of it reaches the same state.
 
-A record of kind 1 holds the signatures of a micro-batch, column by column. A record of kind 2 names pages to forget.
+Kind 1 holds the signatures of a micro-batch, and marks of what is committed. Kind 2 names pages to forget. Kind 3 is
+the first record of a log: the settings that change verdicts. Kind 4 names a record that cannot be applied, and that all
+readers pass over. Whatever does not begin with the magic is none of these, and every reader passes over it.
 
-    record    = version u8 (2), kind u8, writer 16 bytes, sequence u64, settings digest 16 bytes, body, checksum u64
-    body      = pages u32, sources u16, sketch words u8 (w), source*, column*, features, sketch, addresses
-                                                                                (kind 1: signatures)
-    source    = length u16, UTF-8
-    column*   = source u16[n], partition i32[n], offset i64[n], event_time_ms i64[n], digest u64[n][2],
-                text_digest u64[n][2], host u64[n], fingerprint u64[n], status u8[n], language u8[n],
-                feature_count u32[n], features u16[n], url length u16[n], label length u16[n]
-    features  = u64*, page after page
-    sketch    = u64[n][w]
-    addresses = all URLs, then all labels
-    checksum  = xxh3-64 of everything before it
+    record   = magic F5 73 70 73, version u8 (3), kind u8, writer 16 bytes, sequence u64, settings digest 16 bytes,
+               body, checksum u64
+    checksum = xxh3-64 of everything before it
 
-state/log/forget_body.py has the body of kind 2, forget. All integers are little endian.
+    body     = settings text, UTF-8                            (kind 3, configuration)
+             | offset u64                                      (kind 4, skip)
+
+state/log/pages_body.py has the body of kind 1, signatures, and state/log/forget_body.py that of kind 2, forget. All
+integers are little endian.
 """
 
+import json
 import struct
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import xxhash
-from numpy.typing import NDArray
 
 from spotsieve.state.forgetting import ForgottenPage
+from spotsieve.state.index import Committed
 from spotsieve.state.log.forget_body import decode_body, encode_body, split_pages
-from spotsieve.stream.errors import CorruptRecord, StateError
-from spotsieve.stream.signature import MAX_FEATURES, MAX_SKETCH_WORDS, Signatures, Status, unused_columns
+from spotsieve.state.log.pages_body import decode_pages, encode_pages
+from spotsieve.state.log.pages_body import split as split_signatures
+from spotsieve.stream.errors import DamagedRecord, StateError
+from spotsieve.stream.settings.verdicts import settings_digest
+from spotsieve.stream.signature import Signatures, unused_columns
 
-RECORD_VERSION = 2
+MAGIC = b"\xf5sps"
+"""No UTF-8 text begins with it."""
+RECORD_VERSION = 3
 KIND_SIGNATURES = 1
 KIND_FORGET = 2
-MAX_ADDRESS_BYTES = 2048
-"""The log cuts longer URLs and labels, and so verdicts show them cut. They are only shown, never compared."""
+KIND_CONFIGURATION = 3
+KIND_SKIP = 4
+_KINDS = {
+    KIND_SIGNATURES: "signatures",
+    KIND_FORGET: "forget",
+    KIND_CONFIGURATION: "configuration",
+    KIND_SKIP: "skip",
+}
 
-_HEAD = struct.Struct("<BB16sQ16s")
-_STATUSES = tuple(Status)
-_COUNTS = struct.Struct("<IHB")
+_HEAD = struct.Struct("<4sBB16sQ16s")
+_OFFSET = struct.Struct("<Q")
 _CHECKSUM_BYTES = 8
-_COLUMNS = (
-    ("source", "<u2"),
-    ("partition", "<i4"),
-    ("offset", "<i8"),
-    ("event_time_ms", "<i8"),
-    ("digest", "<u8"),
-    ("text_digest", "<u8"),
-    ("host", "<u8"),
-    ("fingerprint", "<u8"),
-    ("status", "u1"),
-    ("language", "u1"),
-    ("feature_count", "<u4"),
-)
-_PAIRS = ("digest", "text_digest")
-_LENGTHS = ("features", "urls", "labels")
-_PAGE_BYTES = sum(np.dtype(kind).itemsize * (1 + (name in _PAIRS)) for name, kind in _COLUMNS) + 2 * len(_LENGTHS)
-_FIXED_BYTES = _HEAD.size + _COUNTS.size + _CHECKSUM_BYTES
+_NEXT_STEP = "restore the log, or begin a new log and a new state"
 FRAME_BYTES = _HEAD.size + _CHECKSUM_BYTES
 """Size of a record without its body."""
 NO_PAGES = Signatures(
@@ -83,6 +74,10 @@ class LogRecord:
     """What a record says: who wrote it, its number with that writer, under which settings, and its pages.
 
     signatures: empty in a record that forgets  forgotten: the pages to forget, empty in a record of signatures
+    committed: how far the writer knew its inputs to be committed
+    configuration: the text of the settings that a record of kind 3 begins the log with
+    skips: the offset of the record that a record of kind 4 tells all readers to pass over
+    foreign: none of ours, of which nothing is known but the checksum
     checksum: xxh3-64 of all before it; it covers writer and sequence, so no two appends have the same
     """
 
@@ -92,27 +87,24 @@ class LogRecord:
     signatures: Signatures
     checksum: int
     forgotten: tuple[ForgottenPage, ...] = ()
+    committed: tuple[Committed, ...] = ()
+    configuration: str | None = None
+    skips: int | None = None
+    foreign: bool = False
 
 
-def encode(signatures: Signatures, writer: bytes, sequence: int, settings_digest: bytes) -> bytes:
+def encode(
+    signatures: Signatures,
+    writer: bytes,
+    sequence: int,
+    settings_digest: bytes,
+    committed: Sequence[Committed] = (),
+) -> bytes:
     """Write a record of signatures, whose addresses split() has cut.
 
-    writer, settings_digest: 16 bytes each  sequence: counts the records of the writer
+    writer, settings_digest: 16 bytes each  sequence: counts the records of the writer  committed: at most MAX_MARKS
     """
-    feature_counts, words = np.diff(signatures.features_bounds), signatures.sketch.shape[1]
-    if words > MAX_SKETCH_WORDS or feature_counts.max(initial=0) > MAX_FEATURES:
-        raise ValueError(f"a page has at most {MAX_SKETCH_WORDS} sketch words and {MAX_FEATURES} features")
-    sources = [text.encode() for text in signatures.sources]
-    parts = [_COUNTS.pack(len(signatures), len(sources), words)]
-    for source in sources:
-        parts += (struct.pack("<H", len(source)), source)
-    parts += (np.ascontiguousarray(getattr(signatures, name), kind).tobytes() for name, kind in _COLUMNS)
-    for lengths in (feature_counts, _lengths(signatures.urls), _lengths(signatures.labels)):
-        parts.append(lengths.astype("<u2").tobytes())
-    parts += (np.ascontiguousarray(column, "<u8").tobytes() for column in (signatures.features, signatures.sketch))
-    parts += signatures.urls
-    parts += signatures.labels
-    return _sealed(KIND_SIGNATURES, writer, sequence, settings_digest, b"".join(parts))
+    return _sealed(KIND_SIGNATURES, writer, sequence, settings_digest, encode_pages(signatures, committed))
 
 
 def encode_forget(pages: Sequence[ForgottenPage], writer: bytes, sequence: int, settings_digest: bytes) -> bytes:
@@ -126,127 +118,133 @@ def encode_forget_records(pages: Iterable[ForgottenPage], settings_digest: bytes
     return [encode_forget(part, writer, number, settings_digest) for number, part in enumerate(parts)]
 
 
+def encode_configuration(text: str, writer: bytes) -> bytes:
+    """Write the record that a log begins with. text: the canonical text of the settings that change verdicts"""
+    return _sealed(KIND_CONFIGURATION, writer, 0, settings_digest(text), text.encode())
+
+
+def encode_skip(offset: int, settings_digest: bytes) -> bytes:
+    """Write a record that tells all readers to pass over the record at this offset, by a writer of its own."""
+    return _sealed(KIND_SKIP, uuid.uuid4().bytes, 0, settings_digest, _OFFSET.pack(offset))
+
+
 def decode(record: bytes, log_name: str = "log", offset: int = 0) -> LogRecord:
     """Read a record. log_name, offset: where it was found, for messages
 
-    Raises CorruptRecord where checksum or grammar fail, StateError for a version or kind this release does not know.
+    Bytes that do not begin as our records are a foreign record, and no error: others may write to a topic. Raises
+    DamagedRecord where checksum or grammar fail, StateError for a version or kind this release does not know.
     """
+    if is_foreign(record):
+        return LogRecord(b"", 0, b"", NO_PAGES, checksum_of(record), foreign=True)
     _check(record, log_name, offset)
-    _, kind, writer, sequence, digest = _HEAD.unpack_from(record)
-    signatures, forgotten = NO_PAGES, tuple[ForgottenPage, ...]()
+    _, _, kind, writer, sequence, digest = _HEAD.unpack_from(record)
+    body, found = (
+        record[_HEAD.size : -_CHECKSUM_BYTES],
+        LogRecord(writer, sequence, digest, NO_PAGES, checksum_of(record)),
+    )
     try:
         if kind == KIND_FORGET:
-            forgotten = decode_body(record[_HEAD.size : -_CHECKSUM_BYTES])
-        else:
-            signatures = _read_body(record[:-_CHECKSUM_BYTES])
+            return replace(found, forgotten=decode_body(body))
+        if kind == KIND_CONFIGURATION:
+            return replace(found, configuration=_settings_text(body, digest))
+        if kind == KIND_SKIP:
+            return replace(found, skips=_OFFSET.unpack(body)[0])
+        signatures, committed = decode_pages(body)
+        return replace(found, signatures=signatures, committed=committed)
     except (ValueError, struct.error, IndexError):
-        what = "pages" if kind == KIND_FORGET else "columns"
-        raise CorruptRecord(log_name, offset, f"must hold the {what} that it declares", "upgrade spotsieve") from None
-    return LogRecord(writer, sequence, digest, signatures, checksum_of(record), forgotten)
+        what = {KIND_SIGNATURES: "columns", KIND_FORGET: "pages"}.get(kind, _KINDS[kind])
+        raise DamagedRecord(log_name, offset, f"must hold the {what} that it declares", _NEXT_STEP) from None
 
 
 def checksum_of(record: bytes) -> int:
-    """Return the checksum at the end of a record, without checking it; 0 if the record is too short to have one."""
-    return int.from_bytes(record[-_CHECKSUM_BYTES:], "little") if len(record) >= _FIXED_BYTES else 0
+    """Return the checksum that tells a record from others: the one at its end, unchecked, or that of foreign bytes."""
+    if record.startswith(MAGIC) and len(record) >= FRAME_BYTES:
+        return int.from_bytes(record[-_CHECKSUM_BYTES:], "little")
+    return xxhash.xxh3_64_intdigest(record)
 
 
-def split(signatures: Signatures, max_bytes: int) -> Iterator[Signatures]:
-    """Cut a micro-batch into parts whose records stay within max_bytes. Verdicts do not depend on where the cuts are.
+def first_of_ours(records: Iterable[tuple[int, bytes]], log_name: str) -> tuple[int, LogRecord] | None:
+    """The first of these records (offset, bytes) that is of ours and can be read: it says of which settings the log is.
 
-    URLs and labels are cut to MAX_ADDRESS_BYTES here, at a whole UTF-8 character. A part holds at least one page.
+    Raises StateError for a version or kind this release does not know.
     """
-    urls, labels = tuple(map(cut_address, signatures.urls)), tuple(map(cut_address, signatures.labels))
-    sources = sum(2 + len(text.encode()) for text in signatures.sources)
-    room = max_bytes - _FIXED_BYTES - sources
-    words = np.diff(signatures.features_bounds) + signatures.sketch.shape[1]
-    sizes = _PAGE_BYTES + 8 * words + _lengths(urls) + _lengths(labels)
-    cut, start = replace(signatures, urls=urls, labels=labels), 0
-    while start < len(signatures):
-        taken = int(np.searchsorted(np.cumsum(sizes[start:]), room, side="right"))
-        end = start + max(taken, 1)
-        yield cut.part(start, end)
-        start = end
+    for offset, value in records:
+        try:
+            record = decode(value, log_name, offset)
+        except DamagedRecord:
+            continue
+        if not record.foreign:
+            return offset, record
+    return None
+
+
+def split(signatures: Signatures, max_bytes: int, committed: Sequence[Committed] = ()) -> Iterator[Signatures]:
+    """Cut a micro-batch into parts whose records stay within max_bytes; the first has room for these marks.
+
+    URLs and labels are cut here (cut_address). A part holds at least one page.
+    """
+    return split_signatures(signatures, max_bytes, FRAME_BYTES, committed)
 
 
 def _sealed(kind: int, writer: bytes, sequence: int, settings_digest: bytes, body: bytes) -> bytes:
     if len(writer) != 16 or len(settings_digest) != 16:
         raise ValueError(f"writer and settings_digest must be 16 bytes, got {len(writer)} and {len(settings_digest)}")
-    record = _HEAD.pack(RECORD_VERSION, kind, writer, sequence, settings_digest) + body
+    record = _HEAD.pack(MAGIC, RECORD_VERSION, kind, writer, sequence, settings_digest) + body
     return record + xxhash.xxh3_64_intdigest(record).to_bytes(_CHECKSUM_BYTES, "little")
 
 
 def _check(record: bytes, log_name: str, offset: int) -> None:
-    if len(record) < _FIXED_BYTES:
-        raise CorruptRecord(
-            log_name, offset, f"must be at least {_FIXED_BYTES} bytes, is {len(record)}", "check what writes to the log"
-        )
-    if record[0] != RECORD_VERSION:
+    if _is_older(record):
         raise StateError(
             f"{log_name}[{offset}]",
             f"must be record version {RECORD_VERSION}",
             record[0],
-            "a newer release wrote it: upgrade this worker"
-            if record[0] > RECORD_VERSION
-            else "an older release wrote it: go on with that one, or begin a new log (topics.log) and a new state",
+            "an older release wrote it: go on with that one, or begin a new log (topics.log) and a new state",
         )
-    checksum = xxhash.xxh3_64_intdigest(memoryview(record)[:-_CHECKSUM_BYTES])
-    if checksum != int.from_bytes(record[-_CHECKSUM_BYTES:], "little"):
-        raise CorruptRecord(
-            log_name,
-            offset,
-            "must end in its xxh3-64 checksum",
-            "something else wrote to the log, or it was damaged: restore it, or begin a new log and a new state",
-        )
-    if record[1] not in (KIND_SIGNATURES, KIND_FORGET):
+    if not record.startswith(MAGIC):
+        raise DamagedRecord(log_name, offset, f"must begin with {MAGIC!r}", _NEXT_STEP)
+    if len(record) < FRAME_BYTES:
+        raise DamagedRecord(log_name, offset, f"must be at least {FRAME_BYTES} bytes, is {len(record)}", _NEXT_STEP)
+    if not _is_sound(record):
+        raise DamagedRecord(log_name, offset, "must end in its xxh3-64 checksum", _NEXT_STEP)
+    version, kind = record[len(MAGIC)], record[len(MAGIC) + 1]
+    if version != RECORD_VERSION:
         raise StateError(
             f"{log_name}[{offset}]",
-            f"must be of a kind known here ({KIND_SIGNATURES}: signatures, {KIND_FORGET}: forget)",
-            record[1],
+            f"must be record version {RECORD_VERSION}",
+            version,
+            "a newer release wrote it: upgrade this worker",
+        )
+    if kind not in _KINDS:
+        known = ", ".join(f"{number}: {name}" for number, name in _KINDS.items())
+        raise StateError(
+            f"{log_name}[{offset}]",
+            f"must be of a kind known here ({known})",
+            kind,
             "a newer release wrote it: upgrade this worker",
         )
 
 
-def _read_body(body: bytes) -> Signatures:
-    at = _HEAD.size
-    pages, source_count, words = _COUNTS.unpack_from(body, at)
-    at += _COUNTS.size
-    sources = []
-    for _ in range(source_count):
-        (length,) = struct.unpack_from("<H", body, at)
-        sources.append(body[at + 2 : at + 2 + length].decode())
-        at += 2 + length
-    columns: dict[str, NDArray[Any]] = {}
-    for name, kind in _COLUMNS:
-        columns[name] = np.frombuffer(body, kind, pages * (1 + (name in _PAIRS)), at)
-        at += columns[name].nbytes
-    lengths = np.frombuffer(body, "<u2", pages * len(_LENGTHS), at).reshape(len(_LENGTHS), pages)
-    at += lengths.nbytes
-    bounds = np.zeros(pages + 1, np.int64)
-    np.cumsum(lengths[0], out=bounds[1:])
-    features = np.frombuffer(body, "<u8", int(bounds[-1]), at)
-    sketch = np.frombuffer(body, "<u8", pages * words, at + features.nbytes).reshape(pages, words)
-    urls, at = _texts(body, lengths[1], at + features.nbytes + sketch.nbytes)
-    labels, at = _texts(body, lengths[2], at)
-    known = not pages or (int(columns["source"].max()) < source_count and np.isin(columns["status"], _STATUSES).all())
-    if at != len(body) or not known:
+def _settings_text(body: bytes, digest: bytes) -> str:
+    """The text of a configuration. Raises ValueError where it is no settings, or not those of the digest."""
+    text = body.decode()
+    if settings_digest(text) != digest or not isinstance(json.loads(text), dict):
         raise ValueError
-    for name in _PAIRS:
-        columns[name] = columns[name].reshape(pages, 2)
-    columns |= {"features": features, "features_bounds": bounds, "sketch": sketch}
-    return Signatures(sources=tuple(sources), urls=urls, labels=labels, **columns)
+    return text
 
 
-def _texts(body: bytes, lengths: NDArray[np.uint16], at: int) -> tuple[tuple[bytes, ...], int]:
-    cuts = [at, *(at + np.cumsum(lengths, dtype=np.int64)).tolist()]
-    return tuple(body[start:end] for start, end in pairwise(cuts)), cuts[-1]
+def _is_sound(record: bytes) -> bool:
+    checksum = xxhash.xxh3_64_intdigest(memoryview(record)[:-_CHECKSUM_BYTES])
+    return checksum == int.from_bytes(record[-_CHECKSUM_BYTES:], "little")
 
 
-def _lengths(texts: tuple[bytes, ...]) -> NDArray[np.int64]:
-    return np.fromiter(map(len, texts), np.int64, len(texts))
+def is_foreign(record: bytes) -> bool:
+    """Whether these bytes are not of ours: without a magic, and not a record of ours whose magic alone is damaged."""
+    if record.startswith(MAGIC) or _is_older(record):
+        return False
+    return len(record) < FRAME_BYTES or not _is_sound(MAGIC + record[len(MAGIC) :])
 
 
-def cut_address(text: bytes) -> bytes:
-    """Cut a URL or label in UTF-8 as the log holds it: at most MAX_ADDRESS_BYTES, ending in a whole character."""
-    if len(text) <= MAX_ADDRESS_BYTES:
-        return text
-    return text[:MAX_ADDRESS_BYTES].decode("utf-8", "ignore").encode()
+def _is_older(record: bytes) -> bool:
+    """Whether a release before version 3 wrote this record. These began with their version, without a magic."""
+    return record[:1] in (b"\x01", b"\x02") and len(record) >= FRAME_BYTES - len(MAGIC) and _is_sound(record)

@@ -9,7 +9,7 @@ from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.format.buckets import decode_buckets
 from spotsieve.state.format.entries import FORGOTTEN, decode_entry
 from spotsieve.state.format.keys import decode_keys
-from spotsieve.state.log.record import cut_address
+from spotsieve.state.log.pages_body import cut_address
 from spotsieve.state.still.reading import StillState
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.hosts import host_of

@@ -8,7 +8,7 @@ from typing import BinaryIO
 import xxhash
 
 from spotsieve.state.log.local import LOG_FILE, MAGIC
-from spotsieve.state.log.record import decode
+from spotsieve.state.log.record import decode, is_foreign
 from spotsieve.state.verify.findings import Findings
 from spotsieve.stream.errors import SpotsieveError
 from spotsieve.stream.progress import OnProgress
@@ -65,6 +65,8 @@ def _examine_records(file: BinaryIO, path: Path, digest: bytes | None, found: Fi
             found.add(f"{path}[{at}]", f"record {number} must match its checksum")
             if end == size:
                 break  # The next start takes it for a record that was never finished, and cuts it off.
+        elif is_foreign(frame[:-_CHECK_BYTES]):
+            found.notices.append(f"{path}[{at}]: record {number} is none of ours, and every reader passes over it")
         elif rule := _fault(frame[:-_CHECK_BYTES], path, number, digest):
             found.add(f"{path}[{at}]", f"record {number} {rule}")
         number, at = number + 1, end
@@ -101,6 +103,6 @@ def _fault(record: bytes, path: Path, number: int, digest: bytes | None) -> str 
         decoded = decode(record, str(path), number)
     except SpotsieveError as error:
         return error.rule
-    if digest is not None and decoded.settings_digest != digest:
+    if digest is not None and decoded.configuration is None and decoded.settings_digest != digest:
         return "must be signed with the state's settings, is with others"
     return None

@@ -1,4 +1,4 @@
-"""`spotsieve topics` creates the topics that are missing, or checks those that are there."""
+"""`spotsieve topics` creates the topics that are missing, checks them, or has a record of the log passed over."""
 
 import argparse
 import asyncio
@@ -14,7 +14,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "create", help="create those that are missing; the log gets one partition, kept for ever"
     )
     check = actions.add_parser("check", help="say whether they are there and fit")
-    for action in (create, check):
+    skip = actions.add_parser(
+        "skip-record",
+        help="make all readers of the log pass over a record that they cannot apply",
+        epilog="A worker that comes to a damaged record of the log stops, and so does every other one. If the log "
+        "cannot be restored, this appends a record that names the damaged one. Its pages are read again from the input "
+        "where their verdicts were not committed; of the others the next copy is novel.",
+    )
+    skip.add_argument("--offset", type=_offset, required=True, metavar="N", help="of the record, as the worker said it")
+    for action in (create, check, skip):
         add_settings_arguments(action)
         action.add_argument("--bootstrap-servers", metavar="HOST:PORT", help="brokers (kafka.bootstrap_servers)")
     create.add_argument(
@@ -26,12 +34,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Create or check."""
+    """Create, check, or skip a record."""
     settings = settings_of(options, {"kafka.bootstrap_servers": options.bootstrap_servers})
     from spotsieve.stream.kafka.topics import check_topics, create_topics, topic_names
     from spotsieve.stream.observe.logs import configure_logs
 
     configure_logs(settings.log, of_a_command=True)
+    if options.action == "skip-record":
+        from spotsieve.stream.service.skipping import skip_record
+
+        said = asyncio.run(skip_record(settings, options.offset))
+        show(
+            f"{settings.topics.log}: record {said} makes all readers pass over record {options.offset}; now start the "
+            "workers"
+        )
+        return 0
     if options.action == "create":
         made = asyncio.run(create_topics(settings, options.partitions, options.replication))
         for name, new in made.items():
@@ -40,6 +57,13 @@ def run(options: argparse.Namespace) -> int:
     for role, name in topic_names(settings.topics).items():
         show(f"{name}: fits as topics.{role}, {facts[role].partitions} partition(s)")
     return 0
+
+
+def _offset(text: str) -> int:
+    """A whole number from 0, or argparse's words for one that is not."""
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0, got {text!r}")
+    return int(text)
 
 
 def _count(text: str) -> int:

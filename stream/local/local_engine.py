@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
-from spotsieve.state.identity import check_last_record, check_log_range
+from spotsieve.state.identity import check_first_record, check_last_record, check_log_range
+from spotsieve.state.index import Committed
 from spotsieve.state.log.local import RECORD_BYTES, LocalLog, TornTail
-from spotsieve.state.log.record import checksum_of, encode, split
+from spotsieve.state.log.record import NO_PAGES, checksum_of, encode, encode_configuration, first_of_ours, split
 from spotsieve.state.snapshot.requests import Requests
 from spotsieve.state.store.directory import readable_by_others
 from spotsieve.state.store.rocks import RocksState
@@ -23,6 +24,8 @@ from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings
 from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Verdicts
 
+ALL_COMMITTED = Committed("", -1, 0)
+"""The mark that ends a run: its outputs have their names, so all of its verdicts are given out."""
 OnCatchUp = Callable[[int, int, int], None]
 """on_catch_up(records, of, pages) is called after each record that the state did not have yet."""
 
@@ -57,10 +60,21 @@ class LocalEngine:
             )
             self._requests = Requests(directory, self._state)
             self.notices.extend(filter(None, [readable_by_others(directory)]))
-            self._catch_up(on_catch_up)
+            self._begin_log(text, on_catch_up)
         except BaseException:
             self.close()
             raise
+
+    def _begin_log(self, text: str, on_catch_up: OnCatchUp) -> None:
+        """Check that the log is of these settings, and catch up with it. A new one gets its configuration."""
+        first = first_of_ours(self._log.read_from(0), LocalLog.name)
+        if first is not None:
+            offset, record = first
+            check_first_record(record.settings_digest, record.configuration, text, LocalLog.name, offset)
+        self._catch_up(on_catch_up)
+        if first is None:
+            configuration = encode_configuration(text, self._writer)
+            self.engine.apply(configuration, self._log.append(configuration))
 
     def _catch_up(self, on_catch_up: OnCatchUp) -> None:
         """Apply the records that the state lacks: a killed run did not judge its last ones, or the index was lost."""
@@ -91,8 +105,16 @@ class LocalEngine:
             yield pages[start : start + len(part)], self._apply(part)
             start += len(part)
 
-    def _apply(self, signatures: Signatures) -> Verdicts:
-        record = encode(signatures, self._writer, self._sequence, self._digest)
+    def end_run(self) -> None:
+        """Tell the state that the verdicts of this run are given out: those of pages not filed need no memory more.
+
+        Without this call, the next run gives the pages that this one has judged the same verdicts once more.
+        """
+        if self._sequence:
+            self._apply(NO_PAGES, (ALL_COMMITTED,))
+
+    def _apply(self, signatures: Signatures, committed: Sequence[Committed] = ()) -> Verdicts:
+        record = encode(signatures, self._writer, self._sequence, self._digest, committed)
         self._sequence += 1
         return self.engine.apply(record, self._log.append(record)).verdicts
 

@@ -15,6 +15,7 @@ from spotsieve.stream.signature import FILTERED, IN_NEED, Signatures, Status
 from spotsieve.stream.verdict import FoundBy, Kind, Reason, Verdicts
 
 STAGES = ("fetch", "sign", "append", "judge", "commit")
+PASSED_RECORDS = ("foreign", "configuration", "skipped")
 BREAKING_STEPS = ("decode", "sign", "judge")
 STAGE_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 BATCH_PAGES_BUCKETS = (1, 4, 16, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -239,6 +240,12 @@ class Metrics:
         )
         self.log_position = self._gauge("spotsieve_log_position", "Offset of the next log record to apply.")
         self.log_end = self._gauge("spotsieve_log_end", "End offset of the log.")
+        self.log_passed = self._counter(
+            "spotsieve_log_passed_records",
+            "Records of the log that moved nothing but the position: foreign ones, configurations that came too late, "
+            "and those that topics skip-record names.",
+            "why",
+        )
         self.log_gap = self._gauge(
             "spotsieve_log_gap_seconds",
             "Time until a starting worker has caught up with its log, at the rate so far; 0 once it joins its group.",
@@ -281,6 +288,8 @@ class Metrics:
             self.texts.labels(text)
         for step in BREAKING_STEPS:
             self.internal_errors.labels(step)
+        for why in PASSED_RECORDS:
+            self.log_passed.labels(why)
         for name in KEYS.values():
             self.found_by.labels(name)
 

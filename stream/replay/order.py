@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.state.index import Committed
 from spotsieve.stream.replay.places import OUTSIDE, Places
 from spotsieve.stream.signature import Signatures
 
@@ -30,6 +31,17 @@ class Forget:
     places: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """How far the partitions of the range were known to be committed at this point of the log."""
+
+    committed: tuple[Committed, ...]
+
+
+_FIRST, _AGAIN, _AFTER_COMMIT = range(3)
+"""How the log names a run: first, again, or again after a mark said that its pages are committed."""
+
+
 class LogOrder:
     """Collects the log's records. A page that the log names again (a crash, a rebalance) keeps its first turn.
 
@@ -38,14 +50,17 @@ class LogOrder:
 
     logged: bool[len(places)], whether the log names the page
     again: how often the log names a page again  forgotten: the places of all pages that the log forgets
+    after_commit: how often it does so after a mark of the page's commit: the verdicts of pages that are not filed are
+    no longer remembered there
     """
 
     def __init__(self, places: Places) -> None:
         self._places = places
-        self._steps: list[NDArray[np.int64] | Forget] = []
+        self._steps: list[NDArray[np.int64] | Forget | Marks] = []
+        self._committed = np.zeros(len(places.spans), np.int64)
         self.forgotten: set[int] = set()
         self.logged = np.zeros(len(places), np.bool_)
-        self.again = 0
+        self.again = self.after_commit = 0
 
     def add(self, signatures: Signatures) -> None:
         """Take the pages of the log's next record."""
@@ -60,9 +75,28 @@ class LogOrder:
         self.again += int(np.count_nonzero(again))
         self.logged[named] = True
         partitions = self._places.partitions(named)
-        cuts = np.flatnonzero((np.diff(named) != 1) | (np.diff(partitions) != 0) | (again[1:] != again[:-1]))
+        how = np.where(again, _AGAIN, _FIRST)
+        how[again & (self._places.offsets(named) < self._committed[partitions])] = _AFTER_COMMIT
+        self.after_commit += int(np.count_nonzero(how == _AFTER_COMMIT))
+        cuts = np.flatnonzero((np.diff(named) != 1) | (np.diff(partitions) != 0) | (how[1:] != how[:-1]))
         begins, ends = np.concatenate([[0], cuts + 1]), np.concatenate([cuts, [len(named) - 1]])
-        self._steps.append(np.stack([named[begins], named[ends], again[begins]], axis=1))
+        self._steps.append(np.stack([named[begins], named[ends], how[begins]], axis=1))
+
+    def commit(self, committed: Iterable[Committed]) -> None:
+        """Take the marks of the log's last record, as far as they are of the range's topic."""
+        known = {}
+        for mark in committed:
+            if mark.source == self._places.topic and 0 <= mark.partition < len(self._committed):
+                known[mark.partition] = mark
+                self._committed[mark.partition] = max(self._committed[mark.partition], mark.offset)
+        if not known:
+            return
+        if self._steps and isinstance(self._steps[-1], Marks):
+            # Between them the log names no page of the range.
+            before = self._steps.pop()
+            assert isinstance(before, Marks)
+            known = {mark.partition: mark for mark in before.committed} | known
+        self._steps.append(Marks(tuple(known.values())))
 
     def forget(self, pages: Iterable[tuple[str, int, int]]) -> None:
         """Take the pages (source, partition, offset) that the log's next record forgets, if they are in the range."""
@@ -72,16 +106,24 @@ class LogOrder:
             self._steps.append(Forget(places))
             self.forgotten.update(places)
 
-    def steps(self, again: bool) -> Iterator[Run | Forget]:
-        """The runs and forgettings in the order of the log.  again: whether runs that it names again are among them"""
+    def judged_again(self, again: bool) -> int:
+        """How many pages the steps give once more.  again: as for steps()"""
+        return self.again if again else self.after_commit
+
+    def steps(self, again: bool) -> Iterator[Run | Forget | Marks]:
+        """The runs, forgettings and marks in the order of the log.
+
+        again: whether all runs that it names again are among them, or only those after a mark of their commit
+        """
+        least = _AGAIN if again else _AFTER_COMMIT
         for step in self._steps:
-            if isinstance(step, Forget):
+            if isinstance(step, Forget | Marks):
                 yield step
                 continue
-            for first, last, named_before in step.tolist():
-                if again or not named_before:
+            for first, last, how in step.tolist():
+                if how == _FIRST or how >= least:
                     partition, offset = self._places.page(first)
-                    yield Run(partition, offset, offset + last - first, bool(named_before))
+                    yield Run(partition, offset, offset + last - first, how != _FIRST)
 
     def named_span(self, partition: int) -> tuple[int, int] | None:
         """The first offset of the partition that the log names, and the one after the last; None if there is none."""

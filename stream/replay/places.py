@@ -46,3 +46,8 @@ class Places:
     def partitions(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """The partitions of places.  places: int64[n], all in the range  ->  int64[n]"""
         return np.searchsorted(self._base, places, "right") - 1
+
+    def offsets(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The offsets of places.  places: int64[n], all in the range  ->  int64[n]"""
+        partitions = self.partitions(places)
+        return places - self._base[partitions] + self._first[partitions]

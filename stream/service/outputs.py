@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import orjson
 from aiokafka.structs import ConsumerRecord
 
-from spotsieve.state.log.record import MAX_ADDRESS_BYTES
+from spotsieve.state.log.pages_body import MAX_ADDRESS_BYTES
 from spotsieve.stream.errors import PageError, Reject
 from spotsieve.stream.kafka.clients import PRODUCER_BATCH_BYTES
 from spotsieve.stream.kafka.message_sizes import HEADER_TEXT_BYTES, KEY_BYTES, Headers, record_bytes

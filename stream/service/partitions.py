@@ -8,6 +8,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import KafkaError, KafkaTimeoutError
 
+from spotsieve.state.index import Committed
+from spotsieve.state.log.pages_body import MAX_MARKS
 from spotsieve.stream.kafka.clients import output_producer, stop_client
 from spotsieve.stream.kafka.errors import ended, stops
 from spotsieve.stream.kafka.waits import Waits
@@ -43,6 +45,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         self._waits = waits
         self._failure = failure
         self._start_offsets = StartOffsets(settings, consumer, knows)
+        self._marked: dict[TopicPartition, int] = {}
 
     def __getitem__(self, partition: TopicPartition) -> OwnedPartition | None:
         return self._owned.get(partition)
@@ -112,6 +115,19 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         owned.committed = next_offset
         owned.backoff.reset()
         self._waits.over("commit", owned.partition.partition)
+
+    def take_marks(self) -> list[Committed]:
+        """What was committed since the last call, for the log: at most MAX_MARKS partitions, the others another time.
+
+        A partition that is being opened has no mark until its committed offset is read: only then a former owner's
+        commit can no longer come behind it.
+        """
+        marks = list[Committed]()
+        for partition, owned in self._owned.items():
+            if owned.committed and self._marked.get(partition) != owned.committed and len(marks) < MAX_MARKS:
+                marks.append(Committed(partition.topic, partition.partition, owned.committed))
+                self._marked[partition] = owned.committed
+        return marks
 
     def _begin(self, opening: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(opening)

@@ -8,12 +8,13 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, KafkaTimeoutError, OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord
 
-from spotsieve.state.identity import check_last_record, check_log_range
-from spotsieve.state.log.record import checksum_of, encode, split
+from spotsieve.state.identity import check_first_record, check_last_record, check_log_range
+from spotsieve.state.index import Committed
+from spotsieve.state.log.record import checksum_of, encode, encode_configuration, first_of_ours, split
 from spotsieve.state.recent import knows_pages_of
 from spotsieve.state.snapshot.requests import Requests
 from spotsieve.stream.engine import Applied, Engine
-from spotsieve.stream.errors import StateError
+from spotsieve.stream.errors import BrokerTrouble, DamagedRecord, SettingsMismatch, StateError
 from spotsieve.stream.kafka.backoff import Backoff
 from spotsieve.stream.kafka.clients import log_consumer, log_producer, stop_client
 from spotsieve.stream.kafka.consumers import check_alive
@@ -24,12 +25,22 @@ from spotsieve.stream.observe.heartbeats import Heartbeats
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.catchup import CatchUp
+from spotsieve.stream.service.skipping import skipped_offsets, stopped_at
 from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.verdicts import verdict_settings_text
 from spotsieve.stream.signature import Signatures, page_id_text
 from spotsieve.stream.verdict import Verdicts, concatenate
 
 FETCH_TIMEOUT_MS = 500
+HEAD_RECORDS = 100
 MOST_IDS_LOGGED = 100
+PASSED_OVER = {
+    "foreign": "passed over a record of the log that is none of ours; all that follow are counted "
+    "(spotsieve_log_passed_records_total): find out who writes to the log",
+    "configuration": "passed over the configuration of a worker with other settings that came later to this log",
+    "skipped": "passed over a record that cannot be applied, as the log says (spotsieve topics skip-record)",
+}
+"""What is logged of the first record of each kind that moves nothing but the position."""
 BEGIN_ANEW = (
     "restore a snapshot whose position the log still holds (spotsieve state restore), or begin anew with another log "
     "(topics.log) and another state directory"
@@ -62,6 +73,7 @@ class SignatureLog:
         self._metrics = metrics
         self._partition = TopicPartition(settings.topics.log, 0)
         self._sequence = 0
+        self._skipped, self._told = set[int](), set[str]()
         self._waiting: dict[int, asyncio.Future[Applied]] = {}
         self._judging = ThreadPoolExecutor(1, thread_name_prefix="judge")
         self._consumer: AIOKafkaConsumer = log_consumer(settings)
@@ -84,13 +96,15 @@ class SignatureLog:
         end = await self._end()
         state = self._engine.state
         check_log_range(self._partition.topic, state.position, begin, end, state.pages_applied)
+        await self._check_settings(begin, end)
+        end = await self._end()
         await self._begin(begin)
         catching_up = CatchUp(self._engine.state.position, end)
-        while self._engine.state.position < end:
+        while await self._reached() < end:
             records, pages = await self._follow_once()
             catching_up.applied(self._engine.state.position, records, pages)
             # Reading may take hours, and the log grows meanwhile. A worker that joined then would hold up its pages.
-            if self._engine.state.position >= end and catching_up.goes_on(now := await self._end()):
+            if await self._reached() >= end and catching_up.goes_on(now := await self._end()):
                 end = now
             self._metrics.log_gap.set(catching_up.seconds_left() or 0.0)
             progress(catching_up.text())
@@ -105,6 +119,31 @@ class SignatureLog:
             raise ended(error, self._settings, "asking for the log's end") from None
         self._metrics.log_end.set(end)
         return end
+
+    async def _reached(self) -> int:
+        """The next offset to read. It passes the markers of strangers' transactions, which the state's does not."""
+        next_offset: int = await self._consumer.position(self._partition)
+        return max(self._engine.state.position, next_offset)
+
+    async def _check_settings(self, begin: int, end: int) -> None:
+        """Check that the first record of ours in the log is of these settings; write it where there is none yet.
+
+        Of workers that begin an empty log together, each writes its configuration. The first one in the log holds, and
+        a worker of another one stops here, before it writes anything else. Raises SettingsMismatch.
+        """
+        text, written = verdict_settings_text(self._settings), False
+        self._consumer.seek(self._partition, begin)
+        while True:
+            if not written and await self._consumer.position(self._partition) >= end:
+                await self._write(encode_configuration(text, self._writer))
+                written = True
+            records = ((record.offset, record.value or b"") for record in await self._fetch(HEAD_RECORDS))
+            first = first_of_ours(records, self._partition.topic)
+            if first is not None:
+                offset, record = first
+                log_name = self._partition.topic
+                check_first_record(record.settings_digest, record.configuration, text, log_name, offset)
+                return
 
     async def _begin(self, first: int) -> None:
         """Seek to the state's position, and check on the way that the record before it is the one that was applied.
@@ -122,15 +161,19 @@ class SignatureLog:
                 )
                 known = False
 
-    async def append(self, signatures: Signatures) -> list[asyncio.Future[Applied]]:
+    async def append(
+        self, signatures: Signatures, committed: Sequence[Committed] = ()
+    ) -> list[asyncio.Future[Applied]]:
         """Append a micro-batch, as one record unless it is larger than the broker takes.
 
+        committed: what is known to be committed by now; the first record says it
         Returns one future for each record. It is done when the record was read back and judged. An append with an
         unknown outcome is repeated: a page that is in the log twice gets its first verdict again.
         """
-        futures = []
-        for part in split(signatures, LOG_RECORD_BYTES):
-            value = encode(part, self._writer, self._sequence, self._engine.settings_digest)
+        futures = list[asyncio.Future[Applied]]()
+        for part in split(signatures, LOG_RECORD_BYTES, committed):
+            marks = () if futures else committed
+            value = encode(part, self._writer, self._sequence, self._engine.settings_digest, marks)
             future: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
             self._waiting[self._sequence] = future
             self._sequence += 1
@@ -222,14 +265,11 @@ class SignatureLog:
             name = await asyncio.get_running_loop().run_in_executor(self._judging, self._requests.answer)
             if name is not None:
                 logger().info("made a checkpoint for a snapshot", position=self._engine.state.position)
-        loop, records, pages = asyncio.get_running_loop(), 0, 0
+        records, pages = 0, 0
         for record in await self._fetch():
             with self._metrics.timed("judge"):
-                # A record without value is not ours: its 0 bytes are refused like every foreign record.
-                value = record.value or b""
-                applied = await loop.run_in_executor(
-                    self._judging, self._heartbeats.watched, "judge", self._engine.apply, value, record.offset
-                )
+                # A record without value is not ours: its 0 bytes are passed over like every foreign record.
+                applied = await self._apply(record.value or b"", record.offset)
             records, pages = records + 1, pages + len(applied.record.signatures)
             self._metrics.observe_judged(applied.verdicts, applied.bucket_sizes, applied.capped, applied.filled_buckets)
             if applied.record.forgotten:
@@ -245,6 +285,44 @@ class SignatureLog:
         if end is not None:
             self._metrics.log_end.set(end)
         return records, pages
+
+    async def _apply(self, value: bytes, offset: int) -> Applied:
+        """Apply one record, or pass over it where it is not of this log.
+
+        Raises StateError with the way out where every worker stops.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            applied = await loop.run_in_executor(
+                self._judging, self._heartbeats.watched, "judge", self._engine.apply, value, offset
+            )
+        except (DamagedRecord, SettingsMismatch) as error:
+            if offset not in self._skipped:
+                self._skipped |= await skipped_offsets(self._settings, offset + 1)
+            if offset not in self._skipped:
+                raise stopped_at(error, offset) from None
+            applied = await loop.run_in_executor(self._judging, self._engine.skip, value, offset)
+            self._tell_passed("skipped", value, offset)
+            if self._waiting:
+                # It may be one of this worker's own, whose pages would wait for their verdicts for ever.
+                raise BrokerTrouble(
+                    f"log {self._partition.topic}[{offset}]", "was passed over, and this worker waits for its records"
+                ) from None
+            return applied
+        if applied.record.foreign:
+            self._tell_passed("foreign", value, offset)
+        elif applied.record.settings_digest != self._engine.settings_digest:
+            self._tell_passed("configuration", value, offset)
+        return applied
+
+    def _tell_passed(self, why: str, value: bytes, offset: int) -> None:
+        """Count a record that was passed over, and log the first of its kind."""
+        self._metrics.log_passed.labels(why).inc()
+        if why not in self._told:
+            self._told.add(why)
+            logger().warning(
+                PASSED_OVER[why], log=self._partition.topic, offset=offset, bytes=len(value), begins=value[:16].hex()
+            )
 
     async def _fetch(self, most: int | None = None) -> Sequence[ConsumerRecord]:
         """The next records of the log, at most so many; none after a wait of FETCH_TIMEOUT_MS."""

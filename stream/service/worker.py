@@ -196,7 +196,7 @@ class Worker:
             futures: list[asyncio.Future[Applied]] = []
             if batch.signatures is not None:
                 with self._metrics.timed("append"):
-                    futures = await self._log.append(batch.signatures)
+                    futures = await self._log.append(batch.signatures, self._partitions.take_marks())
             await self._to_commit.put((batch, futures))
 
     async def _commit(self) -> None:

@@ -24,7 +24,7 @@ from spotsieve.state.format.meta import (
 from spotsieve.state.format.sealing import seal
 from spotsieve.state.format.sources import decode_source, encode_source
 from spotsieve.state.horizon import Clock, Mark
-from spotsieve.state.index import Buckets, Filing
+from spotsieve.state.index import Buckets, Committed, Filing
 from spotsieve.state.log.local import LOG_FILE, LocalLog
 from spotsieve.state.log.record import checksum_of, decode, encode, encode_forget
 from spotsieve.state.portable.export import export_lines
@@ -72,31 +72,19 @@ ENTRY = (
     "68747470733a2f2f6578616d706c652e6f72672f61"
     "61"
 )
+MARKS = (Committed("pages", 7, 258), Committed("other", 1, 513))
 RECORD = (
-    "0201000102030405060708090a0b0c0d0e0f0102000000000000101112131415161718191a1b1c1d1e1f010000000100"
-    "020500706167657300000700000002010000000000000068e5cf8b010000887766554433221100ffeeddccbbaa990807"
-    "060504030201100f0e0d0c0b0a09ddccbbaa00000000efcdab896745230100032c010000020015000100050000000000"
-    "000058575655545352516867666564636261010000000000000068747470733a2f2f6578616d706c652e6f72672f6161"
-    "780a220c4534219f"
+    "f57370730301000102030405060708090a0b0c0d0e0f0102000000000000101112131415161718191a1b1c1d1e1f0100"
+    "0000010001000200027eff00000500706167657305006f74686572000007000000020100000000000001000100000001"
+    "020000000000000201000000000000070000000068e5cf8b010000887766554433221100ffeeddccbbaa990807060504"
+    "030201100f0e0d0c0b0a09ddccbbaa00000000efcdab8967452301032c01000072710200020315000100050000000000"
+    "000058575655545352516867666564636261010000000000000033000000848382819291a2a1b2b168747470733a2f2f"
+    "6578616d706c652e6f72672f6161b3e71876d1d96963"
 )
 FORGET = (
-    "0202000102030405060708090a0b0c0d0e0f0102000000000000101112131415161718191a1b1c1d1e1f"
-    "02000000"
-    "0201000000000000"
-    "07000000"
-    "0102000000000000"
-    "0500"
-    "02000000"
-    "7061676573"
-    "0500000000000000"
-    "ffffffffffffffff"
-    "0300000000000000"
-    "ffffffff"
-    "0000000000000000"
-    "0400"
-    "00000000"
-    "612fc3a4"
-    "48ff279b1836e4dc"
+    "f57370730302000102030405060708090a0b0c0d0e0f0102000000000000101112131415161718191a1b1c1d1e1f0200"
+    "0000020100000000000007000000010200000000000005000200000070616765730500000000000000ffffffffffffff"
+    "ff0300000000000000ffffffff0000000000000000040000000000612fc3a4b672aa42708d434a"
 )
 MANIFEST = (
     b"spotsieve-snapshot 1\n"
@@ -276,10 +264,11 @@ def test_the_identity_value() -> None:
 
 
 def test_a_log_record() -> None:
-    record = encode(one_page(), WRITER, 513, DIGEST)
+    record = encode(one_page(), WRITER, 513, DIGEST, MARKS)
     assert record.hex() == RECORD
     decoded = decode(bytes.fromhex(RECORD))
     assert (decoded.writer, decoded.sequence, decoded.settings_digest) == (WRITER, 513, DIGEST)
+    assert decoded.committed == MARKS
     assert_same(decoded.signatures, one_page())
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.signature import Signatures, Status, no_own_text
+from spotsieve.stream.signature import Signatures, Status
 
 SKETCH_WORDS = 2
 
@@ -39,8 +39,23 @@ def make_signatures(
         random.integers(0, 3, count).astype(np.uint8),
         *_minima(random, count),
         random.integers(0, 2**64, (count, SKETCH_WORDS), np.uint64),
-        **no_own_text(count),
+        random.integers(0, 3, count).astype(np.uint16),
+        *_prints(random, count),
+        *_titles(random, count),
     )
+
+
+def _prints(random: np.random.Generator, count: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """0..5 of a few blocks for each page, ascending, each identity once."""
+    rows = [np.unique(random.integers(0, 2**10, random.integers(0, 6))) << 5 for _ in range(count)]
+    flagged = [(row | random.integers(0, 2**5, len(row))).astype(np.uint32) for row in rows]
+    return np.concatenate([np.empty(0, np.uint32), *flagged]), np.cumsum([0, *map(len, rows)])
+
+
+def _titles(random: np.random.Generator, count: int) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+    """0..3 of a few words for each page, ascending."""
+    rows = [np.unique(random.integers(0, 20, random.integers(0, 4))).astype(np.uint16) for _ in range(count)]
+    return np.concatenate([np.empty(0, np.uint16), *rows]), np.cumsum([0, *map(len, rows)])
 
 
 def _minima(random: np.random.Generator, count: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
@@ -70,7 +85,11 @@ def one_page() -> Signatures:
         np.array([5, 0x5152535455565758], np.uint64),
         np.array([0, 2]),
         np.array([[0x6162636465666768, 1]], np.uint64),
-        **no_own_text(1),
+        np.array([0x7172], np.uint16),
+        np.array([0x00000033, 0x81828384], np.uint32),
+        np.array([0, 2]),
+        np.array([0x9192, 0xA1A2, 0xB1B2], np.uint16),
+        np.array([0, 3]),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.stream.kafka.ranges import RangeReader
-from spotsieve.stream.replay.order import Forget, LogOrder, Run
+from spotsieve.stream.replay.order import Forget, LogOrder, Marks, Run
 from spotsieve.stream.replay.places import Places
 
 HELD_BYTES = 32 * 2**20
@@ -28,9 +28,9 @@ class Turn(Enum):
 
 
 class OrderedInput:
-    """Yields every message of the range once, in order, and between them the pages that the log forgets.
+    """Yields every message of the range once, in order, and between them what the log forgets and knows as committed.
 
-    On demand it yields once more the pages that the log names again.
+    Pages that the log names again are yielded once more where that may change something, or all of them on demand.
 
     The log names a page, and the page's partition is read up to it. Pages that the log does not name lie on the way and
     are judged there. A page on the way that the log names later is passed over, and sought again then. Messages that
@@ -38,7 +38,7 @@ class OrderedInput:
     """
 
     def __init__(self, reader: RangeReader, order: LogOrder, places: Places, again: bool) -> None:
-        """again: whether to yield once more the pages that the log names again."""
+        """again: whether to yield once more all pages that the log names again."""
         self._reader = reader
         self._order = order
         self._places = places
@@ -51,8 +51,8 @@ class OrderedInput:
         self._next = {partition.partition: first for partition, (first, _) in reader.spans.items()}
         self._reached = dict(self._next)
 
-    async def steps(self) -> AsyncIterator[tuple[ConsumerRecord, Turn] | Forget]:
-        """All messages, each with what decided its turn; and the forgettings of the log."""
+    async def steps(self) -> AsyncIterator[tuple[ConsumerRecord, Turn] | Forget | Marks]:
+        """All messages, each with what decided its turn; and the forgettings and marks of the log."""
         named = {number: self._order.named_span(number) for number in self._partitions}
         first = {number: span[0] if span else self._end(number) for number, span in named.items()}
         if any(span is not None for span in named.values()):
@@ -61,7 +61,7 @@ class OrderedInput:
         async for message in self._by_time(first):
             yield message, Turn.BEFORE
         for step in self._order.steps(self._again):
-            if isinstance(step, Forget):
+            if isinstance(step, Forget | Marks):
                 yield step
                 continue
             async for message, turn in self._run(step):

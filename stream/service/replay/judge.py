@@ -1,9 +1,12 @@
 """Judges the micro-batches of a replay with the engine, and compares them with what is recorded."""
 
 from collections import Counter
+from collections.abc import Sequence
 
+from spotsieve.state.index import Committed
 from spotsieve.state.log.forget_body import split_pages
-from spotsieve.state.log.record import FRAME_BYTES, encode, encode_forget, split
+from spotsieve.state.log.pages_body import MAX_MARKS
+from spotsieve.state.log.record import FRAME_BYTES, NO_PAGES, encode, encode_forget, split
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES
 from spotsieve.stream.replay.comparison import Comparison, Replayed
@@ -13,6 +16,7 @@ from spotsieve.stream.replay.recorded import OUTCOME_OF_KIND, Outcome
 from spotsieve.stream.replay.report import Report
 from spotsieve.stream.service.microbatch import BROKEN, REJECTED, TOMBSTONE, MicroBatch
 from spotsieve.stream.service.replay.input import Turn
+from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Kind, Reason, Verdicts, concatenate
 
 _WRITER = bytes(16)
@@ -30,23 +34,32 @@ class ReplayJudge:
         self._own = OwnForgetting(report.order, report.comparison.recorded.places)
         self._sequence = 0
 
-    def apply(self, batch: MicroBatch, turns: Counter[Turn]) -> None:
-        """Judge a signed micro-batch, and compare its verdicts."""
+    def apply(self, batch: MicroBatch, turns: Counter[Turn], committed: Sequence[Committed] = ()) -> None:
+        """Judge a signed micro-batch, and compare its verdicts.
+
+        committed: the marks of the log since the micro-batch before. Only pages that are judged again are judged by
+        them, so they may come after the pages.
+        """
         engine, report = self._engine, self._report
         if batch.signatures is not None:
             parts: list[Verdicts] = []
             for part in split(batch.signatures, LOG_RECORD_BYTES):
-                record = encode(part, _WRITER, self._sequence, engine.settings_digest)
-                self._sequence += 1
-                parts.append(engine.apply(record, engine.state.position).verdicts)
+                parts.append(self._apply(part))
                 self._own.judged(part, engine.scheme)
             batch.verdicts = concatenate(parts)
+        for first in range(0, len(committed), MAX_MARKS):
+            self._apply(NO_PAGES, committed[first : first + MAX_MARKS])
         compare(batch, report.comparison)
         report.by_log += turns[Turn.BY_LOG]
         report.before += turns[Turn.BEFORE]
         report.beside += turns[Turn.BESIDE]
         report.after += turns[Turn.AFTER]
         report.again += turns[Turn.AGAIN]
+
+    def _apply(self, signatures: Signatures, committed: Sequence[Committed] = ()) -> Verdicts:
+        record = encode(signatures, _WRITER, self._sequence, self._engine.settings_digest, committed)
+        self._sequence += 1
+        return self._engine.apply(record, self._engine.state.position).verdicts
 
     def forget(self, forget: Forget) -> None:
         """Take the pages that the log forgets here out of the state."""

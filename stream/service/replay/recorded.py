@@ -7,7 +7,7 @@ from aiokafka import TopicPartition
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.log.record import decode
-from spotsieve.stream.errors import Reject
+from spotsieve.stream.errors import DamagedRecord, Reject
 from spotsieve.stream.kafka.ranges import RangeReader
 from spotsieve.stream.kafka.topics import TopicFacts
 from spotsieve.stream.replay.order import LogOrder
@@ -32,16 +32,31 @@ async def read_log(settings: Settings, order: LogOrder, told: Told) -> tuple[lis
     async with RangeReader(settings, {}, step) as asking:
         held = await asking.held([partition])
     first, end = held[partition]
-    digest = None
+    digest, foreign = None, 0
+    unread, skipped = dict[int, DamagedRecord](), set[int]()
     async with RangeReader(settings, held, step, "read_uncommitted") as reader:
         async for fetched in reader.batches():
             for record in fetched.get(partition, ()):
-                logged = decode(record.value or b"", name, record.offset)
+                try:
+                    logged = decode(record.value or b"", name, record.offset)
+                except DamagedRecord as error:
+                    unread[record.offset] = error
+                    continue
+                foreign += logged.foreign
+                skipped |= {logged.skips} if logged.skips is not None else set()
+                if logged.foreign or logged.configuration is not None:
+                    continue
                 digest = logged.settings_digest
                 order.add(logged.signatures)
                 order.forget(page.page_id for page in logged.forgotten)
+                order.commit(logged.committed)
             told(step, reader.positions[partition] - first, end - first)
+    stopping = [error for offset, error in unread.items() if offset not in skipped]
+    if stopping:
+        raise stopping[0]
     notices = []
+    if foreign:
+        notices.append(f"{foreign:,} records of the log {name} are none of ours, and were passed over")
     if first:
         notices.append(f"the log {name} begins at record {first:,}: what it had before is judged by timestamp")
     elif first == end:

@@ -8,7 +8,7 @@ import asyncio
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from pathlib import Path
 from aiokafka import TopicPartition
 from aiokafka.structs import ConsumerRecord
 
+from spotsieve.state.index import Committed
 from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.intake import Decoder
@@ -26,7 +27,7 @@ from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.progress import duration
 from spotsieve.stream.replay.bounds import Bound, span
 from spotsieve.stream.replay.comparison import Comparison
-from spotsieve.stream.replay.order import Forget, LogOrder
+from spotsieve.stream.replay.order import Forget, LogOrder, Marks
 from spotsieve.stream.replay.places import Places
 from spotsieve.stream.replay.recorded import Outcome, Recorded
 from spotsieve.stream.replay.report import Report
@@ -190,9 +191,10 @@ class Replay:
         total = sum(end - first for first, end in spans.values())
         judge = ReplayJudge(engine, report)
         async with RangeReader(self._settings, spans, "reading the input", isolation) as reader:
-            # Where nothing is forgotten, a page that is judged again gets the verdict that it had, and changes nothing.
+            # Where nothing is forgotten, a page that is judged again gets the verdict that it had, and changes nothing,
+            # unless its commit was known: then its verdict is remembered no longer.
             again = bool(report.order.forgotten) or self._settings.index.horizon_hours > 0
-            total += report.order.again if again else 0
+            total += report.order.judged_again(again)
             ordered = OrderedInput(reader, report.order, report.comparison.recorded.places, again)
             before: asyncio.Task[None] | None = None
             try:
@@ -202,11 +204,11 @@ class Replay:
                             await before
                         await loop.run_in_executor(judging, judge.forget, step)
                         continue
-                    batch, turns = step
+                    batch, turns, committed = step
                     await loop.run_in_executor(signing, sign, batch, self._decoder, engine.scheme)
                     if before is not None:
                         await before
-                    before = asyncio.create_task(self._judge_signed(judge, batch, turns, judging))
+                    before = asyncio.create_task(self._judge_signed(judge, batch, turns, committed, judging))
                     report.gone, report.seconds = reader.gone, time.monotonic() - began
                     self._told(_progress(report, total - reader.gone))
                 if before is not None:
@@ -219,28 +221,42 @@ class Replay:
         report.gone, report.seconds = reader.gone, time.monotonic() - began
 
     async def _judge_signed(
-        self, judge: ReplayJudge, batch: MicroBatch, turns: Counter[Turn], judging: ThreadPoolExecutor
+        self,
+        judge: ReplayJudge,
+        batch: MicroBatch,
+        turns: Counter[Turn],
+        committed: Sequence[Committed],
+        judging: ThreadPoolExecutor,
     ) -> None:
-        await asyncio.get_running_loop().run_in_executor(judging, judge.apply, batch, turns)
+        await asyncio.get_running_loop().run_in_executor(judging, judge.apply, batch, turns, committed)
         if self._into is not None and not turns[Turn.AGAIN]:
             await self._into.write(batch)
 
-    async def _batches(self, ordered: OrderedInput) -> AsyncIterator[tuple[MicroBatch, Counter[Turn]] | Forget]:
+    async def _batches(
+        self, ordered: OrderedInput
+    ) -> AsyncIterator[tuple[MicroBatch, Counter[Turn], Sequence[Committed]] | Forget]:
         """The messages in order, in micro-batches of the service's size. Verdicts do not depend on the cuts.
 
-        Messages that are judged again have micro-batches of their own.
+        Messages that are judged again have micro-batches of their own, and are judged by the marks before them.
         """
         service = self._settings.service
         messages: list[ConsumerRecord] = []
         turns: Counter[Turn] = Counter()
+        marks: dict[int, Committed] = {}
         size = 0
         async for step in ordered.steps():
             if self._stopping:
                 break
-            ends = isinstance(step, Forget) or (step[1] is Turn.AGAIN) != bool(turns[Turn.AGAIN])
-            if ends and messages:
-                yield MicroBatch(messages, []), turns
-                messages, turns, size = [], Counter(), 0
+            if isinstance(step, Marks):
+                marks |= {mark.partition: mark for mark in step.committed}
+                ends = bool(turns[Turn.AGAIN])
+            else:
+                ends = isinstance(step, Forget) or (step[1] is Turn.AGAIN) != bool(turns[Turn.AGAIN])
+            if ends and (messages or marks):
+                yield MicroBatch(messages, []), turns, tuple(marks.values())
+                messages, turns, marks, size = [], Counter(), {}, 0
+            if isinstance(step, Marks):
+                continue
             if isinstance(step, Forget):
                 yield step
                 continue
@@ -249,10 +265,10 @@ class Replay:
             turns[turn] += 1
             size += len(message.value or b"")
             if len(messages) >= service.batch_pages or size >= service.batch_bytes:
-                yield MicroBatch(messages, []), turns
-                messages, turns, size = [], Counter(), 0
+                yield MicroBatch(messages, []), turns, tuple(marks.values())
+                messages, turns, marks, size = [], Counter(), {}, 0
         if messages:
-            yield MicroBatch(messages, []), turns
+            yield MicroBatch(messages, []), turns, tuple(marks.values())
 
 
 def _progress(report: Report, total: int) -> str:

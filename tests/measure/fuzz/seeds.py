@@ -19,7 +19,7 @@ from spotsieve.state.format.entries import encode_entries, pack_entry, unpack_en
 from spotsieve.state.format.meta import Progress, encode_identity, encode_marks, encode_progress
 from spotsieve.state.format.sources import encode_source
 from spotsieve.state.horizon import Mark
-from spotsieve.state.index import Buckets, Filing
+from spotsieve.state.index import Buckets, Committed, Filing
 from spotsieve.state.log.record import encode, encode_forget
 from spotsieve.state.portable.export import export_lines
 from spotsieve.state.snapshot.manifest import FileFacts, Manifest, encode_manifest
@@ -105,7 +105,8 @@ def files() -> list[bytes]:
 def log_records() -> list[bytes]:
     """Records without their checksum; the target appends it."""
     forgotten = [ForgottenPage(7, "pages", 0, 3, (1, 2, 3)), ForgottenPage(8, "pages", 1, 0, ())]
-    records = [encode(make_signatures(count, seed=count), bytes(16), 1, bytes(16)) for count in (0, 1, 3, 20)]
+    marks = (Committed("pages", 0, 7), Committed("other", 3, 1), Committed("", -1, 0))
+    records = [encode(make_signatures(count, seed=count), bytes(16), 1, bytes(16), marks) for count in (0, 1, 3, 20)]
     return [record[:-8] for record in (*records, encode_forget(forgotten, bytes(16), 2, bytes(16)))]
 
 

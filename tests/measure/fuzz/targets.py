@@ -222,18 +222,28 @@ def read_log_record(data: bytes) -> None:
         else:
             check_signatures(found.signatures, len(record))
             assert sum(26 + 8 * len(page.keys) for page in found.forgotten) <= len(record)
+            assert 14 * len(found.committed) <= len(record)
+
+
+LEFT_OUT = 9
+"""A page may take its offset alone in a record, 8 bytes, and 70 in memory: all other columns may be left out."""
 
 
 def check_signatures(signatures: Signatures, size: int) -> None:
-    """Columns of one length, which lie in the record: no more memory than it has bytes, beside the objects."""
+    """Columns of one length, of memory in proportion to the record's bytes, beside the objects."""
     count = len(signatures)
     assert len(signatures.urls) == len(signatures.labels) == len(signatures.status) == count
-    assert len(signatures.features_bounds) == count + 1
+    for name in ("features", "prints", "titles"):
+        bounds = getattr(signatures, f"{name}_bounds")
+        assert len(bounds) == count + 1
+        assert len(getattr(signatures, name)) == bounds[-1]
     assert signatures.sketch.shape[0] == count
     assert all(status in set(Status) for status in signatures.status.tolist())
-    columns = (signatures.digest, signatures.text_digest, signatures.host, signatures.features, signatures.sketch)
+    columns = (signatures.features, signatures.sketch, signatures.prints, signatures.titles)
     texts = sum(map(len, (*signatures.urls, *signatures.labels)))
     assert sum(column.nbytes for column in columns) + texts <= size
+    of_pages = ("source", "partition", "offset", "event_time_ms", "digest", "text_digest", "host", "fingerprint")
+    assert sum(getattr(signatures, name).nbytes for name in of_pages) <= LEFT_OUT * size
     for scheme, words in zip(SCHEMES, SKETCH_WORDS, strict=True):
         if signatures.sketch.shape[1] == words:
             scheme.probe(signatures)
@@ -425,7 +435,7 @@ NUMBERS = tuple(
     for size in (1, 2, 4, 8)
     if value < 256**size
 )
-RECORDS = (b"\x02\x01", bytes(40), b"\x05\0pages", *NUMBERS)
+RECORDS = (b"\xf5sps\x03\x01", bytes(40), b"\x05\0pages", *NUMBERS)
 MANIFESTS = (
     b'{"files":[{"bytes":1,"name":"../../x","xxh3_128":"0"}]',
     b'"log_position":',

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from spotsieve.state.index import Committed
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.page import Page
 from spotsieve.stream.replay.bounds import Bound, parse_bound, span
 from spotsieve.stream.replay.comparison import Comparison, Replayed
-from spotsieve.stream.replay.order import LogOrder, Run
+from spotsieve.stream.replay.order import LogOrder, Marks, Run
 from spotsieve.stream.replay.places import OUTSIDE, Places
 from spotsieve.stream.replay.recorded import OTHER_TOPIC, UNKNOWN_ORIGINAL, Outcome, Recorded
 from spotsieve.stream.replay.report import Report, as_json, as_text
@@ -83,6 +84,26 @@ def test_the_order_is_that_in_which_the_log_first_names_each_page() -> None:
     ]
     assert order.again == 4
     assert [order.named_span(partition) for partition in range(3)] == [(10, 17), None, (5, 8)]
+
+
+def test_pages_that_are_named_again_after_a_mark_of_their_commit_are_among_the_steps_in_any_case() -> None:
+    order = LogOrder(PLACES)
+    order.add(named((0, 12), (0, 13), (0, 14)))
+    order.commit((Committed("other", 0, 99), Committed("pages", 7, 1)))  # not of the range
+    order.add(named((0, 12)))
+    order.commit((Committed("pages", 0, 13),))
+    order.commit((Committed("pages", 2, 6), Committed("pages", 0, 14)))
+    order.add(named((0, 12), (0, 13), (0, 14), (2, 5)))
+    order.commit((Committed("pages", 0, 10),))
+    order.add(named((0, 13), (2, 5)))
+    marks = Marks((Committed("pages", 0, 14), Committed("pages", 2, 6)))
+    lower = Marks((Committed("pages", 0, 10),))
+    steps = [Run(0, 12, 14), marks, Run(0, 12, 13, True), Run(2, 5, 5), lower, Run(0, 13, 13, True), Run(2, 5, 5, True)]
+    assert list(order.steps(again=False)) == steps
+    assert (order.judged_again(False), order.judged_again(True)) == (4, 6)
+    steps[1:1] = [Run(0, 12, 12, True)]
+    steps[4:4] = [Run(0, 14, 14, True)]
+    assert list(order.steps(again=True)) == steps
 
 
 def test_the_last_page_of_a_partition_and_the_first_of_the_next_are_no_run() -> None:

@@ -7,6 +7,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaTimeoutError
 
+from spotsieve.state.index import Committed
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.metrics import Metrics
@@ -225,3 +226,38 @@ async def test_a_commit_that_fails_takes_the_partition_anew_under_a_new_epoch(mo
     await broker.opened()
     assert (phase_of(owned), owned.seek_to) == (Phase.SEEKING, 40)
     assert broker.steps == ["fenced", "committed", "stopped", "fenced", "committed"]
+
+
+async def test_the_log_gets_what_is_known_to_be_committed_and_only_what_is_new(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = Broker(committed=40)
+    broker.slow.clear()
+    owners = partitions_of(broker, monkeypatch)
+    await owners.on_partitions_assigned([PARTITION])
+    await several_turns()
+    assert owners.take_marks() == [], "a former owner may still commit"
+    broker.slow.set()
+    await broker.opened()
+    assert owners.take_marks() == [Committed("pages", 3, 40)]
+    assert owners.take_marks() == []
+    owned = owners[PARTITION]
+    assert owned is not None
+    owners.committed(owned, 47)
+    assert owners.take_marks() == [Committed("pages", 3, 47)]
+    await owners.on_partitions_revoked([PARTITION])
+    assert owners.take_marks() == []
+    await owners.close()
+
+
+async def test_a_record_gets_the_marks_that_it_can_hold_and_the_next_one_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    owners = partitions_of(Broker(committed=40), monkeypatch)
+    monkeypatch.setattr(partitions, "MAX_MARKS", 2)
+    owned = [OwnedPartition(TopicPartition("pages", number)) for number in range(3)]
+    monkeypatch.setattr(owners, "_owned", {one.partition: one for one in owned})
+    for one in owned:
+        owners.committed(one, 9)
+    assert [mark.partition for mark in owners.take_marks()] == [0, 1]
+    assert [mark.partition for mark in owners.take_marks()] == [2]

@@ -5,11 +5,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xxhash
 
 from spotsieve.state.forgetting import ForgottenPage
+from spotsieve.state.index import Committed
 from spotsieve.state.log.forget_body import split_pages
-from spotsieve.state.log.record import FRAME_BYTES, MAX_ADDRESS_BYTES, decode, encode, encode_forget, split
-from spotsieve.stream.errors import CorruptRecord, StateError
+from spotsieve.state.log.pages_body import MAX_ADDRESS_BYTES, MAX_MARKS
+from spotsieve.state.log.record import (
+    FRAME_BYTES,
+    checksum_of,
+    decode,
+    encode,
+    encode_configuration,
+    encode_forget,
+    encode_skip,
+    first_of_ours,
+    split,
+)
+from spotsieve.stream.errors import CorruptRecord, DamagedRecord, StateError
+from spotsieve.stream.settings.verdicts import settings_digest
 from spotsieve.stream.signature import Status
 from tests.reference.signatures import assert_same, make_signatures, one_page
 
@@ -43,7 +57,7 @@ def test_a_record_that_forgets_other_pages_than_it_declares_is_corrupt(damage: s
     from spotsieve.state.format.sealing import seal
 
     body = encode_forget(FORGOTTEN[:1], WRITER, 1, DIGEST)[:-8]
-    head, pages = body[:42], body[42:]
+    head, pages = body[:46], body[46:]
     assert pages[:4] == (1).to_bytes(4, "little")
     pages = {
         "cut": pages[:-1],
@@ -87,33 +101,85 @@ def test_every_changed_byte_of_a_record_is_noticed() -> None:
 
 def test_a_damaged_record_names_the_log_and_the_offset() -> None:
     damaged = bytearray(encode(make_signatures(3, seed=3), WRITER, 1, DIGEST))
-    damaged[60] ^= 1
-    with pytest.raises(CorruptRecord, match=r"signatures\[77\] must end in its xxh3-64 checksum; something else wrote"):
+    damaged[64] ^= 1
+    with pytest.raises(DamagedRecord, match=r"signatures\[77\] must end in its xxh3-64 checksum; restore the log"):
         decode(bytes(damaged), "signatures", 77)
 
 
-@pytest.mark.parametrize("length", [0, 1, 40, 55, 100])
+@pytest.mark.parametrize("length", [4, 5, 40, 53, 100])
 def test_a_cut_record_is_corrupt(length: int) -> None:
     record = encode(make_signatures(3, seed=3), WRITER, 1, DIGEST)
-    with pytest.raises(CorruptRecord, match=r"log\[0\]"):
+    with pytest.raises(DamagedRecord, match=r"log\[0\]"):
         decode(record[:length])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"\xf5sp", b"{}", b'{"url":"https://a.example/","body":"<p>a page"}', bytes(200), b"\x02\x01" + bytes(60)],
+)
+def test_bytes_that_do_not_begin_as_our_records_are_foreign_and_no_error(value: bytes) -> None:
+    record = decode(value)
+    assert record.foreign
+    assert len(record.signatures) == len(record.forgotten) == 0
+    assert (record.configuration, record.skips) == (None, None)
+    assert record.checksum == checksum_of(value) == xxhash.xxh3_64_intdigest(value)
+    assert not decode(encode(one_page(), WRITER, 1, DIGEST)).foreign
+
+
+TEXT = '{"a":1,"revision":3}'
+
+
+def test_a_configuration_gives_back_the_settings_and_their_digest() -> None:
+    record = decode(encode_configuration(TEXT, WRITER))
+    assert (record.configuration, record.settings_digest) == (TEXT, settings_digest(TEXT))
+    assert (record.writer, record.skips, len(record.signatures)) == (WRITER, None, 0)
+
+
+def test_a_skip_names_the_offset() -> None:
+    record = decode(encode_skip(2**40, DIGEST))
+    assert (record.skips, record.settings_digest, record.configuration) == (2**40, DIGEST, None)
+    assert decode(encode_skip(2**40, DIGEST)).writer != record.writer
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [(3, b"\xff"), (3, b"[]"), (3, b"{}"), (3, b""), (4, bytes(7)), (4, bytes(9))],
+    ids=["no UTF-8", "no settings", "another digest", "nothing", "short", "long"],
+)
+def test_a_configuration_or_a_skip_of_another_body_is_damaged(kind: int, body: bytes) -> None:
+    from spotsieve.state.format.sealing import seal
+
+    head = encode(one_page(), WRITER, 1, DIGEST)[:46]
+    with pytest.raises(DamagedRecord, match=r"must hold the (configuration|skip) that it declares"):
+        decode(seal(head[:5] + bytes([kind]) + head[6:] + body))
+
+
+def test_the_first_record_of_ours_is_found_behind_foreign_and_damaged_ones() -> None:
+    ours = encode_configuration(TEXT, WRITER)
+    records = [(3, b""), (7, b"{}"), (8, ours[:-1] + b"\0"), (9, ours), (10, encode(one_page(), WRITER, 1, DIGEST))]
+    assert first_of_ours(records, "log") == (9, decode(ours))
+    assert first_of_ours(records[:3], "log") is None
 
 
 def test_a_record_of_a_later_kind_or_version_says_to_upgrade() -> None:
     from spotsieve.state.format.sealing import seal
 
     record = encode(make_signatures(1, seed=1), WRITER, 1, DIGEST)
-    kind = seal(record[:1] + b"\x07" + record[2:-8])
+    kind = seal(record[:5] + b"\x07" + record[6:-8])
     with pytest.raises(StateError, match=r"must be of a kind known here .* got 7; a newer release wrote it: upgrade"):
         decode(kind)
-    with pytest.raises(StateError, match="must be record version 2, got 3; a newer release wrote it: upgrade"):
-        decode(b"\x03" + record[1:])
+    with pytest.raises(StateError, match="must be record version 3, got 4; a newer release wrote it: upgrade"):
+        decode(seal(record[:4] + b"\x04" + record[5:-8]))
 
 
-def test_a_record_of_an_earlier_version_says_to_begin_a_new_log() -> None:
-    record = encode(make_signatures(1, seed=1), WRITER, 1, DIGEST)
-    with pytest.raises(StateError, match="got 1; an older release wrote it: go on with that one, or begin a new log"):
-        decode(b"\x01" + record[1:])
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_record_of_an_earlier_version_says_to_begin_a_new_log(version: int) -> None:
+    from spotsieve.state.format.sealing import seal
+
+    record = seal(bytes([version, 1]) + bytes(47))
+    advice = f"got {version}; an older release wrote it: go on with that one, or begin a new log"
+    with pytest.raises(StateError, match=advice):
+        decode(record)
 
 
 @pytest.mark.parametrize("column", ["features", "sketch"])
@@ -130,25 +196,192 @@ def test_columns_that_go_beyond_the_record_are_corrupt_even_with_a_sound_checksu
     from spotsieve.state.format.sealing import seal
 
     record = bytearray(encode(make_signatures(2, seed=1), WRITER, 1, DIGEST)[:-8])
-    record[42] = 200  # the number of pages
+    record[46] = 200  # the number of pages
     with pytest.raises(CorruptRecord, match="must hold the columns that it declares"):
         decode(seal(bytes(record)))
 
 
-@pytest.mark.parametrize("damage", ["a byte too many", "a source that is not listed", "no status"])
-def test_columns_that_contradict_the_record_are_corrupt_even_with_a_sound_checksum(damage: str) -> None:
+PRINTS = {"prints_bounds": np.array([0, 2]), "titles": np.empty(0, np.uint16), "titles_bounds": np.array([0, 0])}
+TITLES = {"prints": np.empty(0, np.uint32), "prints_bounds": np.array([0, 0]), "titles_bounds": np.array([0, 2])}
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"status": np.array([len(Status)], np.uint8)},
+        {"source": np.array([1], np.uint16)},
+        PRINTS | {"prints": np.array([0x40, 0x3F], np.uint32)},
+        PRINTS | {"prints": np.array([0x40, 0x5F], np.uint32)},
+        TITLES | {"titles": np.array([2, 1], np.uint16)},
+        TITLES | {"titles": np.array([2, 2], np.uint16)},
+    ],
+    ids=["no status", "no source", "prints fall", "one block twice", "title words fall", "a title word twice"],
+)
+def test_columns_that_break_their_rules_are_corrupt_even_with_a_sound_checksum(columns: dict[str, Any]) -> None:
+    record = encode(dataclasses.replace(one_page(), **columns), WRITER, 1, DIGEST)
+    with pytest.raises(CorruptRecord, match="must hold the columns that it declares"):
+        decode(record)
+
+
+def test_prints_and_titles_ascend_within_each_page_alone() -> None:
+    signatures = make_signatures(40, seed=5)
+    for numbers in (signatures.prints >> np.uint32(5), signatures.titles):
+        assert np.diff(numbers.astype(np.int64)).min() < 0, "from one page to the next they may fall"
+    empty = {0, 1, 38, 39, 20, 21}
+    for name in ("prints", "titles"):
+        counts = np.diff(getattr(signatures, f"{name}_bounds"))
+        kept = np.repeat([row not in empty for row in range(40)], counts)
+        counts[list(empty)] = 0
+        columns: dict[str, Any] = {
+            name: getattr(signatures, name)[kept],
+            f"{name}_bounds": np.concatenate([[0], np.cumsum(counts)]),
+        }
+        signatures = dataclasses.replace(signatures, **columns)
+    assert_same(decode(encode(signatures, WRITER, 0, DIGEST)).signatures, signatures)
+
+
+@pytest.mark.parametrize(
+    ("place", "byte"),
+    [(-1, b"x"), (46 + 11, b"\xff"), (46 + 13, b"\xff")],
+    ids=["a byte too many", "another column", "an unknown column"],
+)
+def test_a_body_of_another_length_or_mask_is_corrupt_even_with_a_sound_checksum(place: int, byte: bytes) -> None:
     from spotsieve.state.format.sealing import seal
 
     body = encode(one_page(), WRITER, 1, DIGEST)[:-8]
-    if damage == "a byte too many":
-        body += b"x"
-    elif damage == "no status":
-        body = encode(dataclasses.replace(one_page(), status=np.array([len(Status)], np.uint8)), WRITER, 1, DIGEST)[:-8]
-    else:
-        assert body[56:58] == bytes(2), "the source column follows the one source's name"
-        body = body[:56] + b"\x01\x00" + body[58:]
+    damaged = body + byte if place < 0 else body[:place] + byte + body[place + 1 :]
+    assert damaged != body
     with pytest.raises(CorruptRecord, match="must hold the columns that it declares"):
-        decode(seal(body))
+        decode(seal(damaged))
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "most"), [("features", np.uint64, 65_535), ("prints", np.uint32, 44), ("titles", np.uint16, 10)]
+)
+def test_a_page_may_have_the_most_of_a_column_and_not_one_more(name: str, dtype: type, most: int) -> None:
+    columns: dict[str, Any] = {name: np.arange(most, dtype=dtype) << 5, f"{name}_bounds": np.array([0, most])}
+    signatures = dataclasses.replace(one_page(), **columns)
+    assert_same(decode(encode(signatures, WRITER, 1, DIGEST)).signatures, signatures)
+    columns = {name: np.arange(most + 1, dtype=dtype) << 5, f"{name}_bounds": np.array([0, most + 1])}
+    with pytest.raises(ValueError, match="a page has at most"):
+        encode(dataclasses.replace(one_page(), **columns), WRITER, 1, DIGEST)
+
+
+def test_a_record_with_more_prints_in_a_page_than_fit_is_corrupt() -> None:
+    from spotsieve.state.format.sealing import seal
+
+    columns: dict[str, Any] = {"prints": np.arange(44, dtype=np.uint32) << 5, "prints_bounds": np.array([0, 44])}
+    body = encode(dataclasses.replace(one_page(), **columns), WRITER, 1, DIGEST)[:-8]
+    counts = bytes([2, 0, 44, 3])
+    assert body.count(counts) == 1, "features u16, prints u8, titles u8"
+    longer = body.replace(counts, bytes([2, 0, 45, 3])).replace(
+        (43 << 5).to_bytes(4, "little"), (43 << 5).to_bytes(4, "little") + (44 << 5).to_bytes(4, "little")
+    )
+    with pytest.raises(CorruptRecord, match="must hold the columns that it declares"):
+        decode(seal(longer))
+
+
+def test_a_column_that_is_zero_for_all_pages_costs_nothing() -> None:
+    signatures = make_signatures(100, seed=3)
+    whole = len(encode(signatures, WRITER, 0, DIGEST))
+    zeros: dict[str, Any] = {
+        name: np.zeros_like(getattr(signatures, name))
+        for name in ("text_digest", "host", "site", "fingerprint", "language")
+    } | {"prints": np.empty(0, np.uint32), "prints_bounds": np.zeros(101, np.int64)}
+    saved = 100 * (16 + 8 + 2 + 8 + 1 + 1) + signatures.prints.nbytes
+    without = dataclasses.replace(signatures, **zeros)
+    record = encode(without, WRITER, 0, DIGEST)
+    assert len(record) == whole - saved
+    assert_same(decode(record).signatures, without)
+
+
+def test_a_column_that_was_left_out_cannot_be_written_as_one_that_was_not() -> None:
+    """Kernels are compiled for read-only columns before a worker is ready."""
+    found = decode(encode(dataclasses.replace(one_page(), host=np.zeros(1, np.uint64)), WRITER, 0, DIGEST)).signatures
+    assert not found.host.flags.writeable
+    assert not found.digest.flags.writeable
+
+
+def test_the_record_of_a_page_with_all_columns_takes_at_most_340_bytes_beside_its_address() -> None:
+    """25 blocks, 7 words of title, 8 minima and a sketch of 8 words."""
+    random, pages = np.random.default_rng(1), 512
+    made = make_signatures(pages, seed=1, sources=("pages",))
+    signatures = dataclasses.replace(
+        made,
+        fingerprint=np.zeros(pages, np.uint64),
+        text_digest=np.zeros((pages, 2), np.uint64),
+        features=np.sort(random.integers(0, 2**64, (pages, 8), np.uint64), axis=1).ravel(),
+        features_bounds=np.arange(pages + 1) * 8,
+        sketch=random.integers(0, 2**64, (pages, 8), np.uint64),
+        site=random.integers(0, 2**16, pages).astype(np.uint16),
+        prints=np.tile(np.arange(25, dtype=np.uint32) << 5, pages),
+        prints_bounds=np.arange(pages + 1) * 25,
+        titles=np.tile(np.arange(7, dtype=np.uint16), pages),
+        titles_bounds=np.arange(pages + 1) * 7,
+    )
+    record = encode(signatures, WRITER, 0, DIGEST)
+    addresses = sum(map(len, (*signatures.urls, *signatures.labels)))
+    assert (len(record) - addresses) / pages <= 340
+    assert_same(decode(record).signatures, signatures)
+
+
+MARKS = (
+    Committed("pages", 0, 7),
+    Committed("other", 2**31 - 1, 2**63 - 1),
+    Committed("pages", 3, 0),
+    Committed("other", 5, 12),
+    Committed("", -1, 0),
+)
+
+
+@pytest.mark.parametrize("count", [0, 1, 20])
+def test_a_record_gives_back_its_marks_of_any_sources(count: int) -> None:
+    signatures = make_signatures(count, seed=2)
+    record = decode(encode(signatures, WRITER, 1, DIGEST, MARKS))
+    assert record.committed == MARKS
+    assert_same(record.signatures, signatures)
+    assert decode(encode(signatures, WRITER, 1, DIGEST)).committed == ()
+
+
+@pytest.mark.parametrize("mark", [Committed("pages", -2, 7), Committed("pages", 0, -1)])
+def test_a_mark_of_no_partition_or_offset_is_corrupt_even_with_a_sound_checksum(mark: Committed) -> None:
+    with pytest.raises(CorruptRecord, match="must hold the columns that it declares"):
+        decode(encode(one_page(), WRITER, 1, DIGEST, (mark,)))
+
+
+def test_more_marks_than_a_record_holds_are_a_programming_error() -> None:
+    marks = [Committed("pages", number, 1) for number in range(MAX_MARKS + 1)]
+    assert len(decode(encode(one_page(), WRITER, 1, DIGEST, marks[1:])).committed) == MAX_MARKS
+    with pytest.raises(ValueError, match="at most 4096 marks, got 4097"):
+        encode(one_page(), WRITER, 1, DIGEST, marks)
+
+
+@pytest.mark.parametrize("limit", [1, 1_000, 5_000])
+def test_the_first_part_has_room_for_its_marks(limit: int) -> None:
+    signatures = make_signatures(200, seed=9)
+    marks = [Committed(f"topic {number % 3}", number, 1) for number in range(30)]
+    parts = list(split(signatures, limit, marks))
+    assert sum(map(len, parts)) == 200
+    for number, part in enumerate(parts):
+        assert len(part) == 1 or len(encode(part, WRITER, 0, DIGEST, () if number else marks)) <= limit
+    if limit == 5_000:
+        longer = signatures.part(0, len(parts[0]) + 1)
+        assert len(encode(longer, WRITER, 0, DIGEST, marks)) > limit
+
+
+@pytest.mark.parametrize("limit", [600, 2_000])
+def test_parts_are_as_large_as_the_limit_allows_where_a_column_begins_late(limit: int) -> None:
+    late = np.zeros(60, np.uint64)
+    late[29] = 5
+    signatures = dataclasses.replace(make_signatures(60, seed=9), host=late)
+    first = 0
+    for part in split(signatures, limit):
+        end = first + len(part)
+        assert len(part) == 1 or len(encode(part, WRITER, 0, DIGEST)) <= limit
+        if end < 60:
+            assert len(encode(signatures.part(first, end + 1), WRITER, 0, DIGEST)) > limit
+        first = end
+    assert first == 60
 
 
 @pytest.mark.parametrize("limit", [1, 400, 5_000, 10**6])
@@ -166,6 +399,10 @@ def test_parts_stay_below_the_limit_and_together_are_the_whole(limit: int) -> No
     assert [row for part in parts for row in part.sketch.tolist()] == signatures.sketch.tolist()
     if limit == 10**6:
         assert len(parts) == 1
+
+
+def test_no_pages_are_no_part() -> None:
+    assert list(split(make_signatures(0, seed=9), 5_000, MARKS)) == []
 
 
 def test_parts_are_as_large_as_the_limit_allows() -> None:

@@ -1,0 +1,273 @@
+"""Encodes and decodes the body of a record that holds the signatures of pages (kind 1), column by column.
+
+    body      = pages u32 (n), sources u16, sources of marks alone u16, marks u16, sketch words u8 (w), columns u32,
+                source*, mark*, offset i64[n], column*, features, sketch, prints, titles, addresses
+    source    = length u16, UTF-8
+    mark      = source u16, partition i32, offset i64
+    column*   = those whose bit is set in `columns`, lowest bit first; a column is left out if it is zero for all pages:
+                source u16[n], partition i32[n], event_time_ms i64[n], digest u64[n][2], text_digest u64[n][2],
+                host u64[n], fingerprint u64[n], status u8[n], language u8[n], feature_count u32[n], site u16[n],
+                features u16[n], prints u8[n], titles u8[n], url length u16[n], label length u16[n]
+    features  = u64*, page after page
+    sketch    = u64[n][w]
+    prints    = u32*, page after page
+    titles    = u16*, page after page
+    addresses = all URLs, then all labels
+
+All integers are little endian. The offsets are never left out: so a record of few bytes cannot declare many pages.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import Committed
+from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
+from spotsieve.stream.signature import MAX_FEATURES, MAX_SKETCH_WORDS, MOST_TITLE_WORDS, Signatures, Status
+
+MAX_ADDRESS_BYTES = 2048
+"""The log cuts longer URLs and labels, and so verdicts show them cut. They are only shown, never compared."""
+MAX_MARKS = 4096
+"""Of one record: 56 KiB beside the sources."""
+
+_COUNTS = struct.Struct("<IHHHBI")
+_MARK = struct.Struct("<Hiq")
+_LENGTH = struct.Struct("<H")
+_STATUSES = tuple(Status)
+_OFFSET_BYTES = 8
+
+
+class _Column(NamedTuple):
+    """name: of the column in Signatures, or of what it counts  words: how many numbers a page has in it"""
+
+    name: str
+    dtype: str
+    words: int = 1
+
+    @property
+    def bytes(self) -> int:
+        return np.dtype(self.dtype).itemsize * self.words
+
+
+_COLUMNS = (
+    _Column("source", "<u2"),
+    _Column("partition", "<i4"),
+    _Column("event_time_ms", "<i8"),
+    _Column("digest", "<u8", 2),
+    _Column("text_digest", "<u8", 2),
+    _Column("host", "<u8"),
+    _Column("fingerprint", "<u8"),
+    _Column("status", "u1"),
+    _Column("language", "u1"),
+    _Column("feature_count", "<u4"),
+    _Column("site", "<u2"),
+    _Column("features", "<u2"),
+    _Column("prints", "u1"),
+    _Column("titles", "u1"),
+    _Column("urls", "<u2"),
+    _Column("labels", "<u2"),
+)
+"""In the order of their bits."""
+_DTYPES = tuple(column.dtype for column in _COLUMNS)
+_RAGGED = {"features": ("<u8", MAX_FEATURES), "prints": ("<u4", MOST_PRINTS), "titles": ("<u2", MOST_TITLE_WORDS)}
+"""The columns of as many numbers as a page has: dtype, and the most that a page may have."""
+
+
+def encode_pages(signatures: Signatures, committed: Sequence[Committed]) -> bytes:
+    """Write the body of a record of signatures. Raises ValueError for a page or marks that no record can hold."""
+    words = signatures.sketch.shape[1]
+    _check_sizes(signatures, words, len(committed))
+    sources = _sources(signatures, committed)
+    number = {source: row for row, source in enumerate(sources)}
+    marks = [_MARK.pack(number[mark.source], mark.partition, mark.offset) for mark in committed]
+    named = [source.encode() for source in sources]
+    columns = [np.ascontiguousarray(*made) for made in zip(_columns(signatures), _DTYPES, strict=True)]
+    present = [bool(column.any()) for column in columns]
+    mask = sum(bit << place for place, bit in enumerate(present))
+    alone = len(sources) - len(signatures.sources)
+    return b"".join(
+        (
+            _COUNTS.pack(len(signatures), len(signatures.sources), alone, len(marks), words, mask),
+            *(part for source in named for part in (_LENGTH.pack(len(source)), source)),
+            *marks,
+            np.ascontiguousarray(signatures.offset, "<i8").tobytes(),
+            *(column.tobytes() for column, there in zip(columns, present, strict=True) if there),
+            np.ascontiguousarray(signatures.features, "<u8").tobytes(),
+            np.ascontiguousarray(signatures.sketch, "<u8").tobytes(),
+            np.ascontiguousarray(signatures.prints, "<u4").tobytes(),
+            np.ascontiguousarray(signatures.titles, "<u2").tobytes(),
+            *signatures.urls,
+            *signatures.labels,
+        )
+    )
+
+
+def decode_pages(body: bytes) -> tuple[Signatures, tuple[Committed, ...]]:
+    """Read the body of a record of signatures, and its marks.
+
+    Raises ValueError, struct.error or IndexError where the columns are not those that it declares, or break rules.
+    """
+    pages, source_count, alone, mark_count, words, mask = _COUNTS.unpack_from(body)
+    if mask >> len(_COLUMNS):
+        raise ValueError
+    at, sources = _COUNTS.size, list[str]()
+    for _ in range(source_count + alone):
+        (length,) = _LENGTH.unpack_from(body, at)
+        sources.append(body[at + _LENGTH.size : at + _LENGTH.size + length].decode())
+        at += _LENGTH.size + length
+    committed = tuple(_mark(body, at + number * _MARK.size, sources) for number in range(mark_count))
+    at += mark_count * _MARK.size
+    offset = np.frombuffer(body, "<i8", pages, at)
+    at += offset.nbytes
+    columns: dict[str, NDArray[Any]] = {}
+    for place, column in enumerate(_COLUMNS):
+        if mask >> place & 1:
+            columns[column.name] = np.frombuffer(body, column.dtype, pages * column.words, at)
+            at += columns[column.name].nbytes
+        else:
+            columns[column.name] = np.zeros(pages * column.words, column.dtype)
+            columns[column.name].flags.writeable = False  # As those of frombuffer: kernels are compiled for these.
+        if column.words > 1:
+            columns[column.name] = columns[column.name].reshape(pages, column.words)
+    url_lengths, label_lengths = columns.pop("urls"), columns.pop("labels")
+    counts = {name: columns.pop(name) for name in _RAGGED}
+    columns["features"], columns["features_bounds"], at = _ragged(body, "features", counts, at)
+    columns["sketch"] = np.frombuffer(body, "<u8", pages * words, at).reshape(pages, words)
+    at += columns["sketch"].nbytes
+    for name in ("prints", "titles"):
+        columns[name], columns[f"{name}_bounds"], at = _ragged(body, name, counts, at)
+    urls, at = _texts(body, url_lengths, at)
+    labels, at = _texts(body, label_lengths, at)
+    if at != len(body) or not _sound(columns, source_count):
+        raise ValueError
+    named = tuple(sources[:source_count])
+    return Signatures(sources=named, offset=offset, urls=urls, labels=labels, **columns), committed
+
+
+def split(
+    signatures: Signatures, max_bytes: int, frame_bytes: int, committed: Sequence[Committed] = ()
+) -> Iterator[Signatures]:
+    """Cut a micro-batch into parts whose records stay within max_bytes. Verdicts do not depend on where the cuts are.
+
+    frame_bytes: of a record without its body  committed: the marks that the record of the first part will carry
+    URLs and labels are cut to MAX_ADDRESS_BYTES here, at a whole UTF-8 character. A part holds at least one page.
+    """
+    urls, labels = tuple(map(cut_address, signatures.urls)), tuple(map(cut_address, signatures.labels))
+    cut, start = replace(signatures, urls=urls, labels=labels), 0
+    extra = _OFFSET_BYTES + 8 * signatures.sketch.shape[1] + _lengths(urls) + _lengths(labels)
+    for name, (dtype, _) in _RAGGED.items():
+        extra = extra + np.dtype(dtype).itemsize * np.diff(getattr(signatures, f"{name}_bounds"))
+    made = zip(_COLUMNS, _columns(cut), strict=True)
+    filled = np.stack([column.reshape(len(cut), of.words).any(axis=1) for of, column in made])
+    widths = np.array([column.bytes for column in _COLUMNS])
+    of_marks = marks_bytes(signatures, committed)
+    room = max_bytes - frame_bytes - _COUNTS.size - _source_bytes(signatures.sources) - of_marks
+    while start < len(signatures):
+        # No part has more pages than this: a page takes the bytes of its offset at least.
+        stop = min(len(signatures), start + max(room // _OFFSET_BYTES, 0) + 1)
+        present = np.logical_or.accumulate(filled[:, start:stop], axis=1)
+        sizes = np.cumsum(extra[start:stop]) + widths @ present * np.arange(1, stop - start + 1)
+        taken = int(np.searchsorted(sizes, room, side="right"))
+        end = start + max(taken, 1)
+        yield cut.part(start, end)
+        if not start:
+            room += of_marks
+        start = end
+
+
+def marks_bytes(signatures: Signatures, committed: Sequence[Committed]) -> int:
+    """How many bytes these marks add to the record of the pages."""
+    alone = _sources(signatures, committed)[len(signatures.sources) :]
+    return _MARK.size * len(committed) + _source_bytes(alone)
+
+
+def cut_address(text: bytes) -> bytes:
+    """Cut a URL or label in UTF-8 as the log holds it: at most MAX_ADDRESS_BYTES, ending in a whole character."""
+    if len(text) <= MAX_ADDRESS_BYTES:
+        return text
+    return text[:MAX_ADDRESS_BYTES].decode("utf-8", "ignore").encode()
+
+
+def _check_sizes(signatures: Signatures, words: int, marks: int) -> None:
+    most = {name: int(np.diff(getattr(signatures, f"{name}_bounds")).max(initial=0)) for name in _RAGGED}
+    if words > MAX_SKETCH_WORDS or most["features"] > MAX_FEATURES:
+        raise ValueError(f"a page has at most {MAX_SKETCH_WORDS} sketch words and {MAX_FEATURES} features")
+    if most["prints"] > MOST_PRINTS or most["titles"] > MOST_TITLE_WORDS:
+        raise ValueError(f"a page has at most {MOST_PRINTS} prints and {MOST_TITLE_WORDS} title words")
+    if marks > MAX_MARKS:
+        raise ValueError(f"a record has at most {MAX_MARKS} marks, got {marks}")
+
+
+def _sources(signatures: Signatures, committed: Sequence[Committed]) -> list[str]:
+    """The sources of the pages, and behind them those that only marks name."""
+    named = dict.fromkeys(mark.source for mark in committed)
+    return [*signatures.sources, *(source for source in named if source not in signatures.sources)]
+
+
+def _source_bytes(sources: Sequence[str]) -> int:
+    return sum(_LENGTH.size + len(source.encode()) for source in sources)
+
+
+def _columns(signatures: Signatures) -> Iterator[NDArray[Any]]:
+    """The columns that may be left out, in the order of their bits."""
+    texts = {"urls": signatures.urls, "labels": signatures.labels}
+    for column in _COLUMNS:
+        if column.name in _RAGGED:
+            yield np.diff(getattr(signatures, f"{column.name}_bounds"))
+        elif column.name in texts:
+            yield _lengths(texts[column.name])
+        else:
+            yield getattr(signatures, column.name)
+
+
+def _mark(body: bytes, at: int, sources: Sequence[str]) -> Committed:
+    source, partition, offset = _MARK.unpack_from(body, at)
+    if partition < -1 or offset < 0:
+        raise ValueError
+    return Committed(sources[source], partition, offset)
+
+
+def _ragged(
+    body: bytes, name: str, counts: dict[str, NDArray[Any]], at: int
+) -> tuple[NDArray[Any], NDArray[np.int64], int]:
+    """A column of as many numbers as its pages have: the numbers, their bounds, and where the body goes on."""
+    dtype, most = _RAGGED[name]
+    if int(counts[name].max(initial=0)) > most:
+        raise ValueError
+    bounds = np.zeros(len(counts[name]) + 1, np.int64)
+    np.cumsum(counts[name], out=bounds[1:])
+    numbers = np.frombuffer(body, dtype, int(bounds[-1]), at)
+    return numbers, bounds, at + numbers.nbytes
+
+
+def _sound(columns: dict[str, NDArray[Any]], source_count: int) -> bool:
+    """Whether sources and statuses are known, and prints and title words ascend within a page, all different."""
+    source = columns["source"]
+    return (
+        (not len(source) or int(source.max()) < source_count)
+        and bool(np.isin(columns["status"], _STATUSES).all())
+        and _ascend(columns["prints"] >> np.uint32(IDENTITY_SHIFT), columns["prints_bounds"])
+        and _ascend(columns["titles"], columns["titles_bounds"])
+    )
+
+
+def _ascend(numbers: NDArray[Any], bounds: NDArray[np.int64]) -> bool:
+    """Whether the numbers of each page ascend, all different."""
+    rises = numbers[1:] > numbers[:-1]
+    begins = bounds[1:-1]
+    rises[begins[(begins > 0) & (begins < len(numbers))] - 1] = True
+    return bool(rises.all())
+
+
+def _texts(body: bytes, lengths: NDArray[np.uint16], at: int) -> tuple[tuple[bytes, ...], int]:
+    cuts = [at, *(at + np.cumsum(lengths, dtype=np.int64)).tolist()]
+    return tuple(body[start:end] for start, end in pairwise(cuts)), cuts[-1]
+
+
+def _lengths(texts: tuple[bytes, ...]) -> NDArray[np.int64]:
+    return np.fromiter(map(len, texts), np.int64, len(texts))

@@ -1,0 +1,78 @@
+"""What a record knows to be committed is filed once, with its first run; also where the record has no pages."""
+
+import dataclasses
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from spotsieve.state.horizon import Clock
+from spotsieve.state.index import Committed, Filing, State
+from spotsieve.state.log.record import NO_PAGES, encode
+from spotsieve.stream import engine as engine_module
+from spotsieve.stream.engine import Engine, nothing_filed
+from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.verdict import no_verdicts
+from tests.reference.signatures import make_signatures
+
+WRITER, DIGEST = bytes(16), bytes(16)
+MARKS = (Committed("pages", 1, 7), Committed("", -1, 0))
+HOUR_MS = 3_600_000
+
+
+class Filed:
+    """In place of a state: keeps what it is to file, and stays at position 3. pages_applied: as of State"""
+
+    position, entry_count, last_record = 3, 9, 0
+
+    def __init__(self, pages_applied: int = 0) -> None:
+        self.pages_applied = pages_applied
+        self.clock = Clock()
+        self.filings: list[tuple[Filing, int, int]] = []
+
+    def file(
+        self, filing: Filing, position: int, last_record: int, pages_applied: int = 0, clock: Clock | None = None
+    ) -> None:
+        self.last_record = last_record
+        self.clock = clock or self.clock
+        self.filings.append((filing, position, pages_applied))
+
+
+def engine_over(state: Filed, monkeypatch: pytest.MonkeyPatch, horizon_hours: int = 0) -> Engine:
+    """An engine whose judge files nothing."""
+
+    def judge(signatures: Any, _: object, view: Any, *__: object) -> object:
+        return no_verdicts(), nothing_filed(signatures, view.entry_count)
+
+    monkeypatch.setattr(engine_module, "judge", judge)
+    limits = IndexSettings(horizon_hours=horizon_hours)
+    return Engine(cast("Any", None), cast("State", state), limits, DIGEST, "log")
+
+
+def test_a_record_of_marks_alone_is_filed_and_moves_the_position(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = Filed()
+    applied = engine_over(state, monkeypatch).apply(encode(NO_PAGES, WRITER, 1, DIGEST, MARKS), 3)
+    ((filing, position, _),) = state.filings
+    assert (filing.committed, filing.first_number, position) == (MARKS, 9, 4)
+    assert len(filing.pages) == len(filing.keys) == len(filing.buckets) == len(applied.verdicts) == applied.filed == 0
+
+
+@pytest.mark.parametrize("done", [0, 2])
+def test_the_marks_of_a_record_are_filed_with_its_first_run_alone(done: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a crash between two runs they are filed already: a run after them may remember what lies below them."""
+    times: dict[str, Any] = {"event_time_ms": np.arange(6) // 2 * HOUR_MS}
+    signatures = dataclasses.replace(make_signatures(6, seed=1), **times)
+    record = encode(signatures, WRITER, 1, DIGEST, MARKS)
+    state = Filed(done)
+    state.last_record = int.from_bytes(record[-8:], "little")
+    state.clock = Clock(0) if done else Clock()
+    engine_over(state, monkeypatch, horizon_hours=1).apply(record, 3)
+    marks = [filing.committed for filing, _, _ in state.filings]
+    assert len(marks) > 1
+    assert marks == [() if done else MARKS, *[()] * (len(marks) - 1)]
+
+
+def test_a_record_that_was_applied_before_files_no_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = Filed()
+    assert engine_over(state, monkeypatch).apply(encode(NO_PAGES, WRITER, 1, DIGEST, MARKS), 2).again
+    assert state.filings == []
