@@ -190,6 +190,9 @@ class RocksState:
         batch.set_default_column_family(self._handles["entries"])
         for name in encode_keys(removal.numbers):
             batch[name] = FORGOTTEN
+        batch.set_default_column_family(self._handles["hosts"])
+        for name in encode_keys(removal.hosts):
+            batch.delete(name)
         _, forgotten = self._remembered.keys(removal.page_ids, self._known)
         batch.set_default_column_family(self._handles["attempts"])
         for name in forgotten:
