@@ -12,6 +12,7 @@ from spotsieve.state.index import Buckets
 from spotsieve.state.log.record import decode, encode
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.engine import Engine
+from spotsieve.stream.judge.alone import find_matches
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.settings.model import IndexSettings
@@ -42,7 +43,7 @@ def compile_kernels(scheme: Scheme) -> None:
 
     The pages are markup and plain text, a copy, an edited copy in the same record, an edited copy of a filed page, an
     empty page, and bytes that are no text; then all of them again. A scheme that confirms candidates confirms both
-    edited copies.
+    edited copies. At the end all matches are asked for, as a query does.
     """
     first = [
         _page(0, STORY),
@@ -52,13 +53,14 @@ def compile_kernels(scheme: Scheme) -> None:
         _page(4, ""),
         Page("warm", 0, 5, "", b"\x89PNG", False, 0, judgeable=False),
     ]
-    engine = Engine(scheme, _StoredState(), IndexSettings(), _NO_SETTINGS, "warm")
+    state = _StoredState()
+    engine = Engine(scheme, state, IndexSettings(), _NO_SETTINGS, "warm")
     for offset, pages in enumerate((first, [_page(6, EDITED + STORY[: len(STORY) // 4])], first)):
         engine.apply(encode(scheme.sign(pages), bytes(16), offset, _NO_SETTINGS), offset)
+    signatures = decode(encode(scheme.sign(first), bytes(16), 0, _NO_SETTINGS)).signatures
+    find_matches(signatures, scheme, state)
     # A model may know no term of our pages. Then there are no candidates, and judging has confirmed nothing.
-    rows = compared_pages(
-        decode(encode(scheme.sign(first), bytes(16), 0, _NO_SETTINGS)).signatures, scheme.compares_features
-    )
+    rows = compared_pages(signatures, scheme.compares_features)
     scheme.confirm(rows, rows)
 
 

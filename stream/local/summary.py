@@ -12,6 +12,17 @@ from spotsieve.stream.progress import duration
 from spotsieve.stream.text_safety import escape_control_characters
 from spotsieve.stream.verdict import Kind, Reason, Verdicts
 
+DUPLICATES = tuple(
+    reason.label
+    for reason in (
+        Reason.NEAR,
+        Reason.OWN_TEXT,
+        Reason.CONTAINED,
+        Reason.SAME_TITLE,
+        Reason.SAME_TEXT,
+        Reason.EXACT,
+    )
+)
 UNCHECKED = tuple(
     reason.label
     for reason in (
@@ -106,7 +117,7 @@ class Summary:
         lines.append(
             f"  novel      {self.verdicts['novel']:>10,}{_detail(self.reasons, ('longer',))}\n"
             f"  duplicate  {self.duplicates:>10,}  {share:.1%} dropped"
-            f"{_detail(self.reasons, ('near', 'same_text', 'exact'))}\n"
+            f"{_detail(self.reasons, DUPLICATES)}\n"
             f"  unchecked  {self.verdicts['unchecked']:>10,}  passed on"
             f"{_detail(self.reasons, UNCHECKED)}"
         )

@@ -14,7 +14,7 @@ from tests.worlds.crawls import edited, html_of, json_page, url_of
 from tests.worlds.service import Spotsieve
 from tests.worlds.topics import TopicSet
 
-OTHER = {"scheme.same_host_min_jaccard=0.99": True, "scheme.shingle_words=2": False}
+OTHER = {"scheme.min_alike=0.99": True, "scheme.shingle_words=2": False}
 """Settings, and whether they let edited copies through; each files the pages under other buckets or other numbers."""
 
 

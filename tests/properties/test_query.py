@@ -1,16 +1,17 @@
 """Asking a state about pages gives the answers of the stream, for every scheme; all matches are all there are."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spotsieve.state.index import Buckets, FiledPages, Filing, StateView
+from spotsieve.state.index import Attempt, Buckets, FiledPages, Filing, HostMemories, StateView
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.judge import judge
 from spotsieve.stream.judge.alone import find_matches, judge_alone
-from spotsieve.stream.page import Page
+from spotsieve.stream.page import Page, PageId
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
 from spotsieve.stream.verdict import Kind, Reason
 from tests.worlds.scheme_settings import settings_named
@@ -22,7 +23,7 @@ schemes = pytest.mark.parametrize("name", SCHEMES)
 
 
 class Without:
-    """A view of a state without some of its entries."""
+    """A view of a state without some of its entries; what these taught their hosts stays."""
 
     def __init__(self, view: StateView, hidden: set[int]) -> None:
         self._view = view
@@ -40,6 +41,15 @@ class Without:
 
     def filed(self, numbers: NDArray[np.uint64]) -> FiledPages:
         return self._view.filed(numbers)
+
+    def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
+        return self._view.page_ids(numbers)
+
+    def memories(self, hosts: NDArray[np.uint64]) -> HostMemories:
+        return self._view.memories(hosts)
+
+    def attempts(self, page_ids: Sequence[PageId]) -> list[Attempt | None]:
+        return self._view.attempts(page_ids)
 
 
 def on_top(state: MemoryState, filing: Filing) -> Filing:

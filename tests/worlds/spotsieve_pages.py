@@ -74,3 +74,16 @@ def portal(paragraphs: Sequence[str], title: str = "News") -> str:
         f"<h2>{title}</h2><script>var a = '<p>no text';</script>{story}<hr><a href='/next'>Next story</a></td></tr>"
         "</table><div>Cookie settings</div></body></html>"
     )
+
+
+def shop(name: str, number: int, text: str, list_name: str = "Also bought") -> str:
+    """A page of a shop: a sentence of its own, in a wordy template."""
+    menu = "".join(f"<li><a href='/{place}'>{link}</a></li>" for place, link in enumerate(LINKS))
+    return (
+        f"<html><head><title>{name} - The Corner Shop</title></head><body><ul>{menu}</ul><h1>{name}</h1>"
+        f"<p>{text}</p><p>Order number {number * 37 + 4}</p><p>Price {number * 5 + 19}.50</p>"
+        "<p>Usually ships within two or three working days, and you may send it back "
+        "within thirty days if it is not what you hoped for, at no cost to you and with no questions asked by us.</p>"
+        "<p>How useful was this page to you? Tell us, and we will put right what was wrong with it.</p>"
+        f"<h2>{list_name}</h2><ul>{menu}</ul><p>All rights reserved</p></body></html>"
+    )

@@ -20,8 +20,6 @@ from tests.measure.bench.pipeline import measure_pipeline
 INDEX_SIZES = (1_000_000, 5_000_000)
 INDEX_TABLES = (10, 20)
 QUICK_INDEX_SIZES = (100_000,)
-CANDIDATE_TABLES = ((2, 1), (4, 1))
-"""Tables, and the differing bits that they find: beside 2 digests, 8 minima and the host."""
 COMPRESSED_PAGES = 400
 
 
@@ -95,10 +93,7 @@ def _candidates(quick: bool) -> dict[str, Any]:
     from tests.measure.bench.index import measure_candidates
 
     size = QUICK_INDEX_SIZES[0] if quick else INDEX_SIZES[0]
-    return {
-        f"{tables}.{max_distance_bits}": measure_candidates(size, max_distance_bits, tables, progress=_say)
-        for tables, max_distance_bits in CANDIDATE_TABLES
-    }
+    return {str(size): measure_candidates(size, progress=_say)}
 
 
 def _pipeline(quick: bool) -> dict[str, Any]:

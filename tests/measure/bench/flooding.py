@@ -1,13 +1,13 @@
 """Measures flooding: CPU a page where every probe leads to full buckets, beside ordinary pages.
 
-    shared     every page has the same fingerprint, smallest hashes and host: all meet the same candidates
+    shared     every page has the same host, title, heaviest prints and smallest hashes: all meet the same candidates
     crossed    every key is one of so many that all are full at half the run, and for each kind of key pages are grouped
                anew: the pages in one bucket are in none of the others, so that a page meets the most candidates, and no
-               read of an entry serves two pages of a micro-batch
+               read of an entry serves two pages of a micro-batch. All are of one host: others have other keys
     chain      the same against `chain`, whose every key decides: fingerprints in turn of many groups; those of one
                group agree on four blocks of five, or three, and lie more than k bits from each other
 
-No page of a flood is a copy of another by its digests, its sketch or its distance: a page that is dropped is cheap.
+No page of a flood is a copy of another by its digest, sketch, prints or distance: a page that is dropped is cheap.
 """
 
 import json
@@ -23,14 +23,26 @@ from numpy.typing import NDArray
 from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.chain import ChainScheme
-from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
+from spotsieve.stream.schemes.spotsieve import SOME_KEYS, SpotsieveScheme
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.settings.schemes import ChainSettings, SpotsieveSettings
-from spotsieve.stream.signature import Signatures, unused_columns
+from spotsieve.stream.signature import Signatures
 from tests.measure.bench.index import Load, measure
-from tests.measure.bench.index_load import MINIMA, SKETCH_WORDS, CandidateLoad, FingerprintLoad, signatures_of
+from tests.measure.bench.index_load import (
+    FEATURES,
+    MINIMA,
+    PRINTS,
+    SKETCH_WORDS,
+    WORDS,
+    CandidateLoad,
+    FingerprintLoad,
+    own_text,
+    signatures_of,
+)
 
 CAP = IndexSettings().bucket_cap
+KEY_PRINTS = SOME_KEYS
+"""A page of FEATURES is filed under so many of its prints: the first, which are the heaviest."""
 CHAIN_BLOCK_BITS = 12
 """Of the narrowest of five blocks."""
 
@@ -44,18 +56,18 @@ class Flood:
         group = np.stack(
             [
                 random.permutation(groups)[(in_turn + shift * (np.arange(count) // groups)) % groups]
-                for shift in range(MINIMA + 1)
+                for shift in range(MINIMA + KEY_PRINTS + 1)
             ]
         )
         self._minima = np.sort(
-            np.arange(1, MINIMA + 1).astype(np.uint64)[:, None] << np.uint64(40) | group[1:].astype(np.uint64), axis=0
+            np.arange(1, MINIMA + 1).astype(np.uint64)[:, None] << np.uint64(40) | group[:MINIMA].astype(np.uint64),
+            axis=0,
         ).T
-        base = random.integers(0, 2**64, groups, np.uint64)
-        # A bit more or less is still near enough for a candidate, and lies in the buckets of one table only.
-        flipped = np.uint64(1) << random.integers(0, 64, count).astype(np.uint64)
-        self._fingerprint = base[group[0]] ^ (flipped if groups > 1 else np.uint64(0))
-        self._host = random.integers(1, 2**40, groups, np.uint64)[in_turn]
-        self._digest = random.integers(0, 2**64, (count, 4), np.uint64)
+        self._hashes = random.integers(0, 2**21, (count, PRINTS), np.uint32)
+        self._hashes[:, :KEY_PRINTS] = group[MINIMA:-1].T
+        self._words = np.repeat(group[-1][:, None], WORDS, axis=1).astype(np.uint32) * np.arange(1, 2 * WORDS, 2) % 4096
+        self._host = np.full(count, 7, np.uint64)
+        self._digest = random.integers(0, 2**64, (count, 2), np.uint64)
         self._sketch = random.integers(0, 2**64, (count, SKETCH_WORDS), np.uint64)
         self._letters = random.integers(97, 123, 2**20, np.uint8).tobytes()
 
@@ -66,14 +78,13 @@ class Flood:
         """Pages first..last - 1."""
         part, count = slice(first, last), last - first
         columns = {
-            "text_digest": self._digest[part, 2:],
             "host": self._host[part],
-            "language": np.zeros(count, np.uint8),
             "features": self._minima[part].reshape(-1),
             "features_bounds": np.arange(count + 1) * MINIMA,
             "sketch": self._sketch[part],
+            **own_text(self._host[part], self._hashes[part], self._words[part].astype(np.uint16)),
         }
-        return signatures_of(self._letters, first, self._digest[part, :2], self._fingerprint[part], columns)
+        return signatures_of(self._letters, first, self._digest[part], np.zeros(count, np.uint64), columns, FEATURES)
 
 
 class ChainFlood:
@@ -94,7 +105,7 @@ class ChainFlood:
     def signatures(self, first: int, last: int) -> Signatures:
         """Pages first..last - 1."""
         digest = np.zeros((last - first, 2), np.uint64)
-        return signatures_of(self._letters, first, digest, self._fingerprint[first:last], unused_columns(last - first))
+        return signatures_of(self._letters, first, digest, self._fingerprint[first:last], {})
 
 
 @cache

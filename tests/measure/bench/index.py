@@ -55,18 +55,13 @@ def measure_index(
 
 
 def measure_candidates(
-    pages: int,
-    max_distance_bits: int,
-    tables: int,
-    directory: Path | None = None,
-    progress: Callable[[str], None] = print,
+    pages: int, directory: Path | None = None, progress: Callable[[str], None] = print
 ) -> dict[str, float]:
-    """File this many pages under the default scheme with `tables` tables for k = max_distance_bits (CandidateLoad)."""
-    scheme = SpotsieveScheme(SpotsieveSettings(max_distance_bits=max_distance_bits, tables=tables))
+    """File this many pages under the default scheme (CandidateLoad), with the memory of their hosts."""
+    scheme = SpotsieveScheme(SpotsieveSettings())
     compile_kernels(scheme)
-    load = CandidateLoad(pages, np.random.default_rng(pages + tables))
-    figures = measure(scheme, load, directory, INDEX.bucket_cap, progress)
-    return {"pages": pages, "max_distance_bits": max_distance_bits, "tables": tables, **figures}
+    load = CandidateLoad(pages, np.random.default_rng(pages))
+    return {"pages": pages, **measure(scheme, load, directory, INDEX.bucket_cap, progress)}
 
 
 def measure(
@@ -118,17 +113,14 @@ def measure(
 
 
 def main() -> None:
-    """`python -m tests.measure.bench.index [pages] [tables] [k]`: one run as JSON; with k, with candidates."""
+    """`python -m tests.measure.bench.index [pages] [tables]`: one run as JSON; 0 tables: of the default scheme."""
     arguments = [int(text) for text in sys.argv[1:]]
     pages, tables = [*arguments, *(1_000_000, 10)[len(arguments) :]][:2]
 
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
-    if len(arguments) > 2:
-        figures = measure_candidates(pages, arguments[2], tables, progress=say)
-    else:
-        figures = measure_index(pages, tables, progress=say)
+    figures = measure_index(pages, tables, progress=say) if tables else measure_candidates(pages, progress=say)
     print(json.dumps({**figures, "cores": os.cpu_count()}, indent=1))
 
 

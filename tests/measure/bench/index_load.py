@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.signature import Signatures, Status, no_own_text, unused_columns
+from spotsieve.stream.features.prints import KEPT
+from spotsieve.stream.signature import Signatures, Status, unused_columns
 
 DUPLICATES = 0.3
 URL_BYTES = 60
@@ -14,6 +15,13 @@ SKETCH_WORDS = 8
 COMMON_HASHES = 1000
 """Hashes that pages share although they are no copies: phrases of templates."""
 WITH_COMMON_HASH = 0.1
+FEATURES = 200
+"""Of a page: between the medians of ../shared/data/news (427) and catalogue (73)."""
+PRINTS, TEMPLATE_PRINTS, WORDS, COMMON_WORDS = 22, 8, 8, 2
+"""Of a page, and how many of these are its host's. Pages of news have 22 prints and 8 title words, on average."""
+HOST_PAGES = 50
+CLASSES = np.array([6, 6, 6, 5, 5, 5, 4, 4, 4, 3, 3, 3, 2, 2, 4, 4, 3, 3, 2, 2, 1, 1])
+"""Weights of the prints, heaviest first; those behind the first PRINTS - TEMPLATE_PRINTS are the host's."""
 
 
 class FingerprintLoad:
@@ -29,27 +37,25 @@ class FingerprintLoad:
     def signatures(self, first: int, last: int) -> Signatures:
         """Pages first..last - 1, which have fingerprints and nothing else to be compared by."""
         digest = np.zeros((last - first, 2), np.uint64)
-        return signatures_of(self._letters, first, digest, self.fingerprints[first:last], unused_columns(last - first))
+        return signatures_of(self._letters, first, digest, self.fingerprints[first:last], {})
 
 
 class CandidateLoad:
-    """Pages with digests, minima and sketches; a share are copies, a tenth hold a hash that strangers hold too.
+    """Pages with digest, minima, sketch, prints and title; a share are copies, a tenth hold a hash of strangers.
 
-    Of the copies a fifth have the original's bytes and two fifths its text; of the others' minima a fifth are new, and
-    a sixteenth of the sketch's bits are turned round, in expectation.
+    Of the copies a fifth have the original's bytes and two fifths its text. Of the others' minima and prints a fifth
+    are new, and a sixteenth of the sketch's bits are turned round, in expectation. Half of the copies are on their
+    original's host. A third of the prints and a quarter of the title's words are all its host's pages'.
     most_back: a copy's original is one of so many before it that are no copies (None: any)
     """
 
     def __init__(self, count: int, random: np.random.Generator, most_back: int | None = None) -> None:
-        self.fingerprints, original = _plant(count, random, most_back)
+        _, original = _plant(count, random, most_back)
         copies = np.flatnonzero(original != np.arange(count))
         equal = random.random(len(copies))
-        bytes_of, text_of = np.arange(count), np.arange(count)
+        bytes_of = np.arange(count)
         bytes_of[copies[equal < 0.2]] = original[copies[equal < 0.2]]
-        text_of[copies[equal < 0.4]] = original[copies[equal < 0.4]]
-        self.fingerprints[text_of != np.arange(count)] = self.fingerprints[text_of[text_of != np.arange(count)]]
         self.digest = random.integers(0, 2**64, (count, 2), np.uint64)[bytes_of]
-        self.text_digest = random.integers(0, 2**64, (count, 2), np.uint64)[text_of]
         minima = random.integers(0, 2**40, (count, MINIMA), np.uint64)
         common = np.flatnonzero(random.random(count) < WITH_COMMON_HASH)
         minima[common, 0] = random.integers(0, COMMON_HASHES, len(common), np.uint64)
@@ -64,24 +70,53 @@ class CandidateLoad:
             noise &= random.integers(0, 2**64, (len(edited), SKETCH_WORDS), np.uint64)
         self.sketch[copies] = self.sketch[original[copies]]
         self.sketch[edited] ^= noise
-        self.host = random.integers(1, 1 + max(count // 50, 1), count, np.uint64)
+        self.host = random.integers(1, 1 + max(count // HOST_PAGES, 1), count, np.uint64)
+        there = copies[random.random(len(copies)) < 0.5]
+        self.host[there] = self.host[original[there]]
+        self.hashes = random.integers(0, 2**21, (count, PRINTS), np.uint32)
+        self.words = random.integers(0, 2**12, (count, WORDS), np.uint16)
+        before, before_words = self.hashes[original[copies]], self.words[original[copies]]
+        renewed = (equal >= 0.4)[:, None] & (random.random((len(copies), PRINTS)) < 0.2)
+        self.hashes[copies] = np.where(renewed, self.hashes[copies], before)
+        self.words[copies] = before_words
         self._letters = random.integers(97, 123, 2**20, np.uint8).tobytes()
 
     def __len__(self) -> int:
-        return len(self.fingerprints)
+        return len(self.host)
 
     def signatures(self, first: int, last: int) -> Signatures:
         """Pages first..last - 1."""
         part, count = slice(first, last), last - first
         columns = {
-            "text_digest": self.text_digest[part],
             "host": self.host[part],
-            "language": np.zeros(count, np.uint8),
             "features": self.minima[part].reshape(-1),
             "features_bounds": np.arange(count + 1) * MINIMA,
             "sketch": self.sketch[part],
+            **own_text(self.host[part], self.hashes[part], self.words[part]),
         }
-        return signatures_of(self._letters, first, self.digest[part], self.fingerprints[part], columns)
+        return signatures_of(self._letters, first, self.digest[part], np.zeros(count, np.uint64), columns, FEATURES)
+
+
+def own_text(
+    host: NDArray[np.uint64], hashes: NDArray[np.uint32], words: NDArray[np.uint16]
+) -> dict[str, NDArray[Any]]:
+    """The columns of the own text of n pages. hashes: uint32[n, PRINTS] < 2^21  words: uint16[n, WORDS] < 2^12
+
+    The last ones of each are replaced by the host's. Each place has identities of its own, so all of a page differ.
+    """
+    count = len(host)
+    hashes, words = hashes.copy(), words.copy()
+    hashes[:, -TEMPLATE_PRINTS:] = (host[:, None] % np.uint64(2**21)).astype(np.uint32)
+    words[:, -COMMON_WORDS:] = (host[:, None] % np.uint64(2**12)).astype(np.uint16)
+    place = np.arange(PRINTS, dtype=np.uint32) << np.uint32(21)
+    flags = np.where(np.arange(PRINTS) % 4 == 3, 0, KEPT) | CLASSES
+    return {
+        "site": (host % np.uint64(2**16)).astype(np.uint16),
+        "prints": ((place | hashes) << np.uint32(6) | flags.astype(np.uint32)).reshape(-1),
+        "prints_bounds": np.arange(count + 1) * PRINTS,
+        "titles": (np.arange(WORDS, dtype=np.uint16) << np.uint16(12) | words).reshape(-1),
+        "titles_bounds": np.arange(count + 1) * WORDS,
+    }
 
 
 def _plant(
@@ -108,8 +143,9 @@ def signatures_of(
     digest: NDArray[np.uint64],
     fingerprints: NDArray[np.uint64],
     columns: dict[str, NDArray[Any]],
+    features: int = 300,
 ) -> Signatures:
-    """At offsets first, first + 1, ..., with addresses of URL_BYTES random letters."""
+    """At offsets first, first + 1, ..., with addresses of URL_BYTES random letters. columns: those that are used"""
     count = len(fingerprints)
     starts = [(first + row) * 7919 % (len(letters) - URL_BYTES) for row in range(count)]
     return Signatures(
@@ -121,8 +157,8 @@ def signatures_of(
         digest,
         fingerprints,
         np.full(count, Status.FINGERPRINTED, np.uint8),
-        np.full(count, 300, np.uint32),
+        np.full(count, features, np.uint32),
         tuple([letters[start : start + URL_BYTES] for start in starts]),
         (b"",) * count,
-        **(no_own_text(count) | columns),
+        **unused_columns(count) | columns,
     )

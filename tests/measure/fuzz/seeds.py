@@ -114,7 +114,7 @@ def state_values() -> list[bytes]:
     """A value for each decoder, after the byte that chooses it."""
     signatures = make_signatures(2, seed=1)
     buckets = Buckets(np.array([0, 2]), np.array([3, 9], np.uint64), np.array([1, 2], np.uint64))
-    filing = Filing(signatures, np.array([0, 1]), 0, np.array([1, 0], np.uint32), np.empty(0, np.uint64), buckets, 0)
+    filing = Filing(signatures, np.array([0, 1]), 0, np.empty(0, np.uint64), buckets, 0)
     entry = encode_entries(filing, np.array([0, 1], np.uint32))[0]
     featured = pack_entry(unpack_entry(b"", entry)._replace(features=(1, 2, 3)))
     return [

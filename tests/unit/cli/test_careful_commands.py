@@ -125,7 +125,13 @@ def test_config_check_tells_all_that_is_wrong_at_once(capsys: pytest.CaptureFixt
     assert len(told) == 3
     for setting in ("kafka.groupid", "service.mode", "index.bucket_cap"):
         assert sum(setting in line for line in told) == 1
-    together = ["scheme.tables=200", "input.preset=norconex", "input.format=html", "topics.novel=pages"]
+    together = [
+        "scheme.name=manku",
+        "scheme.tables=200",
+        "input.preset=norconex",
+        "input.format=html",
+        "topics.novel=pages",
+    ]
     assert main(["config", "check", *(text for one in together for text in ("--set", one))]) == EXIT_SETTING
     told = capsys.readouterr().err.splitlines()
     assert ["tables" in told[0], "input.preset" in told[1], "topics" in told[2]] == [True] * 3

@@ -62,7 +62,7 @@ def test_mistakes_are_told_in_one_line_before_any_work(
         ([crawl, "--out", "x", "--verdicts", "./x"], 2, "must not be written where --out already is"),
         ([crawl, "--json", "--out", "-"], 2, "must not be written where --json already is"),
         ([crawl, "--out", tmp_path / "no" / "dir"], 2, "cannot be written"),
-        ([crawl, "--set", "scheme.tables=1"], 2, "tables"),
+        ([crawl, "--set", "scheme.name=manku", "--set", "scheme.tables=1"], 2, "tables"),
         ([crawl, "--config", tmp_path / "no.toml"], 2, "cannot be read"),
     ):
         found, error = refused(capsys, *arguments)

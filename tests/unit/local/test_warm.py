@@ -5,12 +5,11 @@ import sys
 
 import pytest
 
+from spotsieve.stream.engine import Applied, Engine
 from spotsieve.stream.kernels import compile_kernels
-from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import SCHEMES, TERMS, scheme_of
-from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.settings.schemes import SpotsieveSettings
-from spotsieve.stream.signature import Compared
+from spotsieve.stream.verdict import Reason
 from tests.conftest import REPOSITORY
 from tests.worlds.scheme_settings import settings_named
 
@@ -23,6 +22,7 @@ from spotsieve.stream.local import filtering
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.kernels import compile_kernels
+from spotsieve.stream.judge.alone import find_matches, judge_alone
 from spotsieve.state.log.record import encode
 from spotsieve.stream.engine import open_engine
 from tests.worlds.crawls import crawl, edited, html_of
@@ -53,6 +53,9 @@ kinds = set()
 for record, first in enumerate(range(0, len(pages), 30)):
     applied = engine.apply(encode(scheme.sign(pages[first:first + 30]), bytes(16), record, digest), record)
     kinds |= set(applied.verdicts.kind.tolist())
+asked = scheme.sign(pages)
+judge_alone(asked, scheme, engine.state, 64)
+assert any(find_matches(asked, scheme, engine.state))
 engine.state.close()
 assert kinds == {0, 1, 2}, kinds
 assert sum(before.values()) > 5, before
@@ -74,14 +77,17 @@ def test_the_first_pages_compile_nothing(scheme: str, tmp_path: object) -> None:
 
 
 def test_the_warm_up_confirms_a_page_of_its_own_record_and_a_filed_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    confirmed: list[bool] = []
-    confirm = SpotsieveScheme.confirm
+    confirmed: set[bool] = set()
+    apply = Engine.apply
 
-    def noted(self: Scheme, pages: Compared, others: Compared):  # type: ignore[no-untyped-def]
-        found = confirm(self, pages, others)  # type: ignore[arg-type]
-        confirmed.append(bool((found.most_template >= 0).any()))
+    def noted(self: Engine, record: bytes, offset: int) -> Applied:
+        found = apply(self, record, offset)
+        its_own = set(found.record.signatures.offset.tolist())
+        for reason, original in zip(found.verdicts.reason.tolist(), found.verdicts.originals, strict=True):
+            if original is not None and reason != Reason.EXACT:
+                confirmed.add(original.offset in its_own)
         return found
 
-    monkeypatch.setattr(SpotsieveScheme, "confirm", noted)
+    monkeypatch.setattr(Engine, "apply", noted)
     compile_kernels(scheme_of(SpotsieveSettings()))
-    assert confirmed.count(True) >= 2
+    assert confirmed == {True, False}

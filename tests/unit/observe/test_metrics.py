@@ -68,7 +68,8 @@ def test_every_verdict_language_text_and_key_is_there_before_the_first_page() ->
     # A rate() over a series that appears with its first page misses that page.
     metrics = Metrics()
     there = [("languages", "language", path_names()), ("texts", "text", TEXTS)]
-    for name, label, values in [*there, ("duplicates_met", "key", ("body", "text", "tables", "minima"))]:
+    keys = ("body", "text", "tables", "minima", "prints", "title")
+    for name, label, values in [*there, ("duplicates_met", "key", keys)]:
         family = f"spotsieve_{name if name == 'duplicates_met' else f'page_{name}'}_total"
         assert [metrics.registry.get_sample_value(family, {label: value}) for value in values] == [0] * len(values)
     for kind, reason in VERDICT_REASONS:

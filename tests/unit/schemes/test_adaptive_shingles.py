@@ -68,9 +68,7 @@ def as_sample(shingles: set[int], n: int) -> list[int]:
 def compared(features: list[int], n: int) -> Compared:
     nothing = np.zeros(1, np.uint32)
     whole = np.array(features, np.uint64)
-    return Compared(
-        nothing.astype(np.uint64), nothing, np.array([[n]], np.uint64), nothing, whole, np.array([[0, len(whole)]])
-    )
+    return Compared(nothing.astype(np.uint64), nothing, np.array([[n]], np.uint64), whole, np.array([[0, len(whole)]]))
 
 
 def signed_as(features: list[int], n: int) -> Signatures:

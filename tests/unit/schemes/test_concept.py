@@ -173,7 +173,7 @@ def compared(distances: list[int], cosine_of: list[tuple[int, int]]) -> tuple[Co
     first[:, 0] = 100
     nothing = np.zeros(len(distances), np.uint32)
     return tuple(  # type: ignore[return-value]
-        Compared(nothing.astype(np.uint64), nothing, pack_sketch(*one), nothing, *no_features(len(nothing)))
+        Compared(nothing.astype(np.uint64), nothing, pack_sketch(*one), *no_features(len(nothing)))
         for one in ((np.zeros_like(fingerprint), first), (fingerprint, vectors))
     )
 

@@ -44,8 +44,7 @@ def filing_of(signatures: Signatures, *, keeps_features: bool) -> Filing:
     count = len(signatures)
     buckets = Buckets(np.arange(count + 1), np.arange(count, dtype=np.uint64), np.zeros(count, np.uint64))
     keys = np.arange(count, dtype=np.uint64) + np.uint64(7)
-    template = np.zeros(count, np.uint32)
-    return Filing(signatures, np.arange(count), 0, template, keys, buckets, 0, keeps_features)
+    return Filing(signatures, np.arange(count), 0, keys, buckets, 0, keeps_features)
 
 
 @settings(deadline=None)
@@ -97,7 +96,7 @@ def test_a_state_on_disk_gives_back_what_one_in_memory_does(tmp_path: Path) -> N
 def entry_with(*features: int) -> bytes:
     signatures = make_signatures(1, seed=1)
     (value,) = encode_entries(filing_of(signatures, keeps_features=False), np.zeros(1, np.uint32))
-    return pack_entry(unpack_entry(b"k", value)._replace(features=features, template=0))
+    return pack_entry(unpack_entry(b"k", value)._replace(features=features))
 
 
 def test_an_export_holds_features_only_of_entries_that_have_them() -> None:
@@ -114,12 +113,12 @@ def test_an_export_holds_features_only_of_entries_that_have_them() -> None:
     [
         (lambda value: value[:-1], "the length"),
         (lambda value: value + b"x", "the length"),
-        (lambda value: value[:62] + b"\x02" + value[63:], "the length"),
-        (lambda value: value[:62] + b"\xff\xff\xff\xff" + value[66:], "the length"),
-        (lambda value: value[:62] + bytes(4) + value[66 + 3 * 8 :], "the length"),
-        (lambda value: value[:66] + value[74:82] + value[66:74] + value[82:], "ascend"),
-        (lambda value: value[:66] + value[74:82] + value[74:], "ascend"),
-        (lambda value: value[:64], "the length"),
+        (lambda value: value[:58] + b"\x02" + value[59:], "the length"),
+        (lambda value: value[:58] + b"\xff\xff\xff\xff" + value[62:], "the length"),
+        (lambda value: value[:58] + bytes(4) + value[62 + 3 * 8 :], "the length"),
+        (lambda value: value[:62] + value[70:78] + value[62:70] + value[78:], "ascend"),
+        (lambda value: value[:62] + value[70:78] + value[70:], "ascend"),
+        (lambda value: value[:60], "the length"),
     ],
 )
 def test_an_entry_whose_features_are_cut_or_out_of_order_is_named(damage, rule: str) -> None:  # type: ignore[no-untyped-def]
@@ -129,14 +128,14 @@ def test_an_entry_whose_features_are_cut_or_out_of_order_is_named(damage, rule: 
     assert rule in str(entry_fault(damaged, 2, 2))
     with pytest.raises(CorruptRecord, match=rule):
         unpack_entry(b"\xab", damaged)
-    if rule == "the length" and damaged != sound[:62] + bytes(4) + sound[90:]:
+    if rule == "the length" and damaged != sound[:58] + bytes(4) + sound[86:]:
         with pytest.raises(CorruptRecord, match=r"entries\[ab\] must have the length"):
             decode_entry(b"\xab", damaged, ["a", "b"])
 
 
 def test_features_behind_the_end_of_an_entry_are_not_read() -> None:
     sound = entry_with(1, 2, 3)
-    for damaged in (sound[:64], sound[:80], sound[:62] + b"\xff\xff\xff\xff" + sound[66:]):
+    for damaged in (sound[:60], sound[:76], sound[:58] + b"\xff\xff\xff\xff" + sound[62:]):
         with pytest.raises(CorruptRecord, match=r"entries\[ab\] must have the length"):
             decode_compared([b"k", b"\xab"], [sound, damaged], with_features=True)
 

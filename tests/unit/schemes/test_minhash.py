@@ -24,7 +24,7 @@ def signed(settings: MinhashSettings, *bodies: str) -> Signatures:
 
 def compared(sketch: np.ndarray[tuple[int, int], np.dtype[np.uint64]]) -> Compared:
     nothing = np.zeros(len(sketch), np.uint32)
-    return Compared(nothing.astype(np.uint64), nothing, sketch, nothing, *no_features(len(nothing)))
+    return Compared(nothing.astype(np.uint64), nothing, sketch, *no_features(len(nothing)))
 
 
 def test_the_functions_are_those_of_the_twin_with_a_and_b_in_1_to_p() -> None:

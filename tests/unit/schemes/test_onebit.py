@@ -23,7 +23,7 @@ def signed(settings: OnebitSettings, *bodies: str) -> Signatures:
 
 def compared(bits: np.ndarray[tuple[int, int], np.dtype[np.uint32]]) -> Compared:
     nothing = np.zeros(len(bits), np.uint32)
-    return Compared(nothing.astype(np.uint64), nothing, pack_bits(bits), nothing, *no_features(len(nothing)))
+    return Compared(nothing.astype(np.uint64), nothing, pack_bits(bits), *no_features(len(nothing)))
 
 
 @pytest.mark.parametrize("k", [64, 100])

@@ -1,27 +1,36 @@
-"""The default scheme from page to verdict: what it finds in every script, what it lets through, and why."""
+"""The default scheme from page to verdict: what it finds in every script, on one host and across, and why."""
+
+import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
+from spotsieve.stream.features.prints import CLASS_MASK, KEPT, NUMBER, identity_of
+from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, KEY_MASK, MINIMA_TAG, PRINT_TAG, TITLE_TAG
 from spotsieve.stream.hosts import host_of
-from spotsieve.stream.schemes import OTHER_HOST, REFUSED, UNCAPPED
-from spotsieve.stream.schemes.identity import hash_hosts
-from spotsieve.stream.schemes.spotsieve import MOST_PRESUMED, SpotsieveScheme
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import UNCAPPED
+from spotsieve.stream.schemes.identity import hash_hosts, hash_sites
+from spotsieve.stream.schemes.probes import mixed_with_host
+from spotsieve.stream.schemes.spotsieve import PRINT_CAP, SpotsieveScheme
 from spotsieve.stream.settings.schemes import SpotsieveSettings
-from spotsieve.stream.signature import Compared, no_features
+from spotsieve.stream.signature import Compared, Signatures, Status, no_features
 from spotsieve.stream.verdict import Kind, Reason
-from tests.worlds.spotsieve_pages import PATHS, SCHEME, STORIES, judged, language_of, newspaper, page, portal
+from tests.worlds.spotsieve_pages import PATHS, SCHEME, STORIES, judged, language_of, newspaper, page, portal, shop
 
 ENGLISH, OTHER = STORIES["English", 1], STORIES["English", 2]
 HERE, THERE = "https://www.herald.example/a/1", "https://news.portal.example/story?id=7"
 NOVEL = (Kind.NOVEL, Reason.NO_MATCH)
-BARS = SpotsieveSettings(min_jaccard=0.3, same_host_min_jaccard=0.45, same_host_min_own=0.3, presumed_template=0.6)
-ALIKE = SpotsieveSettings(same_host_min_own=0, presumed_template=0)
+SHOP = "https://shop.example/"
+GOODS = tuple(
+    zip(("Copper kettle", "Oak bench", "Linen apron", "Brass lamp", "Wool blanket"), ENGLISH + OTHER, strict=False)
+)
 
 
 @pytest.mark.parametrize("language", PATHS)
 def test_a_copy_in_another_template_is_found_in_all_languages_and_another_story_not(language: str) -> None:
-    one, two = STORIES[language, 1], STORIES[language, 2]
+    one, two = ([" ".join(STORIES[language, number])] for number in (1, 2))
     pages = [
         page(0, HERE, newspaper(one)),
         page(1, THERE, portal(one)),
@@ -56,15 +65,15 @@ def test_same_bytes_same_text_and_edited_text_are_told_apart_with_their_scores()
     )
     assert found[0][:3] == (*NOVEL, None)
     assert found[1] == (Kind.DUPLICATE, Reason.EXACT, 0, 1.0)
-    assert found[2] == (Kind.DUPLICATE, Reason.SAME_TEXT, 0, 1.0)
+    assert found[2] == (Kind.DUPLICATE, Reason.NEAR, 0, 1.0)
     assert found[3][:3] == (Kind.DUPLICATE, Reason.NEAR, 0)
     assert 0.85 < found[3].score < 1
 
 
 def test_a_copy_with_words_changed_cut_or_added_is_found_with_a_falling_score() -> None:
-    longer = [*ENGLISH, *STORIES["English", 2][:1]]
-    edits = [ENGLISH, longer, ENGLISH[:3], ENGLISH[:2]]
-    found = judged([page(0, HERE, newspaper(ENGLISH)), *(page(1 + n, THERE, portal(e)) for n, e in enumerate(edits))])
+    text = [*ENGLISH, *OTHER]
+    edits = [text, [*text, *STORIES["French", 1][:1]], text[:7], text[:6]]
+    found = judged([page(0, HERE, newspaper(text)), *(page(1 + n, THERE, portal(e)) for n, e in enumerate(edits))])
     assert [verdict.original for verdict in found] == [None, 0, 0, 0, 0]
     assert found[1].score > max(verdict.score for verdict in found[2:])
 
@@ -72,15 +81,25 @@ def test_a_copy_with_words_changed_cut_or_added_is_found_with_a_falling_score() 
 def test_a_copy_with_few_words_meets_its_twin_in_another_template() -> None:
     notice = "We are closed on Monday because the roof of the hall is mended."
     found = judged([page(0, HERE, newspaper([notice])), page(1, THERE, portal([notice]))])
-    assert found[1][:3] == (Kind.DUPLICATE, Reason.SAME_TEXT, 0)
+    assert found[1] == (Kind.DUPLICATE, Reason.NEAR, 0, 1.0)
 
 
 def test_there_is_no_cliff_where_a_copy_has_a_few_words_fewer_than_its_twin() -> None:
-    # Features of one kind for all lengths: 11 shingles still meet 9
-    words = "We are closed on Monday because the roof of the hall is mended".split()
-    pages = [page(n, HERE if n else THERE, f"<p>{' '.join(words[: len(words) - 2 * n])}</p>") for n in range(2)]
-    assert SCHEME.sign(pages).feature_count.tolist() == [11, 9]
+    # Features of one kind for all lengths: 13 shingles still meet 12
+    words = "We are closed on Monday because the roof of the old town hall is mended".split()
+    pages = [page(n, HERE if n else THERE, f"<p>{' '.join(words[: len(words) - n])}</p>") for n in range(2)]
+    assert SCHEME.sign(pages).feature_count.tolist() == [13, 12]
     assert judged(pages)[1][:3] == (Kind.DUPLICATE, Reason.NEAR, 0)
+
+
+def test_thin_pages_of_two_hosts_must_be_more_alike_than_long_ones() -> None:
+    settings = SpotsieveSettings()
+    assert settings.thin_min_jaccard > settings.min_jaccard
+    for text, kind in ((" ".join(ENGLISH).split()[:48], Kind.NOVEL), (" ".join(ENGLISH).split(), Kind.DUPLICATE)):
+        most = len(text) * 2 // 3
+        halves = [" ".join(text), " ".join([*text[:most], *" ".join(OTHER).split()[: len(text) - most]])]
+        pages = [page(n, (HERE, THERE)[n], f"<p>{half}</p>") for n, half in enumerate(halves)]
+        assert judged(pages)[1].kind is kind, len(text)
 
 
 def test_a_page_beyond_judging_is_unchecked_with_a_reason_and_only_exact_copies_drop() -> None:
@@ -106,76 +125,219 @@ def test_the_least_number_of_features_is_a_setting() -> None:
     assert judged([page(0, HERE, body)], SpotsieveSettings(min_features=2))[0][:2] == NOVEL
 
 
-def test_two_pages_of_one_host_must_be_more_alike_than_pages_of_two_hosts() -> None:
-    # Half of the text is the same: a shared template on one host, a trimmed copy between two
-    original, half = page(0, HERE, newspaper(ENGLISH)), newspaper(ENGLISH[:2] + OTHER[:2])
-    between = judged([original, page(1, THERE, half)], BARS)[1]
-    on_one = judged([original, page(1, "http://herald.example:8080/b", half)], BARS)[1]
+# ---- on one host ----------------------------------------------------------------------------------------------------
+
+
+def test_half_a_text_is_a_copy_between_two_hosts_and_none_on_one_with_another_title() -> None:
+    original, half = page(0, HERE, newspaper(ENGLISH, "The old bridge")), newspaper(ENGLISH[:2] + OTHER[:2], "A strike")
+    between = judged([original, page(1, THERE, half)])[1]
+    on_one = judged([original, page(1, "http://herald.example:8080/b", half)])[1]
     assert between[:3] == (Kind.DUPLICATE, Reason.NEAR, 0)
-    assert BARS.min_jaccard <= between.score < BARS.same_host_min_jaccard
     assert on_one[:2] == NOVEL
 
 
-def test_pages_without_an_address_are_compared_as_pages_of_different_hosts() -> None:
-    half = newspaper(ENGLISH[:2] + OTHER[:2])
-    assert judged([page(0, "", newspaper(ENGLISH)), page(1, "", half)], BARS)[1].kind is Kind.DUPLICATE
+def test_pages_without_an_address_are_compared_as_pages_of_one_host() -> None:
+    half = newspaper(ENGLISH[:2] + OTHER[:2], "A strike")
+    assert judged([page(0, "", newspaper(ENGLISH, "The old bridge")), page(1, "", half)])[1][:2] == NOVEL
+    copy = newspaper([*ENGLISH, "A last line."], "The old bridge")
+    assert judged([page(0, "", newspaper(ENGLISH, "The old bridge")), page(1, "", copy)])[1][:2] == (
+        Kind.DUPLICATE,
+        Reason.OWN_TEXT,
+    )
+
+
+def test_titles_decide_between_two_texts_of_one_host_that_share_some() -> None:
+    # 7 of 10 words shared: enough where the titles agree, and too few where they differ
+    texts = [ENGLISH, [*ENGLISH[:-1], *OTHER[:1]]]
+    for titles, expected in (
+        (("The old bridge is closed", "The old bridge is closed"), (Kind.DUPLICATE, 0)),
+        (("The old bridge is closed", "A strike at the mill"), (Kind.NOVEL, None)),
+    ):
+        pages = [page(n, f"{HERE}/{n}", newspaper(texts[n], title)) for n, title in enumerate(titles)]
+        found = judged(pages)[1]
+        assert (found.kind, found.original) == expected, titles
+
+
+def test_goods_of_a_shop_are_told_apart_from_its_first_page_on_and_a_copy_is_found() -> None:
+    pages = [page(n, f"{SHOP}{n}", shop(name, n, text)) for n, (name, text) in enumerate(GOODS)]
+    again = [page(100 + n, f"{SHOP}again/{n}", shop(name, n, text, "Offers")) for n, (name, text) in enumerate(GOODS)]
+    found = judged([*pages, *again])
+    assert [verdict[:2] for verdict in found[: len(GOODS)]] == [NOVEL] * len(GOODS)
+    assert [verdict.original for verdict in found[len(GOODS) :]] == list(range(len(GOODS)))
+    # their Jaccard alone would not tell them apart
+    between = judged([pages[0], dataclasses.replace(pages[1], url=THERE)])[1]
+    assert between[:3] == (Kind.DUPLICATE, Reason.NEAR, 0)
+
+
+def test_what_most_pages_of_a_host_say_is_no_reason_to_drop_the_next_one() -> None:
+    # A notice longer than the text: a copy to a host of which nothing is known, its template once it is known
+    notice = " ".join(OTHER)
+    known = [page(n, f"{HERE}/{n}", newspaper([notice, *STORIES[name, 1]], name)) for n, name in enumerate(PATHS)]
+    two = [page(90 + n, f"{HERE}/x{n}", newspaper([notice, short], "Today")) for n, short in enumerate(ENGLISH[:2])]
+    assert judged(two)[1].kind is Kind.DUPLICATE
+    assert [verdict[:2] for verdict in judged([*known, *two])[-2:]] == [NOVEL] * 2
+
+
+def test_a_page_that_comes_again_has_its_verdict_whatever_its_host_learned_since() -> None:
+    notice = " ".join(OTHER)
+    two = [page(90 + n, f"{HERE}/x{n}", newspaper([notice, short], "Today")) for n, short in enumerate(ENGLISH[:2])]
+    then = [page(n, f"{HERE}/{n}", newspaper([notice, *STORIES[name, 1]], name)) for n, name in enumerate(PATHS)]
+    for batch in (1, 7, 1_000):
+        found = judged([*two, *then, *two, then[0]], batch=batch)
+        assert (found[1].kind, found[1].original) == (Kind.DUPLICATE, 90)
+        assert found[-2] == found[1]
+        assert [found[place][:2] for place in (-3, -1)] == [(Kind.NOVEL, Reason.FIRST_ATTEMPT)] * 2
+        # the same page under another id is judged by what is known now
+        other = dataclasses.replace(two[1], offset=500, body=two[1].body + b"<!-- again -->")
+        assert judged([*two, *then, other], batch=batch)[-1].kind is Kind.NOVEL
+
+
+def test_the_same_page_crawled_often_makes_nothing_its_host_s_template() -> None:
+    bodies = [newspaper(ENGLISH, "The old bridge").replace("<p>", f"<p class='{n}'>") for n in range(30)]
+    found = judged([page(n, f"{HERE}/{n}", body) for n, body in enumerate(bodies)])
+    assert [verdict.original for verdict in found] == [None] + [0] * 29
+
+
+def test_a_print_version_of_a_thin_page_is_found_on_its_host() -> None:
+    whole = newspaper([ENGLISH[0]], "The old bridge is closed")
+    bare = f"<html><head><title>The old bridge is closed</title></head><body><p>{ENGLISH[0]}</p></body></html>"
+    found = judged([page(0, HERE, whole), page(1, f"{HERE}?print=1", bare)])
+    assert (found[1].kind, found[1].original) == (Kind.DUPLICATE, 0)
+    assert found[1].reason in (Reason.OWN_TEXT, Reason.CONTAINED)
+
+
+# ---- columns, keys, settings ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("host", "distance", "sizes", "most_template", "shared"),
-    [
-        (0, 179, (100, 100), UNCAPPED, OTHER_HOST),  # J .301
-        (0, 180, (100, 100), REFUSED, OTHER_HOST),  # J .297
-        (0, 179, (100, 1000), UNCAPPED, OTHER_HOST),  # between hosts only J counts
-        (1, 140, (100, 200), 45, 81),  # J .453: 93.6 of 206.4 shared; (93.6 - 45) / (206.4 - 45) = .3
-        (1, 141, (100, 200), REFUSED, 81),  # J .449
-        (1, 92, (100, 100), 59, 72),  # J .641: 78.1 of 121.9 shared; (78.1 - 59) / (121.9 - 59) = .3
-        (1, 0, (100, 100), 100, 100),  # the same features, all of them template
-        (1, 256, (100, 100), REFUSED, 0),  # J 0
-    ],
+    ("distance", "sizes", "accepted"),
+    [(174, (100, 100), True), (175, (100, 100), False), (174, (100, 1000), True), (0, (9, 9), True)],
 )
-def test_a_candidate_is_accepted_at_its_bars_and_not_one_bit_below(
-    host: int, distance: int, sizes: tuple[int, int], most_template: int, shared: int
+def test_sketches_alone_are_accepted_at_the_bar_of_two_hosts_and_not_one_bit_below(
+    distance: int, sizes: tuple[int, int], accepted: bool
 ) -> None:
     sketch = np.zeros((1, 8), np.uint64)
     other = np.packbits(np.arange(512) < distance, bitorder="little").view(np.uint64).reshape(1, 8)
-    hosts = np.array([host], np.uint64)
     one, two = (
-        Compared(hosts, np.array([size], np.uint32), bits, np.zeros(1, np.uint32), *no_features(1))
+        Compared(np.array([1], np.uint64), np.array([size], np.uint32), bits, *no_features(1))
         for size, bits in zip(sizes, (sketch, other), strict=True)
     )
-    found = SpotsieveScheme(BARS).confirm(one, two)
-    assert (found.most_template.tolist(), found.shared.tolist()) == ([most_template], [shared])
+    found = SCHEME.confirm(one, two)
+    assert found.accepted.tolist() == [accepted]
     assert found.score.tolist() == [pytest.approx(1 - 2 * distance / 512)]
 
 
-def test_a_share_of_a_host_s_first_page_is_presumed_template_and_never_a_whole_page() -> None:
-    hosts, nothing = np.array([5, 5, 5], np.uint64), np.zeros(3, np.uint32)
-    rows = Compared(hosts, np.array([5, 100, 1000], np.uint32), np.zeros((3, 8), np.uint64), nothing, *no_features(3))
-    presumed, most = SpotsieveScheme(BARS).template_limits(rows)
-    assert (presumed.tolist(), most.tolist()) == ([3, 60, MOST_PRESUMED], [4, 90, 900])
+def test_the_bars_are_the_settings() -> None:
+    settings = SpotsieveSettings(
+        template_share=0.1,
+        min_alike=0.4,
+        other_title_min_alike=0.9,
+        no_title_min_alike=0.7,
+        min_jaccard=0.2,
+        thin_min_jaccard=0.6,
+    )
+    assert SpotsieveScheme(settings).bars == (0.1, 0.4, 0.9, 0.7, 0.2, 0.6, False)
+    texts = [ENGLISH, [*ENGLISH[:-1], *OTHER[:1]]]
+    pages = [page(n, f"{HERE}/{n}", newspaper(texts[n], f"Number {n} {n}")) for n in range(2)]
+    low = SpotsieveSettings(other_title_min_alike=0.3, min_alike=0.3, no_title_min_alike=0.3)
+    assert [judged(pages, chosen)[1].kind for chosen in (None, low)] == [Kind.NOVEL, Kind.DUPLICATE]
 
 
-def test_short_articles_in_a_wordy_template_are_told_apart_and_their_copies_found() -> None:
-    words = " ".join([*ENGLISH, *STORIES["French", 1]]).split()
-    own = [" ".join(words[start : start + 40]) for start in (0, 40, 80)]
-    texts = [[*OTHER, text] for text in (*own, f"{own[1]} That was all.")]
-    found = judged([page(number, f"{HERE}/{number}", newspaper(text)) for number, text in enumerate(texts)])
-    assert [(verdict.kind, verdict.original) for verdict in found[:3]] == [(Kind.NOVEL, None)] * 3
-    assert found[3][:3] == (Kind.DUPLICATE, Reason.NEAR, 1)
-    # their Jaccard alone would not tell them apart
-    between = judged([page(number, f"{THERE}/{number}", newspaper(texts[number])) for number in (1, 2)], ALIKE)[1]
-    assert between.kind is Kind.DUPLICATE
-    assert between.score > SpotsieveSettings().same_host_min_jaccard
+def test_a_judged_page_has_prints_title_and_site_and_any_other_page_none_of_them() -> None:
+    body = newspaper(ENGLISH, "The bridge, the bridge and 7 walkers")
+    bodies = [body, "<title>Gone for good</title><p>Gone.", "", body]
+    signed = SCHEME.sign([page(n, HERE, text, judgeable=n != 3) for n, text in enumerate(bodies)])
+    assert signed.status.tolist() == [Status.FINGERPRINTED, Status.TOO_FEW_FEATURES, Status.EMPTY, Status.NOT_TEXT]
+    assert np.diff(signed.titles_bounds).tolist() == [5, 0, 0, 0]
+    assert (np.diff(signed.titles.astype(np.int64)) > 0).all()
+    assert np.diff(signed.prints_bounds)[1:].tolist() == [0, 0, 0]
+    identities = identity_of(signed.prints).astype(np.int64)
+    assert (np.diff(identities) > 0).all()
+    kept = signed.prints[(signed.prints & KEPT != 0) & (signed.prints & NUMBER == 0)]
+    assert len(kept) >= len(ENGLISH), "every paragraph has a print"
+    assert len(set(signed.site.tolist())) == 1
+    assert signed.site[0] != 0
+    assert signed.sketch.shape == (4, 8)
 
 
-def test_pages_of_a_host_meet_its_first_page_even_where_they_share_no_phrase_with_it() -> None:
-    pages = [page(n, f"{HERE}/{n}", newspaper(STORIES[name, 1])) for n, name in enumerate(PATHS)]
-    probes = SCHEME.probe(SCHEME.sign(pages))
-    keys = probes.keys[probes.cap == 1]
-    assert len(keys) == len(pages)
-    assert len(set(keys.tolist())) == 1
-    assert set(probes.cap.tolist()) == {1, SpotsieveSettings().minima_cap, UNCAPPED}
+def test_hosts_of_one_registered_name_are_one_site() -> None:
+    urls = ["https://www.a.example/1", "https://b.a.example", "https://a.other", "http://192.0.2.7", "http://192.0.3.7"]
+    one, two, other, address, another = hash_sites([page(n, url, "") for n, url in enumerate(urls)]).tolist()
+    assert one == two
+    assert len({one, other, address, another}) == 4
+    uk = [
+        page(n, url, "") for n, url in enumerate(["http://a.co.uk", "http://b.co.uk", "http://x.a.co.uk", "mailto:x"])
+    ]
+    first, second, third, none = hash_sites(uk).tolist()
+    assert first == third != second
+    assert none == 0
+
+
+def keys_of(signed: Signatures, row: int) -> dict[int, list[int]]:
+    """A page's keys by tag, without the tag."""
+    probes = SCHEME.probe(signed)
+    found: dict[int, list[int]] = {}
+    for key in probes.keys[probes.bounds[row] : probes.bounds[row + 1]].tolist():
+        found.setdefault(key >> KEY_BITS, []).append(key & int(KEY_MASK))
+    return found
+
+
+def pages_of_one_text(urls: Sequence[str], title: str = "The old bridge") -> list[Page]:
+    return [page(n, url, newspaper(ENGLISH, title)) for n, url in enumerate(urls)]
+
+
+def test_a_page_is_filed_under_its_digest_its_minima_and_what_its_host_is_mixed_with() -> None:
+    signed = SCHEME.sign(pages_of_one_text([HERE, f"{HERE}/other", THERE, ""]))
+    mine, same, theirs, nobody = (keys_of(signed, row) for row in range(4))
+    settings = SpotsieveSettings()
+    assert set(mine) == {DIGEST_TAG, MINIMA_TAG, TITLE_TAG, PRINT_TAG}
+    assert mine == same
+    assert [len(mine[tag]) for tag in (DIGEST_TAG, MINIMA_TAG, TITLE_TAG)] == [
+        1,
+        settings.minima + settings.host_minima,
+        1,
+    ]
+    for other in (theirs, nobody):
+        # every host mixes its own
+        assert other[DIGEST_TAG] == mine[DIGEST_TAG]
+        assert sorted(set(other[MINIMA_TAG]) & set(mine[MINIMA_TAG])) == sorted(mine[MINIMA_TAG][: settings.minima])
+        assert not set(other[TITLE_TAG]) & set(mine[TITLE_TAG])
+        assert not set(other[PRINT_TAG]) & set(mine[PRINT_TAG])
+    probes = SCHEME.probe(signed)
+    tags = probes.keys >> np.uint64(KEY_BITS)
+    assert probes.decisive.tolist() == (tags == DIGEST_TAG).tolist()
+    caps = {int(tag): set(probes.cap[tags == tag].tolist()) for tag in set(tags.tolist())}
+    assert caps == {
+        DIGEST_TAG: {UNCAPPED},
+        MINIMA_TAG: {settings.minima_cap},
+        TITLE_TAG: {settings.minima_cap},
+        PRINT_TAG: {PRINT_CAP},
+    }
+
+
+def test_the_heaviest_prints_are_keys_and_the_fewer_the_longer_the_page_is() -> None:
+    words = " ".join(word for texts in STORIES.values() for text in texts for word in text.split()).split()
+    counts = []
+    for length in (100, 200, 1_000):
+        paragraphs = [" ".join(words[at : at + 9 + at % 7]) for at in range(0, length, 13)]
+        signed = SCHEME.sign([page(0, HERE, newspaper(paragraphs))])
+        found = keys_of(signed, 0)[PRINT_TAG]
+        hosts = signed.host.repeat(len(signed.prints))
+        mixed = mixed_with_host(identity_of(signed.prints).astype(np.uint64), hosts).tolist()
+        lightness = (-((signed.prints & CLASS_MASK).astype(np.int64) // 2)).tolist()
+        assert len(found) < len(mixed)
+        assert sorted(found) == sorted(key for _, key in sorted(zip(lightness, mixed, strict=True))[: len(found)])
+        counts.append(len(found))
+    assert counts == [8, 6, 3]
+
+
+def test_a_page_without_a_title_or_a_fingerprint_has_no_key_of_one() -> None:
+    signed = SCHEME.sign(
+        [page(0, HERE, portal(ENGLISH)), page(1, HERE, "<title>Gone</title><p>Gone"), page(2, HERE, "")]
+    )
+    assert set(keys_of(signed, 0)) == {DIGEST_TAG, MINIMA_TAG, PRINT_TAG}
+    assert set(keys_of(signed, 1)) == {DIGEST_TAG}
+    assert keys_of(signed, 2) == {}
 
 
 @pytest.mark.parametrize(
@@ -218,6 +380,12 @@ def test_a_page_without_host_has_hash_0_and_the_spellings_of_one_host_share_thei
 
 
 def test_a_setting_out_of_its_range_is_refused() -> None:
-    for name, value in (("min_jaccard", 0), ("same_host_min_own", 1), ("sketch_bits", 100), ("minima", 0)):
+    for name, value in (
+        ("min_jaccard", 0),
+        ("min_alike", 1.5),
+        ("template_share", -0.1),
+        ("sketch_bits", 100),
+        ("minima", 0),
+    ):
         with pytest.raises(ValueError, match=name):
             SpotsieveSettings.model_validate({name: value})

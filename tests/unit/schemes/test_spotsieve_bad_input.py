@@ -66,7 +66,7 @@ def test_an_odd_page_with_text_is_judged_and_its_copy_found(body: str | bytes) -
     raw = body.encode() if isinstance(body, str) else body
     found = judged([page(0, "https://a.example", raw), page(1, "https://b.example", b"<!-- other -->" + raw)])
     assert found[0][:2] == (Kind.NOVEL, Reason.NO_MATCH)
-    assert found[1][:3] == (Kind.DUPLICATE, Reason.SAME_TEXT, 0)
+    assert found[1] == (Kind.DUPLICATE, Reason.NEAR, 0, 1.0)
 
 
 @pytest.mark.parametrize("body", UNJUDGED.values(), ids=UNJUDGED)
@@ -86,7 +86,7 @@ def test_a_page_without_text_of_its_own_is_unchecked_and_only_its_bytes_are_comp
 def test_a_page_of_scraps_is_judged_or_unchecked_and_its_copy_goes_the_same_way(body: str) -> None:
     found = judged([page(0, "https://a.example", body), page(1, "https://b.example", f"<!-- other -->{body}")])
     assert [verdict[:3] for verdict in found] in (
-        [(Kind.NOVEL, Reason.NO_MATCH, None), (Kind.DUPLICATE, Reason.SAME_TEXT, 0)],
+        [(Kind.NOVEL, Reason.NO_MATCH, None), (Kind.DUPLICATE, Reason.NEAR, 0)],
         [(Kind.UNCHECKED, Reason.TOO_FEW_FEATURES, None)] * 2,
     )
 

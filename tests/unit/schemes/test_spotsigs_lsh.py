@@ -59,7 +59,7 @@ def obvious_numbers(spots: list[int]) -> list[int]:
 
 def compared(minima: np.ndarray[tuple[int, int], np.dtype[np.uint32]]) -> Compared:
     nothing = np.zeros(len(minima), np.uint32)
-    return Compared(nothing.astype(np.uint64), nothing, pack_minima(minima), nothing, *no_features(len(nothing)))
+    return Compared(nothing.astype(np.uint64), nothing, pack_minima(minima), *no_features(len(nothing)))
 
 
 def signed(scheme: SpotsigsLshScheme, *bodies: str) -> Signatures:

@@ -137,7 +137,7 @@ def test_a_secret_is_shown_nowhere(tmp_path: Path) -> None:
         ("[kafka]\ngroupid = 'a'\n", "kafka.groupid", "kafka.group_id"),
         ("[input.field]\nurl = 'a'\n", "input.field", "input.fields"),
         ("[servce]\nmode = 'filter'\n", "servce", "service"),
-        ("[scheme]\nmax_distance = 3\n", "scheme.max_distance", "scheme.max_distance_bits"),
+        ("[scheme]\nmin_jacard = 0.3\n", "scheme.min_jacard", "scheme.min_jaccard"),
     ],
 )
 def test_an_unknown_name_suggests_the_nearest(tmp_path: Path, text: str, wrong: str, near: str) -> None:
@@ -173,7 +173,7 @@ def test_a_name_like_nothing_points_to_the_example(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "name", "value"),
     [
-        ("[scheme]\nmax_distance_bits = 9\n", "scheme.max_distance_bits", "9"),
+        ("[scheme]\nminima = 256\n", "scheme.minima", "256"),
         ("[scheme]\nsketch_bits = 100\n", "scheme.sketch_bits", "100"),
         ("[service]\nmode = 'both'\n", "service.mode", "'both'"),
         ("[service]\nbatch_pages = 0\n", "service.batch_pages", "0"),
@@ -329,7 +329,9 @@ def test_the_guide_tells_the_defaults_of_the_bars() -> None:
         assert f"| `scheme.{name}` | {getattr(scheme, name):g}: " in guide
     assert f"needed {scheme.min_jaccard:g} (different hosts)" in readme
     assert f"under {scheme.minima} smallest hashes" in guide
-    assert f"in {scheme.tables} simhash tables" in guide
+    assert f"{scheme.host_minima} of them once more for its own host" in guide
+    for name in ("min_alike", "no_title_min_alike", "other_title_min_alike", "thin_min_jaccard", "template_share"):
+        assert f"{getattr(scheme, name):g}" in next(line for line in guide.splitlines() if f"`scheme.{name}`" in line)
 
 
 @pytest.mark.parametrize(
