@@ -70,6 +70,16 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         super().error(escape_control_characters(message))
 
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Refuse a word that is not among an argument's choices, with the nearest one, as wrong settings are."""
+        if action.choices is not None and value not in action.choices:
+            import difflib  # only where something is wrong: it costs --help some milliseconds
+
+            words = [str(choice) for choice in action.choices]
+            near = difflib.get_close_matches(str(value), words, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else "--help says what each does"
+            raise argparse.ArgumentError(action, f"must be one of {', '.join(words)}, got {value!r}; {hint}")
+
 
 def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of all commands. It imports only the named one: `config` needs no kernels, `filter` needs no Kafka."""
@@ -79,7 +89,7 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"spotsieve {spotsieve.__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"spotsieve {spotsieve.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     named = next((word for word in given if not word.startswith("-")), None)
     for name, about in COMMANDS.items():

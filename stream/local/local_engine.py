@@ -84,17 +84,19 @@ class LocalEngine:
 
     def judge(self, pages: Sequence[Page]) -> Iterator[tuple[Sequence[Page], Verdicts]]:
         """Sign, log and judge a micro-batch. Its verdicts come in parts if one log record cannot hold it."""
+        start = 0
+        for verdicts in self.judge_signed(self.engine.scheme.sign(pages)):
+            yield pages[start : start + len(verdicts)], verdicts
+            start += len(verdicts)
+
+    def judge_signed(self, signatures: Signatures) -> Iterator[Verdicts]:
+        """Log and judge a micro-batch that the engine's scheme has signed; its verdicts in parts, as of judge()."""
         if self._requests.waiting():
             self._requests.answer()
-        start = 0
-        for part in split(self.engine.scheme.sign(pages), RECORD_BYTES):
-            yield pages[start : start + len(part)], self._apply(part)
-            start += len(part)
-
-    def _apply(self, signatures: Signatures) -> Verdicts:
-        record = encode(signatures, self._writer, self._sequence, self._digest)
-        self._sequence += 1
-        return self.engine.apply(record, self._log.append(record)).verdicts
+        for part in split(signatures, RECORD_BYTES):
+            record = encode(part, self._writer, self._sequence, self._digest)
+            self._sequence += 1
+            yield self.engine.apply(record, self._log.append(record)).verdicts
 
     def close(self) -> None:
         """Write what is buffered: the log first, so it never ends before the position of the state."""
