@@ -23,6 +23,7 @@ COMMANDS = {
     "model": "count the terms of a sample of pages: the frozen statistics that some schemes need",
     "calibrate": "find a table of sampling ratios by a sample of pages: for the scheme adaptive-shingles",
     "config": "print every setting, or check a configuration",
+    "completion": "print a script that lets bash, zsh, fish or tcsh complete commands and options",
     "state": "look at a state directory, verify it, take and restore snapshots, forget pages, export and import",
 }
 """Each command is a module of this package with add_arguments(parser) and run(options) -> exit code. Naming a command
@@ -83,6 +84,17 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of all commands. It imports only the named one: `config` needs no kernels, `filter` needs no Kafka."""
+    named = next((word for word in given if not word.startswith("-")), None)
+    return _parser_with([named] if named in COMMANDS else [])
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """The parser of all commands with the flags of each, for what looks at all of them."""
+    return _parser_with(list(COMMANDS))
+
+
+def _parser_with(filled: Sequence[str | None]) -> argparse.ArgumentParser:
+    """filled: the commands whose flags are wanted"""
     parser = _Parser(
         prog="spotsieve",
         description="A streaming near-duplicate filter for web crawlers.",
@@ -91,10 +103,9 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("-V", "--version", action="version", version=f"spotsieve {spotsieve.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    named = next((word for word in given if not word.startswith("-")), None)
     for name, about in COMMANDS.items():
         command = commands.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".")
-        if name == named:
+        if name in filled:
             _module(name).add_arguments(command)
     return parser
 
