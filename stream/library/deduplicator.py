@@ -10,8 +10,10 @@ from typing import Any, Self
 
 from spotsieve.stream.errors import SettingError, StateError
 from spotsieve.stream.library.given_pages import CrawledPage, PageMaker
+from spotsieve.stream.library.idle_owner import IdleOwner
 from spotsieve.stream.library.opening import NAME, open_to_add, open_to_ask
 from spotsieve.stream.library.verdicts import Verdict, verdicts_of
+from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.page import Page
 from spotsieve.stream.settings.load import load_chosen, stored_values
 from spotsieve.stream.settings.model import Settings
@@ -77,6 +79,7 @@ class Deduplicator:
         self._maker = PageMaker(opened.settings.input, clock)
         self._lock = threading.Lock()
         self._open = True
+        self._idle = IdleOwner(self._filing, self._lock).start() if isinstance(self._filing, LocalEngine) else None
 
     @property
     def settings(self) -> Settings:
@@ -144,8 +147,11 @@ class Deduplicator:
     def close(self) -> None:
         """Write what is buffered, and let go of the directory. Closing twice does nothing. Raises StateError."""
         with self._lock:
-            if self._open:
-                self._open = False
+            was_open, self._open = self._open, False
+        if was_open:
+            if self._idle is not None:
+                self._idle.stop()
+            with self._lock:
                 self._release()
 
     def __enter__(self) -> Self:

@@ -1,6 +1,8 @@
 """Opens what a Deduplicator stands on: an engine in memory, one over a state directory, or a state to be asked only."""
 
 import logging
+import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -30,6 +32,10 @@ NAME = "Deduplicator"
 SettingsFor = Callable[[str | None], Settings]
 """settings_for(stored) -> the settings; stored: the canonical text of those that a state was made with, or None."""
 Engines = LocalEngine | MemoryEngine
+_owned = weakref.WeakValueDictionary[Path, LocalEngine]()
+_owned_lock = threading.Lock()
+"""The directories that this process adds to. It must not ask these for a checkpoint: locks of RocksDB belong to a
+process, and it would take its own away (state/store/rocks_lock.py)."""
 
 
 class EngineView:
@@ -83,10 +89,21 @@ def open_to_add(directory: Path | None, settings_for: SettingsFor) -> Opened:
     """Open an engine over a directory, or in memory. Raises SettingError, StateError."""
     settings = settings_for(None if directory is None else _stored_settings(directory))
     scheme = _ready_scheme(settings)
-    filing = MemoryEngine(settings, scheme) if directory is None else LocalEngine(directory, settings, scheme)
-    for notice in filing.notices:
+    if directory is None:
+        memory = MemoryEngine(settings, scheme)
+        return Opened(settings, scheme, memory, EngineView(memory, settings), memory.close)
+    place = directory.resolve()
+    with _owned_lock:
+        engine = LocalEngine(directory, settings, scheme)
+        _owned[place] = engine
+    for notice in engine.notices:
         LOGGER.warning("%s", notice)
-    return Opened(settings, scheme, filing, EngineView(filing, settings), filing.close)
+
+    def close() -> None:
+        engine.close()
+        _owned.pop(place, None)
+
+    return Opened(settings, scheme, engine, EngineView(engine, settings), close)
 
 
 def open_to_ask(directory: Path | None, settings_for: SettingsFor) -> Opened:
@@ -95,8 +112,11 @@ def open_to_ask(directory: Path | None, settings_for: SettingsFor) -> Opened:
         raise SettingError(
             "read_only", "needs the path of a state, and there is none", None, "name a state or a snapshot"
         )
-    with ExitStack() as opening:
-        state = opening.enter_context(still_state(directory))
+    with _owned_lock, ExitStack() as opening:
+        if directory.resolve() in _owned:
+            then = "call query() of the one that adds, or close it first"
+            raise StateError(NAME, "must not read what this process adds to", str(directory), then)
+        state = opening.enter_context(still_state(directory, hold=False))
         settings = settings_for(state.identity.settings)
         check_identity(str(directory), state.identity, verdict_settings_text(settings), state.identity.log)
         scheme = _ready_scheme(settings)

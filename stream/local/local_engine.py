@@ -91,12 +91,16 @@ class LocalEngine:
 
     def judge_signed(self, signatures: Signatures) -> Iterator[Verdicts]:
         """Log and judge a micro-batch that the engine's scheme has signed; its verdicts in parts, as of judge()."""
-        if self._requests.waiting():
-            self._requests.answer()
+        self.answer_requests()
         for part in split(signatures, RECORD_BYTES):
             record = encode(part, self._writer, self._sequence, self._digest)
             self._sequence += 1
             yield self.engine.apply(record, self._log.append(record)).verdicts
+
+    def answer_requests(self) -> None:
+        """Make the checkpoint that another process asks for, if one does; judging does this too, before each batch."""
+        if self._requests.waiting():
+            self._requests.answer()
 
     def close(self) -> None:
         """Write what is buffered: the log first, so it never ends before the position of the state."""

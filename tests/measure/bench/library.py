@@ -21,7 +21,7 @@ ONE_BY_ONE = 500
 
 
 def measure_library(
-    rounds: int = 5, pages: int = 12_000, progress: Callable[[str], None] = print
+    rounds: int = 3, pages: int = 8_000, progress: Callable[[str], None] = print
 ) -> dict[str, float | int]:
     """Medians of alternating rounds over one file of JSON pages of 20 KB, each in a process of its own.
 

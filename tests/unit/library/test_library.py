@@ -1,9 +1,11 @@
 """`from spotsieve import Deduplicator`: the engine of the filter for programs, in memory, on disk, and read-only."""
 
+import gc
 import json
 import logging
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +19,7 @@ from spotsieve.stream.cli import main
 from spotsieve.stream.errors import SettingsMismatch, StateLocked
 from tests.conftest import REPOSITORY
 from tests.worlds.filter_crawl import article, filter_json, page, read_json, write_crawl
+from tests.worlds.waiting import SECONDS, wait_until
 
 PLACES = pytest.mark.parametrize("place", [None, "state"], ids=["in memory", "on disk"])
 
@@ -194,6 +197,45 @@ def test_read_only_asks_a_state_that_another_one_works_on_and_changes_nothing(st
             with pytest.raises(StateError, match="read_only, and adds nothing"):
                 add()
     assert before == {path: path.read_bytes() for path in before}
+
+
+def test_many_may_read_a_state_whose_owner_adds_nothing_at_the_moment(state: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; from spotsieve import Deduplicator\n"
+        "asking = [Deduplicator(sys.argv[1], read_only=True) for _ in range(2)]\n"
+        "print([one.query('b', 'u', sys.argv[2]).kind for one in asking], flush=True); sys.stdin.readline()\n"
+        "print([one.query('b', 'u', sys.argv[3]).kind for one in asking])"
+    )
+    with Deduplicator(state) as seen:
+        seen.add("a", "https://a.example/", body(1))
+        with pytest.raises(StateError, match="must not read what this process adds to"):
+            Deduplicator(state, read_only=True)
+        command = [sys.executable, "-c", code, str(state), body(1), body(2)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as readers:
+            assert readers.stdout is not None
+            assert readers.stdout.readline() == "['duplicate', 'duplicate']\n"
+            assert sorted(path.name for path in (state / "snapshot").iterdir()) == ["lock"]
+            snapshot = [sys.executable, "-m", "spotsieve.stream", "state", "snapshot", "--state", str(state)]
+            subprocess.run([*snapshot, str(tmp_path / "snapshot")], check=True, capture_output=True)
+            seen.add("c", "u", body(2))
+            assert readers.communicate("\n")[0] == "['novel', 'novel']\n"
+    with Deduplicator(tmp_path / "snapshot", read_only=True) as asking:
+        assert asking.known_pages == 1
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Python tells of the unclosed log
+def test_one_that_is_forgotten_is_collected_and_gives_its_directory_back(state: Path) -> None:
+    seen = Deduplicator(state)
+    seen.add("a", "u", body(1))
+    threads = {thread.name for thread in threading.enumerate()}
+    assert "spotsieve-idle-owner" in threads
+    del seen
+    gc.collect()
+    wait_until(lambda: not any(one.name == "spotsieve-idle-owner" for one in threading.enumerate()), SECONDS, "its end")
+    with Deduplicator(state, read_only=True) as asking:
+        assert asking.known_pages == 1
+    with Deduplicator(state) as again:
+        assert again.known_pages == 1
 
 
 def test_a_snapshot_is_asked_and_not_added_to(state: Path, tmp_path: Path) -> None:
