@@ -78,7 +78,7 @@ class Deduplicator:
         self._filing, self._asking, self._release = opened.filing, opened.asking, opened.close
         self._maker = PageMaker(opened.settings.input, clock)
         self._lock = threading.Lock()
-        self._open = True
+        self._open, self._failed = True, False
         self._idle = IdleOwner(self._filing, self._lock).start() if isinstance(self._filing, LocalEngine) else None
 
     @property
@@ -165,7 +165,13 @@ class Deduplicator:
         signatures = self._sign(batch)
         with self._lock:
             self._check_open()
+            if self._failed:
+                then = "close it and open it again: what had a verdict is kept on disk"
+                raise StateError(NAME, "was stopped amid a batch, and adds nothing more", None, then)
+            # A record that is in the log and not in the state must be applied before the next one: opening does that.
+            self._failed = True
             parts = list(self._filing.judge_signed(signatures))
+            self._failed = False
         return _told(batch, parts)
 
     def _ask(self, batch: _Batch) -> Iterator[Verdict]:

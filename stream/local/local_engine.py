@@ -93,9 +93,12 @@ class LocalEngine:
         """Log and judge a micro-batch that the engine's scheme has signed; its verdicts in parts, as of judge()."""
         self.answer_requests()
         for part in split(signatures, RECORD_BYTES):
-            record = encode(part, self._writer, self._sequence, self._digest)
-            self._sequence += 1
-            yield self.engine.apply(record, self._log.append(record)).verdicts
+            yield self._apply(part)
+
+    def _apply(self, signatures: Signatures) -> Verdicts:
+        record = encode(signatures, self._writer, self._sequence, self._digest)
+        self._sequence += 1
+        return self.engine.apply(record, self._log.append(record)).verdicts
 
     def answer_requests(self) -> None:
         """Make the checkpoint that another process asks for, if one does; judging does this too, before each batch."""

@@ -16,6 +16,7 @@ import pytest
 
 from spotsieve import CrawledPage, Deduplicator, Original, PageError, SettingError, SpotsieveError, StateError, Verdict
 from spotsieve.stream.cli import main
+from spotsieve.stream.engine import Engine
 from spotsieve.stream.errors import SettingsMismatch, StateLocked
 from tests.conftest import REPOSITORY
 from tests.worlds.filter_crawl import article, filter_json, page, read_json, write_crawl
@@ -348,6 +349,29 @@ def test_the_state_of_a_killed_program_is_read_again_and_a_log_says_so(
     with caplog.at_level(logging.INFO, "spotsieve"), Deduplicator(state) as seen:
         assert seen.add("b", "u", body(1)).original == Original("a", "u")
     assert "compiling the kernels" in caplog.text
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), StateError("state", "cannot be written")])
+def test_a_batch_that_was_stopped_is_finished_by_opening_again(
+    state: Path, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise error
+
+    with Deduplicator(state) as seen:
+        seen.add("a", "u", body(1))
+        with monkeypatch.context() as patched:
+            # The record is in the log by then.
+            patched.setattr(Engine, "apply", stop)
+            with pytest.raises(type(error)):
+                list(seen.add_many([("b", "u", body(2))]))
+        with pytest.raises(StateError, match="stopped amid a batch, and adds nothing more; close it and open it again"):
+            seen.add("c", "u", body(3))
+        assert seen.query("c", "u", body(1)).is_duplicate
+    with Deduplicator(state) as seen:
+        assert seen.known_pages == 2
+        assert seen.add("b", "u", body(2)).reason == "first_attempt"
+        assert seen.add("c", "u", body(2)).original == Original("b", "u")
 
 
 def test_importing_the_package_is_cheap_and_names_nothing_that_is_not_there() -> None:
