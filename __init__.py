@@ -1,7 +1,40 @@
 """Spotsieve, a streaming near-duplicate filter for web crawlers.
 
-`spotsieve.stream` has the way of a page, from bytes to verdict, and the service around it. `spotsieve.state` has what
-is remembered. The project's folder is this package, and nothing else is installed at top level.
+`from spotsieve import Deduplicator` is the library (docs/library.md). `spotsieve.stream` has the way of a page, from
+bytes to verdict, and the service around it. `spotsieve.state` has what is remembered. The project's folder is this
+package, and nothing else is installed at top level.
 """
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spotsieve.stream.errors import PageError, SettingError, SpotsieveError, StateError
+    from spotsieve.stream.library import CrawledPage, Deduplicator, Original, Verdict
+
 __version__ = "0.1.0"
+__all__ = [
+    "CrawledPage",
+    "Deduplicator",
+    "Original",
+    "PageError",
+    "SettingError",
+    "SpotsieveError",
+    "StateError",
+    "Verdict",
+    "__version__",
+]
+
+if not TYPE_CHECKING:  # A type checker must refuse names that are not there, which __getattr__ would hide from it.
+
+    def __getattr__(name: str) -> object:
+        """Import what __all__ names when it is asked for: the kernels behind it take a second to load."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import importlib
+
+        errors = importlib.import_module("spotsieve.stream.errors")
+        found = errors if hasattr(errors, name) else importlib.import_module("spotsieve.stream.library")
+        return getattr(found, name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

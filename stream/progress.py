@@ -1,5 +1,10 @@
-"""Shows the progress of long work on one line: pages a second, share dropped, bytes a second, time left."""
+"""Shows the progress of long work: pages a second, share dropped, bytes a second, time left.
 
+On a terminal it is one line that is rewritten. Elsewhere, as in a log of cron or of a container, whatever takes longer
+than QUIET_S says what it does on a line of its own, and again after twice the time, and so on.
+"""
+
+import threading
 import time
 from collections.abc import Callable
 from typing import TextIO
@@ -7,6 +12,8 @@ from typing import TextIO
 from spotsieve.stream.text_safety import escape_control_characters
 
 INTERVAL_S = 0.5
+QUIET_S = 5.0
+MOST_QUIET_S = 600.0
 OnProgress = Callable[[str, int, int], None]
 """on_progress(what, done, of): long work calls it now and then to say how far it has come; of is 0 if unknown."""
 OnPages = Callable[[int, int, int], None]
@@ -18,53 +25,105 @@ def ignore_progress(what: str, done: int, of: int) -> None:
 
 
 class ProgressLine:
-    """One line on a terminal, rewritten twice a second. It shows nothing if `stream` is no terminal."""
+    """One line on a terminal, rewritten twice a second; where `stream` is no terminal, now and then a line."""
 
-    def __init__(self, stream: TextIO, total_bytes: int | None, clock: Callable[[], float] = time.monotonic) -> None:
-        """total_bytes: size of all files on disk, None if unknown"""
+    def __init__(
+        self,
+        stream: TextIO,
+        total_bytes: int | None,
+        clock: Callable[[], float] = time.monotonic,
+        quiet_s: float = QUIET_S,
+    ) -> None:
+        """total_bytes: size of all files on disk, None if unknown  quiet_s: until the first line without a terminal"""
         self._stream = stream
         self._total = total_bytes
         self._clock = clock
         self._began = clock()
         self._last = float("-inf")
-        self._shown = stream.isatty()
+        self._lines = None if stream.isatty() else _QuietLines(stream, quiet_s)
         self._width = 0
 
     def say(self, text: str) -> None:
-        """Show this text now."""
-        if self._shown:
-            text = escape_control_characters(text)
-            self._stream.write("\r" + text.ljust(self._width))
-            self._stream.flush()
-            self._width = len(text)
+        """Show this text now; without a terminal, once it is time for a line and the work still goes on."""
+        text = escape_control_characters(text)
+        if self._lines is not None:
+            self._lines.say(text)
+            return
+        self._stream.write("\r" + text.ljust(self._width))
+        self._stream.flush()
+        self._width = len(text)
 
     def update(self, pages: int, dropped: int, bytes_read: int) -> None:
         """Show how far the work has come; cheap to call often."""
-        now = self._clock()
-        if self._shown and now - self._last >= INTERVAL_S:
-            self._last = now
-            self.say(progress_text(pages, dropped, bytes_read, self._total, now - self._began))
+        if self._due():
+            self.say(progress_text(pages, dropped, bytes_read, self._total, self._clock() - self._began))
 
     def update_records(self, records: int, of: int, pages: int) -> None:
         """Show how much of a log was read again; cheap to call often."""
-        now = self._clock()
-        if self._shown and now - self._last >= INTERVAL_S:
-            self._last = now
-            self.say(records_text(records, of, pages, now - self._began))
+        if self._due():
+            self.say(records_text(records, of, pages, self._clock() - self._began))
 
     def update_step(self, what: str, done: int, of: int) -> None:
         """Show how far a step of the work has come, as an OnProgress; not before the first half second."""
-        now = self._clock()
-        if self._shown and now - max(self._last, self._began) >= INTERVAL_S:
-            self._last = now
+        if self._clock() - self._began >= INTERVAL_S and self._due():
             self.say(f"{what}: {done:,} of {of:,}")
+
+    def _due(self) -> bool:
+        now = self._clock()
+        if now - self._last < INTERVAL_S:
+            return False
+        self._last = now
+        return True
 
     def close(self) -> None:
         """Remove the line, so that other text can be written."""
+        if self._lines is not None:
+            self._lines.close()
         if self._width:
             self._stream.write("\r" + " " * self._width + "\r")
             self._stream.flush()
             self._width = 0
+
+
+class _QuietLines:
+    """Writes the text that was said last once it is time for a line. A timer does it: the work may be one long call."""
+
+    def __init__(self, stream: TextIO, quiet_s: float) -> None:
+        self._stream = stream
+        self._gap_s = quiet_s
+        self._lock = threading.Lock()
+        self._text = ""
+        self._timer: threading.Timer | None = None
+
+    def say(self, text: str) -> None:
+        """Let this text be the one that is written next."""
+        with self._lock:
+            self._text = text
+            if self._timer is None:
+                self._start()
+
+    def close(self) -> None:
+        """Write nothing more of what was said so far."""
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer, self._text = None, ""
+
+    def _start(self) -> None:
+        self._timer = threading.Timer(self._gap_s, self._write)
+        self._timer.daemon = True  # A process that ends does not wait for it.
+        self._timer.start()
+
+    def _write(self) -> None:
+        with self._lock:
+            if self._timer is not threading.current_thread():
+                return  # It was closed while this timer woke.
+            text, self._text = self._text, ""
+            self._gap_s = min(2 * self._gap_s, MOST_QUIET_S)
+            self._timer = None
+            if text:
+                self._stream.write(f"{text}\n")
+                self._stream.flush()
 
 
 def progress_text(pages: int, dropped: int, bytes_read: int, total: int | None, seconds: float) -> str:

@@ -49,17 +49,19 @@ class StillState:
 
 @contextmanager
 def still_state(
-    directory: Path, timeout_s: float = 300.0, on_progress: OnProgress = ignore_progress
+    directory: Path, timeout_s: float = 300.0, on_progress: OnProgress = ignore_progress, *, hold: bool = True
 ) -> Iterator[StillState]:
     """Read a snapshot, or a state directory by a checkpoint. A process that works on the state makes it and goes on.
 
+    hold: False: the checkpoint goes as soon as RocksDB has all its files open, so that whoever reads for long keeps
+    nobody else from asking; its space on disk is free when the reading ends
     Raises StateError: there is no state, the owner does not answer in time, or somebody else asks; CorruptRecord.
     """
-    with ExitStack() as closing:
+    with ExitStack() as asking, ExitStack() as closing:
         if (directory / MANIFEST_FILE).exists():
             path = directory / INDEX_FOLDER
         else:
-            path = closing.enter_context(checkpoint_of(directory, timeout_s, on_progress))
+            path = asking.enter_context(checkpoint_of(directory, timeout_s, on_progress))
         database = closing.enter_context(opened_secondary(directory, path))
         families = {}
         for name in column_families(None):
@@ -68,4 +70,6 @@ def still_state(
         with rocks_errors(directory, "read"):
             sources = [decode_source(key, value) for key, value in keys_and_values(families["sources"])]
         meta = read_meta(directory, database)
+        if not hold:
+            asking.close()
         yield StillState(directory, meta.identity, meta.progress, sources, families, meta.clock)

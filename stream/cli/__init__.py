@@ -23,6 +23,7 @@ COMMANDS = {
     "model": "count the terms of a sample of pages: the frozen statistics that some schemes need",
     "calibrate": "find a table of sampling ratios by a sample of pages: for the scheme adaptive-shingles",
     "config": "print every setting, or check a configuration",
+    "completion": "print a script that lets bash, zsh, fish or tcsh complete commands and options",
     "state": "look at a state directory, verify it, take and restore snapshots, forget pages, export and import",
 }
 """Each command is a module of this package with add_arguments(parser) and run(options) -> exit code. Naming a command
@@ -70,21 +71,41 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         super().error(escape_control_characters(message))
 
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Refuse a word that is not among an argument's choices, with the nearest one, as wrong settings are."""
+        if action.choices is not None and value not in action.choices:
+            import difflib  # only where something is wrong: it costs --help some milliseconds
+
+            words = [str(choice) for choice in action.choices]
+            near = difflib.get_close_matches(str(value), words, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else "--help says what each does"
+            raise argparse.ArgumentError(action, f"must be one of {', '.join(words)}, got {value!r}; {hint}")
+
 
 def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of all commands. It imports only the named one: `config` needs no kernels, `filter` needs no Kafka."""
+    named = next((word for word in given if not word.startswith("-")), None)
+    return _parser_with([named] if named in COMMANDS else [])
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """The parser of all commands with the flags of each, for what looks at all of them."""
+    return _parser_with(list(COMMANDS))
+
+
+def _parser_with(filled: Sequence[str | None]) -> argparse.ArgumentParser:
+    """filled: the commands whose flags are wanted"""
     parser = _Parser(
         prog="spotsieve",
         description="A streaming near-duplicate filter for web crawlers.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"spotsieve {spotsieve.__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"spotsieve {spotsieve.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    named = next((word for word in given if not word.startswith("-")), None)
     for name, about in COMMANDS.items():
         command = commands.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".")
-        if name == named:
+        if name in filled:
             _module(name).add_arguments(command)
     return parser
 

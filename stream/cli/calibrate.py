@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
 from spotsieve.stream.errors import EXIT_OK, SettingError
-from spotsieve.stream.settings.schemes import AdaptiveShinglesSettings
 from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
@@ -49,6 +48,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.models.calibrating import read_sample
     from spotsieve.stream.models.sampling_trials import choose_ratios, merged, share_processed
     from spotsieve.stream.progress import ProgressLine
+    from spotsieve.stream.settings.schemes import AdaptiveShinglesSettings
 
     sizes = _checked(options)
     settings = settings_of(options)

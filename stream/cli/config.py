@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
 from spotsieve.stream.errors import EXIT_OK, EXIT_SETTING, SettingError
-from spotsieve.stream.settings.load import example_toml
 from spotsieve.stream.text_safety import show
 
 
@@ -21,6 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the example, or check."""
     if options.action == "example":
+        from spotsieve.stream.settings.load import example_toml
+
         show(*example_toml().splitlines())
         return 0
     errors = _errors(options)

@@ -11,8 +11,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from spotsieve.stream.cli.outputs import check_names
-from spotsieve.stream.cli.settings import add_settings_arguments, directory, file_name, settings_of
+from spotsieve.stream.cli.outputs import add_force_argument, check_names
+from spotsieve.stream.cli.settings import (
+    add_scheme_arguments,
+    add_settings_arguments,
+    directory,
+    file_name,
+    settings_of,
+)
 from spotsieve.stream.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, StateError
 from spotsieve.stream.text_safety import show
 
@@ -58,6 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what stands for a path in the ids of pages from standard input; a NAME for each input of a --state",
     )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
+    add_scheme_arguments(parser)
+    add_force_argument(parser)
     add_settings_arguments(parser)
 
 
@@ -77,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
     if len(inputs) < len(options.files):
         show("spotsieve: a file that is named twice is read once", to=sys.stderr)
     names = {flag: getattr(options, flag) for flag in ("out", "duplicates", "verdicts", "rejected")}
-    check_names(names, options.files, options.json)
+    check_names(names, options.files, options.json, options.force)
     scheme = scheme_in_scope(settings)
     summary = Summary(files=len(inputs))
     stopping = threading.Event()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
 from spotsieve.stream.errors import EXIT_OK, SettingError
-from spotsieve.stream.settings.schemes import SCHEME_SETTINGS
 from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
@@ -63,6 +62,7 @@ def _build(options: argparse.Namespace) -> str:
     from spotsieve.stream.models.building import build_model
     from spotsieve.stream.progress import ProgressLine
     from spotsieve.stream.schemes.registry import TERMS
+    from spotsieve.stream.settings.schemes import SCHEME_SETTINGS
 
     if options.scheme not in TERMS:
         rule = f"must be one of {', '.join(TERMS)}, which need a model"

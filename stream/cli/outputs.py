@@ -1,24 +1,47 @@
 """Checks the names of outputs, for the commands that read files and write files."""
 
-from collections.abc import Sequence
+import argparse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from spotsieve.stream.errors import SettingError
 
 
-def check_names(names: dict[str, str | None], files: Sequence[str], json_wanted: bool) -> None:
-    """Raises SettingError if an output is an input or another output, or standard output would take two things."""
+def add_force_argument(parser: argparse.ArgumentParser) -> None:
+    """--force, for commands that write files."""
+    parser.add_argument("--force", action="store_true", help="overwrite outputs that are there already")
+
+
+def check_names(
+    names: Mapping[str, str | Path | None], files: Sequence[str], json_wanted: bool, overwrite: bool
+) -> None:
+    """Raises SettingError if an output is an input or another output, if it is there already and may not be
+    overwritten, or if standard output would take two things.
+
+    names: of outputs, by their flags without dashes
+    """
     taken = {_identity(file): file for file in files if file != "-"}
     taken.update({"-": "--json"} if json_wanted else {})
-    for flag, name in names.items():
-        if not name:
+    for flag, given in names.items():
+        if not given:
             continue
-        other = taken.get(_identity(name))
+        name, other = str(given), taken.get(_identity(str(given)))
         if other is not None and not (Path(name).exists() and not Path(name).is_file()):
             raise SettingError(
                 f"--{flag}", f"must not be written where {other} already is", name, "choose another file"
             )
         taken[_identity(name)] = f"--{flag}"
+    if not overwrite:
+        check_new(names)
+
+
+def check_new(names: Mapping[str, str | Path | None]) -> None:
+    """Raises SettingError if an output is a file that is there already; pipes and devices may be."""
+    for flag, name in names.items():
+        if name and str(name) != "-" and Path(name).is_file():
+            raise SettingError(
+                f"--{flag}", "must be a new file", str(name), "name another, or overwrite this one with --force"
+            )
 
 
 def _identity(name: str) -> str:

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from spotsieve.stream.cli.outputs import check_names
+from spotsieve.stream.cli.outputs import add_force_argument, check_names
 from spotsieve.stream.cli.settings import add_settings_arguments, directory, file_name, settings_of
 from spotsieve.stream.errors import EXIT_INPUT, EXIT_OK
 from spotsieve.stream.text_safety import show
@@ -61,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how long to wait for the process that works on the state (300)",
     )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON, verdicts only to --verdicts")
+    add_force_argument(parser)
     add_settings_arguments(parser)
 
 
@@ -77,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
 
     inputs = check_inputs(options.files, options.stdin_name)
     verdicts = options.verdicts or (None if options.json else "-")
-    check_names({"verdicts": verdicts, "rejected": options.rejected}, options.files, options.json)
+    check_names({"verdicts": verdicts, "rejected": options.rejected}, options.files, options.json, options.force)
     line = ProgressLine(sys.stderr, total_bytes(inputs))
     summary = Summary(files=len(inputs))
     with contextlib.closing(line), contextlib.ExitStack() as closing:
@@ -115,13 +116,11 @@ def _settings_of(state: "StillState", options: argparse.Namespace) -> "Settings"
     Raises SettingError, StateError (another format), SettingsMismatch.
     """
     from spotsieve.state.identity import check_identity
+    from spotsieve.stream.settings.load import stored_values
     from spotsieve.stream.settings.verdicts import verdict_settings_text
 
     _, text, log_name = state.identity
-    stored = json.loads(text)
-    given = {assignment.partition("=")[0] for assignment in options.given}
-    ours = {name: value for name, value in stored.items() if name != "revision" and name not in given}
-    settings = settings_of(options, None if options.config else ours)
+    settings = settings_of(options, stored=None if options.config else stored_values(text))
     check_identity(str(state.directory), state.identity, verdict_settings_text(settings), log_name)
     return settings
 

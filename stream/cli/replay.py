@@ -8,11 +8,15 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from spotsieve.stream.cli.settings import add_settings_arguments, directory, settings_of
+from spotsieve.stream.cli.outputs import add_force_argument, check_new
+from spotsieve.stream.cli.settings import add_scheme_arguments, add_settings_arguments, directory, settings_of
 from spotsieve.stream.errors import EXIT_DIFFERENT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
-from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.text_safety import show
+
+if TYPE_CHECKING:
+    from spotsieve.stream.settings.model import Settings
 
 PROGRESS_SECONDS = 0.5
 ABOUT = """Nothing of the service is touched: no consumer group, no offsets, no topic, no state of its own. Pages are
@@ -58,6 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--fail-on-difference", action="store_true", help="end with 6 where a verdict differs")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_scheme_arguments(parser)
+    add_force_argument(parser)
     add_settings_arguments(parser)
 
 
@@ -76,6 +82,8 @@ def run(options: argparse.Namespace) -> int:
     for flag, file in (("-c", options.config), ("--with", options.other)):
         if file is not None and options.into and Path(options.into).resolve() == file.resolve():
             raise SettingError("--into", f"must not be the file of {flag}", options.into, "name another file")
+    if not options.force:
+        check_new({"into": options.into})
     with _state_directory(options.state, service) as directory, _progress() as told:
         # Not imported for --help: numba and aiokafka take a second.
         from spotsieve.stream.observe.logs import configure_logs
@@ -91,19 +99,21 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _settings_options(file: Path | None, options: argparse.Namespace | None = None) -> argparse.Namespace:
-    return argparse.Namespace(config=file, given=options.given if options else [])
+    if options is None:
+        return argparse.Namespace(config=file, given=[])
+    return argparse.Namespace(**{**vars(options), "config": file})
 
 
-def _service_settings(options: argparse.Namespace) -> Settings:
+def _service_settings(options: argparse.Namespace) -> "Settings":
     """The settings of the service that recorded the verdicts: -c, the environment, and --set for broker and topics."""
-    with_given = settings_of(options)
+    with_given = settings_of(argparse.Namespace(config=options.config, given=options.given))
     return settings_of(_settings_options(options.config)).model_copy(
         update={"kafka": with_given.kafka, "topics": with_given.topics}
     )
 
 
 @contextlib.contextmanager
-def _state_directory(wanted: Path | None, service: Settings) -> Iterator[Path]:
+def _state_directory(wanted: Path | None, service: "Settings") -> Iterator[Path]:
     if wanted is None:
         with tempfile.TemporaryDirectory(prefix="spotsieve-replay-") as made:
             yield Path(made)

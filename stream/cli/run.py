@@ -2,12 +2,13 @@
 
 import argparse
 
-from spotsieve.stream.cli.settings import add_settings_arguments, directory, settings_of
+from spotsieve.stream.cli.settings import add_scheme_arguments, add_settings_arguments, directory, settings_of
 from spotsieve.stream.errors import EXIT_DEFECT, SpotsieveError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `spotsieve run`."""
+    add_scheme_arguments(parser)
     add_settings_arguments(parser)
     parser.add_argument("--bootstrap-servers", metavar="HOST:PORT", help="brokers (kafka.bootstrap_servers)")
     parser.add_argument("--state", type=directory, metavar="DIR", help="state directory (index.directory)")

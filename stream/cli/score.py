@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from spotsieve.stream.cli.outputs import add_force_argument, check_new
 from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
 from spotsieve.stream.errors import EXIT_OK, SettingError
 from spotsieve.stream.evaluation import ALL, THRESHOLD
@@ -32,8 +33,6 @@ fit together; 130 interrupted."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `spotsieve score`."""
-    from spotsieve.stream.scoring.truth import NEGATIVE, POSITIVE
-
     parser.epilog = ABOUT
     parser.add_argument("sets", nargs="+", type=Path, metavar="SET", help="folder of a labelled set")
     parser.add_argument(
@@ -87,10 +86,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also write a report of one file: the tables, the plots, the settings and digests that were used",
     )
     parser.add_argument("--json", action="store_true", help="print JSON; for several sets an object by their names")
-    parser.add_argument(
-        "--positive", type=float, default=POSITIVE, help="least similarity of a duplicate (%(default)s)"
-    )
-    parser.add_argument("--negative", type=float, default=NEGATIVE, help="novel below this similarity (%(default)s)")
+    # The numbers are those of stream/scoring/truth.py, which takes --help too long to import; a test compares them.
+    parser.add_argument("--positive", type=float, metavar="SIMILARITY", help="least similarity of a duplicate (0.6)")
+    parser.add_argument("--negative", type=float, metavar="SIMILARITY", help="novel below this similarity (0.2)")
+    add_force_argument(parser)
     add_settings_arguments(parser)
 
 
@@ -99,9 +98,14 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.evaluation.choices import read_models
     from spotsieve.stream.evaluation.planning import Wanted
     from spotsieve.stream.files.writer import Outputs
+    from spotsieve.stream.scoring.truth import NEGATIVE, POSITIVE
 
+    options.positive = POSITIVE if options.positive is None else options.positive
+    options.negative = NEGATIVE if options.negative is None else options.negative
     _check(options)
     _check_drawing(options)
+    if not options.force:
+        check_new({"verdicts": options.verdicts, "plot": options.plot, "html": options.html})
     settings, given = settings_of(options), read_models(options.models)
     outcomes = list["SetOutcome"]()
     with (

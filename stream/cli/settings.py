@@ -4,10 +4,12 @@ import argparse
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spotsieve.stream.errors import SettingError
-from spotsieve.stream.settings.load import load_settings
-from spotsieve.stream.settings.model import Settings
+
+if TYPE_CHECKING:  # It takes .15 s to read the models of the settings, which --help must not wait for.
+    from spotsieve.stream.settings.model import Settings
 
 
 def add_settings_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +25,20 @@ def add_settings_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_scheme_arguments(parser: argparse.ArgumentParser) -> None:
+    """--scheme NAME and --threshold VALUE, for commands that judge by settings of their own."""
+    parser.add_argument(
+        "--scheme", dest="chosen_scheme", metavar="NAME", help="what decides: --set scheme.name=NAME (spotsieve)"
+    )
+    parser.add_argument(
+        "--threshold",
+        type=float,
+        metavar="VALUE",
+        help="how strict the scheme is: the one setting that its section of `spotsieve config example` is swept over, "
+        "such as scheme.min_jaccard (.32), and what goes with it; of spotsieve a higher value drops less",
+    )
+
+
 def directory(text: str) -> Path:
     """A directory that a flag names. argparse refuses an empty name, which would be the current directory."""
     return Path(file_name(text))
@@ -35,8 +51,17 @@ def file_name(text: str) -> str:
     return text
 
 
-def settings_of(options: argparse.Namespace, flags: Mapping[str, object] | None = None) -> Settings:
-    """The settings: file < environment < --set < the command's own flags. Raises SettingError."""
+def settings_of(
+    options: argparse.Namespace,
+    flags: Mapping[str, object] | None = None,
+    stored: Mapping[str, object] | None = None,
+) -> "Settings":
+    """The settings: stored < file < environment < --set < the command's own flags. Raises SettingError.
+
+    stored: the values that a state was made with, where they stand for those of a file
+    """
+    from spotsieve.stream.settings.load import load_chosen
+
     overrides: dict[str, object] = {}
     for assignment in options.given:
         name, equals, value = assignment.partition("=")
@@ -44,4 +69,5 @@ def settings_of(options: argparse.Namespace, flags: Mapping[str, object] | None 
             raise SettingError("--set", "must be NAME=VALUE", assignment, "such as --set kafka.group_id=crawl")
         overrides[name] = value
     overrides.update({name: value for name, value in (flags or {}).items() if value is not None})
-    return load_settings(options.config, os.environ, overrides)
+    scheme, threshold = getattr(options, "chosen_scheme", None), getattr(options, "threshold", None)
+    return load_chosen(options.config, os.environ, overrides, scheme, threshold, stored)

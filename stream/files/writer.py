@@ -24,6 +24,12 @@ STDOUT = "-"
 _GZIP_LEVEL = 6
 _ZSTD_LEVEL = 3
 _READ_ONLY = (".bz2",)
+_FOREIGN = frozenset(
+    ".7z .arc .arrow .avro .br .cdx .cdxj .csv .db .feather .htm .html .lz4 .lzma .npy .orc .parquet .pickle .pkl .rar "
+    ".sqlite .sz .tar .tgz .toml .tsv .wacz .xls .xlsx .xml .yaml .yml .z .zip".split()
+)
+"""Endings of formats that are never written: whoever opened such a file by its name would find JSON lines in it."""
+_JSON_LINES = (".jsonl", ".json", ".ndjson")
 _ENDINGS = "choose a name in .gz, .xz or .zst, or one without compression"
 _XZ_PRESET = 2  # 4 times faster than 6 on crawled pages, for a tenth more bytes
 
@@ -42,6 +48,15 @@ class OutputFile:
         self.path = None if name == STDOUT else Path(name)
         if self.path is not None and self.path.suffix.lower() in _READ_ONLY:
             raise SettingError(name, f"must not end in {self.path.suffix}, which is only read", None, _ENDINGS)
+        endings = [] if self.path is None else [ending.lower() for ending in self.path.suffixes[-2:]]
+        for ending in endings:
+            if ending in _FOREIGN:
+                then = "end it in .jsonl or .warc, and in .gz, .xz or .zst to compress it"
+                raise SettingError(name, f"must not end in {ending}, which is not written", None, then)
+        self._named = {
+            Layout.WARC: ".warc" in endings,
+            Layout.JSONL: any(ending in _JSON_LINES for ending in endings),
+        }
         self._layout: Layout | None = None
         self._direct = self.path is None or (self.path.exists() and not self.path.is_file())
         self._target = self.path if self._direct or self.path is None else self.path.with_name(self.path.name + PARTIAL)
@@ -57,7 +72,8 @@ class OutputFile:
         self._open_stream = _STREAMS.get(ending)
 
     def write_line(self, line: bytes) -> None:
-        """Write a line and a line feed."""
+        """Write a line and a line feed. Raises SettingError if the name says that there are WARC records."""
+        self._check_named(Layout.WARC, "JSON lines", ".jsonl")
         self._write(line + b"\n")
 
     def write_record(self, record: Record, layout: Layout) -> None:
@@ -75,7 +91,9 @@ class OutputFile:
         self._layout = layout
         if layout is Layout.JSONL:
             self.write_line(record.raw)
-        elif self._member is not None:
+            return
+        self._check_named(Layout.JSONL, "WARC records", ".warc")
+        if self._member is not None:
             self._guard(self._file.write, self._member(record.raw))
         else:
             self._write(record.raw)
@@ -95,6 +113,11 @@ class OutputFile:
         """Close it and leave it as NAME.partial. Returns that path, or None for an output that is written directly."""
         self._close()
         return None if self._direct else self._target
+
+    def _check_named(self, other: Layout, what: str, ending: str) -> None:
+        if self._named[other]:
+            rule = f"is named as of another format than the {what} that go into it"
+            raise SettingError(self.name, rule, None, f"end it in {ending}, and in .gz, .xz or .zst to compress it")
 
     def _write(self, data: bytes) -> None:
         if self._sink is None and self._open_stream is not None:

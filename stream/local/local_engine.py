@@ -98,12 +98,16 @@ class LocalEngine:
 
     def judge(self, pages: Sequence[Page]) -> Iterator[tuple[Sequence[Page], Verdicts]]:
         """Sign, log and judge a micro-batch. Its verdicts come in parts if one log record cannot hold it."""
-        if self._requests.waiting():
-            self._requests.answer()
         start = 0
-        for part in split(self.engine.scheme.sign(pages), RECORD_BYTES):
-            yield pages[start : start + len(part)], self._apply(part)
-            start += len(part)
+        for verdicts in self.judge_signed(self.engine.scheme.sign(pages)):
+            yield pages[start : start + len(verdicts)], verdicts
+            start += len(verdicts)
+
+    def judge_signed(self, signatures: Signatures) -> Iterator[Verdicts]:
+        """Log and judge a micro-batch that the engine's scheme has signed; its verdicts in parts, as of judge()."""
+        self.answer_requests()
+        for part in split(signatures, RECORD_BYTES):
+            yield self._apply(part)
 
     def end_run(self) -> None:
         """Tell the state that the verdicts of this run are given out: those of pages not filed need no memory more.
@@ -117,6 +121,11 @@ class LocalEngine:
         record = encode(signatures, self._writer, self._sequence, self._digest, committed)
         self._sequence += 1
         return self.engine.apply(record, self._log.append(record)).verdicts
+
+    def answer_requests(self) -> None:
+        """Make the checkpoint that another process asks for, if one does; judging does this too, before each batch."""
+        if self._requests.waiting():
+            self._requests.answer()
 
     def close(self) -> None:
         """Write what is buffered: the log first, so it never ends before the position of the state."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import orjson
 
-from spotsieve.state.horizon import step_of
+from spotsieve.state.horizon import Clock, step_of
 from spotsieve.state.index import Living, StateView
 from spotsieve.state.still.reading import StillState
 from spotsieve.state.still.view import StillView
@@ -47,7 +47,6 @@ class StateQuery:
         self.scheme: Scheme = scheme_in_scope(settings)
         self._view = StillView(state)
         self._clock = state.clock
-        self._step_ms = step_of(settings.index.horizon_hours)
         self.passes = 0
 
     @property
@@ -63,22 +62,32 @@ class StateQuery:
         keys = [np.empty(0, np.uint64), *(self.scheme.probe(part).keys for part in parts)]
         self.passes += self._view.load(np.unique(np.concatenate(keys)))
         for part in parts:
-            for run, view in self._runs(part):
-                limit, longer_by = self.settings.index.candidate_limit, self.settings.policy.replaces_beyond
-                verdicts = judge_alone(run, self.scheme, view, limit, longer_by)
+            for run, view, verdicts in answer_alone(part, self.scheme, self._view, self._clock, self.settings):
                 yield verdicts, find_matches(run, self.scheme, view) if matches else []
 
-    def _runs(self, part: Signatures) -> Iterator[tuple[Signatures, StateView]]:
-        """Cut the pages into runs that meet the same part of the state. A time beyond the state's moves the floor."""
-        if not self._step_ms or not len(part):
-            yield part, self._view
-            return
-        times, places = np.unique(np.maximum(part.event_time_ms, self._clock.watermark_ms), return_inverse=True)
-        count = self._view.entry_count
-        floors = np.array([self._clock.moved(time, self._step_ms, count).floor for time in times.tolist()])[places]
-        cuts = (np.flatnonzero(np.diff(floors)) + 1).tolist()
-        for start, end in zip([0, *cuts], [*cuts, len(part)], strict=True):
-            yield part.part(start, end), Living(self._view, int(floors[start]))
+
+def answer_alone(
+    part: Signatures, scheme: Scheme, view: StateView, clock: Clock, settings: Settings
+) -> Iterator[tuple[Signatures, StateView, Verdicts]]:
+    """Give the verdicts that pages would get if each came next, in runs that meet the same part of a state.
+
+    clock: how far the state's event time has come; a page beyond it would move the floor
+    """
+    limit, longer_by = settings.index.candidate_limit, settings.policy.replaces_beyond
+    for run, seen in _runs(part, view, clock, step_of(settings.index.horizon_hours)):
+        yield run, seen, judge_alone(run, scheme, seen, limit, longer_by)
+
+
+def _runs(part: Signatures, view: StateView, clock: Clock, step_ms: int) -> Iterator[tuple[Signatures, StateView]]:
+    """Cut the pages into runs that meet the same part of the state. A time beyond the state's moves the floor."""
+    if not step_ms or not len(part):
+        yield part, view
+        return
+    times, places = np.unique(np.maximum(part.event_time_ms, clock.watermark_ms), return_inverse=True)
+    floors = np.array([clock.moved(time, step_ms, view.entry_count).floor for time in times.tolist()])[places]
+    cuts = (np.flatnonzero(np.diff(floors)) + 1).tolist()
+    for start, end in zip([0, *cuts], [*cuts, len(part)], strict=True):
+        yield part.part(start, end), Living(view, int(floors[start]))
 
 
 def query_files(

@@ -50,6 +50,38 @@ def load_settings(path: Path | None, environ: Mapping[str, str], overrides: Mapp
         raise first from None
 
 
+def load_chosen(
+    path: Path | None,
+    environ: Mapping[str, str],
+    overrides: Mapping[str, object],
+    scheme: str | None = None,
+    threshold: float | None = None,
+    stored: Mapping[str, object] | None = None,
+) -> Settings:
+    """load_settings, with the names that a person gives to the choice that matters most.
+
+    scheme: stands for scheme.name  threshold: for the one setting that makes the chosen scheme stricter or looser, and
+    brings along what goes with it where overrides do not name that  stored: what stored_values() gives; all else wins
+    Raises SettingError as load_settings.
+    """
+    given = {name: value for name, value in overrides.items() if value is not None}
+    given |= {} if scheme is None else {"scheme.name": scheme}
+    if stored and given.get("scheme.name", stored["scheme.name"]) != stored["scheme.name"]:
+        stored = {name: value for name, value in stored.items() if not name.startswith("scheme.")}
+    settings = load_settings(path, environ, {**(stored or {}), **given})
+    if threshold is None:
+        return settings
+    rule = settings.scheme.threshold
+    beside = {f"scheme.{name}": value for name, value in rule.beside(threshold).items()}
+    chosen = {**(stored or {}), **beside, **given, f"scheme.{rule.setting}": threshold}
+    return load_settings(path, environ, chosen)
+
+
+def stored_values(text: str) -> dict[str, object]:
+    """What the canonical text of a state says of every setting that changes verdicts, by dotted name."""
+    return {name: value for name, value in json.loads(text).items() if name != "revision"}
+
+
 def example_toml() -> str:
     """Every setting with its default, unit and whether it changes verdicts, as a TOML file that loads."""
     lines = [

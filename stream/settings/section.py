@@ -37,6 +37,24 @@ class Threshold(NamedTuple):
         """The scheme's settings with one of the swept values. Raises pydantic's ValidationError for a wrong value."""
         return type(scheme).model_validate(scheme.model_dump() | {self.setting: value, **self.swept[value]})
 
+    def beside(self, value: float) -> Mapping[str, object]:
+        """The other settings that go with any value: those of a swept one as they stand, and in between in proportion.
+
+        Beyond the swept values, those of the nearest one, but none below the value itself. A setting that is no
+        fraction, such as a number of tables, goes with swept values alone.
+        """
+        if value in self.swept:
+            return self.swept[value]
+        low = max((swept for swept in self.swept if swept < value), default=min(self.swept))
+        high = min((swept for swept in self.swept if swept > value), default=max(self.swept))
+        part = (value - low) / (high - low) if low < value < high else float(value > high)
+        least = value if value > high else 0.0
+        return {
+            name: max(least, round(below + part * (above - below), 4))
+            for name, below in self.swept[low].items()
+            if isinstance(below, float) and isinstance(above := self.swept[high][name], float)
+        }
+
 
 def alone(*values: float) -> dict[float, Mapping[str, object]]:
     """Swept values that change no other setting."""

@@ -3,6 +3,7 @@
 import argparse
 import sys
 
+from spotsieve.stream.cli.outputs import add_force_argument, check_new
 from spotsieve.stream.cli.settings import directory
 from spotsieve.stream.cli.state.output import add_timeout_argument, progress_line, show_json, totals
 from spotsieve.stream.errors import EXIT_OK, SettingError
@@ -26,12 +27,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--state", type=directory, required=True, metavar="DIR", help="a state directory, or a snapshot"
     )
     add_timeout_argument(parser)
+    add_force_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Export, print how much it was, and return the exit code."""
     if options.out == "-" and options.json:
         raise SettingError("--json", "must not go where the export goes", "-", "give --out a file")
+    if not options.force:
+        check_new({"out": options.out})
     from spotsieve.stream.local.export_files import export_to_file
 
     with progress_line() as on_progress:

@@ -115,6 +115,12 @@ def _memory(quick: bool) -> dict[str, Any]:
     return {**measure_memory(20_000, _say)} if quick else {**measure_memory(progress=_say)}
 
 
+def _library(quick: bool) -> dict[str, Any]:
+    from tests.measure.bench.library import measure_library
+
+    return {**measure_library(1, 2_000, _say)} if quick else {**measure_library(progress=_say)}
+
+
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
@@ -125,6 +131,7 @@ MEASUREMENTS: dict[str, Callable[[bool], dict[str, Any]]] = {
     "compression": _compression,
     "pipeline": _pipeline,
     "memory": _memory,
+    "library": _library,
     "index": _index,
     "candidates": _candidates,
 }

@@ -18,6 +18,7 @@ CANDIDATES_US = 90
 STATE_BYTES = 400
 PIPELINE_RATIO = 0.5
 MEMORY_GROWTH = 0.1
+LIBRARY_RATIO = 1.1
 SIGNING_US = 2_000
 PACKAGES = ("aiokafka", "orjson", "rocksdict", "selectolax")
 
@@ -56,6 +57,7 @@ def table(figures: dict[str, Any]) -> str:
         *_pipeline_rows(figures.get("pipeline", {})),
         *_compression_rows(figures.get("compression", {})),
         *_memory_rows(figures.get("memory", {})),
+        *_library_rows(figures.get("library", {})),
     ]
     about = figures.get("machine", {})
     first = f"{about.get('cpu')}, {about.get('cores')} cores, Python {about.get('python')}, Kafka {about.get('kafka')}"
@@ -161,6 +163,20 @@ def _memory_rows(memory: dict[str, Any]) -> Iterator[Row]:
     figure = f"{memory['rss_early_mib']:.0f}, {memory['rss_mib']:.0f} MiB ({memory['growth']:+.1%})"
     what = f"RSS after {memory['early_pages']:,} and {memory['pages']:,} pages"
     yield what, figure, f"+{MEMORY_GROWTH:.0%} at most", _met(memory["growth"] <= MEMORY_GROWTH)
+
+
+def _library_rows(library: dict[str, Any]) -> Iterator[Row]:
+    if not library:
+        return
+    ours, theirs = library["library_pages_per_s"], library["filter_pages_per_s"]
+    yield "`Deduplicator.add_many`, state on disk; `spotsieve filter`", f"{ours:.0f}, {theirs:.0f} pages/s", "", ""
+    ratio, most = library["ratio"], library["ratio_most"]
+    what = f"pages/s of `spotsieve filter` / of `Deduplicator.add_many` (at most {most:.2f})"
+    yield what, f"{ratio:.2f}", f"<= {LIBRARY_RATIO}", _met(ratio <= LIBRARY_RATIO)
+    one = f"{library['add_us']:.0f} us, {library['query_us']:.0f} us"
+    yield "`Deduplicator.add`, `Deduplicator.query` of one page of 20 KB", one, "", ""
+    memory = f"{library['memory_bytes_per_page'] / 1000:.1f} KB"
+    yield "a page let through in `Deduplicator()`, in memory", memory, "", ""
 
 
 def _met(good: bool) -> str:

@@ -57,7 +57,7 @@ def test_each_page_gets_the_verdict_it_would_get_next_and_the_state_stays_as_it_
         copy, alone = tmp_path / f"state{number}", tmp_path / f"{number}.jsonl"
         shutil.copytree(state, copy)
         alone.write_bytes(lines([one]))
-        filter_json(capsys, alone, "--state", copy, "--verdicts", tmp_path / "v.jsonl")
+        filter_json(capsys, alone, "--state", copy, "--verdicts", tmp_path / "v.jsonl", "--force")
         assert read_json(tmp_path / "v.jsonl") == [answer]
     assert [(line["verdict"], line["duplicate_of"], line["reason"]) for line in found] == [
         ("duplicate", "p1", "exact"),
@@ -204,7 +204,7 @@ def test_a_snapshot_answers_as_its_state_and_a_pass_as_the_keys(
     for ratio, passes in ((0.0, 1), (1e9, 0)):
         monkeypatch.setattr("spotsieve.state.still.view.PASSED_TO_ASKED", ratio)
         out = tmp_path / "v.jsonl"
-        (summary,) = query(capsys, file, "--state", tmp_path / "snapshot", "--verdicts", out, "--json")
+        (summary,) = query(capsys, file, "--state", tmp_path / "snapshot", "--verdicts", out, "--json", "--force")
         assert read_json(out) == expected
         assert summary["passes_over_all_buckets"] == passes
 

@@ -216,7 +216,7 @@ def test_a_filter_in_host_scope_keeps_a_page_of_each_and_refuses_a_global_state(
     crawl.write_bytes(filter_crawl.lines(pages))
     verdicts = tmp_path / "verdicts.jsonl"
     for options, originals in (((), [None, "p0", "p0"]), (("--set", "index.scope=host"), [None, None, "p0"])):
-        filter_crawl.filter_json(capsys, crawl, "--verdicts", verdicts, *options)
+        filter_crawl.filter_json(capsys, crawl, "--verdicts", verdicts, "--force", *options)
         assert [line["duplicate_of"] for line in filter_crawl.read_json(verdicts)] == originals
     filter_crawl.filter_json(capsys, crawl, "--state", tmp_path / "state")
     code, error = filter_crawl.refused(capsys, crawl, "--state", tmp_path / "state", "--set", "index.scope=host")

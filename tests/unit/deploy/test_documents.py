@@ -93,7 +93,7 @@ def test_every_make_task_that_a_document_names_is_in_the_makefile(document: Path
 @documents
 def test_every_command_that_a_document_names_exists(document: Path) -> None:
     for code in code_of(text_of(document)):
-        for command, action in re.findall(r"(?:^|\s|/)spotsieve ([a-z]+)(?: ([a-z]+))?\b", code):
+        for command, action in re.findall(r"(?:^|\s|/)(?<!from )spotsieve ([a-z]+)(?: ([a-z]+))?\b", code):
             assert command in COMMANDS, code
             assert not action or command not in ACTIONS or action in ACTIONS[command], code
 

@@ -22,6 +22,7 @@ NAMESAKE = "stream-python"
 """A distribution whose import name is `stream`, as ours was once."""
 
 RIGHT = """
+from spotsieve import Deduplicator, Verdict
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.settings.schemes import ChainSettings
@@ -29,6 +30,8 @@ from spotsieve.stream.settings.schemes import ChainSettings
 page = Page("pages", 0, 7, "https://a.example/", b"<p>text", True, 0)
 offset: int = page.offset
 count: int = len(scheme_of(ChainSettings()).sign([page]))
+with Deduplicator() as seen:
+    verdicts: list[Verdict] = list(seen.add_many([(1, page.url, page.body)]))
 """
 WRONG = """
 from spotsieve.stream.page import Page
@@ -36,6 +39,9 @@ from spotsieve.stream.schemes.registry import scheme_of
 
 Page("pages").offset
 scheme_of("chain")
+import spotsieve
+spotsieve.Dedupe
+spotsieve.Deduplicator().add(1.5, "", b"").kind == "other"
 """
 
 
@@ -145,6 +151,9 @@ def test_a_user_s_type_checker_sees_the_types_of_the_installed_wheel(environment
     said = environment.type_check(WRONG)
     assert "program.py:5: error: Missing positional arguments" in said
     assert 'program.py:6: error: Argument 1 to "scheme_of" has incompatible type "str"' in said
+    assert 'program.py:8: error: Module has no attribute "Dedupe"' in said
+    assert 'program.py:9: error: Argument 1 to "add" of "Deduplicator" has incompatible type "float"' in said
+    assert "program.py:9: error: Non-overlapping equality check" in said
 
 
 def test_the_installed_command_runs_away_from_the_sources(environment: Environment) -> None:

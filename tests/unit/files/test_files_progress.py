@@ -1,8 +1,10 @@
 """The progress line of long work."""
 
 import io
+import time
 
 from spotsieve.stream.progress import ProgressLine, duration, progress_text
+from tests.worlds.waiting import SECONDS, wait_until
 
 
 class Terminal(io.StringIO):
@@ -31,13 +33,40 @@ def test_the_line_is_rewritten_twice_a_second_and_taken_away_at_the_end() -> Non
     assert terminal.getvalue().endswith(" \r")
 
 
-def test_what_is_no_terminal_sees_no_line() -> None:
+def test_without_a_terminal_what_is_over_soon_shows_nothing() -> None:
     stream = io.StringIO()
     line = ProgressLine(stream, None)
     line.say("x")
     line.update(1, 1, 1)
     line.close()
     assert stream.getvalue() == ""
+
+
+def test_without_a_terminal_one_long_call_says_what_it_does_and_then_is_silent() -> None:
+    stream = io.StringIO()
+    line = ProgressLine(stream, None, quiet_s=0.01)
+    line.say("compiling \x1b[2J")
+    wait_until(stream.getvalue, SECONDS, "a line")
+    line.close()
+    assert stream.getvalue() == "compiling \\x1b[2J\n"
+
+
+def test_without_a_terminal_lines_come_at_doubling_gaps_with_the_latest_text() -> None:
+    stream = io.StringIO()
+    line = ProgressLine(stream, None, quiet_s=0.01)
+    began, number = time.monotonic(), 0
+
+    def three_lines() -> bool:
+        nonlocal number
+        number += 1
+        line.say(f"page {number}")
+        return stream.getvalue().count("\n") >= 3
+
+    wait_until(three_lines, SECONDS, "three lines", every=0.001)
+    assert time.monotonic() - began >= 0.01 + 0.02 + 0.04
+    line.close()
+    shown = [int(text.removeprefix("page ")) for text in stream.getvalue().splitlines()]
+    assert shown == sorted(set(shown))
 
 
 def test_durations_are_hours_minutes_seconds() -> None:

@@ -36,7 +36,7 @@ def test_the_body_of_a_404_is_passed_on_and_the_200_page_after_it_is_novel(
     assert [line["id"] for line in read_json(out)] == ["gone", "moved", "page", "gone again"]
     assert (summary["reasons"]["http_status"], summary["reasons"]["redirect"]) == (2, 1)
     assert summary["state_entries"] == 1
-    filter_json(capsys, path, *flags)
+    filter_json(capsys, path, *flags, "--force")
     assert [line[0] for line in verdicts(said)] == [line[0] for line in expected], "each has its verdict again"
 
 

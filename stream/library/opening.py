@@ -1,0 +1,149 @@
+"""Opens what a Deduplicator stands on: an engine in memory, one over a state directory, or a state to be asked only."""
+
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from spotsieve.state.identity import check_identity
+from spotsieve.state.log.local import LocalLog
+from spotsieve.state.snapshot.manifest import MANIFEST_FILE
+from spotsieve.state.still.inspect import describe
+from spotsieve.state.still.reading import StillState, still_state
+from spotsieve.state.store.directory import INDEX_FOLDER
+from spotsieve.stream.errors import SettingError, StateError
+from spotsieve.stream.kernels import compile_kernels
+from spotsieve.stream.local.local_engine import LocalEngine
+from spotsieve.stream.local.memory_engine import MemoryEngine
+from spotsieve.stream.local.querying import StateQuery, answer_alone
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.schemes.registry import scheme_in_scope, scheme_of
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.verdicts import verdict_settings_text
+from spotsieve.stream.signature import Signatures
+from spotsieve.stream.verdict import Verdicts
+
+LOGGER = logging.getLogger("spotsieve")
+NAME = "Deduplicator"
+"""What errors call the object that a program opened."""
+SettingsFor = Callable[[str | None], Settings]
+"""settings_for(stored) -> the settings; stored: the canonical text of those that a state was made with, or None."""
+Engines = LocalEngine | MemoryEngine
+_owned = weakref.WeakValueDictionary[Path, LocalEngine]()
+_owned_lock = threading.Lock()
+"""The directories that this process adds to. It must not ask these for a checkpoint: locks of RocksDB belong to a
+process, and it would take its own away (state/store/rocks_lock.py)."""
+
+
+class EngineView:
+    """Answers by the state that an engine files into, as it is now."""
+
+    def __init__(self, filing: Engines, settings: Settings) -> None:
+        self._filing = filing
+        self._settings = settings
+
+    @property
+    def entry_count(self) -> int:
+        """How many pages the state knows."""
+        return self._filing.entry_count
+
+    def answer(self, signatures: Signatures) -> Iterator[Verdicts]:
+        """Give the verdict that each page would get if it came next. Raises StateError."""
+        engine = self._filing.engine
+        for _, _, verdicts in answer_alone(signatures, engine.scheme, engine.state, engine.state.clock, self._settings):
+            yield verdicts
+
+
+class FixedView:
+    """Answers by a state that does not change."""
+
+    def __init__(self, state: StillState, settings: Settings) -> None:
+        self._query = StateQuery(state, settings)
+
+    @property
+    def entry_count(self) -> int:
+        """How many pages the state knows."""
+        return self._query.entries
+
+    def answer(self, signatures: Signatures) -> Iterator[Verdicts]:
+        """Give the verdict that each page would get if it came next. Raises StateError."""
+        for verdicts, _ in self._query.answer([signatures], matches=False):
+            yield verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What is open. filing: None where nothing can be added  close: lets go of it, once"""
+
+    settings: Settings
+    scheme: Scheme
+    filing: Engines | None
+    asking: EngineView | FixedView
+    close: Callable[[], None]
+
+
+def open_to_add(directory: Path | None, settings_for: SettingsFor) -> Opened:
+    """Open an engine over a directory, or in memory. Raises SettingError, StateError."""
+    settings = settings_for(None if directory is None else _stored_settings(directory))
+    scheme = _ready_scheme(settings)
+    if directory is None:
+        memory = MemoryEngine(settings, scheme)
+        return Opened(settings, scheme, memory, EngineView(memory, settings), memory.close)
+    place = directory.resolve()
+    with _owned_lock:
+        engine = LocalEngine(directory, settings, scheme)
+        _owned[place] = engine
+    for notice in engine.notices:
+        LOGGER.warning("%s", notice)
+
+    def close() -> None:
+        engine.close()
+        _owned.pop(place, None)
+
+    return Opened(settings, scheme, engine, EngineView(engine, settings), close)
+
+
+def open_to_ask(directory: Path | None, settings_for: SettingsFor) -> Opened:
+    """Open a snapshot, or a checkpoint of a state that others may be at work on. Raises SettingError, StateError."""
+    if directory is None:
+        raise SettingError(
+            "read_only", "needs the path of a state, and there is none", None, "name a state or a snapshot"
+        )
+    with _owned_lock, ExitStack() as opening:
+        if directory.resolve() in _owned:
+            then = "call query() of the one that adds, or close it first"
+            raise StateError(NAME, "must not read what this process adds to", str(directory), then)
+        state = opening.enter_context(still_state(directory, hold=False))
+        settings = settings_for(state.identity.settings)
+        check_identity(str(directory), state.identity, verdict_settings_text(settings), state.identity.log)
+        scheme = _ready_scheme(settings)
+        view = FixedView(state, settings)
+        return Opened(settings, scheme, None, view, opening.pop_all().close)
+
+
+def _stored_settings(directory: Path) -> str | None:
+    """The canonical text of the settings of the state in a directory; None where there is none yet.
+
+    Raises StateError if it may not be added to.
+    """
+    if directory.exists() and not directory.is_dir():
+        raise StateError(NAME, "must have a directory", str(directory), "name another, or a new one")
+    if (directory / MANIFEST_FILE).exists():
+        then = "open it with read_only=True, or bring it back with `spotsieve state restore`"
+        raise StateError(NAME, "must not add to a snapshot", str(directory), then)
+    if not (directory / INDEX_FOLDER / "CURRENT").exists():
+        return None
+    facts = describe(directory)
+    if facts["log"] != LocalLog.name:
+        rule = f"must not add to the state of a service, which follows the log {facts['log']!r}"
+        raise StateError(NAME, rule, str(directory), "open it with read_only=True, or choose a directory of its own")
+    return str(facts["verdict_settings"])
+
+
+def _ready_scheme(settings: Settings) -> Scheme:
+    LOGGER.info("compiling the kernels; after the first time they are read from a cache")
+    compile_kernels(scheme_of(settings.scheme))
+    return scheme_in_scope(settings)

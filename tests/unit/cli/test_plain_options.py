@@ -1,0 +1,203 @@
+"""What a person expects of any command: plain options, hints, completion, and outputs that overwrite nothing."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spotsieve.stream.cli import COMMANDS, main, whole_parser
+from spotsieve.stream.cli.settings import settings_of
+from spotsieve.stream.scoring.truth import NEGATIVE, POSITIVE
+from spotsieve.stream.settings.model import Settings
+from tests.conftest import REPOSITORY
+from tests.worlds.filter_crawl import filter_json, lines, page, read_json, refused, warc_record, write_crawl
+
+HEAVY = {"numpy", "numba", "pydantic", "pydantic_core", "asyncio", "rocksdict", "aiokafka", "structlog"}
+
+
+@pytest.fixture
+def crawl(tmp_path: Path) -> Path:
+    path = tmp_path / "crawl.jsonl"
+    write_crawl(path)
+    return path
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What is printed to the errors by a command whose arguments are refused."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["fliter", "x"], "got 'fliter'; did you mean filter?"),
+        (["Score"], "did you mean score?"),
+        (["xyzzy"], "got 'xyzzy'; --help says what each does"),
+        (["state", "imprt"], "did you mean import?"),
+        (["config", "exmple"], "did you mean example?"),
+    ],
+)
+def test_a_word_that_is_no_command_gets_the_nearest_one(
+    arguments: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert hint in told(capsys, *arguments)
+
+
+def test_capital_v_is_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["-V"])
+    assert capsys.readouterr().out.startswith("spotsieve 0.")
+
+
+def test_help_of_every_command_imports_nothing_heavy() -> None:
+    code = (
+        "import contextlib, io, sys, spotsieve.stream.cli\n"
+        "def loaded(*words):\n"
+        "    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
+        "        spotsieve.stream.cli.main([*words, '--help'])\n"
+        f"    return sorted({HEAVY} & set(sys.modules))\n"
+        "print([word for word in ('', *spotsieve.stream.cli.COMMANDS) if loaded(*filter(None, [word]))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_bounds_in_the_help_of_score_are_those_of_the_labels(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["score", "--help"])
+    help_text = " ".join(capsys.readouterr().out.split())
+    assert f"least similarity of a duplicate ({POSITIVE})" in help_text
+    assert f"novel below this similarity ({NEGATIVE})" in help_text
+
+
+def test_scheme_and_threshold_are_plain_options(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    summary = filter_json(capsys, crawl, "--threshold", "1")
+    assert summary["reasons"] == {"no_match": 3, "exact": 1, "too_few_features": 1}
+    verdicts = tmp_path / "v.jsonl"
+    filter_json(capsys, crawl, "--scheme", "minhash", "--threshold", "0.4", "--verdicts", verdicts)
+    assert {line["scheme"] for line in read_json(verdicts)} == {"minhash"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings"),
+    [
+        (["--threshold", ".5"], {"scheme.min_jaccard": 0.5, "scheme.same_host_min_jaccard": 0.64}),
+        (["--threshold", ".35"], {"scheme.min_jaccard": 0.35, "scheme.same_host_min_jaccard": 0.49}),
+        (["--threshold", ".9"], {"scheme.min_jaccard": 0.9, "scheme.same_host_min_jaccard": 0.94}),
+        (["--threshold", "1"], {"scheme.min_jaccard": 1.0, "scheme.same_host_min_jaccard": 1.0}),
+        (
+            ["--threshold", ".5", "--set", "scheme.same_host_min_jaccard=.6"],
+            {"scheme.min_jaccard": 0.5, "scheme.same_host_min_jaccard": 0.6},
+        ),
+        (["--scheme", "chain", "--threshold", "5"], {"scheme.max_distance_bits": 5, "scheme.tables": 21}),
+        (["--scheme", "subhash"], {"scheme.k": 3}),
+    ],
+)
+def test_a_threshold_is_the_setting_of_the_scheme_and_brings_what_goes_with_it(
+    arguments: list[str], settings: dict[str, float]
+) -> None:
+    found: Settings = settings_of(whole_parser().parse_args(["filter", "pages.jsonl", *arguments]))
+    assert {name: getattr(found.scheme, name.removeprefix("scheme.")) for name in settings} == settings
+
+
+def test_a_wrong_scheme_or_threshold_is_one_line(crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "scheme.min_jaccard should be less than or equal to 1" in refused(capsys, crawl, "--threshold", "50")[1]
+    assert "did you mean minhash?" in refused(capsys, crawl, "--scheme", "minhsah")[1]
+    assert "scheme.k" in refused(capsys, crawl, "--scheme", "subhash", "--threshold", "2.5")[1]
+
+
+def test_an_output_that_is_there_is_kept_unless_force_is_given(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "state"
+    filter_json(capsys, crawl, "--state", state)
+    commands = {
+        "--verdicts": ["filter", str(crawl), "--verdicts"],
+        "--out": ["filter", str(crawl), "--out"],
+        "--rejected": ["query", str(crawl), "--state", str(state), "--json", "--rejected"],
+    }
+    for flag, command in commands.items():
+        there = tmp_path / "there.jsonl"
+        there.write_text("mine", "utf-8")
+        capsys.readouterr()
+        assert main([*command, str(there)]) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        assert f"{flag} must be a new file, got '{there}'; name another, or overwrite this one with --force" in error
+        assert there.read_text("utf-8") == "mine"
+        assert main([*command, str(there), "--force"]) == 0
+        assert there.read_text("utf-8") != "mine"
+    there.write_text("mine", "utf-8")
+    export = ["state", "export", "--state", str(state), "--out", str(there)]
+    assert main(export) == 2
+    assert there.read_text("utf-8") == "mine"
+    assert main([*export, "--force"]) == 0
+    assert there.read_text("utf-8").startswith("{")
+    assert main(["filter", str(crawl), "--out", "/dev/null"]) == 0
+
+
+@pytest.mark.parametrize("name", ["novel.parquet", "novel.csv.gz", "novel.zip", "novel.WACZ"])
+def test_an_ending_that_is_not_written_is_refused(
+    crawl: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, error = refused(capsys, crawl, "--out", tmp_path / name)
+    assert code == 2
+    assert "which is not written; end it in .jsonl or .warc" in error
+    assert list(tmp_path.iterdir()) == [crawl]
+
+
+def test_names_with_dots_of_their_own_are_written(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("novel", "novel.2024-03-01", "novel.v1.2", "novel.jsonl.gz", "novel.txt"):
+        filter_json(capsys, crawl, "--out", tmp_path / name)
+        assert len(read_json(tmp_path / name)) == 3
+
+
+def test_records_go_into_no_file_that_is_named_as_of_the_other_format(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    warc, jsonl = tmp_path / "crawl.warc", tmp_path / "crawl.jsonl"
+    warc.write_bytes(warc_record(1, "http://a.example/"))
+    jsonl.write_bytes(lines([page(2)]))
+    assert "of another format than the JSON lines" in refused(capsys, jsonl, "--out", tmp_path / "out.warc.gz")[1]
+    assert "of another format than the WARC records" in refused(capsys, warc, "--out", tmp_path / "out.jsonl")[1]
+    assert "of another format than the JSON lines" in refused(capsys, warc, "--verdicts", tmp_path / "v.warc")[1]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["spotsieve", "fil"], ["filter"]),
+        (["spotsieve", "state", "ver"], ["verify"]),
+        (["spotsieve", "filter", "--thr"], ["--threshold"]),
+        (["spotsieve", "filter", "--out", "cra"], ["crawl.jsonl"]),
+    ],
+)
+def test_bash_completes_commands_options_and_files(
+    words: list[str], expected: list[str], crawl: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    asked = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _shtab_spotsieve"
+    asked += '; printf "%s\\n" "${COMPREPLY[@]}"'
+    done = subprocess.run(
+        ["bash", "-c", f"{script}\n{asked}"], cwd=crawl.parent, capture_output=True, text=True, check=True
+    )
+    assert [line.strip() for line in done.stdout.splitlines()] == expected, done.stderr
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish", "tcsh"])
+def test_other_shells_get_a_script_with_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert [name for name in COMMANDS if not re.search(rf"\b{name}\b", script)] == []
