@@ -10,13 +10,17 @@ from spotsieve.stream.page import PageId
 
 
 class ForgottenPage(NamedTuple):
-    """A filed page that the log forgets. number: its entry  keys: the buckets that hold its postings"""
+    """A filed page that the log forgets. number: its entry  keys: the buckets that hold its postings
+
+    with_host: whether what is remembered of its host goes too; so it is where all pages of the host are forgotten
+    """
 
     number: int
     source: str
     partition: int
     offset: int
     keys: tuple[int, ...]
+    with_host: bool = False
 
     @property
     def page_id(self) -> PageId:
@@ -28,7 +32,8 @@ def removal_of(pages: Sequence[ForgottenPage], state: State) -> Removal:
     """Find what the state still holds of these pages.
 
     A page is passed over if its entry is gone or belongs to another page. So a record that came into the log twice
-    changes nothing the second time. Raises CorruptRecord, StateError.
+    changes nothing the second time. What a host learned from a page stays with its host, as counts of hashes: which of
+    them came from the page is not known any more. Raises CorruptRecord, StateError.
     """
     found = state.page_ids(np.array([page.number for page in pages], np.uint64))
     there = {page.number: page for page, page_id in zip(pages, found, strict=True) if page_id == page.page_id}
@@ -42,4 +47,6 @@ def removal_of(pages: Sequence[ForgottenPage], state: State) -> Removal:
     sizes = np.bincount(np.searchsorted(shrunk, bucket[kept]), minlength=len(shrunk))
     bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
     ids = tuple(page.page_id for page in there.values())
-    return Removal(ids, numbers, keys[shrunk], Buckets(bounds, held.numbers[kept], held.inlines[kept]))
+    last = np.array([number for number, page in there.items() if page.with_host], np.uint64)
+    hosts = np.unique(state.filed(last).compared(with_features=False).host)
+    return Removal(ids, numbers, keys[shrunk], Buckets(bounds, held.numbers[kept], held.inlines[kept]), hosts)

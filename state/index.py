@@ -137,12 +137,14 @@ class Removal:
 
     page_ids: the r pages  numbers: uint64[r], their entries; of each only the number stays
     keys: uint64[c] and buckets: the WHOLE new contents of every bucket that shrinks; an empty one is deleted
+    hosts: uint64[h], whose memories are deleted
     """
 
     page_ids: tuple[PageId, ...]
     numbers: NDArray[np.uint64]
     keys: NDArray[np.uint64]
     buckets: Buckets
+    hosts: NDArray[np.uint64]
 
 
 class FiledPages(Protocol):

@@ -5,6 +5,7 @@ value = version u8 (1), original i64, score f64, reason u8, found_by u8
 """
 
 import struct
+from math import nan
 
 from spotsieve.state.index import NOBODY, Attempt
 from spotsieve.stream.errors import CorruptRecord
@@ -30,7 +31,9 @@ def page_of_key(key: bytes) -> tuple[int, int, int]:
 
 def encode_attempt(attempt: Attempt) -> bytes:
     """Write a verdict."""
-    return _VALUE.pack(ATTEMPT_VERSION, *attempt)
+    original, score, reason, found_by = attempt
+    # Of the many numbers that are none only one is stored, so that equal attempts have equal bytes.
+    return _VALUE.pack(ATTEMPT_VERSION, original, score if score == score else nan, reason, found_by)
 
 
 def decode_attempt(key: bytes, value: bytes) -> Attempt:
@@ -39,6 +42,6 @@ def decode_attempt(key: bytes, value: bytes) -> Attempt:
         raise CorruptRecord("attempts", key, f"must be version {ATTEMPT_VERSION} and {_VALUE.size} bytes")
     _, original, score, reason, found_by = _VALUE.unpack(value)
     # A score goes with an original; not a number stands for none.
-    if original < NOBODY or (original == NOBODY) != (score != score):
+    if original < NOBODY or (original == NOBODY and score == score):
         raise CorruptRecord("attempts", key, "must have an entry number and a score, or neither")
     return Attempt(original, score, reason, found_by)

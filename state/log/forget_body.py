@@ -1,7 +1,8 @@
 """Encodes and decodes the body of a record that forgets pages (kind 2).
 
     body = pages u32, page*
-    page = entry number u64, partition i32, offset i64, source length u16, keys u32 (k), source (UTF-8), key u64[k]
+    page = entry number u64, partition i32, offset i64, source length u16, keys u32 (k; its highest bit says that the
+           memory of the page's host goes too), source (UTF-8), key u64[k]
 
 All integers are little endian. state/log/record.py has the record around the body.
 """
@@ -13,6 +14,7 @@ from spotsieve.state.forgetting import ForgottenPage
 
 _COUNT = struct.Struct("<I")
 _PAGE = struct.Struct("<QiqHI")
+_WITH_HOST = 1 << 31
 
 
 def split_pages(pages: Iterable[ForgottenPage], max_bytes: int) -> Iterator[list[ForgottenPage]]:
@@ -34,7 +36,8 @@ def encode_body(pages: Sequence[ForgottenPage]) -> bytes:
     parts = [_COUNT.pack(len(pages))]
     for page in pages:
         source = page.source.encode()
-        head = _PAGE.pack(page.number, page.partition, page.offset, len(source), len(page.keys))
+        keys = len(page.keys) | _WITH_HOST * page.with_host
+        head = _PAGE.pack(page.number, page.partition, page.offset, len(source), keys)
         parts += (head, source, struct.pack(f"<{len(page.keys)}Q", *page.keys))
     return b"".join(parts)
 
@@ -49,8 +52,9 @@ def decode_body(body: bytes) -> tuple[ForgottenPage, ...]:
     for _ in range(count):
         number, partition, offset, length, keys = _PAGE.unpack_from(body, at)
         source, at = body[at + _PAGE.size : at + _PAGE.size + length], at + _PAGE.size + length
-        page = ForgottenPage(number, source.decode(), partition, offset, struct.unpack_from(f"<{keys}Q", body, at))
-        pages.append(page)
+        with_host, keys = bool(keys & _WITH_HOST), keys & ~_WITH_HOST
+        words = struct.unpack_from(f"<{keys}Q", body, at)
+        pages.append(ForgottenPage(number, source.decode(), partition, offset, words, with_host))
         at += 8 * keys
     if at != len(body) or not pages:
         raise ValueError

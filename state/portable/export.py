@@ -8,7 +8,15 @@ import xxhash
 
 from spotsieve.state.format.buckets import decode_buckets
 from spotsieve.state.format.keys import decode_keys
-from spotsieve.state.portable.lines import bucket_lines, dumped, entry_fields, header_of
+from spotsieve.state.portable.lines import (
+    COUNTED,
+    attempt_line,
+    bucket_lines,
+    dumped,
+    entry_fields,
+    header_of,
+    memory_lines,
+)
 from spotsieve.state.still.reading import StillState
 from spotsieve.stream.progress import OnProgress, ignore_progress
 
@@ -18,7 +26,7 @@ T = TypeVar("T")
 
 def export_lines(state: StillState, on_progress: OnProgress = ignore_progress) -> Iterator[bytes]:
     """Give a state as text: some thousands of lines at a time, without the last line feed. Raises CorruptRecord."""
-    hashed, counts = xxhash.xxh3_128(), dict.fromkeys(("sources", "entries", "buckets", "postings"), 0)
+    hashed, counts = xxhash.xxh3_128(), dict.fromkeys(COUNTED, 0)
 
     def block(lines: Sequence[bytes]) -> bytes:
         joined = b"\n".join(lines)
@@ -43,6 +51,14 @@ def export_lines(state: StillState, on_progress: OnProgress = ignore_progress) -
         counts["buckets"] += len(keys)
         counts["postings"] += len(buckets.numbers)
         on_progress("buckets written", counts["buckets"], max(of, counts["buckets"]))
+    of = state.estimated_keys("hosts")
+    for items in _batched(state.items("hosts")):
+        yield block(memory_lines([key for key, _ in items], [value for _, value in items]))
+        counts["memories"] += len(items)
+        on_progress("memories of hosts written", counts["memories"], max(of, counts["memories"]))
+    for items in _batched(state.items("attempts")):
+        yield block([attempt_line(key, value) for key, value in items])
+        counts["attempts"] += len(items)
     yield dumped({"end": True, **counts, "xxh3_128": hashed.hexdigest()})
 
 

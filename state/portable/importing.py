@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import numpy as np
 import xxhash
 from rocksdict import Rdict, WriteBatch, WriteOptions
 
+from spotsieve.state.format.attempts import decode_attempt
 from spotsieve.state.format.buckets import decode_buckets
 from spotsieve.state.format.entries import ENTRY_VERSION, FORGOTTEN, entry_fault
+from spotsieve.state.format.host_memory import decode_memories
 from spotsieve.state.format.keys import decode_keys
 from spotsieve.state.format.meta import (
     IDENTITY,
@@ -24,7 +27,17 @@ from spotsieve.state.format.meta import (
     encode_progress,
 )
 from spotsieve.state.format.sources import encode_source
-from spotsieve.state.portable.lines import VERSION, Fields, bucket_values, entry_value, loaded, progress_of
+from spotsieve.state.portable.lines import (
+    COUNTED,
+    VERSION,
+    Fields,
+    attempt_value,
+    bucket_values,
+    entry_value,
+    loaded,
+    memory_values,
+    progress_of,
+)
 from spotsieve.state.store.directory import made_beside, put_in_place, sync_directory
 from spotsieve.state.store.rocks_errors import rocks_errors
 from spotsieve.state.store.rocks_options import column_families, database_options
@@ -34,7 +47,7 @@ from spotsieve.stream.settings.verdicts import settings_digest
 
 BATCH = 4096
 PARTIAL = ".import-partial"
-_SECTIONS = ("source", "entry", "bucket", "end")
+_SECTIONS = ("source", "entry", "bucket", "memory", "attempt", "end")
 """The last of these names that a line has tells what it is: an entry has a source too."""
 _AGAIN = "export the state again (spotsieve state export), and copy the file whole"
 
@@ -69,8 +82,8 @@ class Import:
         self._on_progress = on_progress
         self._line = 0
         self._hashed = xxhash.xxh3_128()
-        self._counts = dict.fromkeys(("sources", "entries", "buckets", "postings"), 0)
-        self._last_bucket = b""
+        self._counts = dict.fromkeys(COUNTED, 0)
+        self._last_bucket = self._last_memory = self._last_attempt = b""
 
     def run(self) -> Fields:
         """Write everything. The meta values come last, when the trailer has shown that all is whole."""
@@ -85,7 +98,7 @@ class Import:
         line = self._next()
         header = self._parsed(line)
         if "spotsieve_state" not in header:
-            raise self._wrong('must begin with the header of an export, {"spotsieve_state": 1, ...}')
+            raise self._wrong('must begin with the header of an export, {"spotsieve_state": 2, ...}')
         if (header["spotsieve_state"], header.get("format")) != (VERSION, STATE_FORMAT):
             raise InputError(
                 self._name,
@@ -124,7 +137,7 @@ class Import:
             fields = self._parsed(line)
             place = section if section and _SECTIONS[section] in fields else _section_of(fields)
             if place < section:
-                raise self._wrong("must be a source, an entry, a bucket or the end, in this order")
+                raise self._wrong(f"must be one of {', '.join(_SECTIONS)}, in this order")
             if batch and (place != section or len(batch) == BATCH):
                 self._write(_SECTIONS[section], batch, header)
                 batch = []
@@ -149,9 +162,15 @@ class Import:
     def _write(self, section: str, lines: list[Fields], header: Fields) -> None:
         """Write a batch of lines of one section."""
         with self._reading():
-            items = {"source": self._sources, "entry": self._entries, "bucket": self._buckets}[section](lines, header)
-        name = {"source": "sources", "entry": "entries", "bucket": "buckets"}[section]
-        self._put(name, items)
+            name, family, read = {
+                "source": ("sources", "sources", self._sources),
+                "entry": ("entries", "entries", self._entries),
+                "bucket": ("buckets", "buckets", self._buckets),
+                "memory": ("memories", "hosts", self._memories),
+                "attempt": ("attempts", "attempts", self._attempts),
+            }[section]
+            items = read(lines, header)
+        self._put(family, items)
         self._counts[name] += len(lines)
         self._on_progress(
             f"{name} read", self._counts[name], max(self._counts[name], header["entries"] * (name == "entries"))
@@ -195,6 +214,28 @@ class Import:
         self._last_bucket = keys[-1]
         self._counts["postings"] += len(buckets.numbers)
         return list(zip(keys, values, strict=True))
+
+    def _memories(self, lines: list[Fields], header: Fields) -> list[tuple[bytes, bytes]]:
+        keys, values = memory_values(lines)
+        # Reading them back checks that items and words ascend and are counted.
+        memories = decode_memories(decode_keys(keys), values)
+        ascending = all(one < other for one, other in pairwise([self._last_memory, *keys]))
+        if not ascending or int(memories.last.max()) > header["entries"]:
+            raise ValueError
+        self._last_memory = keys[-1]
+        return list(zip(keys, values, strict=True))
+
+    def _attempts(self, lines: list[Fields], header: Fields) -> list[tuple[bytes, bytes]]:
+        items = list[tuple[bytes, bytes]]()
+        for fields in lines:
+            key, value = attempt_value(fields)
+            attempt = decode_attempt(key, value)
+            known = fields["source"] < self._counts["sources"] and attempt.original < header["entries"]
+            if key <= self._last_attempt or not known:
+                raise ValueError
+            self._last_attempt = key
+            items.append((key, value))
+        return items
 
     def _write_meta(self, header: Fields) -> None:
         progress, clock = progress_of(header)

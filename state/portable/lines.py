@@ -1,13 +1,16 @@
 """Encodes and decodes the lines of an export. An export is a state as JSON Lines, which other programs can read.
 
-    export  = header LF, (source LF)*, (entry LF)*, (bucket LF)*, trailer LF
-    header  = {"spotsieve_state": 1, "format", "log", "log_position", "pages_applied", "last_record", "entries",
-               "first_entry", "watermark_ms", "marks", "sweep", "settings", "settings_digest"}
+    export  = header LF, (source LF)*, (entry LF)*, (bucket LF)*, (memory LF)*, (attempt LF)*, trailer LF
+    header  = {"spotsieve_state": 2, "format", "log", "log_position", "pages_applied", "last_record", "entries",
+               "first_entry", "watermark_ms", "marks", "sweep", "host_sweep", "settings", "settings_digest"}
     source  = {"source": number, "text"}
     entry   = {"entry": number, "source", "partition", "offset", "event_time_ms", "url", "label", "host",
-               "feature_count", "template", "sketch", "features"?} | {"entry": number, "forgotten": true}
+               "feature_count", "sketch", "features"?, "own"?} | {"entry": number, "forgotten": true}
+    own     = {"site", "share", "listed", "prints": [print*], "titles": [word*]}
     bucket  = {"bucket": key, "entries": [number*], "inline": [word*]}
-    trailer = {"end": true, "sources", "entries", "buckets", "postings", "xxh3_128"}
+    memory  = {"memory": host, "pages", "last", "first", "items": [[identity, count]*], "words": [[word, count]*]}
+    attempt = {"attempt": offset, "source", "partition", "original", "score", "reason", "found_by"}
+    trailer = {"end": true, "sources", "entries", "buckets", "memories", "attempts", "postings", "xxh3_128"}
 
 state/FORMATS.md says what each field means. 64-bit words that are no numbers (keys, hosts, sketches, checksums) are 16
 hex digits. xxh3_128 covers every line before the trailer with its line feed.
@@ -15,24 +18,29 @@ hex digits. xxh3_128 covers every line before the trailer with its line feed.
 
 import json
 from collections.abc import Sequence
+from math import nan
 from typing import Any
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from spotsieve.state.format.attempts import attempt_key, decode_attempt, encode_attempt, page_of_key
 from spotsieve.state.format.buckets import INLINE_BYTES, encode_buckets
-from spotsieve.state.format.entries import FORGOTTEN, EntryParts, pack_entry, unpack_entry
-from spotsieve.state.format.keys import encode_keys
+from spotsieve.state.format.entries import FORGOTTEN, EntryParts, OwnParts, pack_entry, unpack_entry
+from spotsieve.state.format.host_memory import ITEM_COUNT_BITS, WORD_COUNT_BITS, decode_memories, encode_memories
+from spotsieve.state.format.keys import decode_keys, encode_keys
 from spotsieve.state.format.meta import Progress
 from spotsieve.state.horizon import NO_TIME, Clock, Mark
-from spotsieve.state.index import Buckets
+from spotsieve.state.index import NOBODY, Attempt, Buckets, HostMemories
 from spotsieve.state.still.reading import StillState
 from spotsieve.state.sweep import Sweep
 from spotsieve.stream.fingerprints.tables import KEY_BITS
 from spotsieve.stream.settings.verdicts import settings_digest
 
-VERSION = 1
+VERSION = 2
+COUNTED = ("sources", "entries", "buckets", "memories", "attempts", "postings")
+"""What the trailer counts."""
 Fields = dict[str, Any]
 
 
@@ -51,6 +59,7 @@ def header_of(state: StillState) -> Fields:
         "watermark_ms": None if clock.watermark_ms == NO_TIME else clock.watermark_ms,
         "marks": [list(mark) for mark in clock.marks],
         "sweep": [hexed(progress.sweep.next_key), progress.sweep.floor],
+        "host_sweep": [hexed(progress.host_sweep.next_key), progress.host_sweep.floor],
         "settings": settings,
         "settings_digest": settings_digest(settings).hex(),
     }
@@ -58,7 +67,7 @@ def header_of(state: StillState) -> Fields:
 
 def progress_of(header: Fields) -> tuple[Progress, Clock]:
     """Read the meta values of a header. Raises KeyError, TypeError, ValueError if a field is missing or wrong."""
-    next_key, floor = header["sweep"]
+    (next_key, floor), (next_host, host_floor) = header["sweep"], header["host_sweep"]
     watermark_ms = NO_TIME if header["watermark_ms"] is None else header["watermark_ms"]
     progress = Progress(
         position=header["log_position"],
@@ -67,6 +76,7 @@ def progress_of(header: Fields) -> tuple[Progress, Clock]:
         pages_applied=header["pages_applied"],
         watermark_ms=watermark_ms,
         sweep=Sweep(int(next_key, 16), floor),
+        host_sweep=Sweep(int(next_host, 16), host_floor),
     )
     return progress, Clock(watermark_ms, tuple(Mark(*mark) for mark in header["marks"]))
 
@@ -78,10 +88,12 @@ def entry_fields(key: bytes, value: bytes) -> Fields:
         return {"entry": number, "forgotten": True}
     parts = unpack_entry(key, value)
     texts = {name: getattr(parts, name).decode("utf-8", "surrogateescape") for name in ("url", "label")}
-    words = {"host": hexed(parts.host), "sketch": [hexed(word) for word in parts.sketch]}
+    words: Fields = {"host": hexed(parts.host), "sketch": [hexed(word) for word in parts.sketch]}
     if parts.features:
         words["features"] = [hexed(word) for word in parts.features]
-    named = {name: value for name, value in parts._asdict().items() if name != "features"}
+    if parts.own is not None:
+        words["own"] = parts.own._asdict()
+    named = {name: value for name, value in parts._asdict().items() if name not in ("features", "own")}
     return {"entry": number, **named, **texts, **words}
 
 
@@ -96,6 +108,8 @@ def entry_value(fields: Fields) -> tuple[int, bytes]:
     for name in ("sketch", "features"):
         fields[name] = tuple(int(word, 16) for word in fields.get(name, ()))
     fields["host"] = int(fields["host"], 16)
+    if "own" in fields:
+        fields["own"] = OwnParts(**fields["own"])
     return number, pack_entry(EntryParts(**fields))
 
 
@@ -127,6 +141,83 @@ def bucket_values(lines: Sequence[Fields]) -> tuple[list[bytes], list[bytes], Bu
     names = np.array(keys, np.uint64)
     buckets = Buckets(np.array(bounds), np.array(numbers, np.uint64), np.array(inlines, np.uint64))
     return encode_keys(names), encode_buckets(names, buckets), buckets
+
+
+def memory_lines(keys: Sequence[bytes], values: Sequence[bytes]) -> list[bytes]:
+    """Write memories of hosts -> one line for each. Raises CorruptRecord."""
+    memories = decode_memories(decode_keys(keys), values)
+    bounds, word_bounds = memories.item_bounds.tolist(), memories.word_bounds.tolist()
+    items, words = _counted(memories.items, ITEM_COUNT_BITS), _counted(memories.words, WORD_COUNT_BITS)
+    rows = zip(memories.pages.tolist(), memories.last.tolist(), memories.first.tolist(), strict=True)
+    return [
+        dumped(
+            {
+                "memory": keys[place].hex(),
+                "pages": pages,
+                "last": last,
+                "first": None if first == NOBODY else first,
+                "items": items[bounds[place] : bounds[place + 1]],
+                "words": words[word_bounds[place] : word_bounds[place + 1]],
+            }
+        )
+        for place, (pages, last, first) in enumerate(rows)
+    ]
+
+
+def memory_values(lines: Sequence[Fields]) -> tuple[list[bytes], list[bytes]]:
+    """Read lines of memories -> keys and values. Raises KeyError, TypeError, ValueError, OverflowError."""
+    if any(len(fields) != 6 for fields in lines):
+        raise ValueError
+    items, item_bounds = _packed([fields["items"] for fields in lines], ITEM_COUNT_BITS)
+    words, word_bounds = _packed([fields["words"] for fields in lines], WORD_COUNT_BITS)
+    memories = HostMemories(
+        np.array([int(fields["memory"], 16) for fields in lines], np.uint64),
+        np.array([fields["pages"] for fields in lines], np.uint32),
+        np.array([fields["last"] for fields in lines], np.uint64),
+        np.array([NOBODY if fields["first"] is None else fields["first"] for fields in lines], np.int64),
+        *(items, item_bounds, words, word_bounds),
+    )
+    values = [value for value in encode_memories(memories) if value is not None]
+    if len(values) != len(lines):
+        raise ValueError
+    return encode_keys(memories.hosts), values
+
+
+def attempt_line(key: bytes, value: bytes) -> bytes:
+    """Write an attempt. Raises CorruptRecord."""
+    source, partition, offset = page_of_key(key)
+    attempt = decode_attempt(key, value)
+    fields = {"attempt": offset, "source": source, "partition": partition, **attempt._asdict()}
+    return dumped(fields | ({"original": None, "score": None} if attempt.original == NOBODY else {}))
+
+
+def attempt_value(fields: Fields) -> tuple[bytes, bytes]:
+    """Read the line of an attempt -> key and value. Raises KeyError, TypeError, ValueError, struct.error."""
+    if len(fields) != 7:
+        raise ValueError
+    original, score = fields["original"], fields["score"]
+    nothing = original is None and score is None
+    attempt = Attempt(NOBODY if nothing else original, nan if nothing else score, fields["reason"], fields["found_by"])
+    return attempt_key(fields["source"], fields["partition"], fields["attempt"]), encode_attempt(attempt)
+
+
+def _counted(column: NDArray[np.uint32], count_bits: int) -> list[list[int]]:
+    """Take words apart: uint32[n] -> n pairs of what is counted and its count."""
+    counts = column & np.uint32(2**count_bits - 1)
+    pairs: list[list[int]] = np.stack([column >> np.uint32(count_bits), counts], axis=1).tolist()
+    return pairs
+
+
+def _packed(rows: Sequence[Sequence[Sequence[int]]], count_bits: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Put pairs together, row by row -> a column and its bounds. Raises ValueError, TypeError, OverflowError."""
+    words = list[int]()
+    for counted, count in (pair for row in rows for pair in row):
+        if not 0 <= count < 2**count_bits:
+            raise ValueError
+        words.append(counted << count_bits | count)
+    bounds = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(list(map(len, rows)), out=bounds[1:])
+    return np.array(words, np.uint32), bounds
 
 
 def dumped(fields: Fields) -> bytes:

@@ -53,11 +53,13 @@ def wanted_pages(urls: Sequence[str], ids: Sequence[str], prefixes: Sequence[str
 class Found:
     """What was found.
 
-    pages: entries by number  missing: (kind, text) of what is not there
+    pages: entries by number  of_hosts: those whose host was named, so all pages of these hosts are here
+    missing: (kind, text) of what is not there
     similar: for each missing address the first few that contain it, apart from scheme, "www.", query and fragment
     """
 
     pages: dict[int, Entry] = field(default_factory=dict)
+    of_hosts: set[int] = field(default_factory=set)
     missing: list[tuple[str, str]] = field(default_factory=list)
     similar: dict[str, list[str]] = field(default_factory=dict)
 
@@ -78,6 +80,8 @@ def find_entries(state: StillState, wanted: Wanted, on_progress: OnProgress = ig
         met.update(reasons)
         if reasons:
             found.pages[number] = entry
+            if any(kind == "host" for kind, _ in reasons):
+                found.of_hosts.add(number)
             continue
         for url, core in cores.items():
             similar = found.similar.setdefault(url, [])
@@ -87,10 +91,9 @@ def find_entries(state: StillState, wanted: Wanted, on_progress: OnProgress = ig
     return found
 
 
-def file_places(
-    state: StillState, entries: dict[int, Entry], on_progress: OnProgress = ignore_progress
-) -> list[ForgottenPage]:
-    """Find the buckets that hold these entries; what is returned can be forgotten. Raises CorruptRecord."""
+def file_places(state: StillState, found: Found, on_progress: OnProgress = ignore_progress) -> list[ForgottenPage]:
+    """Find the buckets that hold the pages found; what is returned can be forgotten. Raises CorruptRecord."""
+    entries = found.pages
     keys = {number: list[int]() for number in entries}
     numbers = np.array(sorted(entries), np.uint64)
     done, of = 0, state.estimated_keys("buckets")
@@ -103,8 +106,9 @@ def file_places(
             keys[number].append(key)
         done += len(names)
         on_progress("buckets looked at", done, max(done, of))
+    all_of_host = found.of_hosts
     return [
-        ForgottenPage(number, entry.source, entry.partition, entry.offset, tuple(keys[number]))
+        ForgottenPage(number, entry.source, entry.partition, entry.offset, tuple(keys[number]), number in all_of_host)
         for number, entry in sorted(entries.items())
     ]
 

@@ -36,7 +36,7 @@ class StillState:
     clock: Clock
 
     def items(self, family: str) -> Iterator[tuple[bytes, bytes]]:
-        """Give every key and value of buckets, entries or sources, in order. Raises CorruptRecord."""
+        """Give every key and value of a family, in order. Raises CorruptRecord."""
         options = ReadOptions()
         options.set_readahead_size(_READAHEAD_BYTES)
         with rocks_errors(self.directory, "read"):

@@ -5,15 +5,21 @@ keys of all queries are sorted. Their buckets are read by MultiGet, or by one pa
 good part of all buckets: a bucket in a pass costs less than one in a MultiGet.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.state.format.attempts import attempt_key, decode_attempt
 from spotsieve.state.format.buckets import decode_buckets
+from spotsieve.state.format.host_memory import decode_memories
 from spotsieve.state.format.keys import encode_keys
-from spotsieve.state.index import Buckets
+from spotsieve.state.index import Attempt, Buckets, HostMemories
 from spotsieve.state.still.reading import StillState
-from spotsieve.state.store.filed_pages import ReadEntries
+from spotsieve.state.store.filed_pages import ReadEntries, page_ids
 from spotsieve.state.store.rocks_errors import rocks_errors
+from spotsieve.state.store.source_numbers import SourceNumbers
+from spotsieve.stream.page import PageId
 
 PASSED_TO_ASKED = 0.4
 """CPU time of a bucket in a pass, over that of one in a MultiGet in key order: .70 us over 1.72 us, in a state of
@@ -26,6 +32,9 @@ class StillView:
 
     def __init__(self, state: StillState) -> None:
         self._state = state
+        self._known = SourceNumbers()
+        for text in state.sources:
+            self._known.add(text)
         self._keys = np.empty(0, np.uint64)
         self._values: list[bytes | None] = []
 
@@ -46,7 +55,7 @@ class StillView:
 
     def read_by_key(self, keys: NDArray[np.uint64]) -> list[bytes | None]:
         """Read the buckets of ascending keys by MultiGet; None for one that was never filed under."""
-        return self._read("buckets", keys)
+        return self._read("buckets", encode_keys(keys))
 
     def read_by_pass(self, keys: NDArray[np.uint64]) -> list[bytes | None]:
         """Read the same by one pass over all buckets."""
@@ -67,10 +76,30 @@ class StillView:
 
     def filed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
         """Return the filed pages by number: uint64[e]. Raises CorruptRecord if one is missing."""
-        return ReadEntries(encode_keys(numbers), self._read("entries", numbers), self._state.sources)
+        names = encode_keys(numbers)
+        return ReadEntries(names, self._read("entries", names), self._state.sources)
 
-    def _read(self, family: str, keys: NDArray[np.uint64]) -> list[bytes | None]:
-        names, values = encode_keys(keys), list[bytes | None]()
+    def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
+        """Return the page id of each entry: uint64[e]. None stands where no entry has the number any more."""
+        names = encode_keys(numbers)
+        return page_ids(names, self._read("entries", names), self._state.sources)
+
+    def memories(self, hosts: NDArray[np.uint64]) -> HostMemories:
+        """Return what is known of these hosts: uint64[h], ascending, all different -> h rows. Raises CorruptRecord."""
+        return decode_memories(hosts, self._read("hosts", encode_keys(hosts)))
+
+    def attempts(self, page_ids: Sequence[PageId]) -> list[Attempt | None]:
+        """Return the remembered verdict of each page that was not filed, None for all others. Raises CorruptRecord."""
+        numbers = [self._known.of(source) for source, _, _ in page_ids]
+        places = [place for place, number in enumerate(numbers) if number is not None]
+        keys = [attempt_key(numbers[place] or 0, *page_ids[place][1:]) for place in places]
+        found: list[Attempt | None] = [None] * len(page_ids)
+        for place, key, value in zip(places, keys, self._read("attempts", keys), strict=True):
+            found[place] = None if value is None else decode_attempt(key, value)
+        return found
+
+    def _read(self, family: str, names: list[bytes]) -> list[bytes | None]:
+        values = list[bytes | None]()
         with rocks_errors(self._state.directory, "read"):
             for first in range(0, len(names), _AT_ONCE):
                 values += self._state.families[family].get(names[first : first + _AT_ONCE])  # type: ignore[arg-type]

@@ -182,6 +182,8 @@ class MemoryState:
         self._put(removal.keys, removal.buckets)
         for number in removal.numbers.tolist():
             self._entries[number - self._clock.floor] = FORGOTTEN
+        for host in removal.hosts.tolist():
+            self._hosts.pop(host, None)
         for key in self._remembered.keys(removal.page_ids, self._sources)[1]:
             self._attempts.pop(key, None)
         self._position, self._last_record, self._pages_applied = position, last_record, 0

@@ -124,6 +124,10 @@ class RocksState:
         names, values = self._read(self._entries, encode_keys(numbers))
         return ReadEntries(names, values, self._known.texts)
 
+    def knows_source(self, text: str) -> bool:
+        """Tell whether a page of this topic or path was ever remembered."""
+        return self._known.of(text) is not None
+
     def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
         """Return the page id of each entry: uint64[e]. None stands where no entry has the number any more."""
         return page_ids(*self._read(self._entries, encode_keys(numbers)), self._known.texts)
@@ -190,6 +194,9 @@ class RocksState:
         batch.set_default_column_family(self._handles["entries"])
         for name in encode_keys(removal.numbers):
             batch[name] = FORGOTTEN
+        batch.set_default_column_family(self._handles["hosts"])
+        for name in encode_keys(removal.hosts):
+            batch.delete(name)
         _, forgotten = self._remembered.keys(removal.page_ids, self._known)
         batch.set_default_column_family(self._handles["attempts"])
         for name in forgotten:

@@ -35,8 +35,9 @@ from spotsieve.state.sweep import Sweep
 from spotsieve.state.verify.families import Family, open_families
 from spotsieve.state.verify.findings import Findings
 from spotsieve.state.verify.log import examine_log
+from spotsieve.state.verify.remembered import Remembered
 from spotsieve.stream.errors import SpotsieveError
-from spotsieve.stream.fingerprints.tables import HOST_TAG, MAX_TABLES
+from spotsieve.stream.fingerprints.tables import RETIRED_TAG
 from spotsieve.stream.progress import OnProgress, ignore_progress
 from spotsieve.stream.settings.verdicts import settings_digest
 
@@ -99,7 +100,7 @@ def _verify_meta(family: Family, found: Findings) -> _Meta | None:
 
 
 class _Walk:
-    """One walk over sources, entries and buckets, in this order: each refers to the one before."""
+    """One walk over sources, entries, buckets, hosts and attempts: each refers to those before."""
 
     def __init__(
         self, families: dict[str, Family], found: Findings, meta: _Meta | None, on_progress: OnProgress
@@ -111,6 +112,7 @@ class _Walk:
         # Without the meta values the first entry tells what lives, and nothing tells how far the sweep has come.
         self._floor = meta.floor if meta else max(families["entries"].first_number(), 0)
         self._sweep = meta.progress.sweep if meta else Sweep()
+        self._host_sweep = meta.progress.host_sweep if meta else Sweep()
         self._sources = 0
         self._words: int | None = None
         self._present = np.zeros(self._count - self._floor, np.bool_)
@@ -138,6 +140,11 @@ class _Walk:
             lost = self._present & ~self._filed & ~self._forgotten
             for number in (np.flatnonzero(lost) + self._floor).tolist():
                 self._found.add(f"entries[{number:016x}]", "must be in a bucket, but none refers to it")
+        remembered = Remembered(self._found, self._count, self._sources, self._host_sweep)
+        for keys, values in self._batches("hosts"):
+            remembered.check_memories(keys, values)
+        for key, value in self._items("attempts"):
+            remembered.check_attempt(key, value)
 
     def _items(self, name: str) -> Iterator[tuple[bytes, bytes]]:
         """Give the items that can be read. Each stretch of keys that cannot is one damage."""
@@ -201,7 +208,7 @@ class _Walk:
     def _bucket_batch(self, keys: list[bytes], values: list[bytes]) -> None:
         self._found.checked["buckets"] += len(keys)
         tags = np.frombuffer(b"".join(keys), np.uint8)[::8]
-        for place in np.flatnonzero((tags >= MAX_TABLES) & (tags < HOST_TAG)).tolist():
+        for place in np.flatnonzero(tags == RETIRED_TAG).tolist():
             self._found.add(f"buckets[{keys[place].hex()}]", f"must have a tag that is in use, has {tags[place]}")
         names = decode_keys(keys)
         try:

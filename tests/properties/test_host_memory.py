@@ -17,7 +17,7 @@ from spotsieve.stream.settings.model import IndexSettings
 from tests.reference.host_memory import MOST_ITEMS, MOST_WORDS
 from tests.reference.judge import Outcome
 from tests.worlds.generated import without_reason
-from tests.worlds.hosts import KEPT, Made, Submitted, any_temper, host_hash, made_pages, with_ids
+from tests.worlds.hosts import FINGERPRINTED, KEPT, Made, Submitted, any_temper, host_hash, made_pages, with_ids
 from tests.worlds.remembering import (
     Limits,
     Record,
@@ -150,7 +150,11 @@ def test_a_mark_of_the_files_own_end_forgets_all_attempts() -> None:
     _, pages, limits = any_world(7)
     state, limits = MemoryState(), limits._replace(longer_by=float("inf"))
     found = joined(run([Record(pages)], state, limits))
-    copies = [page for page, outcome in zip(pages, found, strict=True) if outcome[0] == "duplicate"]
+    copies = [
+        page
+        for page, outcome in zip(pages, found, strict=True)
+        if outcome[0] == "duplicate" and page[0].status == FINGERPRINTED
+    ]
     assert copies
     ids = [(*place_of(page), page[1]) for page in copies]
     assert None not in state.attempts(ids)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 WEIGHTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Of a print, by its class."""
-UNKEPT = 0.4
-"""What a print that was not kept weighs beside one that was."""
+KEPT_TENTHS, LEFT_OUT_TENTHS = 10, 4
+"""What a word of a kept print counts, and of one that was not kept. In tenths sums are whole, in whatever order."""
 MOST_ITEMS, ITEMS_LEFT, MOST_ITEM_COUNT = 1_024, 768, 15
 MOST_WORDS, WORDS_LEFT, MOST_WORD_COUNT = 128, 96, 255
 
@@ -38,9 +38,9 @@ class Print(NamedTuple):
     weight: int
 
     @property
-    def own_weight(self) -> float:
-        """How much it counts among a page's own prints."""
-        return self.weight * (1.0 if self.kept else UNKEPT)
+    def tenths(self) -> int:
+        """How much it counts among a page's own prints, in tenths of words."""
+        return self.weight * (KEPT_TENTHS if self.kept else LEFT_OUT_TENTHS)
 
 
 def print_of(stored: int) -> Print:
@@ -171,18 +171,18 @@ def bar(title: float | None, words: float, host: Host) -> float:
         needed = top - (top - least) * min(max((words - 20) / 20, 0.0), 1.0)
     else:
         top = bars.other_title_min_alike
-        needed = top - (top - least) * min(max((title - 0.2) / 0.4, 0.0), 1.0)
+        needed = top - (top - least) * min(max((title - 0.2) / (0.6 - 0.2), 0.0), 1.0)
         needed += 0.12 * (1 - words / 20) if words < 20 else 0.0
     agree = title is not None and title >= 0.6
-    return max(needed, 0.8) if host.pages < 4 and not agree else needed
+    return max(needed, bars.other_title_min_alike) if host.pages < 4 and not agree else needed
 
 
 class Met(NamedTuple):
-    """Own prints of two pages: weights of both, and of what they share. accidental: more met than sketches allow"""
+    """Own prints of two pages, in tenths of words: of both, and of what they share."""
 
-    one: float
-    other: float
-    shared: float
+    one: int
+    other: int
+    shared: int
 
 
 def met_prints(page: PageText, filed: PageText, host: Host, jaccard: float, bits: int) -> Met:
@@ -196,31 +196,23 @@ def met_prints(page: PageText, filed: PageText, host: Host, jaccard: float, bits
             kept += max(0, min(one.weight, other.weight) - 2)
     high = min(1.0, jaccard + 3 * math.sqrt((1 - jaccard * jaccard) / bits))
     room = high * (page.length + filed.length) / (1 + high)
-    weight = {
-        identity: max(one.own_weight for one in (mine.get(identity), theirs.get(identity)) if one is not None)
-        for identity in mine.keys() | theirs.keys()
-    }
-    one, other = (math_sum(weight[identity] for identity in prints) for prints in (mine, theirs))
     if min(kept, page.length, filed.length) > room:
-        return Met(one, other, 0.0)
-    return Met(one, other, math_sum(weight[identity] for identity in both))
-
-
-def math_sum(weights: Iterable[float]) -> float:
-    """The sum, one after the other, as a kernel makes it (Python's sum() of floats is compensated)."""
-    total = 0.0
-    for weight in weights:
-        total += weight
-    return total
+        both = []
+    larger = {identity: max(mine[identity].tenths, theirs[identity].tenths) for identity in both}
+    one, other = (
+        sum(larger.get(identity, print_.tenths) for identity, print_ in prints.items()) for prints in (mine, theirs)
+    )
+    return Met(one, other, sum(larger.values()))
 
 
 def _same_host(page: PageText, filed: PageText, host: Host, jaccard: float, bits: int, title: float | None) -> Answer:
     agree = title is not None and title >= 0.6
     met = met_prints(page, filed, host, jaccard, bits)
-    one, other = met.one, met.other
-    words = one + other - met.shared
-    alike = met.shared / words if words else 0.0
-    contained = met.shared / min(one, other) if min(one, other) else 0.0
+    either_own = met.one + met.other - met.shared
+    fewer, more = min(met.one, met.other), max(met.one, met.other)
+    words = fewer / 10
+    alike = met.shared / either_own if either_own else 0.0
+    contained = met.shared / fewer if fewer else 0.0
 
     shared, either = _features(page, filed, jaccard)
     share, _ = host.share(page.prints)
@@ -239,18 +231,14 @@ def _same_host(page: PageText, filed: PageText, host: Host, jaccard: float, bits
         alike, words = jaccard, either
 
     reason = ""
-    both = one >= 60 and other >= 60
+    both = fewer >= 600
     if alike >= bar(title, words, host) and (title is None or title > 0.2 or words >= 60):
         reason = "own_text"
     elif title is not None and title >= 0.75 and both and alike >= (0.45 if host.pages < 4 else 0.42):
         reason = "same_title"
-    elif (
-        contained >= 0.85
-        and min(one, other) >= 4
-        and max(one, other) <= 150
-        and alike >= 0.4
-        and (agree or title is None)
-    ) or (title is not None and title >= 0.95 and both and max(contained, sketch_contained) >= 0.75 and alike >= 0.28):
+    elif (contained >= 0.85 and fewer >= 40 and more <= 1500 and alike >= 0.4 and (agree or title is None)) or (
+        title is not None and title >= 0.95 and both and max(contained, sketch_contained) >= 0.75 and alike >= 0.28
+    ):
         reason = "contained"
     return Answer(reason, min(alike, 1.0), alike >= 0.7 and (agree or title is None))
 

@@ -36,7 +36,7 @@ class RememberingJudge:
     longer_by: a copy of more than so many times the length replaces a page; inf: the first page is kept.
 
     entries: by number, None for one that was forgotten  memories: by host  floor: entries below it are dead
-    attempts: by page, what pages turned out to be that are not filed and could come back
+    attempts: by page, what pages turned out to be that could come back, and whose entry, if any, does not say it
     """
 
     keys_of: Callable[[Signatures, int], list[Key]]
@@ -63,7 +63,8 @@ class RememberingJudge:
             known = self._known(signatures, index, found.get(page))
             found[page] = known or self._judge_page(signatures, index)
             outcomes.append(found[page].outcome)
-            if known is None and signatures.status[index] == Status.FINGERPRINTED and not found[page].filed:
+            judged = signatures.status[index] == Status.FINGERPRINTED
+            if known is None and judged and (not found[page].filed or found[page].original is not None):
                 attempts[page] = found[page]
         for source, partition, offset in committed:
             self.attempts = {
@@ -105,17 +106,18 @@ class RememberingJudge:
     def _known(self, signatures: Signatures, index: int, earlier: Found | None) -> Found | None:
         """The verdict that the page had, if it was judged before and could come back."""
         page, status = id_of(signatures, index), Status(int(signatures.status[index]))
-        judged = status is Status.FINGERPRINTED
+        remembered = self.attempts.get(page) if status is Status.FINGERPRINTED else None
+        if remembered and remembered.original is not None and not self._entry(remembered.original):
+            remembered = None
         for key in self.keys_of(signatures, index):
             if key.kind is FoundBy.BODY:
                 for number, inline in self.buckets.get(key.bucket, []):
                     entry = self._entry(number)
                     if entry and inline == key.inline and entry.page == page:
-                        return first_attempt(Found((*without_original(status), 0, False)))
-        remembered = self.attempts.get(page) if judged else None
-        if remembered and (remembered.original is None or self._entry(remembered.original)):
-            return first_attempt(remembered)
-        return first_attempt(earlier) if earlier else None
+                        itself = Found((*without_original(status), 0, False), filed=True)
+                        return again(remembered or earlier or itself)
+        known = remembered or earlier
+        return again(known) if known else None
 
     def _judge_page(self, signatures: Signatures, index: int) -> Found:
         status = Status(int(signatures.status[index]))
@@ -220,10 +222,11 @@ def without_original(status: Status) -> tuple[str, str, None, str]:
     return "unchecked", "", None, status.name.lower()
 
 
-def first_attempt(found: Found) -> Found:
+def again(found: Found) -> Found:
     """What the page turned out to be, for the page submitted again."""
     verdict, other, score, reason, found_by, _ = found.outcome
-    reason = "first_attempt" if verdict == "novel" else reason
+    if found.filed and verdict == "novel":
+        reason = "first_attempt"
     return found._replace(outcome=(verdict, other, score, reason, found_by, False))
 
 
@@ -282,7 +285,7 @@ class KeysOfPages(NamedTuple):
         ]
         words = tuple(sorted(text.titles))
         title = [Key(("title", text.host, words), 0, 0, False, FoundBy.TITLE, self.minima_cap)] if words else []
-        first = 8 if text.length < 150 else 6 if text.length < 300 else 3
+        first = 8 if text.length < 150 else 4 if text.length < 300 else 2
         prints = [
             Key(("print", text.host, one.identity), 0, 0, False, FoundBy.PRINTS, self.print_cap)
             for one in sorted(text.prints, key=lambda one: (-(one.stored % 16 // 2), mixed(one.identity, text.host)))

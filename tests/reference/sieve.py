@@ -173,7 +173,7 @@ def prints_of(blocks: list[Noted], reasons: list[str], features: int) -> list[in
         for identity, equal in alike.items()
     ]
     strong = [item for item in items if not item.weak]
-    most = 44 if features < 150 else 28 if features < 300 else 16
+    most = 44 if features < 150 else 24 if features < 300 else 12
     return sorted(item.word() for item in sorted(strong if len(strong) >= 6 else items, key=Item.rank)[:most])
 
 

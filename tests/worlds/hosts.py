@@ -17,6 +17,7 @@ WORDS = 2
 """Of a sketch: few bits, so that the Jaccard takes few values and each of them often."""
 BITS = 64 * WORDS
 KEPT, NUMBER = 1 << 4, 1 << 5
+MINIMA = range(1, 1000)
 LENGTHS = (8, 20, 30, 59, 60, 80, 149, 150, 299, 300, 1000)
 
 
@@ -92,7 +93,7 @@ def made_pages(dice: random.Random, count: int, temper: Temper) -> list[Made]:
                 site=0 if host == 0 else dice.choice([7, 7, host]),
                 length=dice.choice(temper.lengths),
                 sketch=tuple(story.getrandbits(64) for _ in range(WORDS)),
-                minima=tuple(sorted(story.sample(range(1000), 8))),
+                minima=tuple(sorted(story.sample(MINIMA, 8))),
                 prints=different(chosen),
                 titles=any_title(dice, temper),
                 time_ms=len(pages) * 1000,
@@ -123,7 +124,7 @@ def changed(dice: random.Random, page: Made, temper: Temper, vocabularies: Seque
         site=page.site if host else 0,
         length=max(1, round(page.length * dice.choice([1, 1, 1, 0.9, 1.1, 1.6, 3]))),
         sketch=tuple(sketch),
-        minima=tuple(sorted({minimum if dice.random() >= moved else dice.randrange(1000) for minimum in page.minima})),
+        minima=tuple(sorted({minimum if dice.random() >= moved else dice.choice(MINIMA) for minimum in page.minima})),
         prints=different(prints),
         titles=page.titles if dice.random() < 0.5 else nearby_title(dice, page.titles, temper),
         status=dice.choice([1, 2, 3]) if dice.random() < temper.unjudged else FINGERPRINTED,

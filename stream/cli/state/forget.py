@@ -103,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
             # Before the long walk, so that it refuses at once.
             append = None if options.dry_run else _open_log(state, settings, closing, on_progress)
             found = find_entries(state, wanted, on_progress)
-            pages = file_places(state, found.pages, on_progress) if found.pages else []
+            pages = file_places(state, found, on_progress) if found.pages else []
             known = state.progress.entry_count - state.clock.floor
         offsets = list[int]()
         if append is not None and pages and not _agreed(options, len(pages), known):

@@ -26,6 +26,7 @@ from spotsieve.state.portable.importing import Import
 from spotsieve.state.portable.lines import Fields
 from spotsieve.state.snapshot.manifest import MANIFEST_FILE, read_manifest
 from spotsieve.state.store.filed_pages import ReadEntries
+from spotsieve.state.store.rocks_options import FAMILIES
 from spotsieve.state.verify.findings import Findings
 from spotsieve.state.verify.log import examine_log
 from spotsieve.stream.errors import InputError, PageError, StateError
@@ -350,7 +351,7 @@ class Unwritten(Import):
         pass
 
     def _put(self, family: str, items: list[tuple[bytes, bytes]]) -> None:
-        assert family in ("sources", "entries", "buckets")
+        assert family in FAMILIES
         self.written += sum(len(key) + len(value) for key, value in items)
 
     def _write_meta(self, header: Fields) -> None:

@@ -355,7 +355,7 @@ def test_a_forgotten_page_loses_its_attempt(tmp_path: Path) -> None:
         page = ("pages", 0, 0)
         filing = filing_of(0, 1, attempts=[(page, TRIED)], signatures=make_signatures(1, seed=0, sources=("pages",)))
         state.file(filing, 1, 0)
-        state.remove(Removal((page,), np.array([0], np.uint64), NO_KEYS, NO_BUCKETS), 2, 0)
+        state.remove(Removal((page,), np.array([0], np.uint64), NO_KEYS, NO_BUCKETS, NO_KEYS), 2, 0)
         assert state.attempts([page]) == [None]
         assert not any(name.startswith(b"attempts/") for name, _ in state.items())
         state.close()

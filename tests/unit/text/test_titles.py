@@ -11,7 +11,7 @@ def title_of(page: str, markup: bool = True) -> list[int]:
     buffer = np.frombuffer(page.encode(), np.uint8)
     found = sieve_pages(buffer, np.array([0, len(buffer)]), markup, SieveSettings())
     assert found.title_bounds.tolist() == [0, len(found.titles)]
-    return found.titles.tolist()
+    return list(map(int, found.titles))
 
 
 def words(*normalised: str) -> list[int]:
