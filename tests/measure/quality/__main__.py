@@ -10,6 +10,7 @@ from spotsieve.stream.errors import InputError, SpotsieveError
 from spotsieve.stream.kernels import compile_kernels
 from tests.measure.quality.extracts import Extracts
 from tests.measure.quality.figures import PARTS, Figures, Run
+from tests.measure.quality.keep import Part, keep, kept_parts, part_of, with_sections_of
 from tests.measure.quality.ours import scheme_under, settings_with
 from tests.measure.quality.plots import draw_plots
 from tests.measure.quality.report import as_markdown
@@ -48,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--set", action="append", default=[], dest="given", metavar="NAME=VALUE", help="one setting")
     parser.add_argument("--quick", action="store_true", help=f"the first {QUICK_PAGES} pages of each set, few rounds")
     parser.add_argument("--out", type=Path, metavar="FILE", help="where the document goes (all parts: docs/quality.md)")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep each part's figures there, use those of others")
     parser.add_argument("--cache", type=Path, metavar="DIR", help="keep what the peers extract there for another run")
     return parser
 
@@ -63,27 +65,43 @@ def _measure(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     run = Run(sets, base, options.config, options.quick, _say, Extracts(options.cache))
     figures = Figures()
     chosen = [name for name in PARTS if "all" in options.parts or name in options.parts]
+    kept = kept_parts(options.keep, run, set(chosen)) if options.keep else []
+    for part in kept:
+        part.add_to(figures)
     for name in chosen:
-        _say(f"{name} ...")
-        began = time.monotonic()
-        PARTS[name](run, figures)
-        figures.seconds[name] = time.monotonic() - began
-        _say(f"{name}: {figures.seconds[name]:.0f} s")
-    whole = len(chosen) == len(PARTS) and not options.quick
+        _measure_part(name, run, options.keep).add_to(figures)
+    whole = len(chosen) + len(kept) == len(PARTS) and not options.quick
     target = options.out or (DOCS / "quality.md" if whole else None)
     plots = draw_plots(figures, target.with_suffix(""), settings) if target else {}
     text = as_markdown(run, figures, f"python -m tests.measure.quality {' '.join(arguments)}".rstrip(), plots)
     if target:
-        target.write_text(text, "utf-8")
+        before = target.read_text("utf-8") if target.exists() else ""
+        target.write_text(with_sections_of(text, before), "utf-8")
         _say(f"{target} is written")
     else:
         print(text)
     return 0
 
 
+def _measure_part(name: str, run: Run, folder: Path | None) -> Part:
+    _say(f"{name} ...")
+    began, figures = time.monotonic(), Figures()
+    PARTS[name](run, figures)
+    part = part_of(name, run, figures, time.monotonic() - began)
+    _say(f"{name}: {part.seconds:.0f} s")
+    if folder is not None:
+        keep(folder, part)
+    return part
+
+
 def _shown(arguments: Sequence[str]) -> list[str]:
     """The arguments without those that change no figure: the document names no folder of this machine."""
-    hidden = {place + step for place, given in enumerate(arguments) if given in ("--cache", "--out") for step in (0, 1)}
+    hidden = {
+        place + step
+        for place, given in enumerate(arguments)
+        if given in ("--cache", "--keep", "--out")
+        for step in (0, 1)
+    }
     return [given for place, given in enumerate(arguments) if place not in hidden]
 
 

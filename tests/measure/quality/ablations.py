@@ -17,14 +17,16 @@ class Instead(Enum):
     EVERY_BLOCK = "every block is kept"
     FIRST_CARD_ALONE = "the first card's sums decide"
     NO_LADDER = "no block is kept for want of others"
-    NO_TEMPLATE = "no page has anything of a template"
-    EXACT_JACCARD = "multisets of shingles are compared, not sketches"
+    NO_TITLES = "no page has a title"
+    NO_SITES = "the hosts of one site are strangers"
 
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
     """One rule changed. overrides: dotted setting to value  instead: of a part of the scheme
 
+    rules: constants of the judge, "module.NAME" to value; the kernel is compiled anew with them
+    only_novel_teach: no copy teaches its host anything
     without: groups of the scorecards that are left out; the cards are fitted anew
     keys_off: kinds of keys under which pages are neither looked up nor filed
     """
@@ -32,6 +34,8 @@ class Ablation:
     name: str
     overrides: Mapping[str, object] = field(default_factory=dict)
     instead: Instead | None = None
+    rules: Mapping[str, float] = field(default_factory=dict)
+    only_novel_teach: bool = False
     without: tuple[str, ...] = ()
     keys_off: tuple[FoundBy, ...] = ()
 
@@ -41,10 +45,26 @@ def _groups(card: Mapping[str, int], name: str) -> list[Ablation]:
     return [Ablation(f"{name} card without: {group}", without=(group,)) for group in list(card)[:-1]]
 
 
-_NONE = 1e-6
-"""A bar that everything clears; bars must be above 0."""
-_BAR = "scheme.same_host_min_jaccard"
+_NEVER = 1e9
+"""A bar that nothing clears."""
 
+
+def _bar(setting: str, default: float) -> list[Ablation]:
+    """A bar of the rule for one host, lower and higher by .05."""
+    name = setting.replace("_", " ")
+    return [
+        Ablation(f"one host: {name} {value}", {f"scheme.{setting}": value})
+        for value in (round(default - 0.05, 2), round(default + 0.05, 2))
+    ]
+
+
+_NO_MEMORY = {
+    "memory.LEAST_TEMPLATE": _NEVER,
+    "memory.MOST_TEMPLATE": _NEVER,
+    "memory.LEAST_COMMON": _NEVER,
+    "memory.MOST_COMMON": _NEVER,
+}
+_NO_SKETCH = {"pairs.ROOM_FOR_SKETCH": _NEVER, "pairs.ROOM_IF_AGREED": _NEVER, "pairs.ALL_TEMPLATE_JACCARD": 2.0}
 ABLATIONS: Mapping[str, Sequence[Ablation]] = {
     "chain": (
         Ablation("spots: every word counts (distance 1)", {"scheme.distance": 1}),
@@ -62,31 +82,45 @@ ABLATIONS: Mapping[str, Sequence[Ablation]] = {
         Ablation("shingles of 5 words", {"scheme.shingle_words": 5}),
         Ablation("pages with a single shingle are judged", {"scheme.min_features": 1}),
         Ablation("pages need 30 shingles", {"scheme.min_features": 30}),
-        Ablation("candidates: no tables", keys_off=(FoundBy.TABLES,)),
         Ablation("candidates: no smallest hashes", keys_off=(FoundBy.MINIMA,)),
-        Ablation(
-            "candidates: 4 tables for k = 3 instead",
-            {"scheme.max_distance_bits": 3, "scheme.tables": 4},
-            keys_off=(FoundBy.MINIMA,),
-        ),
-        Ablation("candidates: no digest of the kept text", keys_off=(FoundBy.TEXT,)),
+        Ablation("candidates: no smallest hashes of the host", {"scheme.host_minima": 0}),
+        Ablation("candidates: no prints", keys_off=(FoundBy.PRINTS,)),
+        Ablation("candidates: no title", keys_off=(FoundBy.TITLE,)),
         Ablation("candidates: 4 smallest hashes", {"scheme.minima": 4}),
         Ablation("candidates: 6 smallest hashes", {"scheme.minima": 6}),
         Ablation("candidates: 12 smallest hashes", {"scheme.minima": 12}),
-        Ablation("candidates: 16 smallest hashes", {"scheme.minima": 16}),
-        Ablation("candidates: no key of the host", keys_off=(FoundBy.HOST,)),
-        Ablation("one host: judged as two hosts are", {_BAR: 0.32}, instead=Instead.NO_TEMPLATE),
-        Ablation("one host: Jaccard alone, no template", instead=Instead.NO_TEMPLATE),
-        Ablation("one host: Jaccard >= 0.6 alone", {_BAR: 0.6}, instead=Instead.NO_TEMPLATE),
-        Ablation("one host: what is left without the template alone, no Jaccard", {_BAR: _NONE}),
-        Ablation("one host: nothing presumed of a first page", {"scheme.presumed_template": 0.0}),
+        Ablation("candidates: 8 smallest hashes of the host", {"scheme.host_minima": 8}),
+        Ablation("memory: none, nothing is template", rules=_NO_MEMORY),
+        Ablation("memory: template from 3 %", {"scheme.template_share": 0.03}),
+        Ablation("memory: template from 6 %", {"scheme.template_share": 0.06}),
+        Ablation("memory: template from 10 %", {"scheme.template_share": 0.1}),
+        Ablation("memory: only novel pages teach", only_novel_teach=True),
+        Ablation(
+            "memory: all pages teach, sure copies and the same bytes too",
+            rules={"pairs.SURE": 2.0},
+            keys_off=(FoundBy.BODY,),
+        ),
+        Ablation("one host: prints of kept blocks alone", rules={"pairs._LEFT_OUT_TENTHS": 0}),
+        Ablation("one host: no sketches", rules=_NO_SKETCH),
+        Ablation("one host: no guard against accidents", rules={"pairs.SURPRISE": _NEVER}),
+        Ablation("one host: no titles", instead=Instead.NO_TITLES),
+        Ablation("one host: no rule for print versions", rules={"pairs.CONTAINED": _NEVER}),
+        Ablation("one host, two hosts: no rule for injected lists", rules={"pairs.HELD": _NEVER}),
+        Ablation("one host: no rule for equal titles", rules={"pairs.EQUAL": _NEVER}),
+        Ablation("one host: no care for tiny texts", rules={"pairs.TINY_CARE": 0.0}),
+        Ablation("one host: no care for its first pages", rules={"pairs.FEW_PAGES": 0}),
+        *_bar("min_alike", 0.5),
+        *_bar("other_title_min_alike", 0.8),
+        *_bar("no_title_min_alike", 0.6),
+        Ablation("two hosts: any share may be template", rules={"pairs.LEAST_OWN": 0.0}),
+        Ablation("two hosts: short texts as others", rules={"pairs.THIN": 0}),
+        Ablation("two hosts: those of one site as others", instead=Instead.NO_SITES),
     ),
 }
 SKETCHES: Mapping[str, Sequence[Ablation]] = {
-    "spotsieve": (
-        *(Ablation(f"{bits} bits", {"scheme.sketch_bits": bits}) for bits in (64, 128, 256, 512, 768, 1024)),
-        Ablation("exact Jaccard of multisets", instead=Instead.EXACT_JACCARD),
-    )
+    "spotsieve": [
+        Ablation(f"{bits} bits", {"scheme.sketch_bits": bits}) for bits in (64, 128, 256, 512, 768, 1024, 2048)
+    ]
 }
 """What a near copy is confirmed by: a table of its own, figures against bytes a page."""
 GROUPS: Mapping[str, Sequence[Ablation]] = {

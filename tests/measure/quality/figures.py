@@ -15,8 +15,8 @@ from tests.measure.quality import ours, variants
 from tests.measure.quality import robustness as edited_copies
 from tests.measure.quality.ablations import ABLATIONS, GROUPS, SKETCHES, Ablation
 from tests.measure.quality.candidates import ways_of_finding
-from tests.measure.quality.cards import Points
 from tests.measure.quality.extracts import Extracts
+from tests.measure.quality.orders import ORDERS, Arrivals, Ordered, count_arrivals, in_orders
 from tests.measure.quality.ours import Judged
 from tests.measure.quality.peers import run_peers
 from tests.measure.quality.scorecard_fit import Fit, Material
@@ -25,7 +25,11 @@ from tests.measure.quality.thresholds import AXES, Axis
 from tests.measure.quality.validation import SEEDS, Validation, validate
 
 SPEED_SET = "news"
-"""Signing speed and robustness are measured on it; without it on the first set with markup and main texts."""
+"""Signing speed is measured on it, and the robustness bench has its targets on it; without it the first set."""
+FEWEST_ORIGINALS = 10
+"""Pages that the robustness bench needs of a set."""
+FEW_PAGES = (0, 4, 8, 20)
+"""Pages of a host for which the judge takes more care: steps of the table of first pages."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +54,23 @@ class Run:
 
     @property
     def speed_set(self) -> LabelledSet:
-        """The pages on which speed and robustness are measured."""
+        """The pages on which speed is measured, and scorecards are fitted to."""
         named = [labelled for labelled in self.sets if labelled.name == SPEED_SET]
         return (named or list(self.sets))[0]
+
+    @cached_property
+    def ordered(self) -> dict[str, list[LabelledSet]]:
+        """Every set in each order that is measured, by its name."""
+        count = 2 if self.quick else ORDERS
+        return {labelled.name: list(in_orders(labelled, count)) for labelled in self.sets}
+
+    @cached_property
+    def samples(self) -> dict[str, edited_copies.Sample]:
+        """The originals of the robustness bench, by set; those of sets that have some."""
+        most = 60 if self.quick else 600
+        with_texts = [labelled for labelled in self.sets if labelled.main_texts]
+        drawn = {labelled.name: edited_copies.draw_sample(labelled, most) for labelled in with_texts}
+        return {name: sample for name, sample in drawn.items() if len(sample.pages) >= FEWEST_ORIGINALS}
 
     @cached_property
     def material(self) -> Material:
@@ -72,12 +90,22 @@ class PeerFigures:
 
 @dataclass(frozen=True, slots=True)
 class AblationRow:
-    """One rule changed: our figures by set, the speed of signing where that differs, bytes of the sketch."""
+    """One rule changed: our figures by set, in one order or more, the speed of signing where that differs, bytes of the
+    sketch.
+    """
 
     name: str
-    by_set: Mapping[str, Judged]
+    by_set: Mapping[str, Ordered]
     mb_per_s: float | None
     sketch_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FirstPages:
+    """What care for so many first pages of a host does: all orders together, the first pages and the later ones."""
+
+    few_pages: int
+    by_set: Mapping[str, tuple[Arrivals, Arrivals]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +136,8 @@ class Figures:
     """All figures of a run; a part that was not asked for is empty or None."""
 
     judged: dict[str, Judged] = field(default_factory=dict)
+    ordered: dict[str, Ordered] = field(default_factory=dict)
+    first_pages: list[FirstPages] = field(default_factory=list)
     peers: dict[str, list[PeerFigures]] = field(default_factory=dict)
     speed: Speed | None = None
     ways: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -116,10 +146,12 @@ class Figures:
     groups: list[AblationRow] = field(default_factory=list)
     sweeps: dict[str, list[SweptStep]] = field(default_factory=dict)
     validation: Validation | None = None
-    sample_pages: int = 0
+    peers_on_edits: dict[str, Mapping[str, float]] = field(default_factory=dict)
     peer_pages: int = 0
-    robustness: list[edited_copies.Row] = field(default_factory=list)
+    sample_pages: dict[str, int] = field(default_factory=dict)
+    robustness: dict[str, list[edited_copies.Row]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    measured_on: dict[str, str] = field(default_factory=dict)
 
 
 def measure_sets(run: Run, figures: Figures) -> None:
@@ -129,6 +161,31 @@ def measure_sets(run: Run, figures: Figures) -> None:
         judged = ours.run(labelled, run.settings)
         figures.judged[labelled.name] = judged
         figures.ways[labelled.name] = ways_of_finding(judged, labelled.truth)
+
+
+def measure_orders(run: Run, figures: Figures) -> None:
+    """Our scheme over every set in several orders."""
+    for name, orders in run.ordered.items():
+        run.say(f"  {name}")
+        figures.ordered[name] = Ordered([ours.run(labelled, run.settings) for labelled in orders])
+
+
+def measure_first_pages(run: Run, figures: Figures) -> None:
+    """What the care for a host's first pages costs and saves; for a scheme that knows hosts."""
+    if not isinstance(run.settings.scheme, SpotsieveSettings):
+        return
+    for few in FEW_PAGES:
+        run.say(f"  care for {few} pages")
+        with variants.judge_of(Ablation("", rules={"pairs.FEW_PAGES": few})):
+            figures.first_pages.append(
+                FirstPages(
+                    few,
+                    {
+                        name: count_arrivals([(labelled, ours.run(labelled, run.settings)) for labelled in orders])
+                        for name, orders in run.ordered.items()
+                    },
+                )
+            )
 
 
 def measure_speed(run: Run, figures: Figures) -> None:
@@ -146,26 +203,43 @@ def measure_peers(run: Run, figures: Figures) -> None:
             PeerFigures(peer.name, score(labelled.truth, peer.originals), peer.cpu_ms)
             for peer in run_peers(labelled, run.extracts, run.say)
         ]
+    if sample := run.samples.get(run.speed_set.name):
+        figures.peer_pages = min(len(sample.pages), 20 if run.quick else 200)
+        figures.peers_on_edits = dict(edited_copies.measure_peers(sample, figures.peer_pages))
 
 
 def measure_ablations(run: Run, figures: Figures) -> None:
     """Every row of the scheme's tables: signed and judged anew, for some with cards fitted anew."""
     name, speed_rounds = run.settings.scheme.name, 1 if run.quick else 5
-    for ablation in ABLATIONS.get(name, ()):
-        figures.ablations.append(_ablated(run, ablation, speed_rounds))
+    figures.ablations = [_ablated(run, ablation, speed_rounds) for ablation in ABLATIONS.get(name, ())]
     figures.sketches = [_ablated(run, ablation, speed_rounds) for ablation in SKETCHES.get(name, ())]
+
+
+def measure_groups(run: Run, figures: Figures) -> None:
+    """Every group of the scorecards left out, the cards fitted anew; in the sets' own orders."""
+    name = run.settings.scheme.name
     if name in GROUPS and run.speed_set.main_texts:
         fit = Fit(run.material.of())
         for ablation in (Ablation("all groups"), *GROUPS[name]):
-            figures.groups.append(_ablated(run, ablation, 0, fit.points(ablation.without)))
+            run.say(f"  {ablation.name}")
+            points = fit.points(ablation.without)
+            by_set = {
+                labelled.name: Ordered([variants.run_ablation(ablation, labelled, run.settings, points)])
+                for labelled in run.sets
+            }
+            figures.groups.append(AblationRow(ablation.name, by_set, None, 0))
 
 
-def _ablated(run: Run, ablation: Ablation, rounds: int, refitted: Points | None = None) -> AblationRow:
-    """rounds: of the speed, where the kernel does something else; 0: not to be measured"""
+def _ablated(run: Run, ablation: Ablation, rounds: int) -> AblationRow:
+    """rounds: of the speed, where the kernel does something else"""
     run.say(f"  {ablation.name}")
     settings, timed = run.under(ablation.overrides), run.speed_set
-    by_set = {labelled.name: variants.run_ablation(ablation, labelled, settings, refitted) for labelled in run.sets}
-    is_timed = rounds and ablation.overrides and variants.signs_otherwise(settings, run.settings, timed.pages[:50])
+    with variants.judge_of(ablation):
+        by_set = {
+            name: Ordered([variants.run_ablation(ablation, labelled, settings) for labelled in orders])
+            for name, orders in run.ordered.items()
+        }
+    is_timed = ablation.overrides and variants.signs_otherwise(settings, run.settings, timed.pages[:50])
     speed = ours.signing_speed(timed, settings, rounds) if is_timed else None
     sketch_bits = settings.scheme.sketch_bits if isinstance(settings.scheme, SpotsieveSettings) else 0
     return AblationRow(ablation.name, by_set, speed, sketch_bits // 8)
@@ -198,20 +272,21 @@ def measure_validation(run: Run, figures: Figures) -> None:
 
 def measure_robustness(run: Run, figures: Figures) -> None:
     """Edited copies against their originals."""
-    if not run.speed_set.main_texts:
-        run.say(f"  {run.speed_set.name} has no main texts: left out")
-        return
-    sample = edited_copies.draw_sample(run.speed_set, 60 if run.quick else 600)
-    figures.sample_pages = len(sample.pages)
-    figures.peer_pages = min(figures.sample_pages, 20 if run.quick else 200)
-    figures.robustness = list(edited_copies.measure(sample, run.settings, figures.peer_pages, run.say))
+    for name, sample in run.samples.items():
+        run.say(f"  {name}")
+        figures.sample_pages[name] = len(sample.pages)
+        has_targets = name == run.speed_set.name
+        figures.robustness[name] = list(edited_copies.measure(sample, run.settings, has_targets, run.say))
 
 
 PARTS: Mapping[str, Callable[[Run, Figures], Any]] = {
     "sets": measure_sets,
+    "orders": measure_orders,
+    "first": measure_first_pages,
     "speed": measure_speed,
     "peers": measure_peers,
     "ablations": measure_ablations,
+    "groups": measure_groups,
     "sweeps": measure_sweeps,
     "validation": measure_validation,
     "robustness": measure_robustness,

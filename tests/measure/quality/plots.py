@@ -1,11 +1,13 @@
 """Draws the plots of docs/quality.md: SVG files that are the same bytes for the same figures."""
 
+from collections.abc import Sequence
 from math import floor
 from pathlib import Path
 from typing import Any
 
 from spotsieve.stream.settings.model import Settings
 from tests.measure.quality.figures import Figures
+from tests.measure.quality.robustness import Row
 
 FEW = 10
 """Novel pages lost that are counted on an even scale."""
@@ -23,9 +25,9 @@ def draw_plots(figures: Figures, folder: Path, settings: Settings) -> dict[str, 
         file = f"sweep-{name.replace('.', '-').replace('_', '-')}.svg"
         _draw_sweep(figures, name, folder / file, settings)
         drawn[name] = f"{folder.name}/{file}"
-    if figures.robustness:
-        _draw_robustness(figures, folder / "robustness.svg")
-        drawn["robustness"] = f"{folder.name}/robustness.svg"
+    for name, rows in figures.robustness.items():
+        _draw_robustness(rows, folder / f"robustness-{name}.svg")
+        drawn[f"robustness-{name}"] = f"{folder.name}/robustness-{name}.svg"
     return drawn
 
 
@@ -58,22 +60,19 @@ def _draw_sweep(figures: Figures, name: str, path: Path, settings: Settings) -> 
     _save(canvas, path)
 
 
-def _draw_robustness(figures: Figures, path: Path) -> None:
+def _draw_robustness(rows: Sequence[Row], path: Path) -> None:
     from matplotlib import pyplot as plt
 
-    rows = figures.robustness
     places = range(len(rows))
     series = {
         "ours, another host": [row.other_host for row in rows],
         "ours, same host": [row.same_host for row in rows],
     }
-    for name in rows[0].peers:
-        series[name] = [row.peers[name] for row in rows]
     height = 0.8 / len(series)
     canvas, axes = plt.subplots(figsize=(9, 0.6 * len(rows) + 1), layout="constrained")
     for number, (name, shares) in enumerate(series.items()):
         axes.barh([place + number * height for place in places], shares, height, label=name)
-    axes.set_yticks([place + 0.4 - height / 2 for place in places], [row.kind.name for row in rows])
+    axes.set_yticks([place + 0.4 - height / 2 for place in places], [row.name for row in rows])
     axes.margins(y=0.02)
     axes.invert_yaxis()
     axes.set(xlabel="share of edited copies found", xlim=(0, 1))

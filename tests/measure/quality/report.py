@@ -1,13 +1,13 @@
 """Writes docs/quality.md: every figure of a run as tables, with what it was measured on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
 from spotsieve.stream.scoring import Scores
 from spotsieve.stream.scoring.score_text import three_decimals
 from tests.measure.bench.report import machine
-from tests.measure.quality import report_choices
+from tests.measure.quality import report_choices, report_orders
 from tests.measure.quality.extracts import EXTRACTORS
 from tests.measure.quality.figures import SPEED_SET, Figures, Run
 from tests.measure.quality.markdown import paragraph, table
@@ -23,6 +23,8 @@ def as_markdown(run: Run, figures: Figures, command: str, plots: Mapping[str, st
         _head(run, figures, command),
         targets(run, figures),
         _sets(run, figures),
+        report_orders.orders(figures),
+        report_orders.first_pages(figures),
         _speed(figures),
         _peers(run, figures),
         _kinds(figures),
@@ -30,7 +32,7 @@ def as_markdown(run: Run, figures: Figures, command: str, plots: Mapping[str, st
         report_choices.ablations(run, figures),
         report_choices.sweeps(figures, plots),
         report_choices.validation(run, figures),
-        report_choices.robustness(figures, plots),
+        report_choices.robustness(run, figures, plots),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -38,12 +40,15 @@ def as_markdown(run: Run, figures: Figures, command: str, plots: Mapping[str, st
 def _head(run: Run, figures: Figures, command: str) -> str:
     about = machine()
     versions = ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
-    seconds = ", ".join(f"{name} {took:.0f} s" for name, took in figures.seconds.items())
+    on = f"{datetime.now(UTC).date().isoformat()} (commit {about['commit']})"
+    seconds = ", ".join(
+        _took(name, took, figures.measured_on.get(name, on), on) for name, took in figures.seconds.items()
+    )
     changed = ", ".join(f"`{name} = {value}`" for name, value in run.base.items())
     what = f"with {changed}" if changed else "default settings"
     first = paragraph(f"""
         Scheme `{run.settings.scheme.name}`, {what}, one setting for all sets, measured by `{command}` on
-        {datetime.now(UTC).date().isoformat()} (commit {about["commit"]}): {about["cores"]} cores of {about["cpu"]},
+        {on}: {about["cores"]} cores of {about["cpu"]},
         {about["system"]}, Python {about["python"]}, {versions}. Time taken: {seconds}.
         {"QUICK: the beginning of each set only." if run.quick else ""}
     """)
@@ -61,6 +66,11 @@ def _head(run: Run, figures: Figures, command: str) -> str:
     """)
     is_fitted = run.settings.scheme.name == FITTED_SCHEME
     return "\n\n".join(["# Quality", first, second, *([third] if is_fitted else [])])
+
+
+def _took(name: str, seconds: float, on: str, today: str) -> str:
+    """A part and its time; when, if that was an earlier run."""
+    return f"{name} {seconds:.0f} s" + ("" if on == today else f" on {on}")
 
 
 def _sets(run: Run, figures: Figures) -> str:
@@ -126,27 +136,49 @@ def _peers(run: Run, figures: Figures) -> str:
         "their steps; ours is signing alone (docs/speed.md has the index). Plain text is its own main content."
     )
     header = ["filter", "set", "precision", "recall", "F1", "novel lost", "CPU ms a page"]
-    return f"## Beside its peers\n\n{note}\n\n" + table(header, rows, 2)
+    return f"## Beside its peers\n\n{note}\n\n{table(header, rows, 2)}{_peers_on_edits(run, figures)}"
+
+
+def _peers_on_edits(run: Run, figures: Figures) -> str:
+    """What peers find of the copies of the robustness bench."""
+    if not figures.peers_on_edits:
+        return ""
+    names = list(next(iter(figures.peers_on_edits.values())))
+    rows = [[edit, *(f"{shares[name]:.3f}" for name in names)] for edit, shares in figures.peers_on_edits.items()]
+    note = paragraph(f"""
+        Share of the edited copies found, of the same edits as under Robustness: {figures.peer_pages} pages of
+        {run.speed_set.name}, each copy compared with its own original.
+    """)
+    return f"\n\n### Edited copies\n\n{note}\n\n" + table(["edit", *names], rows)
 
 
 def _kinds(figures: Figures) -> str:
     rows = []
     for name, judged in figures.judged.items():
         peer = next((peer for peer in figures.peers.get(name, ()) if peer.name == SPEED_PEER), None)
-        for what, ours, theirs in (
-            ("missed", judged.scores.pages.found, peer.scores.pages.found if peer else {}),
-            ("lost", judged.scores.pages.lost, peer.scores.pages.lost if peer else {}),
-        ):
-            for kind, (dropped, count) in ours.items():
-                wrong, other = (count - dropped if what == "missed" else dropped), theirs.get(kind)
-                beside = "" if other is None else str(count - other[0] if what == "missed" else other[0])
-                rows.append([name, what, kind, str(count), str(wrong), beside])
-    note = (
-        "Missed: duplicates let through, by the kind of edit that made them (kind of the closest earlier pair). Lost: "
-        f"novel pages dropped, by the kind of page. Peer: {SPEED_PEER}."
-    )
-    header = ["set", "error", "kind", "pages", "ours", "peer"]
+        ordered = figures.ordered.get(name)
+        for kind, (dropped, count) in judged.scores.pages.found.items():
+            beside = "" if peer is None else str(count - peer.scores.pages.found[kind][0])
+            missed = [run.scores.pages.found.get(kind, (0, 0)) for run in ordered.runs] if ordered else []
+            rows.append(
+                [name, "missed", kind, str(count), str(count - dropped), _range([b - a for a, b in missed]), beside]
+            )
+        for kind, (dropped, count) in judged.scores.pages.lost.items():
+            beside = "" if peer is None else str(peer.scores.pages.lost[kind][0])
+            lost = [run.scores.pages.lost.get(kind, (0, 0))[0] for run in ordered.runs] if ordered else []
+            rows.append([name, "lost", kind, str(count), str(dropped), _range(lost), beside])
+    note = paragraph(f"""
+        Missed: duplicates let through, by the kind of edit that made them (kind of the closest earlier pair). Lost:
+        novel pages dropped, by the kind of page; of catalogue that is the site. Ours in the set's own order, and from
+        the fewest to the most of the orders; in another order other pages are the duplicates. Peer: {SPEED_PEER},
+        where it was measured.
+    """)
+    header = ["set", "error", "kind", "pages", "ours", "orders", "peer"]
     return f"## Errors by kind\n\n{note}\n\n" + table(header, rows, 3) if rows else ""
+
+
+def _range(counts: Sequence[int]) -> str:
+    return f"{min(counts)} to {max(counts)}" if counts else ""
 
 
 def _ways(figures: Figures) -> str:
@@ -160,7 +192,7 @@ def _ways(figures: Figures) -> str:
         rows.append([name, str(found), *share])
     note = (
         "The kinds of keys under which duplicates that were found meet their original; a page with an equal digest is "
-        "counted there, whatever else it shares."
+        "counted there, whatever else it shares. All but the digest and plain smallest hashes are of one host."
     )
     return f"## What finds the originals\n\n{note}\n\n" + table(["set", "found", *names], rows)
 

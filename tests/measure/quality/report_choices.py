@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from statistics import mean, stdev
+from statistics import mean, median, stdev
 
 from spotsieve.stream.scoring import Scores
 from spotsieve.stream.scoring.score_text import three_decimals
 from tests.measure.quality.figures import AblationRow, Figures, Run
 from tests.measure.quality.folds import FOLDS, LOST_PENALTY, Outcome
 from tests.measure.quality.markdown import paragraph, table
+from tests.measure.quality.orders import Ordered
 from tests.measure.quality.robustness import INJECTED, Row
 from tests.measure.quality.validation import Validation
 
@@ -20,15 +21,15 @@ def ablations(run: Run, figures: Figures) -> str:
     names = [labelled.name for labelled in run.sets]
     header = ["rule changed", *(f"{name}: F1, lost" for name in names), "signing speed"]
     rows = []
-    if figures.judged:
+    if figures.ordered:
         speed = "1.00" if figures.speed else ""
-        rows.append(["none", *(_f1_lost(figures.judged[name].scores) for name in names), speed])
+        rows.append(["none", *(_over_orders(figures.ordered[name]) for name in names), speed])
     rows += [[*_ablated(row, names), _times_as_fast(row, figures)] for row in figures.ablations]
     note = paragraph("""
-        One rule changed at a time, everything else as above. Where the kernel then does something else, the last column
-        has its speed of signing, as a multiple of the unchanged kernel's. A rule whose absence changes nothing here is
-        not proven by these sets: none has hosts with short articles in wordy templates, where a host's template is
-        taken off (docs/decisions.md says what that is worth on pages made for it).
+        One rule changed at a time, everything else as above; medians over the orders, and after the sign / the most
+        novel pages lost in an order. Where the kernel then does something else, the last column has its speed of
+        signing, as a multiple of the unchanged kernel's. A rule whose absence changes nothing here is not proven by
+        these sets: docs/decisions.md says what it is for.
     """)
     parts = [f"## Ablations\n\n{note}\n\n" + table(header, rows)]
     if figures.sketches:
@@ -36,16 +37,16 @@ def ablations(run: Run, figures: Figures) -> str:
         rows = []
         for row in figures.sketches:
             name, *cells = _ablated(row, names)
-            size = str(row.sketch_bytes) if row.name.endswith("bits") else "8 a shingle"
-            rows.append([name, size, *cells, _times_as_fast(row, figures)])
+            rows.append([name, str(row.sketch_bytes), *cells, _times_as_fast(row, figures)])
         note = "What a near copy is confirmed by, against what it takes in the state."
         parts.append(f"### Size of the sketch\n\n{note}\n\n" + table(header, rows))
     if figures.groups:
         header = ["scorecards fitted with", *(f"{name}: F1, lost" for name in names)]
         note = paragraph(f"""
             Both cards are fitted anew to all of {run.speed_set.name} without one group of classes, and used with it
-            left out: what the other groups cannot make up for. The sets beside {run.speed_set.name} are the better
-            judges here, since the fit has not seen them; differences of a few pages are noise.
+            left out: what the other groups cannot make up for. Every set is in its own order alone. The sets beside
+            {run.speed_set.name} are the better judges here, since the fit has not seen them; differences of a few pages
+            are noise.
         """)
         parts.append(
             f"### Groups of the scorecards\n\n{note}\n\n"
@@ -61,7 +62,7 @@ def _times_as_fast(row: AblationRow, figures: Figures) -> str:
 
 
 def _ablated(row: AblationRow, names: Sequence[str]) -> list[str]:
-    return [row.name, *(_f1_lost(row.by_set[name].scores) for name in names)]
+    return [row.name, *(_over_orders(row.by_set[name]) for name in names)]
 
 
 def sweeps(figures: Figures, plots: Mapping[str, str]) -> str:
@@ -131,38 +132,37 @@ def _chosen(found: Validation) -> str:
     return "Chosen, of the steps that were tried:\n\n" + table(["threshold", "value (folds)"], rows, 2)
 
 
-def robustness(figures: Figures, plots: Mapping[str, str]) -> str:
+def robustness(run: Run, figures: Figures, plots: Mapping[str, str]) -> str:
     """Edited copies found, by kind of edit."""
     if not figures.robustness:
         return ""
-    peers = list(figures.robustness[0].peers)
-    rows = []
-    for row in figures.robustness:
-        headline = min(row.same_host, row.other_host)
-        target = ""
-        if row.kind.target is not None:
-            target = f">= {row.kind.target:g}: {'met' if headline >= row.kind.target else 'NOT MET'}"
-        beside = [f"{row.peers[name]:.3f}" for name in peers]
-        rows.append([row.kind.name, f"{row.other_host:.3f}", f"{row.same_host:.3f}", target, *beside])
+    originals = ", ".join(f"{count} of {name}" for name, count in figures.sample_pages.items())
+    headlines = figures.robustness.get(run.speed_set.name, ())
     note = paragraph(f"""
-        {figures.sample_pages} originals (one a cluster, at least 100 words of main text), all in the state; an edited
-        copy of each is submitted at another host or at another address of the same host, and is found if its verdict
-        names its own original; the target is held against the lesser of the two. Words of the main text, or of all text
-        of the page, menus included, are replaced by words drawn from the vocabulary of all pages. Link lists are taken
-        from other pages and put between two blocks of the main text; as bare text they stand there without any link.
-        {_harsher(figures.robustness)} Peers compare each copy with its own original, on {figures.peer_pages} pages.
+        Originals (one a cluster, at least 100 words of main text): {originals}. All are in the state; an edited copy of
+        each is submitted at another host or at another address of the same host, and is found if its verdict names its
+        own original; the target is held against the lesser of the two. Words of the main text, or of all text of the
+        page, menus included, are replaced by words drawn from the vocabulary of all pages. Link lists are taken from
+        other pages and put between two blocks of the main text; as bare text they stand there without any link.
+        {_harsher(headlines) if headlines else ""}
     """)
-    header = ["edit", "another host", "same host", "target", *peers]
-    plot = f"\n\n![robustness]({plots['robustness']})" if "robustness" in plots else ""
-    return f"## Robustness\n\n{note}\n\n{table(header, rows)}{plot}"
+    parts = [f"## Robustness\n\n{note}"]
+    for name, rows in figures.robustness.items():
+        plot = f"\n\n![robustness of {name}]({plots[f'robustness-{name}']})" if f"robustness-{name}" in plots else ""
+        shown = [[row.name, f"{row.other_host:.3f}", f"{row.same_host:.3f}", _target_of(row)] for row in rows]
+        parts.append(f"### {name}\n\n" + table(["edit", "another host", "same host", "target"], shown) + plot)
+    return "\n\n".join(parts)
+
+
+def _target_of(row: Row) -> str:
+    if row.target is None:
+        return ""
+    return f">= {row.target:g}: {'met' if row.least >= row.target else 'NOT MET'}"
 
 
 def _harsher(rows: Sequence[Row]) -> str:
     """Which way of injecting is the harder one here: that is the one the issue's target means."""
-    by_way = {
-        way: sum(min(row.same_host, row.other_host) for row in rows if row.kind.name.endswith(way))
-        for way in ("as links", "as bare text")
-    }
+    by_way = {way: sum(row.least for row in rows if row.name.endswith(way)) for way in ("as links", "as bare text")}
     way = min(by_way, key=by_way.__getitem__)
     return (
         f" Of the two ways, {way} is the harsher for {' and '.join(map(str, INJECTED))} words, and the headline figure."
@@ -173,6 +173,12 @@ def _spread(values: Sequence[float]) -> str:
     if not values:
         return "-"
     return f"{mean(values):.3f} +- {stdev(values):.3f}" if len(values) > 1 else f"{values[0]:.3f}"
+
+
+def _over_orders(ordered: Ordered) -> str:
+    """F1 and novel pages lost: the median order, and the most lost in an order where there are several."""
+    worst = f" / {max(ordered.lost)}" if len(ordered.runs) > 1 else ""
+    return f"{three_decimals(median(ordered.f1))}, {ordered.median_lost:g}{worst}"
 
 
 def _f1_lost(scores: Scores) -> str:

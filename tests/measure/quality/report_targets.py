@@ -1,18 +1,32 @@
 """Writes the first table of docs/quality.md: each target of the default scheme, and whether this run met it."""
 
 from collections.abc import Iterator, Mapping
+from statistics import median
+from typing import NamedTuple
 
 from spotsieve.stream.scoring import Scores
 from spotsieve.stream.scoring.score_text import three_decimals
 from tests.measure.quality.figures import Figures, Run
 from tests.measure.quality.markdown import paragraph, table
+from tests.measure.quality.orders import Ordered
 
-TARGETS: Mapping[str, tuple[str, float, int]] = {
-    "news": ("f1", 0.98, 4),
-    "docs": ("f1", 0.98, 0),
-    "newsgroups": ("recall", 0.90, 2),
+
+class Target(NamedTuple):
+    """figure: of the set, and its least value  most_lost: novel pages lost  worst_lost: in the worst order"""
+
+    figure: str
+    least: float
+    most_lost: int
+    worst_lost: int | None = None
+
+
+TARGETS: Mapping[str, Target] = {
+    "catalogue": Target("f1", 0.96, 9, 14),
+    "news": Target("f1", 0.995, 1),
+    "docs": Target("f1", 0.995, 0),
+    "newsgroups": Target("recall", 0.95, 0),
 }
-"""Issue 4: which figure of a set must reach what, and how many novel pages may be lost."""
+"""Issue 12: what a set's figures must reach, as medians over the orders."""
 TIMES_QUICKER = 50
 SPEED_PEER = "trafilatura + datasketch MinHash >= 0.5"
 
@@ -34,8 +48,9 @@ def is_met(name: str, scores: Scores) -> bool | None:
     """Whether a set's figures reach its target; None for a set without one."""
     if name not in TARGETS:
         return None
-    figure, least, most_lost = TARGETS[name]
-    return (getattr(scores.pages.retrieval, figure) or 0.0) >= least and scores.pages.lost_count <= most_lost
+    target = TARGETS[name]
+    reached = getattr(scores.pages.retrieval, target.figure) or 0.0
+    return reached >= target.least and scores.pages.lost_count <= target.most_lost
 
 
 def times_quicker(figures: Figures) -> tuple[float, float] | None:
@@ -48,20 +63,32 @@ def times_quicker(figures: Figures) -> tuple[float, float] | None:
     return None
 
 
+def _over_orders(name: str, ordered: Ordered, novel: int) -> tuple[str, str, str, bool]:
+    """The row of a set."""
+    target = TARGETS[name]
+    word, figures = ("F1", ordered.f1) if target.figure == "f1" else ("recall", ordered.recall)
+    reached, worst = median(figures), max(ordered.lost)
+    wished = f">= {target.least:.3f}, <= {target.most_lost} of {novel:,} lost"
+    if target.worst_lost is not None:
+        wished += f", worst <= {target.worst_lost}"
+    is_met = reached >= target.least and ordered.median_lost <= target.most_lost
+    return (
+        f"{name}: page {word}, median of {len(ordered.runs)} orders",
+        f"{three_decimals(reached)}, {ordered.median_lost:g} lost, worst {worst}",
+        wished,
+        is_met and (target.worst_lost is None or worst <= target.worst_lost),
+    )
+
+
 def _rows(run: Run, figures: Figures) -> Iterator[tuple[str, str, str, bool]]:
     for labelled in run.sets:
-        judged = figures.judged.get(labelled.name)
-        if judged is None or labelled.name not in TARGETS:
-            continue
-        figure, least, most_lost = TARGETS[labelled.name]
-        word, pages = "F1" if figure == "f1" else figure, judged.scores.pages
-        reached = f"{three_decimals(getattr(pages.retrieval, figure))}, {pages.lost_count} lost"
-        wished = f">= {least:.2f}, <= {most_lost} of {pages.novel:,} lost"
-        yield f"{labelled.name}: page {word}", reached, wished, bool(is_met(labelled.name, judged.scores))
-    for row in figures.robustness:
-        if row.kind.target is not None:
-            share = min(row.same_host, row.other_host)
-            yield f"found: {row.kind.name}", f"{share:.3f}", f">= {row.kind.target:g}", share >= row.kind.target
+        ordered = figures.ordered.get(labelled.name)
+        if ordered is not None and labelled.name in TARGETS:
+            yield _over_orders(labelled.name, ordered, ordered.runs[0].scores.pages.novel)
+    for rows in figures.robustness.values():
+        for row in rows:
+            if row.target is not None:
+                yield f"found: {row.name}", f"{row.least:.3f}", f">= {row.target:g}", row.least >= row.target
     quicker = times_quicker(figures)
     if quicker is not None:
         times = quicker[1]

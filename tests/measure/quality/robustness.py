@@ -47,12 +47,19 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Shares found of one kind. same_host, other_host: by our filter  peers: name to share, on fewer pages."""
+    """Shares found of one kind of edit, by our filter. target: least share to be found, None for those beside the
+    issues'.
+    """
 
-    kind: Kind
+    name: str
+    target: float | None
     same_host: float
     other_host: float
-    peers: Mapping[str, float]
+
+    @property
+    def least(self) -> float:
+        """The lesser of the two shares."""
+        return min(self.same_host, self.other_host)
 
 
 def draw_sample(labelled: LabelledSet, most: int, seed: int = SEED) -> Sample:
@@ -89,6 +96,7 @@ def kinds(sample: Sample) -> list[Kind]:
         return lambda page, random: inject(page, draw_link_lists(sample.link_lists, words, random), as_links, random)
 
     targets = {0.01: 0.995, 0.05: 0.98, 0.10: 0.95, 100: 0.99, 300: 0.98}
+    bare_targets = {**targets, 300: 0.95}
     found = [Kind("unedited", lambda page, _: page.html)]
     for where, everywhere in (("main text's words", False), ("whole page's words", True)):
         found += [
@@ -97,25 +105,37 @@ def kinds(sample: Sample) -> list[Kind]:
         ]
     for words in INJECTED:
         found.append(Kind(f"{words} words of link lists, as links", injected(words, True), targets[words]))
-        found.append(Kind(f"{words} words of link lists, as bare text", injected(words, False), targets[words]))
+        found.append(Kind(f"{words} words of link lists, as bare text", injected(words, False), bare_targets[words]))
     return found
 
 
 def measure(
-    sample: Sample, settings: Settings, peer_pages: int, say: Callable[[str], None], seed: int = SEED
+    sample: Sample, settings: Settings, has_targets: bool, say: Callable[[str], None], seed: int = SEED
 ) -> Iterator[Row]:
-    """A row for each kind of edit. peer_pages: how many of the sample the peers are measured on; 0 for none."""
+    """A row for each kind of edit. has_targets: whether the issues' targets are meant for these pages"""
     originals = [record for batch in in_batches(sample.pages) for record in Trial(settings, ANY_SETTINGS).sign(batch)]
-    peers = [_Peer.of(name, sample.marked[:peer_pages]) for name in PEERS] if peer_pages else []
     for kind in kinds(sample):
         say(f"  {kind.name}")
-        edited = [kind.edit(page, Random(f"{seed}-{kind.name}-{page.id}")) for page in sample.marked]
+        edited = edited_copies(sample, kind, len(sample.pages), seed)
         yield Row(
-            kind,
+            kind.name,
+            kind.target if has_targets else None,
             share_found(sample.pages, originals, edited, settings, None),
             share_found(sample.pages, originals, edited, settings, OTHER_HOST),
-            {peer.name: peer.share_found(edited) for peer in peers},
         )
+
+
+def measure_peers(sample: Sample, pages: int, seed: int = SEED) -> Iterator[tuple[str, Mapping[str, float]]]:
+    """The name of each kind of edit, and what each peer finds of the edited copies of the first `pages` originals."""
+    peers = [_Peer.of(name, sample.marked[:pages]) for name in PEERS]
+    for kind in kinds(sample):
+        edited = edited_copies(sample, kind, pages, seed)
+        yield kind.name, {peer.name: peer.share_found(edited) for peer in peers}
+
+
+def edited_copies(sample: Sample, kind: Kind, most: int, seed: int) -> list[str]:
+    """The HTML of the edited copies of the first originals."""
+    return [kind.edit(page, Random(f"{seed}-{kind.name}-{page.id}")) for page in sample.marked[:most]]
 
 
 def share_found(
@@ -160,7 +180,7 @@ class _Peer:
         return cls(name, sketch, threshold, tuple(sketch(page.html) for page in marked))
 
     def share_found(self, edited: Sequence[str]) -> float:
-        pairs = zip(self.originals, edited, strict=False)
+        pairs = zip(self.originals, edited, strict=True)
         found = [
             original is not None and _alike(original, self.sketch(html), self.threshold) for original, html in pairs
         ]

@@ -13,6 +13,7 @@ from spotsieve.stream.evaluation.trial import PAGES_FILE, pages_of, read_batches
 from spotsieve.stream.page import Page
 from spotsieve.stream.scoring import Truth, load_truth
 from spotsieve.stream.scoring.measures import join
+from spotsieve.stream.scoring.truth import Pair
 from spotsieve.stream.settings.model import Settings
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
@@ -66,6 +67,23 @@ class LabelledSet:
         """Some of its pages, as if there were no others. places: ascending."""
         pages = tuple(self.pages[place] for place in places)
         return LabelledSet(self.name, self.folder, pages, self.truth.part(places))
+
+    def in_order(self, places: Sequence[int]) -> "LabelledSet":
+        """Its pages in another order, with the labels that this order gives them. places: each once."""
+        new = {place: number for number, place in enumerate(places)}
+        truth = self.truth
+        ends = (sorted((new[pair.earlier], new[pair.later])) for pair in truth.pairs)
+        pairs = tuple(
+            Pair(earlier, later, pair.similarity, pair.kind)
+            for (earlier, later), pair in zip(ends, truth.pairs, strict=True)
+        )
+
+        def of(column: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(column[place] for place in places) if column else ()
+
+        groups, hosts = of(truth.groups), of(truth.hosts)
+        ordered = Truth(of(truth.ids), of(truth.kinds), pairs, groups, hosts, truth.positive, truth.negative)
+        return LabelledSet(self.name, self.folder, tuple(self.pages[place] for place in places), ordered)
 
 
 def find_sets(extra: Iterable[Path] = ()) -> list[Path]:

@@ -1,0 +1,69 @@
+"""Compiles the judge of hosts anew with some of its constants changed: for the ablations of its rules.
+
+A kernel has the constants that it closes over compiled in, and so has each of its parts. So the modules of these parts
+are executed once more, beside those that the product uses; the constants are changed there before anything of them is
+compiled, and nothing of it goes into the cache on disk.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+from numba import njit
+
+from spotsieve.stream import judge
+from spotsieve.stream.judge.slots import inlined
+
+_MODULES = ("memory", "pairs", "hosts")
+"""Of spotsieve.stream.judge, each after those that it takes from."""
+
+
+@contextmanager
+def rules_changed(rules: Mapping[str, float], only_novel_teach: bool = False) -> Iterator[None]:
+    """Within, records are judged with these constants, "module.NAME" to value. Raises AttributeError for one that is
+    not there.
+    """
+    changed = _hosts_with(rules)
+    if only_novel_teach:
+        changed.teach = _only_filed(changed.teach)
+    with patch.object(judge, "judge_with_hosts", changed.judge_with_hosts):
+        yield
+
+
+def _hosts_with(rules: Mapping[str, float]) -> Any:
+    """The module of the judge of hosts, made of the changed ones."""
+    made: dict[str, ModuleType] = {}
+    with patch.dict(sys.modules):
+        for name in _MODULES:
+            spec = find_spec(f"{judge.__name__}.{name}")
+            if spec is None or spec.loader is None:
+                raise ImportError(f"{judge.__name__} has no module {name}")
+            made[name] = sys.modules[spec.name] = module_from_spec(spec)
+            spec.loader.exec_module(made[name])
+            for rule, value in rules.items():
+                module, _, constant = rule.partition(".")
+                if module == name:
+                    getattr(made[name], constant)
+                    setattr(made[name], constant, value)
+    hosts: Any = made["hosts"]
+    hosts.njit = lambda **_: njit(nogil=True)
+    return hosts
+
+
+def _only_filed(teach: Any) -> Any:
+    """Have only pages teach that are filed: novel ones, since every page is filed at least under its digest."""
+
+    @inlined
+    def teach_if_filed(  # type: ignore[no-untyped-def]
+        memory, row, prints, first, end, titles, title_first, title_end, skipped, no_word, whole, number, filed
+    ):
+        if filed:
+            teach(
+                memory, row, prints, first, end, titles, title_first, title_end, skipped, no_word, whole, number, filed
+            )
+
+    return teach_if_filed
