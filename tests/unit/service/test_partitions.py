@@ -14,6 +14,7 @@ from spotsieve.stream.service import partitions, start_offset
 from spotsieve.stream.service.failure import Failure
 from spotsieve.stream.service.ownership import OwnedPartition, Phase
 from spotsieve.stream.service.partitions import Partitions
+from spotsieve.stream.service.start_offset import StartOffsets
 from spotsieve.stream.settings.model import Settings
 
 PARTITION = TopicPartition("pages", 3)
@@ -318,3 +319,37 @@ async def test_a_backlog_is_fetched_when_few_wait_to_be_opened_or_after_a_while(
     monkeypatch.setattr(partitions, "OPENING_FIRST_SECONDS", 0.0)
     assert not taken.opening_first, "one that cannot be opened must not hold up the others for ever"
     await taken.close()
+
+
+async def test_beginnings_that_wait_are_committed_together_and_all_hear_of_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    commits: list[list[int]] = []
+    answer = asyncio.Event()
+
+    class Group:
+        async def commit(self, offsets: dict[TopicPartition, int]) -> None:
+            commits.append([partition.partition for partition in offsets])
+            await answer.wait()
+            if 99 in commits[-1]:
+                raise KafkaTimeoutError
+
+    class EdgesOfAll(Edges):
+        async def beginning_offsets(self, asked: list[TopicPartition]) -> dict[TopicPartition, int]:
+            return dict.fromkeys(asked, 5)
+
+    async def unknown(_: TopicPartition) -> bool:
+        return False
+
+    monkeypatch.setattr(start_offset, "edges_consumer", lambda _: EdgesOfAll())
+    starts = StartOffsets(Settings(), cast("AIOKafkaConsumer", Group()), unknown)
+    begun = [asyncio.create_task(starts.begin(TopicPartition("pages", number))) for number in (1, 2, 98, 99)]
+    await several_turns()
+    later = [asyncio.create_task(starts.begin(TopicPartition("pages", number))) for number in range(3, 50)]
+    await several_turns()
+    answer.set()
+    failed = await asyncio.gather(*begun, return_exceptions=True)
+    assert all(isinstance(each, KafkaTimeoutError) for each in failed)
+    assert set(await asyncio.gather(*later)) == {5}
+    assert commits == [[1, 2, 98, 99], list(range(3, 50))]
+    await starts.close()
