@@ -14,11 +14,11 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test check verdicts bench quality schemes papers soak exact fuzz run broker setup lock clean
+.PHONY: help demo test check verdicts bench quality schemes papers soak partitions memory classic exact fuzz run broker setup lock clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-8s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
 
 demo: setup ## start a real Kafka, send a small crawl through the filter, show what was dropped and why
 	@$(VENV)/bin/spotsieve demo $(ARGS)
@@ -50,6 +50,15 @@ papers: $(INSTALLED) ## measure the figures of the published papers again; write
 
 soak: setup ## send 300,000 pages through two workers that are killed again and again; write docs/soak.md (5 GB of disk)
 	@$(PY) -m tests.measure.soak $(ARGS)
+
+partitions: setup ## one worker with 1,000 partitions and a backlog over TLS; write docs/partitions.md (10 GB of disk)
+	@$(PY) -m tests.measure.partitions $(ARGS)
+
+memory: $(INSTALLED) ## the memory of a state of 20 million pages; write docs/index-memory.md (6 GB of disk)
+	@$(PY) -m tests.measure.index_memory $(ARGS)
+
+classic: $(INSTALLED) ## crash matrix and broker faults on Kafka 3.9 with the classic coordinator; write docs/kafka39.md
+	@$(PY) -m tests.measure.kafka39 $(ARGS)
 
 exact: setup ## compare exact schemes with brute force, 100,000 random cases each and every set; write docs/exactness.md
 	@$(PY) -m tests.measure.exact $(ARGS)

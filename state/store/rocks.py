@@ -231,7 +231,11 @@ class RocksState:
             "position": self._position,
             "bytes_on_disk": total("rocksdb.total-sst-files-size"),
             "memtable_bytes": total("rocksdb.cur-size-all-mem-tables"),
+            # The families share one cache, so each tells of all.
             "cache_bytes": self._buckets.property_int_value("rocksdb.block-cache-usage") or 0,
+            "cache_capacity_bytes": self._buckets.property_int_value("rocksdb.block-cache-capacity") or 0,
+            "cache_pinned_bytes": self._buckets.property_int_value("rocksdb.block-cache-pinned-usage") or 0,
+            "table_reader_bytes": total("rocksdb.estimate-table-readers-mem"),
             "estimated_keys": self._buckets.property_int_value("rocksdb.estimate-num-keys") or 0,
             "sources": len(self._known.texts),
             "hosts": self._hosts.property_int_value("rocksdb.estimate-num-keys") or 0,

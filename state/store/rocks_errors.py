@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rocksdict import DbClosedError
 
+from spotsieve.state.store.rocks_options import most_open_files
 from spotsieve.stream.errors import CorruptRecord, StateError, StateLocked
 
 _PLACE = re.compile(r"in \S*?([0-9]+\.sst) offset ([0-9]+)")
@@ -56,6 +57,14 @@ def explain(text: str, directory: Path, action: str) -> StateError:
             f"must have room to grow ({text})",
             str(directory),
             "free disk space and start again: the state is intact and continues from the log where it stopped",
+        )
+    if "too many open files" in lower:
+        return StateError(
+            "index.directory",
+            f"must be able to open its files, {most_open_files()} at a time ({text})",
+            str(directory),
+            "raise the limit of open files (ulimit -n, LimitNOFILE of systemd, --ulimit nofile of Docker) and start "
+            "again: the state is intact",
         )
     if any(word in lower for word in _DAMAGE):
         return corrupt(text, directory)

@@ -85,10 +85,10 @@ def _filter_crawl(settings: Settings, filter_process: FilterProcess, say: Callab
 
 
 def _start_broker(things: ExitStack, say: Callable[[str], None]) -> str:
-    from spotsieve.stream.demo.localkafka import KAFKA_VERSION, LocalKafka, prepare
+    from spotsieve.stream.demo.localkafka import LocalKafka, prepare, release
 
     prepare(say)
-    say(f"starting Apache Kafka {KAFKA_VERSION}")
+    say(f"starting Apache Kafka {release()}")
     broker = things.enter_context(LocalKafka())
     say(f"Kafka serves {broker.bootstrap_servers}")
     return broker.bootstrap_servers

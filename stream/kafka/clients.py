@@ -1,7 +1,6 @@
 """Makes aiokafka's clients from the settings, and stops them."""
 
 import asyncio
-import ssl
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -10,12 +9,12 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import collect_hosts
-from aiokafka.helpers import create_ssl_context
 
 from spotsieve.stream.errors import SettingError
+from spotsieve.stream.kafka.assignment import assignors
 from spotsieve.stream.kafka.cluster import retry_without_brokers
-from spotsieve.stream.kafka.errors import on_one_line
 from spotsieve.stream.kafka.header_names import read_any_header_names
+from spotsieve.stream.kafka.tls import ssl_context
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.settings.model import KafkaSettings, Settings
 
@@ -45,7 +44,7 @@ def client_options(kafka: KafkaSettings) -> dict[str, Any]:
         "security_protocol": kafka.security_protocol,
     }
     if "SSL" in kafka.security_protocol:
-        options["ssl_context"] = _ssl_context(kafka)
+        options["ssl_context"] = ssl_context(kafka)
     if kafka.security_protocol.startswith("SASL"):
         _check_login(kafka)
         options["sasl_mechanism"] = kafka.sasl_mechanism
@@ -82,30 +81,6 @@ def _check_login(kafka: KafkaSettings) -> None:
         )
 
 
-def _ssl_context(kafka: KafkaSettings) -> ssl.SSLContext:
-    if kafka.ssl_keyfile and not kafka.ssl_certfile:
-        raise SettingError(
-            "kafka.ssl_certfile", "must be set where ssl_keyfile is", None, "name the certificate of the key"
-        )
-    try:
-        context: ssl.SSLContext = create_ssl_context(
-            cafile=kafka.ssl_cafile or None,
-            certfile=kafka.ssl_certfile or None,
-            keyfile=kafka.ssl_keyfile or None,
-            # Never None: OpenSSL would ask for it on the terminal, and a service would hang.
-            password=kafka.ssl_key_password.get_secret_value(),
-        )
-        return context
-    except (OSError, ssl.SSLError) as error:
-        value = [kafka.ssl_cafile, kafka.ssl_certfile, kafka.ssl_keyfile]
-        raise SettingError(
-            "kafka.ssl_*file",
-            f"must be readable PEM files, the key of the certificate: {on_one_line(str(error))}",
-            value,
-            "check the paths, and kafka.ssl_key_password where the key has one",
-        ) from None
-
-
 def warn_of_open_files(kafka: KafkaSettings) -> None:
     """Warn of files that hold a secret and that every user of the machine can read."""
     for name in PRIVATE_FILES:
@@ -129,6 +104,7 @@ def pages_consumer(settings: Settings) -> AIOKafkaConsumer:
     return AIOKafkaConsumer(
         **options,
         group_id=kafka.group_id,
+        partition_assignment_strategy=assignors(),
         enable_auto_commit=False,
         # We choose the offsets: a position that retention removed must be reported, and not skipped.
         auto_offset_reset="none",
@@ -142,6 +118,13 @@ def pages_consumer(settings: Settings) -> AIOKafkaConsumer:
         max_partition_fetch_bytes=max(2**20, kafka.fetch_max_bytes // 4),
         fetch_max_wait_ms=100,
         check_crcs=True,
+    )
+
+
+def edges_consumer(settings: Settings) -> AIOKafkaConsumer:
+    """Asks where partitions of the input begin and end; it has no group and reads nothing."""
+    return AIOKafkaConsumer(
+        **client_options(settings.kafka), enable_auto_commit=False, isolation_level=settings.kafka.isolation_level
     )
 
 
@@ -159,28 +142,29 @@ def log_consumer(settings: Settings) -> AIOKafkaConsumer:
 
 def log_producer(settings: Settings) -> AIOKafkaProducer:
     """The writer of the log: idempotent, and acknowledged by every replica."""
-    return _producer(settings, compression="none")
+    return AIOKafkaProducer(**producer_options(settings, "none"))
 
 
 def output_producer(settings: Settings, transactional_id: str | None) -> AIOKafkaProducer:
-    """The writer of pages and reports; transactional under exactly_once."""
-    return _producer(settings, settings.service.compression, transactional_id)
+    """A writer of pages and reports with connections of its own; transactional where it has an id."""
+    return AIOKafkaProducer(**producer_options(settings, settings.service.compression, transactional_id))
 
 
-def _producer(settings: Settings, compression: str, transactional_id: str | None = None) -> AIOKafkaProducer:
-    return AIOKafkaProducer(
+def producer_options(settings: Settings, compression: str, transactional_id: str | None = None) -> dict[str, Any]:
+    """The options of an idempotent producer, which is transactional where it has an id."""
+    return {
         **client_options(settings.kafka),
-        acks="all",
-        enable_idempotence=True,
-        transactional_id=transactional_id,
-        transaction_timeout_ms=settings.kafka.transaction_timeout_ms,
-        compression_type=None if compression == "none" else compression,
-        max_batch_size=PRODUCER_BATCH_BYTES,
-        max_request_size=2**30,
-        linger_ms=0,
+        "acks": "all",
+        "enable_idempotence": True,
+        "transactional_id": transactional_id,
+        "transaction_timeout_ms": settings.kafka.transaction_timeout_ms,
+        "compression_type": None if compression == "none" else compression,
+        "max_batch_size": PRODUCER_BATCH_BYTES,
+        "max_request_size": 2**30,
+        "linger_ms": 0,
         # A broker that is still completing the last transaction asks to try again, for milliseconds and not for 100.
-        retry_backoff_ms=20,
-    )
+        "retry_backoff_ms": 20,
+    }
 
 
 async def stop_client(client: AIOKafkaConsumer | AIOKafkaProducer | AIOKafkaClient) -> None:

@@ -22,6 +22,13 @@ BATCH_PAGES_BUCKETS = (1, 4, 16, 64, 128, 256, 512, 1024, 2048, 4096)
 CANDIDATE_BUCKETS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
 BUCKET_ENTRY_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384)
 KEYS = {kind: kind.name.lower() for kind in FoundBy if kind.name}
+INDEX_MEMORY = {
+    "cache": "cache_bytes",
+    "pinned": "cache_pinned_bytes",
+    "memtables": "memtable_bytes",
+    "tables": "table_reader_bytes",
+}
+"""Kinds of RocksDB's memory, and the figure of State.stats() that each is."""
 PAGE_BYTES_BUCKETS = (256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
 
 
@@ -81,6 +88,8 @@ class Metrics:
         """Take over State.stats(), where swept_buckets counts from the opening of the state."""
         self.state_entries.set(stats["entries"])
         self.state_bytes.set(stats["bytes_on_disk"])
+        for kind, figure in INDEX_MEMORY.items():
+            self.index_memory.labels(kind).set(stats.get(figure, 0))
         self.state_floor.set(stats["floor"])
         self.watermark.set(stats["watermark_ms"] / 1000)
         self.swept_buckets.inc(stats["swept_buckets"] - self._swept_buckets)
@@ -229,6 +238,13 @@ class Metrics:
         """Metrics of the state and its log."""
         self.state_entries = self._gauge("spotsieve_state_entries", "Pages filed in the state, and within the horizon.")
         self.state_bytes = self._gauge("spotsieve_state_bytes", "Bytes of the state on disk.")
+        self.index_memory = self._gauge(
+            "spotsieve_index_memory_bytes",
+            "Memory of RocksDB: cache (index.cache_mb: blocks, filters, indexes), pinned (what of the cache cannot be "
+            "evicted now), memtables (what is not in table files yet), tables (what is held of open files beside the "
+            "cache).",
+            "kind",
+        )
         self.state_floor = self._gauge(
             "spotsieve_state_floor", "Number of the first entry within the horizon: all before it are removed."
         )
@@ -271,6 +287,15 @@ class Metrics:
         )
         self.rebalances = self._counter("spotsieve_rebalances", "Times that input partitions were assigned.")
         self.partitions = self._gauge("spotsieve_assigned_partitions", "Input partitions assigned to this worker.")
+        self.open_partitions = self._gauge(
+            "spotsieve_open_partitions", "Input partitions that this worker reads: assigned, and opened since."
+        )
+        self.loop_delay = Histogram(
+            "spotsieve_event_loop_delay_seconds",
+            "How late the event loop came back to a task that asks once a second.",
+            buckets=STAGE_BUCKETS_SECONDS,
+            registry=self.registry,
+        )
         self.ready = self._gauge(
             "spotsieve_ready", "1 while the worker judges pages, 0 before, after, and while it waits for the broker."
         )

@@ -50,6 +50,8 @@ class Fetcher:
         return micro_batches(taken, owners, self._service.batch_pages, self._service.batch_bytes)
 
     def _seek(self) -> None:
+        if self._partitions.opening_first:
+            return
         for owned in self._partitions.all():
             if owned.phase is Phase.SEEKING and owned.partition in self._consumer.assignment():
                 self._consumer.seek(owned.partition, owned.seek_to)

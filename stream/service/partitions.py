@@ -1,6 +1,7 @@
 """Keeps the worker's input partitions in step with the consumer group: opens them, drains them and hands them over."""
 
 import asyncio
+import time
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
@@ -10,8 +11,11 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError
 
 from spotsieve.state.index import Committed
 from spotsieve.state.log.pages_body import MAX_MARKS
-from spotsieve.stream.kafka.clients import output_producer, stop_client
+from spotsieve.stream.kafka.assignment import remember_generation
+from spotsieve.stream.kafka.clients import stop_client
+from spotsieve.stream.kafka.committed import stable_committed
 from spotsieve.stream.kafka.errors import ended, stops
+from spotsieve.stream.kafka.shared_clients import SharedClients
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
@@ -19,6 +23,12 @@ from spotsieve.stream.service.failure import Failure
 from spotsieve.stream.service.ownership import OwnedPartition, Phase
 from spotsieve.stream.service.start_offset import Knows, StartOffsets
 from spotsieve.stream.settings.model import Settings
+
+OPENINGS = 8
+"""So many partitions are opened at a time. Each asks the broker half a dozen things, and 1,000 at once would keep the
+event loop from its heartbeats."""
+OPENING_FIRST_SECONDS = 45.0
+"""So long after an assignment nothing is fetched while partitions wait for their turn to be opened."""
 
 
 class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's class is untyped
@@ -44,6 +54,9 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         self._opening: set[asyncio.Task[None]] = set()
         self._waits = waits
         self._failure = failure
+        self._clients = SharedClients(settings)
+        self._turn = asyncio.Semaphore(OPENINGS)
+        self._assigned_at = 0.0
         self._start_offsets = StartOffsets(settings, consumer, knows)
         self._marked: dict[TopicPartition, int] = {}
 
@@ -53,6 +66,13 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
     def all(self) -> list[OwnedPartition]:
         """Every partition this worker has now."""
         return list(self._owned.values())
+
+    @property
+    def opening_first(self) -> bool:
+        """Whether nothing is to be fetched yet: a backlog would take the time that opening the others needs."""
+        if time.monotonic() - self._assigned_at > OPENING_FIRST_SECONDS:
+            return False
+        return sum(owned.phase is Phase.OPENING for owned in self._owned.values()) > OPENINGS
 
     async def drained(self, timeout_seconds: float) -> bool:
         """Wait until nothing is in flight; False after the time-out."""
@@ -72,9 +92,15 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         self._metrics.rebalances.inc()
         for left in self._owned.values():
             left.lose()  # Its hand-over was cut off.
+        remember_generation(self._consumer)
+        self._assigned_at = time.monotonic()
         new = [OwnedPartition(partition) for partition in assigned]
         self._owned = {owned.partition: owned for owned in new}
         for owned in new:
+            # Otherwise aiokafka would look for the committed offset and fetch from there, before the opening has ended.
+            # The place does not matter: the opening's end seeks.
+            self._consumer.seek(owned.partition, 0)
+            self._consumer.pause(owned.partition)
             # The opening is not awaited, because aiokafka sends no heartbeats while a listener runs.
             self._begin(self._open_until_done(owned))
         self._metrics.partitions.set(len(self._owned))
@@ -89,9 +115,9 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         epoch = owned.begin_opening()
         await stop_producer(owned)
         await self._start_producer(owned, epoch)
-        committed = await self._consumer.committed(owned.partition)
-        if committed is None and owned.is_opening(epoch) and owned.producer is not None:
-            committed = await self._start_offsets.begin(owned.producer, owned.partition)
+        committed = await stable_committed(self._consumer, owned.partition)
+        if committed is None and owned.is_opening(epoch):
+            committed = await self._start_offsets.begin(owned.partition)
         if committed is not None and owned.is_opening(epoch):
             owned.committed = committed
             owned.seek(committed)
@@ -162,15 +188,18 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
             await stop_producer(owned)  # The partition was handed over meanwhile.
 
     async def _open_in_time(self, owned: OwnedPartition) -> None:
-        """Open a partition once.
+        """Open a partition once, when it is its turn.
 
         Raises KafkaTimeoutError where no coordinator is found in time: aiokafka would look for one for ever.
         """
-        try:
-            async with asyncio.timeout(self._settings.kafka.request_timeout_ms / 1000):
-                await self.open(owned)
-        except TimeoutError:
-            raise KafkaTimeoutError(f"no answer within {self._settings.kafka.request_timeout_ms} ms") from None
+        async with self._turn:
+            if owned.phase is not Phase.OPENING:
+                return  # The partition was handed over meanwhile.
+            try:
+                async with asyncio.timeout(self._settings.kafka.request_timeout_ms / 1000):
+                    await self.open(owned)
+            except TimeoutError:
+                raise KafkaTimeoutError(f"no answer within {self._settings.kafka.request_timeout_ms} ms") from None
 
     async def _start_producer(self, owned: OwnedPartition, epoch: int) -> None:
         """Start the partition's producer, which fences former owners; stop it if this opening no longer counts.
@@ -179,7 +208,9 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         sequence numbers, and the broker then refuses everything that this producer sends.
         """
         exactly_once = self._settings.service.guarantee == "exactly_once"
-        producer = output_producer(self._settings, self.transactional_id(owned.partition) if exactly_once else None)
+        producer = self._clients.producer(
+            owned.partition.partition, self.transactional_id(owned.partition) if exactly_once else None
+        )
         try:
             await producer.start()
         except BaseException:
@@ -191,13 +222,15 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
             await stop_client(producer)
 
     async def close(self) -> None:
-        """Stop every producer."""
+        """Stop every producer, then end their connections."""
         opening = list(self._opening)
         for task in opening:
             task.cancel()
         await asyncio.gather(*opening, return_exceptions=True)
         await asyncio.gather(*(stop_producer(owned) for owned in self._owned.values()))
         self._owned.clear()
+        await self._clients.close()
+        await self._start_offsets.close()
 
     def transactional_id(self, partition: TopicPartition) -> str:
         """The id of an input partition: its owner owns the id, too, and fences the owner before."""

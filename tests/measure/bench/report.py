@@ -184,9 +184,9 @@ def _met(good: bool) -> str:
 
 
 def _kafka_version() -> str:
-    from spotsieve.stream.demo.localkafka import KAFKA_VERSION
+    from spotsieve.stream.demo.localkafka import release
 
-    return KAFKA_VERSION
+    return release()
 
 
 def _commit() -> str:

@@ -73,9 +73,11 @@ def test_a_jar_with_another_digest_is_refused_and_nothing_is_kept(cache: Path, m
     assert not (cache / f"kafka-{jars.KAFKA_VERSION}").exists()
 
 
-def test_the_lock_names_kafka_and_everything_by_its_digest() -> None:
+@pytest.mark.parametrize("version", jars.RELEASES)
+def test_the_lock_names_kafka_and_everything_by_its_digest(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(jars.RELEASE_VARIABLE, version)
     locked = jars._locked_digests()
-    assert f"kafka_2.13-{jars.KAFKA_VERSION}.jar" in locked
+    assert f"kafka_2.13-{version}.jar" in locked
     assert all(len(digest) == 64 for digest in locked.values())
     assert len(set(locked.values())) == len(locked)
 
@@ -99,6 +101,18 @@ def test_an_occupied_port_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         port = taken.getsockname()[1]
         with pytest.raises(BrokerError, match=f"must be free on 127.0.0.1, got {port}"):
             LocalKafka(tmp_path, port=port).start()
+
+
+def test_a_release_without_a_lock_is_refused_with_those_that_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(jars.RELEASE_VARIABLE, "2.8.0")
+    with pytest.raises(BrokerError, match=r"SPOTSIEVE_LOCAL_KAFKA must be one of 4\.1\.0, 3\.9\.1"):
+        prepare(lambda _: None)
+
+
+def test_the_classic_coordinator_is_chosen_where_kafka_has_two(tmp_path: Path) -> None:
+    for classic in (False, True):
+        write_properties(tmp_path / "p", tmp_path, 1, 2, {}, classic=classic)
+        assert ("group.coordinator.rebalance.protocols=classic" in (tmp_path / "p").read_text("utf-8")) is classic
 
 
 def test_settings_of_the_caller_win(tmp_path: Path) -> None:

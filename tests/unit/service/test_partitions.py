@@ -11,17 +11,18 @@ from spotsieve.state.index import Committed
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.service import partitions
+from spotsieve.stream.service import partitions, start_offset
 from spotsieve.stream.service.failure import Failure
 from spotsieve.stream.service.ownership import OwnedPartition, Phase
 from spotsieve.stream.service.partitions import Partitions
+from spotsieve.stream.service.start_offset import StartOffsets
 from spotsieve.stream.settings.model import Settings
 
 PARTITION = TopicPartition("pages", 3)
 
 
 class Broker:
-    """Producer and consumer in one; writes down what it is asked.
+    """Producers and consumer in one; writes down what it is asked.
 
     slow: holds producers up while they start  asked: set once the committed offset was read
     """
@@ -31,7 +32,23 @@ class Broker:
         self.slow = asyncio.Event()
         self.slow.set()
         self.asked = asyncio.Event()
+        self.paused: set[TopicPartition] = set()
         self._committed = committed
+
+    def producer(self, number: int, transactional_id: str | None) -> "Broker":
+        assert number == PARTITION.partition
+        assert transactional_id in {None, "spotsieve:pages:3"}
+        return self
+
+    async def close(self) -> None:
+        self.steps.append("closed")
+
+    def seek(self, partition: TopicPartition, _: int) -> None:
+        """Aiokafka forgets its pauses with every assignment."""
+        self.paused.discard(partition)
+
+    def pause(self, partition: TopicPartition) -> None:
+        self.paused.add(partition)
 
     async def start(self) -> None:
         await self.slow.wait()
@@ -40,25 +57,11 @@ class Broker:
     async def stop(self) -> None:
         self.steps.append("stopped")
 
-    async def committed(self, _: TopicPartition) -> int | None:
+    async def committed(self, partition: TopicPartition) -> int | None:
+        assert partition == PARTITION
         self.steps.append("committed")
         self.asked.set()
         return self._committed
-
-    async def beginning_offsets(self, _: list[TopicPartition]) -> dict[TopicPartition, int]:
-        return {PARTITION: 5}
-
-    async def end_offsets(self, _: list[TopicPartition]) -> dict[TopicPartition, int]:
-        return {PARTITION: 90}
-
-    async def begin_transaction(self) -> None:
-        self.steps.append("begun")
-
-    async def send_offsets_to_transaction(self, offsets: dict[TopicPartition, int], group: str) -> None:
-        self.steps.append(f"offset {offsets[PARTITION]} of {group}")
-
-    async def commit_transaction(self) -> None:
-        self.steps.append("ended")
 
     async def commit(self, offsets: dict[TopicPartition, int]) -> None:
         self.steps.append(f"offset {offsets[PARTITION]}")
@@ -68,6 +71,22 @@ class Broker:
         await self.asked.wait()
         self.asked.clear()
         await asyncio.sleep(0)
+
+
+class Edges:
+    """Says where partitions begin and end."""
+
+    async def start(self) -> None:
+        pass
+
+    async def stop(self) -> None:
+        pass
+
+    async def beginning_offsets(self, _: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return {PARTITION: 5}
+
+    async def end_offsets(self, _: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return {PARTITION: 90}
 
 
 def phase_of(owned: OwnedPartition) -> Phase:
@@ -84,7 +103,10 @@ def partitions_of(
         assert partition == PARTITION
         return known
 
-    monkeypatch.setattr(partitions, "output_producer", lambda *_: broker)
+    monkeypatch.setattr(partitions, "SharedClients", lambda _: broker)
+    monkeypatch.setattr(partitions, "stable_committed", lambda _, partition: broker.committed(partition))
+    monkeypatch.setattr(partitions, "remember_generation", lambda _: None)
+    monkeypatch.setattr(start_offset, "edges_consumer", lambda _: Edges())
     metrics = Metrics()
     consumer = cast("AIOKafkaConsumer", broker)
     return Partitions(Settings.model_validate(settings), consumer, metrics, Waits(metrics), Failure(), knows)
@@ -112,9 +134,7 @@ async def test_where_nothing_is_committed_the_beginning_is_by_setting_and_is_com
     broker, owned = Broker(committed=None), OwnedPartition(PARTITION)
     await partitions_of(broker, monkeypatch, kafka={"start": start}, service={"guarantee": guarantee}).open(owned)
     assert (owned.seek_to, owned.committed) == (offset, offset)
-    in_transaction = ["begun", f"offset {offset} of spotsieve", "ended"]
-    commit = in_transaction if guarantee == "exactly_once" else [f"offset {offset}"]
-    assert broker.steps == ["fenced", "committed", *commit]
+    assert broker.steps == ["fenced", "committed", f"offset {offset}"]
 
 
 async def test_a_lost_offset_of_pages_that_the_state_knows_is_refused_with_the_choice(
@@ -261,3 +281,111 @@ async def test_a_record_gets_the_marks_that_it_can_hold_and_the_next_one_the_oth
         owners.committed(one, 9)
     assert [mark.partition for mark in owners.take_marks()] == [0, 1]
     assert [mark.partition for mark in owners.take_marks()] == [2]
+
+
+async def test_a_partition_that_is_being_opened_is_not_fetched_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker(committed=40)
+    broker.slow.clear()
+    taken = partitions_of(broker, monkeypatch)
+    await taken.on_partitions_assigned([PARTITION])
+    assert broker.paused == {PARTITION}
+    await taken.close()
+    assert broker.steps[-1] == "closed", "the connections end after the producers"
+
+
+async def test_at_most_eight_partitions_are_opened_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = partitions_of(Broker(committed=40), monkeypatch)
+    now, most, opened, all_opened = 0, 0, list[int](), asyncio.Event()
+
+    async def open_slowly(owned: OwnedPartition) -> None:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0.001)
+        now -= 1
+        opened.append(owned.partition.partition)
+        owned.begin_opening()
+        owned.seek(40)
+        if len(opened) == 100:
+            all_opened.set()
+
+    monkeypatch.setattr(taken, "open", open_slowly)
+    await taken.on_partitions_assigned([TopicPartition("pages", number) for number in range(100)])
+    await all_opened.wait()
+    assert most == 8
+    assert sorted(opened) == list(range(100))
+
+
+async def test_a_partition_that_is_handed_over_while_it_waits_for_its_turn_is_not_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken = partitions_of(Broker(committed=40), monkeypatch)
+    goes_on, opened = asyncio.Event(), []
+
+    async def open_slowly(owned: OwnedPartition) -> None:
+        await goes_on.wait()
+        opened.append(owned.partition.partition)
+        owned.seek(40)
+
+    monkeypatch.setattr(taken, "open", open_slowly)
+    await taken.on_partitions_assigned([TopicPartition("pages", number) for number in range(10)])
+    await several_turns()
+    await taken.on_partitions_revoked([TopicPartition("pages", 9)])
+    goes_on.set()
+    await several_turns()
+    assert sorted(opened) == list(range(9))
+
+
+async def test_a_backlog_is_fetched_when_few_wait_to_be_opened_or_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken = partitions_of(Broker(committed=40), monkeypatch)
+
+    async def never(_: OwnedPartition) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(taken, "open", never)
+    assert not taken.opening_first
+    await taken.on_partitions_assigned([TopicPartition("pages", number) for number in range(9)])
+    assert taken.opening_first
+    taken.all()[0].seek(40)
+    assert not taken.opening_first, "no one waits for a turn"
+    await taken.on_partitions_assigned([TopicPartition("pages", number) for number in range(1000)])
+    assert taken.opening_first
+    monkeypatch.setattr(partitions, "OPENING_FIRST_SECONDS", 0.0)
+    assert not taken.opening_first, "one that cannot be opened must not hold up the others for ever"
+    await taken.close()
+
+
+async def test_beginnings_that_wait_are_committed_together_and_all_hear_of_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    commits: list[list[int]] = []
+    answer = asyncio.Event()
+
+    class Group:
+        async def commit(self, offsets: dict[TopicPartition, int]) -> None:
+            commits.append([partition.partition for partition in offsets])
+            await answer.wait()
+            if 99 in commits[-1]:
+                raise KafkaTimeoutError
+
+    class EdgesOfAll(Edges):
+        async def beginning_offsets(self, asked: list[TopicPartition]) -> dict[TopicPartition, int]:
+            return dict.fromkeys(asked, 5)
+
+    async def unknown(_: TopicPartition) -> bool:
+        return False
+
+    monkeypatch.setattr(start_offset, "edges_consumer", lambda _: EdgesOfAll())
+    starts = StartOffsets(Settings(), cast("AIOKafkaConsumer", Group()), unknown)
+    begun = [asyncio.create_task(starts.begin(TopicPartition("pages", number))) for number in (1, 2, 98, 99)]
+    await several_turns()
+    later = [asyncio.create_task(starts.begin(TopicPartition("pages", number))) for number in range(3, 50)]
+    await several_turns()
+    answer.set()
+    failed = await asyncio.gather(*begun, return_exceptions=True)
+    assert all(isinstance(each, KafkaTimeoutError) for each in failed)
+    assert set(await asyncio.gather(*later)) == {5}
+    assert commits == [[1, 2, 98, 99], list(range(3, 50))]
+    await starts.close()

@@ -1,5 +1,6 @@
 """The state on disk: bound to its settings and log, owned by one process, whole after a full disk or damage."""
 
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from rocksdict import Rdict
 
+from spotsieve.state.format.keys import encode_keys
 from spotsieve.state.identity import check_last_record, check_log_range
 from spotsieve.state.index import first_difference, states_equal
 from spotsieve.state.log.local import LocalLog
@@ -15,6 +17,7 @@ from spotsieve.state.log.record import encode
 from spotsieve.state.store.directory import INDEX_FOLDER
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.rocks_errors import explain
 from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.errors import CorruptRecord, SettingsMismatch, StateError, StateLocked
@@ -322,6 +325,40 @@ def test_figures_of_a_state(tmp_path: Path) -> None:
         assert state.stats()["memtable_bytes"] < figures["memtable_bytes"]
     with open_state(tmp_path) as state:
         assert state.stats()["bytes_on_disk"] > 10_000
+
+
+def test_filters_and_indexes_are_held_in_the_cache_and_not_beside_it(tmp_path: Path) -> None:
+    with open_state(tmp_path) as state:
+        for name in encode_keys(np.random.default_rng(1).integers(0, 2**64, 50_000, np.uint64)):
+            state._buckets[name] = bytes(6)
+        state.compact()
+        assert state.stats()["table_reader_bytes"] < 20_000, "the list of the parts alone: the filter has 62,500 bytes"
+        before = state.stats()["cache_bytes"]
+        state.buckets(np.random.default_rng(2).integers(0, 2**64, 1000, np.uint64))
+        figures = state.stats()
+        assert figures["cache_bytes"] > before, "the filter was read into the cache"
+        assert figures["cache_pinned_bytes"] <= figures["cache_bytes"] <= figures["cache_capacity_bytes"]
+
+
+@pytest.mark.parametrize(("limit", "most"), [(1024, 512), (40, 32), (2**20, 4096), (resource.RLIM_INFINITY, 4096)])
+def test_open_table_files_leave_room_for_connections(
+    limit: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    with open_state(tmp_path) as state:
+        apply_all(state, records(2))
+    (written,) = sorted((tmp_path / INDEX_FOLDER).glob("OPTIONS-*"))[-1:]
+    assert f"max_open_files={most}\n" in written.read_text("utf-8")
+
+
+def test_too_many_open_files_never_lead_to_a_deleted_state(tmp_path: Path) -> None:
+    said = "IO error: While open a file for random read: /state/index/000123.sst: Too many open files"
+    for action in ("open", "read", "write"):
+        error = explain(said, tmp_path, action)
+        assert not isinstance(error, CorruptRecord)
+        assert "raise the limit of open files" in str(error)
+        assert "the state is intact" in str(error)
+        assert "delete" not in str(error)
 
 
 def test_writing_the_same_entry_number_twice_is_a_programming_error(tmp_path: Path) -> None:

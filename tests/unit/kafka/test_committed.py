@@ -1,0 +1,108 @@
+"""A committed offset is asked for until no transaction that changes it is being completed."""
+
+from collections.abc import Sequence
+from io import BytesIO
+from typing import Any, cast
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import (
+    GroupAuthorizationFailedError,
+    KafkaConnectionError,
+    KafkaError,
+    NotCoordinatorForGroupError,
+    TopicAuthorizationFailedError,
+)
+
+from spotsieve.stream.kafka.committed import UNSTABLE, _Response, stable_committed
+
+PARTITION = TopicPartition("pages", 3)
+VERSIONS = {9: (1, 9)}
+OLD_VERSIONS = {9: (0, 5)}
+
+
+def answered(offset: int, code: int = 0, group_code: int = 0) -> Any:
+    """A broker's answer in version 7, as it comes over the wire."""
+    topics: list[Any] = [("pages", [(3, offset, -1, "", code, {})], {})]
+    return _Response.decode(BytesIO(_Response.SCHEMA.encode((0, topics, group_code, {}))))
+
+
+class Coordinator:
+    """aiokafka's group coordinator: gives one answer after the other, and notes what is asked."""
+
+    group_id = "crawl"
+
+    def __init__(self, answers: Sequence[Any], versions: dict[int, tuple[int, int]]) -> None:
+        self._answers = list(answers)
+        self._versions = versions
+        self.asked: list[Any] = []
+        self.looked_for = 0
+        self.dead = 0
+
+    async def ensure_coordinator_known(self) -> None:
+        self.looked_for += 1
+
+    def coordinator_dead(self) -> None:
+        self.dead += 1
+
+    async def _send_req(self, request: Any) -> Any:
+        self.asked.append(request.prepare(self._versions))
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def consumer_of(answers: Sequence[Any], versions: dict[int, tuple[int, int]] = VERSIONS) -> tuple[Any, Coordinator]:
+    coordinator = Coordinator(answers, versions)
+    return cast("AIOKafkaConsumer", type("Consumer", (), {"_coordinator": coordinator})()), coordinator
+
+
+async def test_an_unstable_offset_is_asked_for_again_until_it_is_stable() -> None:
+    consumer, coordinator = consumer_of([answered(40, UNSTABLE), answered(40, UNSTABLE), answered(52)])
+    assert await stable_committed(consumer, PARTITION) == 52
+    assert len(coordinator.asked) == 3
+
+
+async def test_the_question_requires_a_stable_offset_in_version_7_of_the_protocol() -> None:
+    consumer, coordinator = consumer_of([answered(52)])
+    await stable_committed(consumer, PARTITION)
+    (asked,) = coordinator.asked
+    assert (asked.API_KEY, asked.API_VERSION) == (9, 7)
+    # Group, one topic, one partition, require_stable, and no tags; lengths are one more than they are.
+    assert asked.encode() == b"\x06crawl\x02\x06pages\x02\x00\x00\x00\x03\x00\x01\x00"
+
+
+async def test_a_broker_that_does_not_know_stable_offsets_is_asked_as_before() -> None:
+    answer = type("Answer", (), {"API_VERSION": 3, "error_code": 0, "topics": [("pages", [(3, 52, "", 0)])]})
+    consumer, coordinator = consumer_of([answer], OLD_VERSIONS)
+    assert await stable_committed(consumer, PARTITION) == 52
+    assert coordinator.asked[0].API_VERSION == 3
+
+
+async def test_nothing_committed_is_none() -> None:
+    consumer, _ = consumer_of([answered(-1)])
+    assert await stable_committed(consumer, PARTITION) is None
+
+
+@pytest.mark.parametrize(
+    "passing", [KafkaConnectionError(), answered(-1, 14), answered(-1, 0, 14), answered(-1, 0, 15)]
+)
+async def test_what_passes_is_asked_again(passing: Any) -> None:
+    consumer, coordinator = consumer_of([passing, answered(52)])
+    assert await stable_committed(consumer, PARTITION) == 52
+    assert coordinator.looked_for == 2
+
+
+async def test_a_coordinator_that_moved_is_looked_for_anew() -> None:
+    code = NotCoordinatorForGroupError.errno
+    consumer, coordinator = consumer_of([answered(-1, 0, code), answered(52)])
+    assert await stable_committed(consumer, PARTITION) == 52
+    assert coordinator.dead == 1
+
+
+@pytest.mark.parametrize("error", [GroupAuthorizationFailedError, TopicAuthorizationFailedError])
+async def test_a_missing_right_is_raised(error: type[KafkaError]) -> None:
+    consumer, _ = consumer_of([answered(-1, error.errno)])
+    with pytest.raises(error):
+        await stable_committed(consumer, PARTITION)
