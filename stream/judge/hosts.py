@@ -475,7 +475,8 @@ def _walk_kernel():
                     entry_number += 1
             if not record.judged[page] or (original != NOBODY and proof):
                 continue
-            sure = original != NOBODY and answer.sure[0]
+            # Where nothing is known of the host, as its memory was forgotten, a sure copy teaches like any page.
+            sure = original != NOBODY and answer.sure[0] and memory.pages[row] > 0
             skipped[:] = False
             if sure:
                 _skip_shared(record, page, original, within, asked, skipped)

@@ -86,6 +86,7 @@ class RememberingJudge:
                 self.memories.pop(entry.text.host, None)
             if entry:
                 self.entries[number] = None
+                self.attempts.pop(entry.page, None)
         self._sweep()
 
     def move_floor(self, floor: int) -> None:
@@ -213,7 +214,8 @@ class RememberingJudge:
         memory.first, memory.last = None, number
         memory.items, memory.words = dict(host.items), dict(host.words)
         entry = self._entry(original)
-        if entry and answer and answer.sure and entry.text.host == page.host:
+        # Where nothing is known of the host, as its memory was forgotten, a sure copy teaches like any page.
+        if memory.pages and entry and answer and answer.sure and entry.text.host == page.host:
             known = {one.identity for one in entry.text.prints}
             memory.learn_items(one.identity for one in host.own(page.prints) if one.identity not in known)
             return
