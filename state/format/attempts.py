@@ -42,6 +42,6 @@ def decode_attempt(key: bytes, value: bytes) -> Attempt:
         raise CorruptRecord("attempts", key, f"must be version {ATTEMPT_VERSION} and {_VALUE.size} bytes")
     _, original, score, reason, found_by = _VALUE.unpack(value)
     # A score goes with an original; not a number stands for none.
-    if original < NOBODY or (original == NOBODY) != (score != score):
+    if original < NOBODY or (original == NOBODY and score == score):
         raise CorruptRecord("attempts", key, "must have an entry number and a score, or neither")
     return Attempt(original, score, reason, found_by)

@@ -125,8 +125,8 @@ class RocksState:
         return ReadEntries(names, values, self._known.texts)
 
     def knows_source(self, text: str) -> bool:
-        """Tell whether a page of this topic or path was ever filed."""
-        return text in self._known
+        """Tell whether a page of this topic or path was ever remembered."""
+        return self._known.of(text) is not None
 
     def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
         """Return the page id of each entry: uint64[e]. None stands where no entry has the number any more."""

@@ -37,7 +37,7 @@ from spotsieve.state.verify.findings import Findings
 from spotsieve.state.verify.log import examine_log
 from spotsieve.state.verify.remembered import Remembered
 from spotsieve.stream.errors import SpotsieveError
-from spotsieve.stream.fingerprints.tables import HOST_TAG, MAX_TABLES
+from spotsieve.stream.fingerprints.tables import RETIRED_TAG
 from spotsieve.stream.progress import OnProgress, ignore_progress
 from spotsieve.stream.settings.verdicts import settings_digest
 
@@ -208,7 +208,7 @@ class _Walk:
     def _bucket_batch(self, keys: list[bytes], values: list[bytes]) -> None:
         self._found.checked["buckets"] += len(keys)
         tags = np.frombuffer(b"".join(keys), np.uint8)[::8]
-        for place in np.flatnonzero((tags >= MAX_TABLES) & (tags < HOST_TAG)).tolist():
+        for place in np.flatnonzero(tags == RETIRED_TAG).tolist():
             self._found.add(f"buckets[{keys[place].hex()}]", f"must have a tag that is in use, has {tags[place]}")
         names = decode_keys(keys)
         try:

@@ -36,9 +36,9 @@ TITLE_TAG = 250
 BARE_TAGS = (MINIMA_TAG, PRINT_TAG, TITLE_TAG)
 """The tags of keys whose postings have no inline bits."""
 MAX_TABLES = 250
-"""Tables have the tags 0..249. A tag is stored in every key: its meaning never changes. 252 was the first page of a
-host, in states of format 2.
-"""
+"""Tables have the tags 0..249. A tag is stored in every key: its meaning never changes."""
+RETIRED_TAG = 252
+"""Of the first page of a host, in states of format 2. It stays free."""
 MAX_DISTANCE_BITS = 7
 MAX_SUB_HASH_DISTANCE_BITS = 10
 

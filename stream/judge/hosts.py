@@ -238,12 +238,14 @@ def _known(
             known.state[page], found.number[page] = _SETTLED, met.number[pair]
             found.proof[page], found.found_by[page] = met.proof[pair], met.kinds[pair]
     for page, attempt in enumerate(attempts):
-        if attempt is None or known.state[page] != _NEW:
+        if attempt is None:
             continue
-        known.state[page] = _SETTLED
         if attempt.reason == Reason.LONGER:
             found.replaced[page] = attempt.original
-        elif attempt.original != NOBODY:
+        if known.state[page] != _NEW:
+            continue
+        known.state[page] = _SETTLED
+        if attempt.reason != Reason.LONGER and attempt.original != NOBODY:
             found.number[page], found.score[page] = attempt.original, attempt.score
             found.reason[page], found.found_by[page] = attempt.reason, attempt.found_by
             found.proof[page] = FoundBy.BODY if attempt.reason == Reason.EXACT else 0
@@ -281,9 +283,11 @@ def _learned(
         title_bounds,
     )
     judged = signatures.status == Status.FINGERPRINTED
-    unfiled = np.flatnonzero(judged & (walked.entry == NOBODY) & (known.state == _NEW)).tolist()
-    attempts = tuple(_attempt(page, filed, walked) for page in unfiled)
-    return Learned(texts, to_remember(memory), tuple(page_ids[page] for page in unfiled), attempts)
+    # An entry does not tell which page its own one replaced.
+    replacing = (filed.replaced != NOBODY) | (walked.found.replaced != NOBODY)
+    told = np.flatnonzero(judged & ((walked.entry == NOBODY) | replacing) & (known.state == _NEW)).tolist()
+    attempts = tuple(_attempt(page, filed, walked) for page in told)
+    return Learned(texts, to_remember(memory), tuple(page_ids[page] for page in told), attempts)
 
 
 def _places(first: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -417,6 +421,7 @@ def _repeat(first, page, filed, walked):  # int64, int64  ->  filed: Found, walk
     """Give a page the verdict of the earlier place of the record that has its id."""
     if walked.entry[first] != NOBODY:
         walked.found.number[page], walked.found.proof[page] = first, _BODY
+        filed.replaced[page], walked.found.replaced[page] = filed.replaced[first], walked.found.replaced[first]
         return
     for found in (filed, walked.found):
         found.number[page], found.score[page], found.proof[page] = (
@@ -453,6 +458,7 @@ def _walk_kernel():
             answer.sure[0] = False
             original, within = _ask_filed(record, page, memory, asked, bars, limits, answer, filed), False
             proof = filed.proof[page]
+            found.cut[page] = filed.cut[page]
             if original == NOBODY and learns:
                 _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursors, answer)
                 original, within, proof = found.number[page], True, found.proof[page]

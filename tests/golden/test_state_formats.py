@@ -1,6 +1,8 @@
 """The bytes of every stored and sent format: a change here is a new version, told in CHANGELOG and FORMATS.md."""
 
+import dataclasses
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,8 +10,18 @@ import numpy as np
 import pytest
 
 from spotsieve.state.forgetting import ForgottenPage
+from spotsieve.state.format.attempts import attempt_key, decode_attempt, encode_attempt
 from spotsieve.state.format.buckets import decode_buckets, encode_buckets
-from spotsieve.state.format.entries import decode_compared, decode_entry, encode_entries
+from spotsieve.state.format.entries import (
+    OwnParts,
+    decode_compared,
+    decode_entry,
+    decode_own_texts,
+    encode_entries,
+    pack_entry,
+    unpack_entry,
+)
+from spotsieve.state.format.host_memory import decode_memories, encode_memories
 from spotsieve.state.format.keys import encode_keys
 from spotsieve.state.format.meta import (
     Progress,
@@ -24,7 +36,7 @@ from spotsieve.state.format.meta import (
 from spotsieve.state.format.sealing import seal
 from spotsieve.state.format.sources import decode_source, encode_source
 from spotsieve.state.horizon import Clock, Mark
-from spotsieve.state.index import Buckets, Committed, Filing
+from spotsieve.state.index import Attempt, Buckets, Committed, Filing, Learned
 from spotsieve.state.log.local import LOG_FILE, LocalLog
 from spotsieve.state.log.record import (
     checksum_of,
@@ -35,6 +47,16 @@ from spotsieve.state.log.record import (
     encode_skip,
 )
 from spotsieve.state.portable.export import export_lines
+from spotsieve.state.portable.lines import (
+    attempt_line,
+    attempt_value,
+    dumped,
+    entry_fields,
+    entry_value,
+    loaded,
+    memory_lines,
+    memory_values,
+)
 from spotsieve.state.snapshot.manifest import MANIFEST_FILE, FileFacts, Manifest, encode_manifest, read_manifest
 from spotsieve.state.still.reading import still_state
 from spotsieve.state.store.filed_pages import ReadEntries
@@ -42,16 +64,26 @@ from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.sweep import Sweep
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.errors import CorruptRecord, StateError
-from spotsieve.stream.fingerprints.tables import DIGEST_TAG, HOST_TAG, MAX_TABLES, MINIMA_TAG, TEXT_TAG
+from spotsieve.stream.fingerprints.tables import (
+    BARE_TAGS,
+    DIGEST_TAG,
+    MAX_TABLES,
+    MINIMA_TAG,
+    PRINT_TAG,
+    RETIRED_TAG,
+    TEXT_TAG,
+    TITLE_TAG,
+)
 from spotsieve.stream.schemes.chain import ChainScheme
 from spotsieve.stream.settings.model import IndexSettings, Settings
 from spotsieve.stream.settings.schemes import ChainSettings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 from tests.reference.signatures import assert_same, one_page
+from tests.worlds.host_filings import memories_of, own_text
 
 WRITER, DIGEST = bytes(range(16)), bytes(range(16, 32))
 
-KEYS = np.array([0x0901020304050607, (253 << 56) + 3, (252 << 56) + 4], np.uint64)
+KEYS = np.array([0x0901020304050607, (253 << 56) + 3, (251 << 56) + 4], np.uint64)
 BUCKETS = Buckets(
     np.array([0, 2, 4, 5]),
     np.array([1, 258, 0, 2**40 - 1, 7], np.uint64),
@@ -64,7 +96,7 @@ BUCKET_VALUES = [
     ("02" "0700000000"),
 ]  # fmt: skip
 ENTRY = (
-    "02"
+    "03"
     "02"
     "00000000"
     "07000000"
@@ -74,7 +106,6 @@ ENTRY = (
     "0100"
     "ddccbbaa00000000"
     "2c010000"
-    "d2000000"
     "68676665646362610100000000000000"
     "68747470733a2f2f6578616d706c652e6f72672f61"
     "61"
@@ -109,31 +140,32 @@ MANIFEST = (
     b"81ea2077f0ccbeb5\n"
 )
 EXPORT = b"""
-{"spotsieve_state":1,"format":2,"log":"local","log_position":5,"pages_applied":0,\
-"last_record":"9f2134450c220a78","entries":1,"first_entry":0,"watermark_ms":null,"marks":[],\
-"sweep":["0000000000000000",0],"settings":"{}","settings_digest":"dc7048f8f8747f561349cde127705c16"}
+{"spotsieve_state":2,"format":3,"log":"local","log_position":5,"pages_applied":0,\
+"last_record":"6369d9d17618e7b3","entries":1,"first_entry":0,"watermark_ms":null,"marks":[],\
+"sweep":["0000000000000000",0],"host_sweep":["0000000000000000",0],"settings":"{}","settings_digest":"dc7048f8f8747f561349cde127705c16"}
 {"source":0,"text":"pages"}
 {"entry":0,"source":0,"partition":7,"offset":258,"event_time_ms":1700000000000,"url":"https://example.org/a",\
-"label":"a","host":"00000000aabbccdd","feature_count":300,"template":0,"sketch":["6162636465666768",\
+"label":"a","host":"00000000aabbccdd","feature_count":300,"sketch":["6162636465666768",\
 "0000000000000001"]}
 {"bucket":"0000000000000123","entries":[0],"inline":["0123456789abcdef"]}
 {"bucket":"0100000000004567","entries":[0],"inline":["0123456789abcdef"]}
 {"bucket":"02000000000089ab","entries":[0],"inline":["0123456789abcdef"]}
 {"bucket":"030000000000cdef","entries":[0],"inline":["0123456789abcdef"]}
-{"end":true,"sources":1,"entries":1,"buckets":4,"postings":4,"xxh3_128":"6a9f5e769362c4561111aa269fa8d6a3"}
+{"end":true,"sources":1,"entries":1,"buckets":4,"memories":0,"attempts":0,"postings":4,"xxh3_128":"b50ab1be17f5be8d05187cadfe977b9b"}
 """
 LOCAL_LOG = "535053564c4f47010300000077acae806f6e65a0e11f32a7ab1f9100000000c898f477c294d3380580062d"
 
 
 def test_a_bucket_key_is_its_tag_and_bits_big_endian() -> None:
     assert encode_keys(KEYS) == [
-        bytes.fromhex(key) for key in ("0901020304050607", "fd00000000000003", "fc00000000000004")
+        bytes.fromhex(key) for key in ("0901020304050607", "fd00000000000003", "fb00000000000004")
     ]
 
 
 def test_tags_of_keys_keep_their_meaning() -> None:
-    tags = (DIGEST_TAG, TEXT_TAG, MINIMA_TAG, HOST_TAG, MAX_TABLES)
-    assert tags == (255, 254, 253, 252, 250)
+    tags = (DIGEST_TAG, TEXT_TAG, MINIMA_TAG, RETIRED_TAG, PRINT_TAG, TITLE_TAG, MAX_TABLES)
+    assert tags == (255, 254, 253, 252, 251, 250, 250)
+    assert BARE_TAGS == (253, 251, 250)
 
 
 def test_a_bucket_is_its_version_and_13_bytes_a_posting_or_5_without_inline_bits() -> None:
@@ -163,8 +195,8 @@ def test_a_bucket_value_of_another_version_or_length_or_order_is_corrupt_and_nam
         decode_buckets(KEYS, list(values))
 
 
-def test_an_entry_is_46_bytes_its_sketch_and_its_address() -> None:
-    filing = Filing(one_page(), np.array([0]), 0, np.array([210], np.uint32), KEYS[:0], NO_BUCKETS, 0)
+def test_an_entry_is_42_bytes_its_sketch_and_its_address() -> None:
+    filing = Filing(one_page(), np.array([0]), 0, KEYS[:0], NO_BUCKETS, 0)
     (value,) = encode_entries(filing, np.array([0], np.uint32))
     assert value.hex() == ENTRY
     entry = decode_entry(b"\0", value, ["pages"])
@@ -173,7 +205,7 @@ def test_an_entry_is_46_bytes_its_sketch_and_its_address() -> None:
 
 
 def test_an_entry_of_a_scheme_that_compares_features_has_them_before_its_address() -> None:
-    filing = Filing(one_page(), np.array([0]), 0, np.array([210], np.uint32), KEYS[:0], NO_BUCKETS, 0, True)
+    filing = Filing(one_page(), np.array([0]), 0, KEYS[:0], NO_BUCKETS, 0, True)
     (value,) = encode_entries(filing, np.array([0], np.uint32))
     features = "02000000" "0500000000000000" "5857565554535251"  # fmt: skip
     expected = ENTRY.replace("15000100", "15800100").replace("68747470", features + "68747470")
@@ -187,20 +219,18 @@ def test_what_is_compared_is_read_from_the_heads_of_entries() -> None:
     compared = decode_compared([b"\0", b"\1"], [bytes.fromhex(ENTRY)] * 2)
     assert (compared.host.tolist(), compared.feature_count.tolist()) == ([0xAABBCCDD] * 2, [300] * 2)
     assert compared.sketch.tolist() == [[0x6162636465666768, 1]] * 2
-    assert compared.template.tolist() == [210] * 2
-    columns = (compared.host, compared.feature_count, compared.sketch, compared.template)
-    assert [array.dtype for array in columns] == ["u8", "u4", "u8", "u4"]
+    assert [array.dtype for array in (compared.host, compared.feature_count, compared.sketch)] == ["u8", "u4", "u8"]
     assert len(decode_compared([], [])) == 0
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda v: v[:50], lambda v: b"\x09" + v[1:], lambda v: b"\2\1" + v[2:], lambda _: b""]
+    "damage", [lambda v: v[:50], lambda v: b"\x09" + v[1:], lambda v: b"\3\1" + v[2:], lambda _: b""]
 )
 def test_an_entry_without_a_sketch_like_that_of_the_others_is_corrupt_and_named(
     damage: Callable[[bytes], bytes],
 ) -> None:
     sound = bytes.fromhex(ENTRY)
-    with pytest.raises(CorruptRecord, match=r"entries\[00ff\] must be version 2 with a sketch of 2 words"):
+    with pytest.raises(CorruptRecord, match=r"entries\[00ff\] must be version 3 with a sketch of 2 words"):
         decode_compared([b"\0", b"\x00\xff"], [sound, damage(sound)])
 
 
@@ -223,10 +253,10 @@ def test_a_source_is_its_version_and_utf_8() -> None:
 
 
 def test_the_progress_value() -> None:
-    progress = Progress(5, 258, 0xFEDC, 3, 0x018BCFE56800, Sweep(0x0901020304050607, 4))
+    progress = Progress(5, 258, 0xFEDC, 3, 0x018BCFE56800, Sweep(0x0901020304050607, 4), Sweep(0x0A0B, 6))
     value = encode_progress(progress)
     assert value.hex() == (
-        "02"
+        "03"
         "0500000000000000"
         "0201000000000000"
         "dcfe000000000000"
@@ -234,7 +264,9 @@ def test_the_progress_value() -> None:
         "0068e5cf8b010000"
         "0706050403020109"
         "0400000000000000"
-        "f14eeb71b7b18ddf"
+        "0b0a000000000000"
+        "0600000000000000"
+        "b33536be548cf4d1"
     )
     assert decode_progress(value) == progress
     for place in range(len(value)):
@@ -272,8 +304,8 @@ def test_a_watermark_without_marks_or_marks_beyond_the_entries_are_corrupt() -> 
 
 def test_the_identity_value() -> None:
     value = encode_identity('{"a":1}', "local")
-    assert value == b'\x01{"format": 2, "log": "local", "settings": "{\\"a\\":1}"}' + bytes.fromhex("fde994320d5aca5d")
-    assert decode_identity(value) == (2, '{"a":1}', "local")
+    assert value == b'\x01{"format": 3, "log": "local", "settings": "{\\"a\\":1}"}' + bytes.fromhex("456ccf101ea3dcac")
+    assert decode_identity(value) == (3, '{"a":1}', "local")
     with pytest.raises(CorruptRecord, match="must end in its xxh3-64 checksum"):
         decode_identity(value[:-1])
 
@@ -341,7 +373,7 @@ def test_the_names_and_values_of_a_whole_state(tmp_path: Path) -> None:
             (b"buckets/", "0100000000004567", posting),
             (b"buckets/", "02000000000089ab", posting),
             (b"buckets/", "030000000000cdef", posting),
-            (b"entries/", "0000000000000000", ENTRY.replace("d2000000", "00000000")),
+            (b"entries/", "0000000000000000", ENTRY),
             (b"sources/", "0000000000000000", encode_source("pages").hex()),
         ]  # fmt: skip
         keys = (0x0123, 0x0100000000004567, 0x02000000000089AB, 0x030000000000CDEF)
@@ -360,7 +392,7 @@ def test_the_settings_text_is_canonical_and_complete() -> None:
     assert ',"index.scope":"global",' in text
     assert '"revision":2' in text
     names = set(json.loads(text))
-    assert names > {"scheme.name", "scheme.min_jaccard", "scheme.sketch_bits", "scheme.tables"}
+    assert names > {"scheme.name", "scheme.min_jaccard", "scheme.sketch_bits", "scheme.template_share"}
     assert "directory" not in text
     assert settings_digest("{}").hex() == "dc7048f8f8747f561349cde127705c16"
 
@@ -371,3 +403,101 @@ def test_the_lines_of_an_export(tmp_path: Path) -> None:
         Engine(scheme, state, IndexSettings(), DIGEST, "local").apply(bytes.fromhex(RECORD), 4)
     with still_state(tmp_path) as still:
         assert b"\n".join(export_lines(still)) == EXPORT.strip()
+
+
+OWN_TEXT = (
+    "3412"  # site
+    "7f"  # share
+    "0201"  # listed
+    "02" "01"  # prints, title words
+    "a5000000" "efbeadde"
+    "cdab"
+)  # fmt: skip
+
+
+def test_an_entry_of_a_scheme_that_learns_has_its_own_text_before_its_address_and_behind_its_features() -> None:
+    own = own_text([(0x1234, 0x7F, 0x0102, [0xA5, 0xDEADBEEF], [0xABCD])])
+    learned = Learned(own, memories_of([]), (), ())
+    filing = Filing(one_page(), np.array([0]), 0, KEYS[:0], NO_BUCKETS, 0, learned=learned)
+    (value,) = encode_entries(filing, np.array([0], np.uint32))
+    assert value.hex() == ENTRY.replace("15000100", "15400100").replace("68747470", OWN_TEXT + "68747470")
+    (both,) = encode_entries(dataclasses.replace(filing, keeps_features=True), np.array([0], np.uint32))
+    features = "02000000" "0500000000000000" "5857565554535251"  # fmt: skip
+    assert both.hex() == ENTRY.replace("15000100", "15c00100").replace("68747470", features + OWN_TEXT + "68747470")
+    assert decode_entry(b"\0", both, ["pages"]).url == "https://example.org/a"
+    found = decode_own_texts([b"\0", b"\1"], [value, both])
+    assert found.prints.tolist() == [0xA5, 0xDEADBEEF] * 2
+    assert found.titles.tolist() == [0xABCD] * 2
+
+
+def test_the_memory_of_a_host() -> None:
+    memories = memories_of(
+        [
+            (1, 1, 258, 257, [], []),
+            (2, 1000, 2**40 - 1, -1, [0x2F, 0x7FFFFFF1], [0x101, 0xABCDFF]),
+            (3, 1, 5, -1, [], []),
+            (4, 0, 5, -1, [], []),
+        ]
+    )
+    values = encode_memories(memories)
+    assert [value and value.hex() for value in values] == [
+        ("01" "0201000000" "0101000000"),
+        ("02" "ffffffffff" "e8030000" "0200" "02" "2f000000" "f1ffff7f" "010100" "ffcdab"),
+        ("02" "0500000000" "01000000" "0000" "00"),
+        None,
+    ]  # fmt: skip
+    decoded = decode_memories(memories.hosts, values)
+    assert decoded.pages.tolist() == [1, 1000, 1, 0]
+    assert decoded.first.tolist() == [257, -1, -1, -1]
+    assert decoded.items.tolist() == [0x2F, 0x7FFFFFF1]
+    assert decoded.words.tolist() == [0x101, 0xABCDFF]
+
+
+def test_an_attempt() -> None:
+    key = attempt_key(1, -2, 258)
+    assert key.hex() == "000000017ffffffe0000000000000102"
+    value = encode_attempt(Attempt(7, 0.75, 3, 2))
+    assert value.hex() == "010700000000000000000000000000e83f0302"
+    assert decode_attempt(key, value) == Attempt(7, 0.75, 3, 2)
+    nothing = encode_attempt(Attempt(-1, -math.nan, 3, 2))
+    assert nothing.hex() == "01ffffffffffffffff000000000000f87f0302"
+
+
+def test_the_lines_of_an_own_text_of_memories_and_of_attempts() -> None:
+    own = OwnParts(0x1234, 127, 258, (0xA5, 0xDEADBEEF), (0xABCD,))
+    entry = pack_entry(unpack_entry(b"", bytes.fromhex(ENTRY))._replace(own=own))
+    line = dumped(entry_fields(b"\0", entry))
+    wanted = b'"own":{"site":4660,"share":127,"listed":258,"prints":[165,3735928559],"titles":[43981]}}'
+    assert line.endswith(wanted)
+    assert entry_value(loaded(line)) == (0, entry)
+    keys = encode_keys(np.array([1, 0xABCD], np.uint64))
+    values = [bytes.fromhex(value) for value in ("0102010000000101000000", "02ffffffffffe80300000100012f000000ffcdab")]
+    lines = memory_lines(keys, values)
+    assert lines[0] == b'{"memory":"0000000000000001","pages":1,"last":258,"first":257,"items":[],"words":[]}'
+    assert lines[1] == (
+        b'{"memory":"000000000000abcd","pages":1000,"last":1099511627775,"first":null,"items":[[2,15]],'
+        b'"words":[[43981,255]]}'
+    )
+    assert memory_values([loaded(line) for line in lines]) == (keys, values)
+    key = attempt_key(1, -2, 258)
+    attempts = [
+        (
+            Attempt(7, 0.1, 3, 2),
+            b'{"attempt":258,"source":1,"partition":-2,"original":7,"score":0.1,"reason":3,"found_by":2}',
+        ),
+        (
+            Attempt(-1, math.nan, 3, 2),
+            b'{"attempt":258,"source":1,"partition":-2,"original":null,"score":null,"reason":3,"found_by":2}',
+        ),
+    ]
+    for attempt, expected in attempts:
+        value = encode_attempt(attempt)
+        assert attempt_line(key, value) == expected
+        assert attempt_value(loaded(expected)) == (key, value)
+
+
+def test_a_page_that_is_forgotten_with_its_host_has_the_highest_bit_of_its_count_of_keys() -> None:
+    page = ForgottenPage(258, "pages", 7, 513, (5, 2**64 - 1))
+    plain, with_host = (encode_forget([page._replace(with_host=flag)], WRITER, 513, DIGEST) for flag in (False, True))
+    assert with_host.hex()[:-16] == plain.hex()[:-16].replace("0500020000007061", "0500020000807061")
+    assert decode(with_host).forgotten == (page._replace(with_host=True),)

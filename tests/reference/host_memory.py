@@ -209,9 +209,9 @@ def _same_host(page: PageText, filed: PageText, host: Host, jaccard: float, bits
     agree = title is not None and title >= 0.6
     met = met_prints(page, filed, host, jaccard, bits)
     either_own = met.one + met.other - met.shared
-    words = either_own / 10
-    alike = met.shared / either_own if either_own else 0.0
     fewer, more = min(met.one, met.other), max(met.one, met.other)
+    words = fewer / 10
+    alike = met.shared / either_own if either_own else 0.0
     contained = met.shared / fewer if fewer else 0.0
 
     shared, either = _features(page, filed, jaccard)

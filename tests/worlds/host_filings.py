@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, Attempt, Buckets, Committed, Filing, HostMemories, Learned
+from spotsieve.state.index import NOBODY, Attempt, Buckets, Committed, Filing, HostMemories, Learned, State
 from spotsieve.stream.page import PageId
 from spotsieve.stream.signature import OwnText, Signatures
 from tests.reference.signatures import make_signatures
@@ -99,3 +99,16 @@ def filing_of(
     )
     pages = np.arange(filed)
     return Filing(signatures, pages, first_number, NO_KEYS, NO_BUCKETS, 0, learned=learned, committed=tuple(committed))
+
+
+def remember_more(state: State) -> None:
+    """Put memories of every kind and attempts of every kind into a state, at its position in the log."""
+    random, count = np.random.default_rng(7), state.entry_count
+    memories = some_memories([host << 50 for host in range(1, 60)], count, random)
+    tried = [
+        (("pages", partition, offset), Attempt(*verdict))
+        for partition in (-3, 0, 2)
+        for offset, verdict in ((5, (3, 0.1, 2, 1)), (10**9, (NOBODY, float("nan"), 4, 0)), (2**40, (8, 1.0, 1, 2)))
+    ]
+    tried += [(("only/tried.jsonl", 0, 0), Attempt(5, 0.5, 2, 1))]
+    state.file(filing_of(count, 0, memories, tried), state.position, state.last_record, clock=state.clock)

@@ -27,12 +27,14 @@ def open_state(directory: Path) -> RocksState:
 
 
 def different_pages(number: int) -> Signatures:
-    """Pages of a record, nearly all of them novel, with minima of their own."""
+    """Pages of a record, nearly all of them novel, with minima of their own and one that others have too."""
     random = np.random.default_rng(number)
+    minima = random.integers(0, 2**64, (PAGES, 6), np.uint64)
+    minima[:, 0] = random.integers(0, 400, PAGES)  # so that buckets have more than one posting
     return dataclasses.replace(
         make_signatures(PAGES, seed=number, first=number * PAGES),
         digest=random.integers(0, 2**64, (PAGES, 2), np.uint64),
-        features=np.sort(random.integers(0, 2**64, (PAGES, 6), np.uint64), axis=1).ravel(),
+        features=np.sort(minima, axis=1).ravel(),
         features_bounds=np.arange(PAGES + 1) * 6,
     )
 

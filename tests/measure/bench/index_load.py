@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.signature import Signatures, Status, unused_columns
+from spotsieve.stream.signature import Signatures, Status, no_own_text, unused_columns
 
 DUPLICATES = 0.3
 URL_BYTES = 60
@@ -124,5 +124,5 @@ def signatures_of(
         np.full(count, 300, np.uint32),
         tuple([letters[start : start + URL_BYTES] for start in starts]),
         (b"",) * count,
-        **columns,
+        **(no_own_text(count) | columns),
     )

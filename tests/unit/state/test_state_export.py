@@ -25,16 +25,18 @@ from spotsieve.stream.cli import main
 from spotsieve.stream.engine import forget
 from spotsieve.stream.errors import EXIT_INPUT, EXIT_SETTING, EXIT_STATE
 from tests.conftest import REPOSITORY
+from tests.worlds.host_filings import remember_more
 from tests.worlds.local_states import DIGEST, RECORDS, TEXT, apply_log, listing, names_entry, open_state
 from tests.worlds.state_owner import owner
 
 AT = 20
-MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ", ".zst": b"\x28\xb5\x2f\xfd", "": b'{"spotsieve_state":1,'}
+OWN = {"site": 1, "share": 2, "listed": 3, "prints": [], "titles": []}
+MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ", ".zst": b"\x28\xb5\x2f\xfd", "": b'{"spotsieve_state":2,'}
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A state with a forgotten page. It is behind the end of its log."""
+    """A state with a forgotten page, memories of hosts and attempts. It is behind the end of its log."""
     directory = tmp_path_factory.mktemp("made") / "state"
     with open_state(directory) as state:
         apply_log(directory, 0, AT, state)
@@ -45,6 +47,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         record = encode_forget([ForgottenPage(7, *page_id, keys)], bytes(16), AT, DIGEST)
         with LocalLog(directory) as log:
             forget(state, decode(record), log.append(record))
+        remember_more(state)
     return directory
 
 
@@ -98,9 +101,13 @@ def test_an_imported_state_is_the_exported_one_byte_for_byte_and_goes_on_by_the_
 
 def test_the_lines_say_what_the_state_holds(made: Path, exported: list[bytes]) -> None:
     header, *lines = map(json.loads, exported)
-    assert (header["spotsieve_state"], header["log"], header["log_position"]) == (1, "local", AT + 1)
+    assert (header["spotsieve_state"], header["log"], header["log_position"]) == (2, "local", AT + 1)
     assert (header["settings"], header["settings_digest"]) == (TEXT, DIGEST.hex())
-    assert [line["text"] for line in lines if "source" in line and "text" in line] == ["pages", "news/ärger.jsonl"]
+    assert [line["text"] for line in lines if "source" in line and "text" in line] == [
+        "pages",
+        "news/ärger.jsonl",
+        "only/tried.jsonl",
+    ]
     entries = [line for line in lines if "entry" in line]
     assert [entry["entry"] for entry in entries] == list(range(header["entries"]))
     assert entries[7] == {"entry": 7, "forgotten": True}
@@ -108,13 +115,20 @@ def test_the_lines_say_what_the_state_holds(made: Path, exported: list[bytes]) -
     assert len(entries[8]["sketch"]) == 2
     buckets = [line for line in lines if "bucket" in line]
     assert [bucket["bucket"] for bucket in buckets] == sorted(bucket["bucket"] for bucket in buckets)
-    assert {bool(bucket["inline"]) for bucket in buckets if bucket["bucket"][:2] in ("fd", "fc")} == {False}
+    assert {bool(bucket["inline"]) for bucket in buckets if bucket["bucket"][:2] in ("fd", "fb", "fa")} == {False}
     assert all(len(bucket["inline"]) in (0, len(bucket["entries"])) for bucket in buckets)
     with open_state(made) as state:
         values = {name[8:].hex(): value for name, value in state.items() if name.startswith(b"buckets/")}
     key = next(bucket for bucket in buckets if len(bucket["entries"]) > 1)
     assert len(values[key["bucket"]]) == 1 + len(key["entries"]) * (13 if key["inline"] else 5)
+    memories = [line for line in lines if "memory" in line]
+    assert {memory["first"] is None for memory in memories} == {True, False}
+    assert max(len(memory["items"]) for memory in memories) > 10
+    attempts = [line for line in lines if "attempt" in line]
+    assert [attempt["partition"] for attempt in attempts] == [-3] * 3 + [0] * 3 + [2] * 3 + [0]
+    assert (attempts[1]["original"], attempts[1]["score"], attempts[0]["score"]) == (None, None, 0.1)
     postings = sum(len(bucket["entries"]) for bucket in buckets)
+    assert lines[-1] | {"memories": len(memories), "attempts": len(attempts)} == lines[-1]
     assert (
         lines[-1] | {"end": True, "entries": len(entries), "buckets": len(buckets), "postings": postings} == lines[-1]
     )
@@ -147,10 +161,14 @@ def test_a_pipe_and_a_snapshot_and_a_running_state_are_exported_alike(
 Change = Callable[[list[bytes]], list[bytes]]
 
 
-def replaced(place: int, **fields: Any) -> Change:
+def replaced(place: int | str, **fields: Any) -> Change:
+    """Other fields in a line. place: its number, or the kind of line of which the last is changed"""
+
     def change(lines: list[bytes]) -> list[bytes]:
         changed = list(lines)
-        changed[place] = json.dumps(json.loads(lines[place]) | fields).encode()
+        mark = f'{{"{place}":'.encode()
+        at = place if isinstance(place, int) else max(n for n, line in enumerate(lines) if line.startswith(mark))
+        changed[at] = json.dumps(json.loads(lines[at]) | fields).encode()
         return sealed(changed)
 
     return change
@@ -165,15 +183,15 @@ def replaced(place: int, **fields: Any) -> Change:
         (lambda lines: lines[:100], "must follow: the export is cut"),
         (lambda lines: [*lines[:50], *lines[51:]], "must be as FORMATS.md has it"),
         (lambda lines: [*lines[:-3], *lines[-2:]], "must tell counts and checksum"),
-        (lambda lines: [line.replace(b'"partition":', b'"partition":1') for line in lines], "must tell counts"),
+        (lambda lines: [line.replace(b'"event_time_ms":', b'"event_time_ms":1') for line in lines], "must tell counts"),
         (lambda lines: [*lines, lines[-2]], "must not be there: the export has ended"),
         (lambda lines: [lines[0], *lines[2:]], "must be as FORMATS.md has it"),
         (lambda lines: [lines[0], lines[-2], *lines[1:]], "in this order"),
         (lambda lines: lines[1:], "must begin with the header of an export"),
         (lambda lines: [b"no JSON", *lines], "must be as FORMATS.md has it"),
         (lambda lines: [b"[]", *lines], "must be as FORMATS.md has it"),
-        (replaced(0, spotsieve_state=2), "must be an export of version 1 of a state of format 2"),
-        (replaced(0, format=1), "must be an export of version 1 of a state of format 2"),
+        (replaced(0, spotsieve_state=1), "must be an export of version 2 of a state of format 3"),
+        (replaced(0, format=2), "must be an export of version 2 of a state of format 3"),
         (replaced(0, settings="{}"), "must be as FORMATS.md has it"),
         (replaced(0, log_position="one"), "must be as FORMATS.md has it"),
         (replaced(0, first_entry=1), "must be as FORMATS.md has it"),
@@ -181,16 +199,38 @@ def replaced(place: int, **fields: Any) -> Change:
         (replaced(0, entries=10**6), "must come after 1000000 entries"),
         (replaced(1, text=5), "must be as FORMATS.md has it"),
         (replaced(5, source=9), "must be as FORMATS.md has it"),
-        (replaced(5, template=2**31), "must be as FORMATS.md has it"),
+        (replaced(0, host_sweep=["0"]), "must be as FORMATS.md has it"),
+        (replaced(5, own={"site": 1}), "must be as FORMATS.md has it"),
+        (replaced(5, own=OWN | {"prints": [5 << 5, 5 << 5 | 1]}), "must be as FORMATS.md has it"),
+        (replaced(5, own=OWN | {"titles": [7, 6]}), "must be as FORMATS.md has it"),
+        (replaced(5, own=OWN | {"titles": [2**16]}), "must be as FORMATS.md has it"),
         (replaced(5, partition=2**31), "must be as FORMATS.md has it"),
         (replaced(5, sketch=["xyz"]), "must be as FORMATS.md has it"),
         (replaced(5, more=1), "must be as FORMATS.md has it"),
-        (replaced(-2, entries=[10**6]), "must be as FORMATS.md has it"),
-        (replaced(-2, entries=[5, 5]), "must be as FORMATS.md has it"),
-        (replaced(-2, entries=[5, 4], inline=["0" * 16] * 2), "must be as FORMATS.md has it"),
-        (replaced(-2, entries=[-1]), "must be as FORMATS.md has it"),
-        (replaced(-2, inline=[]), "must be as FORMATS.md has it"),
-        (replaced(-2, bucket="0" * 16), "must be as FORMATS.md has it"),
+        (replaced("bucket", entries=[10**6]), "must be as FORMATS.md has it"),
+        (replaced("bucket", entries=[5, 5]), "must be as FORMATS.md has it"),
+        (replaced("bucket", entries=[5, 4], inline=["0" * 16] * 2), "must be as FORMATS.md has it"),
+        (replaced("bucket", entries=[-1]), "must be as FORMATS.md has it"),
+        (replaced("bucket", inline=[]), "must be as FORMATS.md has it"),
+        (replaced("bucket", bucket="0" * 16), "must be as FORMATS.md has it"),
+        (replaced("memory", memory="0" * 16), "must be as FORMATS.md has it"),
+        (replaced("memory", pages=0), "must be as FORMATS.md has it"),
+        (replaced("memory", last=10**6), "must be as FORMATS.md has it"),
+        (replaced("memory", first=None, items=[[5, 16]]), "must be as FORMATS.md has it"),
+        (replaced("memory", first=None, items=[[5, 1], [4, 1]]), "must be as FORMATS.md has it"),
+        (replaced("memory", first=None, items=[[2**28, 1]]), "must be as FORMATS.md has it"),
+        (replaced("memory", first=None, words=[[5, 0]]), "must be as FORMATS.md has it"),
+        (replaced("memory", first=None, words=5), "must be as FORMATS.md has it"),
+        (replaced("memory", more=1), "must be as FORMATS.md has it"),
+        (replaced("attempt", attempt=-1), "must be as FORMATS.md has it"),
+        (replaced("attempt", source=9), "must be as FORMATS.md has it"),
+        (replaced("attempt", source=0), "must be as FORMATS.md has it"),
+        (replaced("attempt", original=10**6), "must be as FORMATS.md has it"),
+        (replaced("attempt", original=None), "must be as FORMATS.md has it"),
+        (replaced("attempt", reason=256), "must be as FORMATS.md has it"),
+        (replaced("attempt", more=1), "must be as FORMATS.md has it"),
+        (lambda lines: [*lines[:-2], lines[-1]], "must tell counts and checksum"),
+        (lambda lines: [*lines[:-2], lines[-1], lines[-2]], "must tell counts and checksum"),
     ],
 )
 def test_an_export_that_is_cut_or_changed_is_refused_and_makes_no_state(

@@ -85,6 +85,25 @@ def test_a_forgotten_page_is_novel_again_and_a_rebuild_from_the_log_agrees(
         assert first_difference(rebuilt, before) is None
 
 
+def test_what_a_host_learned_goes_with_the_host_and_stays_where_only_pages_of_it_are_named(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def hosts(directory: Path) -> list[bytes]:
+        with open_state(directory) as opened:
+            return [name for name, _ in opened.items() if name.startswith(b"hosts/")]
+
+    by_prefix = Path(shutil.copytree(state, tmp_path / "by_prefix"))
+    (known,) = hosts(state)
+    forget(capsys, "--state", by_prefix, "--url-prefix", "https://example.com/", *AGREED)
+    assert hosts(by_prefix) == [known]
+    forget(capsys, "--state", state, "--host", "example.com", *AGREED)
+    assert hosts(state) == []
+    assert verify(state).damaged == 0
+    shutil.rmtree(state / INDEX_FOLDER)
+    assert filter_json(capsys, "--state", state, "/dev/null")["state_entries"] == PAGES
+    assert hosts(state) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "entries"),
     [

@@ -73,14 +73,14 @@ sys.stdin.read()
     "other settings on an old state or log refuse to start, and say what differs", fault="the settings changed"
 )
 def test_other_settings_on_the_same_state_are_refused_naming_each_difference(tmp_path: Path) -> None:
-    ours = Settings.model_validate({"scheme": {"max_distance_bits": 3, "tables": 10}})
-    theirs = Settings.model_validate({"scheme": {"max_distance_bits": 2, "tables": 6}, "index": {"bucket_cap": 9}})
+    ours = Settings.model_validate({"scheme": {"minima": 8, "sketch_bits": 256}})
+    theirs = Settings.model_validate({"scheme": {"minima": 6, "sketch_bits": 128}, "index": {"bucket_cap": 9}})
     open_state(tmp_path, verdict_settings_text(ours)).close()
     with pytest.raises(SettingsMismatch) as refused:
         open_state(tmp_path, verdict_settings_text(theirs))
     message = str(refused.value)
-    assert "scheme.max_distance_bits is 3 in the state and 2 in the configuration" in message
-    assert "scheme.tables is 10 in the state and 6 in the configuration" in message
+    assert "scheme.minima is 8 in the state and 6 in the configuration" in message
+    assert "scheme.sketch_bits is 256 in the state and 128 in the configuration" in message
     assert "index.bucket_cap is 256 in the state and 9 in the configuration" in message
     assert "spots" not in message
     assert "restore these settings, or begin anew" in message
@@ -116,7 +116,7 @@ def test_a_state_of_an_earlier_format_is_refused_and_says_to_begin_anew(
     with monkeypatch.context() as earlier:
         earlier.setattr("spotsieve.state.format.meta.STATE_FORMAT", 1)
         open_state(tmp_path).close()
-    with pytest.raises(StateError, match="must have format 2, got 1; use the release that wrote it, or begin anew"):
+    with pytest.raises(StateError, match="must have format 3, got 1; use the release that wrote it, or begin anew"):
         open_state(tmp_path)
 
 

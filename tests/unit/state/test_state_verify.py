@@ -13,7 +13,7 @@ import pytest
 from rocksdict import Rdict, WriteBatch
 
 from spotsieve.state.forgetting import ForgottenPage
-from spotsieve.state.format.entries import FORGOTTEN
+from spotsieve.state.format.entries import FORGOTTEN, OwnParts, pack_entry, unpack_entry
 from spotsieve.state.log.local import LOG_FILE, LocalLog
 from spotsieve.state.log.record import decode, encode_forget
 from spotsieve.state.store.directory import INDEX_FOLDER
@@ -23,8 +23,9 @@ from spotsieve.state.verify.walk import verify
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import forget
 from spotsieve.stream.errors import CorruptRecord, StateLocked
-from spotsieve.stream.fingerprints.tables import HOST_TAG, MINIMA_TAG
+from spotsieve.stream.fingerprints.tables import BARE_TAGS
 from tests.conftest import REPOSITORY
+from tests.worlds.host_filings import remember_more
 from tests.worlds.local_states import DIGEST, RECORDS, TEXT, apply_log, flip, listing, names_entry, open_state
 
 
@@ -34,6 +35,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("closed")
     with open_state(directory) as state:
         apply_log(directory, 0, RECORDS, state)
+        remember_more(state)
         state.compact()
     return directory
 
@@ -104,7 +106,9 @@ def test_a_whole_state_is_walked_without_being_changed(which: str, request: pyte
     assert found.log_position == found.checked["log records"] == RECORDS
     assert found.checked["entries"] > 1000
     assert found.checked["postings"] >= found.checked["buckets"] > 10_000
-    assert found.checked["sources"] == 2
+    assert found.checked["sources"] == (3 if which == "closed" else 2)
+    assert found.checked["hosts"] >= 5
+    assert found.checked["attempts"] == (10 if which == "closed" else 0)
     assert "buckets" in told
     assert listing(directory) == before
 
@@ -259,17 +263,23 @@ def test_a_torn_tail_of_the_log_is_a_damage_only_where_the_state_had_applied_it(
     assert f"must reach the state's position {RECORDS}, but ends at {RECORDS - 1}" in the_damage(found)
 
 
+def reversed_titles(value: bytes) -> bytes:
+    """An entry whose own text is out of order."""
+    own = OwnParts(1, 2, 3, (), (7, 6))
+    return pack_entry(unpack_entry(b"", value)._replace(own=own))
+
+
 @pytest.mark.promise("a damaged state is named and gives no verdict", fault="a value against the grammar")
 @pytest.mark.parametrize(
     ("family", "key", "change_value", "rule"),
     [
         ("entries", 7, lambda value: value[:-1], "must have the length and the source that it declares"),
-        ("entries", 7, lambda value: b"\x09" + value[1:], "must be version 2 with a sketch of 2 words"),
+        ("entries", 7, lambda value: b"\x09" + value[1:], "must be version 3 with a sketch of 2 words"),
         ("entries", 7, lambda value: value[:2] + b"\x09" + value[3:], "the source that it declares"),
-        ("entries", 7, lambda value: value[:42] + b"\xff\xff" + value[44:], "taken for its host's template"),
+        ("entries", 7, reversed_titles, "must have an own text whose prints and title words ascend"),
         ("entries", 10**6, lambda value: value, "must be one of 0 to"),
         ("sources", 1, lambda value: b"\x07" + value[1:], "must be version 1"),
-        ("sources", 5, lambda value: value, "must have the number 2"),
+        ("sources", 5, lambda value: value, "must have the number 3"),
     ],
 )
 def test_a_value_against_the_grammar_is_named_by_its_key_in_hex(
@@ -283,6 +293,30 @@ def test_a_value_against_the_grammar_is_named_by_its_key_in_hex(
     assert rule in damage
 
 
+@pytest.mark.promise("a damaged state is named and gives no verdict", fault="a value against the grammar")
+@pytest.mark.parametrize(
+    ("family", "key", "value", "rule"),
+    [
+        ("hosts", bytes(7), b"", "must have a key of 8 bytes"),
+        ("hosts", bytes(7) + b"\x05", b"\x07", "must be version 1 or 2"),
+        ("hosts", bytes(7) + b"\x05", b"\1" + b"\xff" * 5 + bytes(5), "must have learned at one of"),
+        ("hosts", bytes(7) + b"\x05", b"\1" + bytes(5) + b"\1" + bytes(4), "must have learned at one of"),
+        ("attempts", bytes(15), bytes(19), "must have a key of 16 bytes"),
+        ("attempts", bytes(16), bytes(19), "must be version 1 and 19 bytes"),
+        ("attempts", bytes(16), b"\1" + b"\xff" * 8 + bytes(10), "an entry number and a score, or neither"),
+        ("attempts", bytes(16), b"\1" + bytes(5) + b"\1" + bytes(12), "must name a source and an entry that existed"),
+        ("attempts", b"\1" * 16, b"\1" + bytes(18), "must name a source and an entry that existed"),
+    ],
+)
+def test_a_memory_or_an_attempt_against_the_grammar_is_named(
+    directory: Path, family: str, key: bytes, value: bytes, rule: str
+) -> None:
+    change(directory, family, key, value)
+    damage = the_damage(verify(directory))
+    assert damage.startswith(f"{family}[{key.hex()}] ")
+    assert rule in damage
+
+
 def test_references_are_followed_both_ways(directory: Path) -> None:
     key = bytes(7) + b"\x05"
     change(directory, "buckets", key, b"\x02" + (10**9).to_bytes(5, "little") + bytes(8))
@@ -292,9 +326,9 @@ def test_references_are_followed_both_ways(directory: Path) -> None:
     change(directory, "buckets", key, b"\x02" + bytes(13) + bytes(13))
     assert "ascending order of entry number" in the_damage(verify(directory))
     change(directory, "buckets", key, None)
-    unused = b"\xfa" + bytes(7)
+    unused = b"\xfc" + bytes(7)
     change(directory, "buckets", unused, b"\x02" + bytes(13))
-    assert f"buckets[{unused.hex()}] must have a tag that is in use, has 250" in the_damage(verify(directory))
+    assert f"buckets[{unused.hex()}] must have a tag that is in use, has 252" in the_damage(verify(directory))
     change(directory, "buckets", unused, None)
     assert verify(directory).damaged == 0
     change(directory, "entries", bytes(7) + b"\x09", None)
@@ -311,7 +345,7 @@ def test_lost_buckets_are_noticed_by_the_entries_that_none_refers_to(directory: 
     batch.set_default_column_family(database.get_column_family_handle("buckets"))
     for key, value in list(buckets.items()):
         assert isinstance(key, bytes)
-        size = 5 if key[0] in {HOST_TAG, MINIMA_TAG} else 13
+        size = 5 if key[0] in BARE_TAGS else 13
         if number in [value[at : at + 5] for at in range(1, len(value), size)]:
             batch.delete(key)
     database.write(batch)

@@ -1,0 +1,170 @@
+"""Odd hosts by the real signing: whatever a host is like, its pages are judged, none is lost, and memory and time stay.
+
+What they are compared with: a crowd of ordinary hosts whose pages share a menu and have titles of their own.
+"""
+
+import functools
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.judge import judge
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes.identity import hash_hosts
+from spotsieve.stream.signature import Signatures
+from spotsieve.stream.verdict import Kind, Reason
+from tests.reference.host_memory import MOST_ITEMS, MOST_WORDS
+from tests.worlds.crawls import SYLLABLES, article
+from tests.worlds.spotsieve_pages import LINKS, SCHEME, page
+
+PAGES, COPIES, RECORD = 1_500, 20, 250
+MENU = f"<ul>{''.join(f'<li><a href=/{place}>{name}</a></li>' for place, name in enumerate(LINKS))}</ul>"
+SCRIPTS = ("новости дня", "ニュース", "أخبار اليوم", "חדשות", "समाचार", "ข่าววันนี้", "뉴스", "ειδήσεις", "新闻")
+
+
+class Look(NamedTuple):
+    """The address, the title and what stands around the text of page number n of a kind of host."""
+
+    url: Callable[[int], str]
+    title: Callable[[int], str]
+    frame: Callable[[int], str]
+
+
+def titled(number: int) -> str:
+    """Some words of the page's own, and the site's name."""
+    dice = random.Random(-number)
+    words = ["".join(dice.choices(SYLLABLES, k=3)) for _ in range(4)]
+    return f"<title>{' '.join(words)} - site</title>"
+
+
+def framed(number: int) -> str:
+    """A menu that no other page has."""
+    dice = random.Random(-number)
+    blocks = [" ".join("".join(dice.choices(SYLLABLES, k=3)) for _ in range(6)) for _ in range(30)]
+    return f"<ul>{''.join(f'<li>{block}</li>' for block in blocks)}</ul>"
+
+
+ORDINARY = Look(lambda number: f"https://www.site{number % 30}.example/{number}", titled, lambda _: MENU)
+ONE = ORDINARY._replace(url=lambda number: f"https://one.example/{number}")
+ODD = {
+    "of one page each": ORDINARY._replace(url=lambda number: f"https://host{number}.example/"),
+    "of all pages": ONE,
+    "with a new template on every page": ONE._replace(frame=framed),
+    "without titles": ONE._replace(title=lambda _: ""),
+    "with empty titles": ONE._replace(title=lambda _: "<title> \n</title>"),
+    "with one title": ONE._replace(title=lambda _: "<title>one and the same</title>"),
+    "with titles in other scripts": ONE._replace(title=lambda n: f"<title>{SCRIPTS[n % 9]} {n}</title>"),
+    "with titles of a thousand words": ONE._replace(title=lambda n: f"<title>{article(-n, 60)}</title>"),
+    "by IP address": ORDINARY._replace(url=lambda number: f"http://10.0.0.{number % 3}:8080/{number}"),
+    "by IPv6 address": ORDINARY._replace(url=lambda number: f"http://[2001:db8::{number % 3}]/{number}"),
+    "without an address": ORDINARY._replace(url=lambda _: ""),
+    "with an address that has no host": ORDINARY._replace(url=lambda number: f"file:///pages/{number}"),
+    "without a menu": ONE._replace(frame=lambda _: ""),
+}
+
+
+class Judged(NamedTuple):
+    """Verdicts by page, CPU time of judging and filing in seconds, and the state after it."""
+
+    kind: list[Kind]
+    reason: list[Reason]
+    original: list[int | None]
+    seconds: float
+    state: MemoryState
+
+
+def pages_of(look: Look, count: int = PAGES) -> list[Page]:
+    """So many pages of different text, then some of the same text in other bytes."""
+
+    def shown(number: int, words: str = "") -> str:
+        around = f"{look.frame(number)}<article><p>{article(number)}{words}</p></article>"
+        return f"<!doctype html><html><head>{look.title(number)}</head><body>{around}</body></html>"
+
+    pages = [page(number, look.url(number), shown(number)) for number in range(count)]
+    copied = random.Random(1).sample(range(count), COPIES)
+    again = [page(count + turn, look.url(number), shown(number, " again")) for turn, number in enumerate(copied)]
+    return pages + again
+
+
+def judge_all(pages: Sequence[Page]) -> Judged:
+    """Judge pages in records of RECORD."""
+    state, kinds, reasons, originals = MemoryState(), list[Kind](), list[Reason](), list[int | None]()
+    seconds = 0.0
+    for first in range(0, len(pages), RECORD):
+        signed = SCHEME.sign(pages[first : first + RECORD])
+        before = time.process_time()
+        verdicts, filing = judge(signed, SCHEME, state, 256, 64)
+        state.file(filing, state.position + 1, 0)
+        seconds += time.process_time() - before
+        kinds += map(Kind, verdicts.kind)
+        reasons += map(Reason, verdicts.reason)
+        originals += [original.offset if original else None for original in verdicts.originals]
+    return Judged(kinds, reasons, originals, seconds, state)
+
+
+@functools.cache
+def ordinary_seconds() -> float:
+    """What ordinary hosts take, compiled kernels given."""
+    pages = pages_of(ORDINARY)
+    judge_all(pages[:RECORD])
+    return min(judge_all(pages).seconds for _ in range(2))
+
+
+def check_memory(state: MemoryState, hosts: Sequence[int]) -> None:
+    """No host is remembered by more than there is room for."""
+    known = state.memories(np.unique(np.array(hosts, np.uint64)))
+    assert int(np.diff(known.item_bounds).max()) <= MOST_ITEMS
+    assert int(np.diff(known.word_bounds).max()) <= MOST_WORDS
+    assert known.pages.all()
+
+
+@pytest.mark.parametrize("look", ODD.values(), ids=ODD)
+def test_pages_of_odd_hosts_are_told_apart_and_their_copies_found(look: Look) -> None:
+    pages = pages_of(look)
+    found = judge_all(pages)
+    lost = [number for number in range(PAGES) if found.kind[number] != Kind.NOVEL]
+    assert lost == []
+    assert set(found.reason[:PAGES]) == {Reason.NO_MATCH}
+    copied = random.Random(1).sample(range(PAGES), COPIES)
+    assert found.original[PAGES:] == copied
+    assert set(found.reason[PAGES:]) <= {Reason.OWN_TEXT, Reason.SAME_TITLE, Reason.CONTAINED, Reason.NEAR}
+    check_memory(found.state, hash_hosts(pages).tolist())
+
+
+@pytest.mark.parametrize("look", ODD.values(), ids=ODD)
+def test_odd_hosts_take_no_more_than_three_times_the_time_of_ordinary_ones(look: Look) -> None:
+    pages = pages_of(look)
+    assert min(judge_all(pages).seconds for _ in range(2)) <= 3 * ordinary_seconds()
+
+
+def signed_articles(first: int, count: int) -> Signatures:
+    """Articles of one block each on one host, without a title, as short as made-up crawls have them."""
+    return SCHEME.sign(
+        [
+            page(number, f"https://one.example/{number}", f"<html><body><p>{article(number)}</p></body></html>")
+            for number in range(first, first + count)
+        ]
+    )
+
+
+@pytest.mark.parametrize("count", [20_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_no_article_of_a_large_host_is_lost_to_another_by_an_accident_of_prints(count: int) -> None:
+    # Prints have 26 bits of hash: among so many blocks some meet by accident, and sketches tell them apart.
+    state, prints, lost = MemoryState(), set[int](), list[int]()
+    meetings = 0
+    for first in range(0, count, 1_000):
+        signed = signed_articles(first, 1_000)
+        verdicts, filing = judge(signed, SCHEME, state, 256, 64)
+        state.file(filing, state.position + 1, 0)
+        lost += (first + np.flatnonzero(verdicts.kind != Kind.NOVEL)).tolist()
+        identities = (signed.prints >> np.uint32(5)).tolist()
+        meetings += sum(one in prints for one in identities)
+        prints |= set(identities)
+    assert meetings, "no two prints met, so nothing was shown"
+    assert lost == []
+    check_memory(state, hash_hosts([page(0, "https://one.example/", "")]).tolist())
