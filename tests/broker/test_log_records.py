@@ -43,8 +43,9 @@ def write(topics: TopicSet, values: Sequence[bytes | None], transaction: str | N
 
 
 def pages(first: int, count: int) -> list[PageMessage]:
-    """Each second page is a copy of the one before it."""
-    return [json_page(number, html_of(number // 2, template=number % 2)) for number in range(first, first + count)]
+    """Each second page is a copy of the one before it, and those of two hundreds are copies of each other."""
+    numbers = range(first, first + count)
+    return [json_page(number, html_of(number % 100 // 2, template=number % 2)) for number in numbers]
 
 
 def skip_record(service: Spotsieve, offset: int) -> subprocess.CompletedProcess[bytes]:
@@ -69,11 +70,13 @@ def check_state_of_log(topics: TopicSet, service: Spotsieve, *states: Path) -> N
 def test_records_of_strangers_are_passed_over_by_every_reader(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
         write(topics, STRANGERS)
-        first, second = pages(0, 20), pages(10, 20)
-        service.begin(topics, first, 20)
+        first, second = pages(0, 20), pages(105, 20)
+        service.start().until_ready()
+        topics.send(first)
+        topics.until_all_committed()
         write(topics, STRANGERS, "stranger")
         topics.send(second)
-        service.until_committed(40)
+        topics.until_all_committed()
         assert service.metric("spotsieve_log_passed_records_total", why="foreign") == 2 * len(STRANGERS)
         told = [line for line in service.lines() if "none of ours" in str(line.get("event"))]
         assert [(line["offset"], line["bytes"], line["log"]) for line in told] == [(0, 0, topics.names["log"])]
@@ -82,10 +85,10 @@ def test_records_of_strangers_are_passed_over_by_every_reader(kafka: Broker, tmp
         assert service.terminate() == 0, service.text()
         old = tmp_path / "old"
         shutil.copytree(service.state, old)
-        third = pages(20, 20)
+        third = pages(210, 20)
         topics.send(third)
         service.start().until_ready()
-        service.until_committed(20)
+        topics.until_all_committed()
         assert service.terminate() == 0, service.text()
         kept = tmp_path / "kept"
         shutil.move(service.state, kept)
@@ -126,7 +129,7 @@ def test_of_two_configurations_on_an_empty_log_the_first_holds_and_the_other_wor
         first = decode(topics.read("log")[0].value)
         assert first.configuration == verdict_settings_text(settings_from(holds.toml))
         topics.send(pages(0, 10))
-        holds.until_committed(10)
+        topics.until_all_committed()
         assert holds.terminate() == 0, holds.text()
         # Now the other one's configuration certainly comes to the log behind the first.
         assert stopped.run_to_end() == EXIT_STATE
@@ -141,7 +144,9 @@ def test_of_two_configurations_on_an_empty_log_the_first_holds_and_the_other_wor
 @pytest.mark.promise("every reader of a log reaches the same verdicts", fault="a record of the log is damaged")
 def test_a_damaged_record_stops_every_worker_until_the_log_says_to_pass_over_it(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
-        service.begin(topics, pages(0, 20), 20)
+        service.start().until_ready()
+        topics.send(pages(0, 20))
+        topics.until_all_committed()
         digest = settings_digest(verdict_settings_text(settings_from(service.toml)))
         record = bytearray(encode(one_page(), bytes(16), 0, digest))
         record[90] ^= 1
@@ -162,9 +167,9 @@ def test_a_damaged_record_stops_every_worker_until_the_log_says_to_pass_over_it(
             assert why in refused.stderr
         done = skip_record(service, offset)
         assert done.returncode == 0, done.stderr
-        topics.send(pages(10, 20))
+        topics.send(pages(110, 20))
         service.start().until_ready()
-        service.until_committed(20)
+        topics.until_all_committed()
         assert service.metric("spotsieve_log_passed_records_total", why="skipped") == 1
         assert service.terminate() == 0, service.text()
         fresh = tmp_path / "fresh"

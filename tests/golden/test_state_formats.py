@@ -38,7 +38,14 @@ from spotsieve.state.format.sources import decode_source, encode_source
 from spotsieve.state.horizon import Clock, Mark
 from spotsieve.state.index import Attempt, Buckets, Committed, Filing, Learned
 from spotsieve.state.log.local import LOG_FILE, LocalLog
-from spotsieve.state.log.record import checksum_of, decode, encode, encode_forget
+from spotsieve.state.log.record import (
+    checksum_of,
+    decode,
+    encode,
+    encode_configuration,
+    encode_forget,
+    encode_skip,
+)
 from spotsieve.state.portable.export import export_lines
 from spotsieve.state.portable.lines import (
     attempt_line,
@@ -116,6 +123,14 @@ FORGET = (
     "f57370730302000102030405060708090a0b0c0d0e0f0102000000000000101112131415161718191a1b1c1d1e1f0200"
     "0000020100000000000007000000010200000000000005000200000070616765730500000000000000ffffffffffffff"
     "ff0300000000000000ffffffff0000000000000000040000000000612fc3a4b672aa42708d434a"
+)
+CONFIGURATION = (
+    "f57370730303000102030405060708090a0b0c0d0e0f00000000000000003c8c141663acf5a1b6b7137162fa70fb7b22"
+    "61223a317d50f7602aa2c511f1"
+)
+SKIP = (
+    "f57370730304000102030405060708090a0b0c0d0e0f0000000000000000101112131415161718191a1b1c1d1e1f0201"
+    "000000000000b9d998cd58d499cf"
 )
 MANIFEST = (
     b"spotsieve-snapshot 1\n"
@@ -308,6 +323,17 @@ def test_a_log_record_that_forgets() -> None:
     pages = (ForgottenPage(258, "pages", 7, 513, (5, 2**64 - 1)), ForgottenPage(3, "a/ä", -1, 0, ()))
     assert encode_forget(pages, WRITER, 513, DIGEST).hex() == FORGET
     assert decode(bytes.fromhex(FORGET)).forgotten == pages
+
+
+def test_the_log_record_of_a_configuration() -> None:
+    assert encode_configuration('{"a":1}', WRITER).hex() == CONFIGURATION
+    assert decode(bytes.fromhex(CONFIGURATION)).configuration == '{"a":1}'
+
+
+def test_the_log_record_that_has_another_one_passed_over() -> None:
+    record = encode_skip(258, DIGEST).hex()
+    assert (record[:12], record[44:-16]) == (SKIP[:12], SKIP[44:-16]), "the writer is drawn"
+    assert decode(bytes.fromhex(SKIP)).skips == 258
 
 
 def test_a_local_log_file(tmp_path: Path) -> None:

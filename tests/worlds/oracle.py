@@ -44,7 +44,7 @@ def judge_again_in(state: State, toml: str, log: Iterable[ConsumerRecord], log_n
     )
     found: dict[str, Verdict] = {}
     for record in log:
-        applied = engine.apply(record.value, record.offset)
+        applied = engine.apply(record.value or b"", record.offset)
         signatures = applied.record.signatures
         for row in range(len(signatures)):
             source = signatures.sources[signatures.source[row]]

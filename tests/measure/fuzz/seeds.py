@@ -20,7 +20,7 @@ from spotsieve.state.format.meta import Progress, encode_identity, encode_marks,
 from spotsieve.state.format.sources import encode_source
 from spotsieve.state.horizon import Mark
 from spotsieve.state.index import Buckets, Committed, Filing
-from spotsieve.state.log.record import encode, encode_forget
+from spotsieve.state.log.record import encode, encode_configuration, encode_forget, encode_skip
 from spotsieve.state.portable.export import export_lines
 from spotsieve.state.snapshot.manifest import FileFacts, Manifest, encode_manifest
 from spotsieve.state.still.reading import still_state
@@ -107,7 +107,12 @@ def log_records() -> list[bytes]:
     forgotten = [ForgottenPage(7, "pages", 0, 3, (1, 2, 3)), ForgottenPage(8, "pages", 1, 0, ())]
     marks = (Committed("pages", 0, 7), Committed("other", 3, 1), Committed("", -1, 0))
     records = [encode(make_signatures(count, seed=count), bytes(16), 1, bytes(16), marks) for count in (0, 1, 3, 20)]
-    return [record[:-8] for record in (*records, encode_forget(forgotten, bytes(16), 2, bytes(16)))]
+    others = (
+        encode_forget(forgotten, bytes(16), 2, bytes(16)),
+        encode_configuration('{"a":1}', bytes(16)),
+        encode_skip(7, bytes(16)),
+    )
+    return [record[:-8] for record in (*records, *others)]
 
 
 def state_values() -> list[bytes]:

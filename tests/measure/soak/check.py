@@ -61,7 +61,7 @@ def check(topics: TopicSet, toml: str, directory: Path) -> Checked:
         state.close()
     verdicts = Counter(page for page, _ in sent)
     kinds = Counter(kind for _, (kind, _) in sent)
-    signed = sum(len(decode(record.value, log_name, record.offset).signatures) for record in log)
+    signed = sum(len(decode(record.value or b"", log_name, record.offset).signatures) for record in log)
     return Checked(
         pages=len(pages),
         missing=len(pages - verdicts.keys()),

@@ -8,9 +8,10 @@ import pytest
 
 from spotsieve.state.horizon import Clock
 from spotsieve.state.index import Committed, Filing, State
-from spotsieve.state.log.record import NO_PAGES, encode
+from spotsieve.state.log.record import NO_PAGES, checksum_of, encode, encode_configuration, encode_skip
 from spotsieve.stream import engine as engine_module
 from spotsieve.stream.engine import Engine, nothing_filed
+from spotsieve.stream.errors import DamagedRecord, SettingsMismatch
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.verdict import no_verdicts
 from tests.reference.signatures import make_signatures
@@ -28,10 +29,10 @@ class Filed:
     def __init__(self, pages_applied: int = 0) -> None:
         self.pages_applied = pages_applied
         self.clock = Clock()
-        self.filings: list[tuple[Filing, int, int]] = []
+        self.filings: list[tuple[Filing | None, int, int]] = []
 
     def file(
-        self, filing: Filing, position: int, last_record: int, pages_applied: int = 0, clock: Clock | None = None
+        self, filing: Filing | None, position: int, last_record: int, pages_applied: int = 0, clock: Clock | None = None
     ) -> None:
         self.last_record = last_record
         self.clock = clock or self.clock
@@ -53,6 +54,7 @@ def test_a_record_of_marks_alone_is_filed_and_moves_the_position(monkeypatch: py
     state = Filed()
     applied = engine_over(state, monkeypatch).apply(encode(NO_PAGES, WRITER, 1, DIGEST, MARKS), 3)
     ((filing, position, _),) = state.filings
+    assert filing is not None
     assert (filing.committed, filing.first_number, position) == (MARKS, 9, 4)
     assert len(filing.pages) == len(filing.keys) == len(filing.buckets) == len(applied.verdicts) == applied.filed == 0
 
@@ -67,9 +69,48 @@ def test_the_marks_of_a_record_are_filed_with_its_first_run_alone(done: int, mon
     state.last_record = int.from_bytes(record[-8:], "little")
     state.clock = Clock(0) if done else Clock()
     engine_over(state, monkeypatch, horizon_hours=1).apply(record, 3)
-    marks = [filing.committed for filing, _, _ in state.filings]
+    marks = [filing.committed for filing, _, _ in state.filings if filing is not None]
     assert len(marks) > 1
     assert marks == [() if done else MARKS, *[()] * (len(marks) - 1)]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b'{"a":1}',
+        encode_configuration('{"a":1}', WRITER),
+        encode_skip(1, DIGEST),
+    ],
+    ids=["no value", "foreign", "another configuration", "a skip"],
+)
+def test_records_without_pages_move_the_position_alone(value: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = Filed()
+    engine = engine_over(state, monkeypatch)
+    assert len(engine.apply(value, 3).verdicts) == 0
+    assert state.filings == [(None, 4, 0)]
+    assert state.last_record == checksum_of(value)
+    state.filings.clear()
+    assert engine.apply(value, 2).again
+    assert state.filings == []
+
+
+def test_a_damaged_record_is_refused_until_the_engine_is_told_to_skip_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = Filed()
+    engine, value = engine_over(state, monkeypatch), encode(NO_PAGES, WRITER, 1, DIGEST)[:-1] + b"x"
+    with pytest.raises(DamagedRecord, match=r"log\[3\] must end in its xxh3-64 checksum"):
+        engine.apply(value, 3)
+    assert state.filings == []
+    engine.skip(value, 3)
+    assert state.filings == [(None, 4, 0)]
+    assert state.last_record == checksum_of(value)
+
+
+def test_pages_signed_with_other_settings_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = engine_over(Filed(), monkeypatch)
+    for value in (encode(NO_PAGES, WRITER, 1, bytes(range(16))), encode_skip(1, bytes(range(16)))):
+        with pytest.raises(SettingsMismatch, match="was signed with other settings"):
+            engine.apply(value, 3)
 
 
 def test_a_record_that_was_applied_before_files_no_marks(monkeypatch: pytest.MonkeyPatch) -> None:
