@@ -153,10 +153,10 @@ def _copies(result: Result) -> Iterator[str]:
     yield from _wrapped(
         "Of each page the text that looks like its own is kept, without menus, teasers and footers. Pages of "
         f"different hosts are copies where the {scheme.shingle_words}-word shingles of their kept texts have a Jaccard "
-        f"of {scheme.min_jaccard:g} at least, estimated from sketches of {scheme.sketch_bits} bits; pages of one host "
-        f"need {scheme.same_host_min_jaccard:g}, and {scheme.same_host_min_own:g} of what is left of them without the "
-        "shingles that other pages of the host have too. This crawl is made up; `spotsieve score` measures labelled "
-        "sets of real pages.",
+        f"of {scheme.min_jaccard:g} at least, estimated from sketches of {scheme.sketch_bits} bits. Pages of one host "
+        f"are compared by what other pages of the host do not have: of that copies share {scheme.min_alike:g} where "
+        f"their titles agree, up to {scheme.other_title_min_alike:g} where they differ. This crawl is made up; "
+        "`spotsieve score` measures labelled sets of real pages.",
         "  ",
     )
     if outcome.lost:
@@ -215,8 +215,8 @@ def _example(explanation: Explanation, scheme: SpotsieveSettings) -> Iterator[st
 def _needed(explanation: Explanation, scheme: SpotsieveSettings) -> str:
     if explanation.same_host:
         return (
-            f"{scheme.same_host_min_jaccard:g}, and {scheme.same_host_min_own:g} without what is taken for the host's "
-            "template (same host)"
+            f"of their own text {scheme.min_alike:g} to {scheme.other_title_min_alike:g}, by how alike their titles "
+            "are (same host)"
         )
     return f"{scheme.min_jaccard:g} (different hosts)"
 

@@ -29,7 +29,7 @@ from spotsieve.stream.features.sieve import SieveSettings, sieve_pages
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_MASK, MINIMA_TAG, PRINT_TAG, TITLE_TAG, tagged
 from spotsieve.stream.page import Page, lay_out
 from spotsieve.stream.schemes import CANDIDATE_LIMIT, Bars, Confirmed, Probes
-from spotsieve.stream.schemes.identity import hash_hosts, hash_sites, identity_columns, status_of
+from spotsieve.stream.schemes.identity import hash_hosts, hash_sites, identity_columns, sealed, status_of
 from spotsieve.stream.schemes.probes import Keys, build_probes, digest_keys, listed, mixed_with_host
 from spotsieve.stream.settings.schemes import SpotsieveSettings
 from spotsieve.stream.signature import IN_NEED, Compared, Signatures, Status, has_keys, unused_columns
@@ -80,13 +80,14 @@ class SpotsieveScheme:
             "titles": titles,
             "titles_bounds": titles_bounds,
         }
-        return Signatures(
+        signatures = Signatures(
             **identity_columns(pages, sieved.body_digest),
             fingerprint=np.zeros(len(pages), np.uint64),
             status=status,
             feature_count=sieved.feature_counts,
             **columns,
         )
+        return sealed(signatures, pages)
 
     def probe(self, signatures: Signatures) -> Probes:
         """Body digest, smallest hashes, prints and title of a fingerprinted page; the body digest of one without; none

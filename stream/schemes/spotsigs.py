@@ -32,7 +32,7 @@ from spotsieve.stream.fingerprints.tables import DIGEST_TAG, MINIMA_TAG, tagged
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Confirmed, Probes
 from spotsieve.stream.schemes.candidates import CandidateSearch
-from spotsieve.stream.schemes.identity import features_compared, identity_columns, status_of
+from spotsieve.stream.schemes.identity import features_compared, identity_columns, sealed, status_of
 from spotsieve.stream.schemes.idf import ranked_lexicon, ranks_of
 from spotsieve.stream.schemes.probes import build_probes, digest_keys, listed
 from spotsieve.stream.schemes.terms import order_repeats, terms_of
@@ -71,12 +71,13 @@ class SpotsigsScheme(CandidateSearch):
         features = ordered << np.uint64(REPEAT_BITS) | before
         columns = unused_columns(len(pages))
         columns |= features_compared(status_of(pages, counts >= self.settings.min_spots), features, bounds)
-        return Signatures(
+        signatures = Signatures(
             **identity_columns(pages),
             fingerprint=np.zeros(len(pages), np.uint64),
             feature_count=counts.astype(np.uint32),
             **columns,
         )
+        return sealed(signatures, pages)
 
     def probe(self, signatures: Signatures) -> Probes:
         """The body's digest; the rarest spots in the page's own partition, under which it is filed, and in others."""

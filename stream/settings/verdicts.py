@@ -7,7 +7,7 @@ from typing import Any
 import xxhash
 from pydantic import BaseModel
 
-VERDICTS_REVISION = 2
+VERDICTS_REVISION = 3
 """Raised whenever the same settings would give other verdicts than before (a changed kernel or built-in word list)."""
 
 _SCHEME = "scheme.name"

@@ -1,0 +1,79 @@
+"""A body with the XXH3 of another page's body drops nothing: what decides alone cannot be forged by arithmetic.
+
+The forger is given what XXH3 gives away: every body here has the digest that he wants. What is left tells them apart.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import Scheme, identity
+from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
+from spotsieve.stream.schemes.scope import HostScope
+from spotsieve.stream.verdict import Kind, Reason
+from tests.worlds.scheme_settings import settings_named
+from tests.worlds.small_crawl import HERE, THERE
+from tests.worlds.spotsieve_pages import STORIES, page
+from tests.worlds.verdicts import filed
+
+VICTIM, OTHER = ("<p>" + "<p>".join(texts) for texts in list(STORIES.values())[:2])
+NO_TEXT = b"\x89PNG\r\n\x1a\n made by a forger"
+SHORT = "<p>two words"
+schemes = pytest.mark.parametrize("name", SCHEMES)
+scopes = pytest.mark.parametrize("host_alone", [False, True], ids=["global", "host"])
+
+
+@pytest.fixture(autouse=True)
+def forged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every body has one XXH3."""
+
+    def equal(pages: Sequence[Page], _: NDArray[np.uint64] | None = None) -> NDArray[np.uint64]:
+        return np.full((len(pages), 2), 0xF0F0F0F0F0F0F0F0, np.uint64)
+
+    monkeypatch.setattr(identity, "digest_bodies", equal)
+
+
+def scheme_named(name: str, host_alone: bool) -> Scheme:
+    scheme = scheme_of(settings_named(name))
+    return HostScope(scheme) if host_alone else scheme
+
+
+def not_text(offset: int, body: bytes, host: str) -> Page:
+    return Page("pages", 0, offset, f"https://{host}/{offset}", body, False, 0, judgeable=False)
+
+
+@schemes
+@scopes
+def test_pages_of_one_xxh3_are_not_the_same_page(name: str, host_alone: bool) -> None:
+    host = HERE if host_alone else THERE
+    pages = [
+        not_text(0, NO_TEXT, host),
+        page(1, HERE, SHORT),
+        page(2, HERE, OTHER),
+        page(3, HERE, VICTIM),
+        page(4, HERE, SHORT + " more"),
+        not_text(5, NO_TEXT + b"!", HERE),
+    ]
+    scheme = scheme_named(name, host_alone)
+    assert all(kind is not Kind.DUPLICATE for kind, *_ in filed(scheme, MemoryState(), scheme.sign(pages)))
+
+
+@schemes
+@scopes
+def test_pages_of_the_same_bytes_still_are(name: str, host_alone: bool) -> None:
+    pages = [
+        page(0, HERE, VICTIM),
+        page(1, HERE, SHORT),
+        not_text(2, NO_TEXT, HERE),
+        page(3, HERE, VICTIM),
+        page(4, HERE, SHORT),
+        not_text(5, NO_TEXT, HERE),
+    ]
+    scheme = scheme_named(name, host_alone)
+    found = filed(scheme, MemoryState(), scheme.sign(pages))
+    assert [kind for kind, *_ in found[3:]] == [Kind.DUPLICATE] * 3
+    assert [Reason(reason) for _, reason, *_ in found[4:]] == [Reason.EXACT] * 2
