@@ -267,7 +267,8 @@ def mixed(value: int, host: int) -> int:
     return value
 
 
-class KeysOfPages(NamedTuple):
+@dataclass(frozen=True)
+class KeysOfPages:
     """The keys of the default scheme.
 
     minima_cap: what a bucket of minima or of a title takes  host_minima: how many minima are looked up on the host too
