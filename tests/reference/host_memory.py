@@ -199,10 +199,10 @@ def met_prints(page: PageText, filed: PageText, host: Host, jaccard: float, bits
     if min(kept, page.length, filed.length) > room:
         both = []
     larger = {identity: max(mine[identity].tenths, theirs[identity].tenths) for identity in both}
-    first, second = (
+    whole = [
         sum(larger.get(identity, print_.tenths) for identity, print_ in prints.items()) for prints in (mine, theirs)
-    )
-    return Met(first, second, sum(larger.values()))
+    ]
+    return Met(whole[0], whole[1], sum(larger.values()))
 
 
 def _same_host(page: PageText, filed: PageText, host: Host, jaccard: float, bits: int, title: float | None) -> Answer:
