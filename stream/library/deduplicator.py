@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
@@ -116,10 +117,11 @@ class Deduplicator:
     def add_many(self, pages: Iterable[GivenPage]) -> Iterator[Verdict]:
         """Judge pages in their order, and remember those that are no copies: the verdict of each, in the same order.
 
-        This is the fast way: pages are judged in batches (service__batch_pages=512, service__batch_bytes). So verdicts
-        come a batch later than their pages are taken, and nothing is added unless the iterator is used; to add alone:
-        `for _ in seen.add_many(pages): pass`. Batches change no verdict. If `pages` raises, or holds something that is
-        no page, those before it are judged and given first.
+        This is the fast way: pages are judged in batches (service__batch_pages=512, service__batch_bytes), in a thread
+        beside the one that takes the next ones from `pages`. So verdicts come two batches later than their pages are
+        taken, and nothing is added unless the iterator is used; to add alone: `for _ in seen.add_many(pages): pass`.
+        Batches change no verdict. If `pages` raises, or holds something that is no page, those before it are judged and
+        given first.
         Raises PageError, StateError as add().
         """
         self._check_files()
@@ -185,8 +187,23 @@ class Deduplicator:
         return self._scheme.sign([page for _, page in batch])
 
     def _in_batches(self, pages: Iterable[GivenPage], act: Callable[[_Batch], Iterator[Verdict]]) -> Iterator[Verdict]:
-        for batch in self._batches(pages):
-            yield from act(batch)
+        """Take pages in the thread that asks, and act on the batch before in another one, as the filter does."""
+        batches = self._batches(pages)
+        with ThreadPoolExecutor(1, "spotsieve-batches") as worker:
+            before: Future[Iterator[Verdict]] | None = None
+            while True:
+                batch, fault = None, None
+                try:
+                    batch = next(batches, None)
+                except Exception as error:  # raised again behind the verdicts of the pages before it
+                    fault = error
+                ready, before = before, None if batch is None else worker.submit(act, batch)
+                if ready is not None:
+                    yield from ready.result()
+                if fault is not None:
+                    raise fault
+                if batch is None:
+                    return
 
     def _batches(self, pages: Iterable[GivenPage]) -> Iterator[_Batch]:
         """Cut pages into batches. What stands before an error comes before it."""

@@ -191,7 +191,7 @@ def test_a_replay_into_a_file_writes_every_verdict_and_leaves_the_service_untouc
     assert written == {ids[key]: verdicts[0] for key, verdicts in sent.items() if not key.startswith(b"empty")}
     assert len(lines) == len(written)
     assert (tmp_path / "state" / "index" / "CURRENT").exists()
-    assert recorded.replay(*arguments) == 4, "a state directory that is not empty must be refused"
+    assert recorded.replay(*arguments, "--force") == 4, "a state directory that is not empty must be refused"
     assert "must be a new or an empty directory" in capsys.readouterr().err
 
 

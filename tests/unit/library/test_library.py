@@ -351,20 +351,20 @@ def test_the_state_of_a_killed_program_is_read_again_and_a_log_says_so(
     assert "compiling the kernels" in caplog.text
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), StateError("state", "cannot be written")])
+@pytest.mark.parametrize("error", [KeyboardInterrupt("now"), StateError("state", "cannot be written")])
 def test_a_batch_that_was_stopped_is_finished_by_opening_again(
     state: Path, error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(*_: object) -> None:
         raise error
 
-    with Deduplicator(state) as seen:
+    with Deduplicator(state, service__batch_pages=1) as seen:
         seen.add("a", "u", body(1))
         with monkeypatch.context() as patched:
             # The record is in the log by then.
             patched.setattr(Engine, "apply", stop)
-            with pytest.raises(type(error)):
-                list(seen.add_many([("b", "u", body(2))]))
+            with pytest.raises(type(error), match=str(error)):
+                list(seen.add_many([("b", "u", body(2)), ("d", "u", body(4)), ("e", "u", body(5))]))
         with pytest.raises(StateError, match="stopped amid a batch, and adds nothing more; close it and open it again"):
             seen.add("c", "u", body(3))
         assert seen.query("c", "u", body(1)).is_duplicate
