@@ -1,5 +1,6 @@
 """Writes docs/partitions.md: what a worker with 1,000 partitions needed, and what of the promise it kept."""
 
+import os
 from datetime import UTC, datetime
 from typing import Any
 
@@ -45,11 +46,11 @@ def document(found: Found, plan: Plan, command: str, machine: dict[str, Any], lo
 
 {outcome} Measured by `{command}` on {datetime.now(UTC).date().isoformat()}: {machine["cores"]} cores of
 {machine["cpu"]}, {machine["system"]}, Python {machine["python"]}, Kafka {machine["kafka"]}. Broker and workers share
-them; before the start the load average was {load:.1f}.
+them; before the start the load average was {load:.1f}, and all of them ran at nice {os.nice(0)}.
 
 A topic of {plan.partitions:,} partitions is filled with pages of {plan.page_bytes:,} bytes, {plan.partition_bytes:,}
 bytes a partition. The outputs have as many partitions. Then one worker starts, over TLS, under exactly_once, with the
-default settings. It opens at most 8 partitions at a time while it reads the backlog of those that are open. After
+default settings. It opens 8 partitions at a time and reads the backlog when all are open, or after 45 s. After
 {plan.watch_seconds:.0f} s more a second worker joins. Without the bounds a worker fetched 4 MiB of each partition (4.3
 GB here) and held two connections and a copy of the cluster's metadata for each.
 

@@ -58,6 +58,9 @@ def consumer_of(answers: Sequence[Any], versions: dict[int, tuple[int, int]] = V
     return cast("AIOKafkaConsumer", type("Consumer", (), {"_coordinator": coordinator})()), coordinator
 
 
+@pytest.mark.promise(
+    "exactly_once: every page has exactly one verdict", fault="an offset whose transaction is being completed"
+)
 async def test_an_unstable_offset_is_asked_for_again_until_it_is_stable() -> None:
     consumer, coordinator = consumer_of([answered(40, UNSTABLE), answered(40, UNSTABLE), answered(52)])
     assert await stable_committed(consumer, PARTITION) == 52

@@ -55,6 +55,9 @@ def consumer_of(fetcher: PlainFetcher) -> AIOKafkaConsumer:
     return cast("AIOKafkaConsumer", type("Consumer", (), {"_fetcher": fetcher})())
 
 
+@pytest.mark.promise(
+    "a worker with many partitions stays small and answers its group", fault="a backlog on every partition"
+)
 def test_no_more_is_fetched_while_the_bound_of_all_partitions_is_reached() -> None:
     fetcher = PlainFetcher()
     consumer = consumer_of(fetcher)
@@ -73,6 +76,9 @@ def test_no_more_is_fetched_while_the_bound_of_all_partitions_is_reached() -> No
     assert fetcher._get_actions_per_node(None) == asked
 
 
+@pytest.mark.promise(
+    "a worker with many partitions stays small and answers its group", fault="1,000 partitions' outputs"
+)
 async def test_a_thousand_producers_share_nine_clients_and_stopping_one_leaves_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -183,6 +189,7 @@ def consumer_with(assignor: Any, generation: int) -> AIOKafkaConsumer:
     return cast("AIOKafkaConsumer", type("Consumer", (), found)())
 
 
+@pytest.mark.promise("a worker with many partitions stays small and answers its group", fault="a worker joins")
 def test_partitions_stay_where_they_are_when_a_worker_joins() -> None:
     (first, _), (second, _), (third, _) = assignors(), assignors(), assignors()
     assigned(first, range(500))
