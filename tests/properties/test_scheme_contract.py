@@ -187,10 +187,10 @@ def test_a_signature_is_the_same_alone_and_in_any_company(name: str) -> None:
 
 def columns_of(signatures: Signatures, row: int) -> dict[str, object]:
     """What a page is compared and looked up by."""
-    names = ("digest", "fingerprint", "status", "feature_count", "text_digest", "host", "language", "sketch")
-    first, last = signatures.features_bounds[row : row + 2]
+    names = ("digest", "fingerprint", "status", "feature_count", "text_digest", "host", "language", "sketch", "site")
     return {name: getattr(signatures, name)[row].tolist() for name in names} | {
-        "features": signatures.features[first:last].tolist()
+        name: getattr(signatures, name)[slice(*getattr(signatures, f"{name}_bounds")[row : row + 2])].tolist()
+        for name in ("features", "prints", "titles")
     }
 
 

@@ -13,7 +13,7 @@ from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import UNCAPPED
 from spotsieve.stream.schemes.identity import hash_hosts, hash_sites
 from spotsieve.stream.schemes.probes import mixed_with_host
-from spotsieve.stream.schemes.spotsieve import PRINT_CAP, SpotsieveScheme
+from spotsieve.stream.schemes.spotsieve import FEW_KEYS, MOST_KEYS, PRINT_CAP, SOME_KEYS, SpotsieveScheme
 from spotsieve.stream.settings.schemes import SpotsieveSettings
 from spotsieve.stream.signature import Compared, Signatures, Status, no_features
 from spotsieve.stream.verdict import Kind, Reason
@@ -328,7 +328,8 @@ def test_the_heaviest_prints_are_keys_and_the_fewer_the_longer_the_page_is() -> 
         assert len(found) < len(mixed)
         assert sorted(found) == sorted(key for _, key in sorted(zip(lightness, mixed, strict=True))[: len(found)])
         counts.append(len(found))
-    assert counts == [8, 6, 3]
+    assert counts == [MOST_KEYS, SOME_KEYS, FEW_KEYS]
+    assert sorted(set(counts), reverse=True) == counts
 
 
 def test_a_page_without_a_title_or_a_fingerprint_has_no_key_of_one() -> None:
