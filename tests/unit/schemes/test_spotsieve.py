@@ -72,9 +72,9 @@ def test_same_bytes_same_text_and_edited_text_are_told_apart_with_their_scores()
 
 def test_a_copy_with_words_changed_cut_or_added_is_found_with_a_falling_score() -> None:
     text = [*ENGLISH, *OTHER]
-    edits = [text, [*text, *STORIES["French", 1][:1]], text[:7], text[:6]]
+    edits = [text, [*text, *STORIES["French", 1][:1]], text[:7]]
     found = judged([page(0, HERE, newspaper(text)), *(page(1 + n, THERE, portal(e)) for n, e in enumerate(edits))])
-    assert [verdict.original for verdict in found] == [None, 0, 0, 0, 0]
+    assert [verdict.original for verdict in found] == [None, 0, 0, 0]
     assert found[1].score > max(verdict.score for verdict in found[2:])
 
 
