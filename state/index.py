@@ -62,9 +62,10 @@ class Committed(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """The verdict of a page that was not filed. original: its entry number, NOBODY without one  reason: Reason
+    """The verdict of a page that was not filed, or that replaces another.
 
-    score: nan without an original  found_by: FoundBy
+    original: the entry number of its original, of the page that it replaces (LONGER), or NOBODY  reason: Reason
+    score: nan without an original, 0 where it is replaced  found_by: FoundBy
     """
 
     original: int

@@ -3,8 +3,8 @@
 Every page first looks for its own id: one that was judged before gets the verdict that it had, and teaches nothing.
 
 1. Filed pages find themselves under their body's digest.
-2. The verdict of a page that was not filed is remembered (an attempt) until its offset is committed, and no crash can
-   bring it back: log records say how far that is.
+2. The verdict of a page that was not filed, or that replaces another, is remembered (an attempt) until its offset is
+   committed, and no crash can bring it back: log records say how far that is.
 3. A page that stands in the record twice gets the verdict of its first place.
 
 So what was learned in between changes no verdict. Two facts make 2 sound. A mark in the log was committed before the
@@ -282,10 +282,10 @@ def _learned(
         signatures.titles[titles],
         title_bounds,
     )
-    judged = signatures.status == Status.FINGERPRINTED
-    # An entry does not tell which page its own one replaced.
-    replacing = (filed.replaced != NOBODY) | (walked.found.replaced != NOBODY)
-    told = np.flatnonzero(judged & ((walked.entry == NOBODY) | replacing) & (known.state == _NEW)).tolist()
+    new = (signatures.status == Status.FINGERPRINTED) & (known.state == _NEW)
+    # The entry of a page does not say what it replaced.
+    replaces = (filed.replaced != NOBODY) | (walked.found.replaced != NOBODY)
+    told = np.flatnonzero(new & ((walked.entry == NOBODY) | replaces)).tolist()
     attempts = tuple(_attempt(page, filed, walked) for page in told)
     return Learned(texts, to_remember(memory), tuple(page_ids[page] for page in told), attempts)
 
@@ -297,7 +297,7 @@ def _places(first: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.i
 
 
 def _attempt(page: int, filed: Found, walked: Walked) -> Attempt:
-    """The verdict of a page that is not filed."""
+    """The verdict of a page that is not filed, or that replaces another."""
     for found, number_of in ((filed, lambda number: number), (walked.found, lambda number: walked.entry[number])):
         if found.number[page] != NOBODY:
             reason = Reason.EXACT if found.proof[page] & FoundBy.BODY else found.reason[page]
@@ -305,7 +305,7 @@ def _attempt(page: int, filed: Found, walked: Walked) -> Attempt:
             return Attempt(int(number_of(found.number[page])), float(score), int(reason), int(found.found_by[page]))
     for found, number_of in ((walked.found, lambda number: walked.entry[number]), (filed, lambda number: number)):
         if found.replaced[page] != NOBODY:
-            return Attempt(int(number_of(found.replaced[page])), float("nan"), int(Reason.LONGER), 0)
+            return Attempt(int(number_of(found.replaced[page])), 0.0, int(Reason.LONGER), 0)
     return Attempt(NOBODY, float("nan"), int(Reason.NO_MATCH), 0)
 
 
@@ -419,9 +419,10 @@ def _skip_shared(record, page, original, within, asked, skipped):
 @inlined
 def _repeat(first, page, filed, walked):  # int64, int64  ->  filed: Found, walked: Walked
     """Give a page the verdict of the earlier place of the record that has its id."""
+    for found in (filed, walked.found):
+        found.replaced[page] = found.replaced[first]
     if walked.entry[first] != NOBODY:
         walked.found.number[page], walked.found.proof[page] = first, _BODY
-        filed.replaced[page], walked.found.replaced[page] = filed.replaced[first], walked.found.replaced[first]
         return
     for found in (filed, walked.found):
         found.number[page], found.score[page], found.proof[page] = (
@@ -430,7 +431,7 @@ def _repeat(first, page, filed, walked):  # int64, int64  ->  filed: Found, walk
             found.proof[first],
         )
         found.distance[page], found.found_by[page] = found.distance[first], found.found_by[first]
-        found.reason[page], found.replaced[page] = found.reason[first], found.replaced[first]
+        found.reason[page] = found.reason[first]
 
 
 @cache

@@ -89,14 +89,19 @@ def test_a_copy_finds_the_page_that_was_let_through_and_not_one_word_is_missing(
     name: str, sizes: tuple[int, ...]
 ) -> None:
     copies = [replace(one, offset=one.offset + len(CRAWL)) for one in CRAWL]
-    found = judged(scheme_named(name), MemoryState(), [*CRAWL, *copies], sizes)
+    scheme, changed = scheme_named(name), 0
+    found = judged(scheme, MemoryState(), [*CRAWL, *copies], sizes)
     for place, ((kind, reason, original, _), copy) in enumerate(zip(found, found[len(CRAWL) :], strict=False)):
         if reason is Reason.EMPTY:
             assert copy[:3] == (Kind.UNCHECKED, Reason.EMPTY, None)
+        elif kind is Kind.DUPLICATE and scheme.bars is not None and copy[2] != original:
+            # Its bytes were not filed, so it is judged by what its host has learned since
+            changed += 1
         else:
             assert copy[0] is Kind.DUPLICATE
             assert copy[2] == (place if original is None else original)
             assert kind is Kind.DUPLICATE or copy[3] == 1.0
+    assert changed <= 2, "mixtures of stories that by now stand on three pages of their host"
 
 
 @schemes
@@ -187,10 +192,10 @@ def test_a_signature_is_the_same_alone_and_in_any_company(name: str) -> None:
 
 def columns_of(signatures: Signatures, row: int) -> dict[str, object]:
     """What a page is compared and looked up by."""
-    names = ("digest", "fingerprint", "status", "feature_count", "text_digest", "host", "language", "sketch")
-    first, last = signatures.features_bounds[row : row + 2]
+    names = ("digest", "fingerprint", "status", "feature_count", "text_digest", "host", "language", "sketch", "site")
     return {name: getattr(signatures, name)[row].tolist() for name in names} | {
-        "features": signatures.features[first:last].tolist()
+        name: getattr(signatures, name)[slice(*getattr(signatures, f"{name}_bounds")[row : row + 2])].tolist()
+        for name in ("features", "prints", "titles")
     }
 
 

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.fingerprints.tables import BARE_TAGS
 from spotsieve.stream.judge import judge
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
@@ -59,14 +60,22 @@ def forged(victim: Signatures, count: int, first: int, **columns: NDArray[np.uin
             "feature_count",
             "language",
             "sketch",
+            "site",
         )
     }
     return dataclasses.replace(
         victim,
-        **copies | {"digest": words(count, 2), "text_digest": words(count, 2), "host": words(count, 1)[:, 0]} | columns,
+        **copies
+        | {"digest": words(count, 2), "text_digest": victim.text_digest.repeat(count, axis=0)}
+        | {"host": words(count, 1)[:, 0]}
+        | columns,
         offset=np.arange(first, first + count),
         features=np.tile(victim.features, count),
         features_bounds=np.arange(count + 1) * len(victim.features),
+        prints=np.tile(victim.prints, count),
+        prints_bounds=np.arange(count + 1) * len(victim.prints),
+        titles=np.tile(victim.titles, count),
+        titles_bounds=np.arange(count + 1) * len(victim.titles),
         urls=victim.urls * count,
         labels=victim.labels * count,
     )
@@ -76,32 +85,52 @@ def forged(victim: Signatures, count: int, first: int, **columns: NDArray[np.uin
     "publishing first drops no other page by what is not its text",
     fault="every bucket of the victim is filled beforehand",
 )
-def test_filling_every_bucket_of_a_page_beforehand_hides_only_its_edited_copies() -> None:
+def test_filling_every_bucket_of_a_page_beforehand_hides_only_its_copies_on_other_hosts() -> None:
     state = MemoryState()
     victim = GLOBAL.sign([VICTIM])
     attack = forged(victim, 64, 0, sketch=words(64, 8))
     assert (judged(GLOBAL, state, attack).kind == Kind.NOVEL).all()
     assert verdict_of(GLOBAL, state, VICTIM) == (Kind.NOVEL, Reason.NO_MATCH, None)
     # digests are met however full the other buckets are, and the victim still finds itself
-    copy = page(1_001, "https://copy.example/1", f"<!-- another template -->{newspaper(STORY)}")
-    assert verdict_of(GLOBAL, state, copy) == (Kind.DUPLICATE, Reason.SAME_TEXT, 1_000)
+    copy = dataclasses.replace(VICTIM, url="https://copy.example/1", offset=1_001)
+    assert verdict_of(GLOBAL, state, copy) == (Kind.DUPLICATE, Reason.EXACT, 1_000)
     assert verdict_of(GLOBAL, state, VICTIM) == (Kind.NOVEL, Reason.FIRST_ATTEMPT, None)
-    # what is lost: an edited copy has nothing but the full buckets to meet its original by
-    edited = page(1_002, "https://copy.example/2", portal([*STORY, "One more line of the editor's own."]))
-    assert verdict_of(GLOBAL, state, edited)[0] is Kind.NOVEL
-    # within the scope of a host nothing of the attacker's was met
-    state = MemoryState()
-    judged(PER_HOST, state, attack)
-    verdict_of(PER_HOST, state, VICTIM)
-    edited = dataclasses.replace(edited, url="https://victim.example/2")
-    assert verdict_of(PER_HOST, state, edited) == (Kind.DUPLICATE, Reason.NEAR, 1_000)
+    # keys of the victim's own host are mixed with it: nobody else fills their buckets
+    edited = newspaper([*STORY, "One more line of the editor's own."])
+    assert verdict_of(GLOBAL, state, page(1_002, "https://victim.example/2", edited)) == (
+        Kind.DUPLICATE,
+        Reason.OWN_TEXT,
+        1_000,
+    )
+    # what is lost: on another host an edited copy has nothing but the full buckets to meet its original by
+    assert verdict_of(GLOBAL, state, page(1_003, "https://copy.example/2", edited))[0] is Kind.NOVEL
 
 
 @pytest.mark.promise(
     "publishing first drops no other page by what is not its text",
-    fault="a crafted simhash and smallest hashes, equal to the victim's",
+    fault="a stranger shows the victim's text and blocks on many pages of his own host",
 )
-def test_a_crafted_simhash_with_all_smallest_hashes_is_refused_by_the_sketch() -> None:
+def test_only_pages_of_a_host_teach_what_its_template_is() -> None:
+    elsewhere, here = MemoryState(), MemoryState()
+    story = [
+        page(n, f"https://attacker.example/{n}", newspaper([*STORY, text], str(n))) for n, text in enumerate("abcdefg")
+    ]
+    for state, url in ((elsewhere, "https://attacker.example/"), (here, "https://victim.example/")):
+        for one in story:
+            verdict_of(PER_HOST, state, dataclasses.replace(one, url=f"{url}{one.offset}"))
+    host = PER_HOST.sign([VICTIM]).host
+    assert elsewhere.memories(host).pages.tolist() == [0]
+    assert here.memories(host).pages[0] > 0
+    assert verdict_of(PER_HOST, elsewhere, VICTIM) == (Kind.NOVEL, Reason.NO_MATCH, None)
+    edited = page(1_002, "https://victim.example/2", newspaper([*STORY, "One more line of the editor's own."]))
+    assert verdict_of(PER_HOST, elsewhere, edited) == (Kind.DUPLICATE, Reason.OWN_TEXT, 1_000)
+
+
+@pytest.mark.promise(
+    "publishing first drops no other page by what is not its text",
+    fault="crafted smallest hashes, prints and title, equal to the victim's",
+)
+def test_crafted_smallest_hashes_and_prints_are_refused_by_the_sketch() -> None:
     state = MemoryState()
     judged(GLOBAL, state, forged(GLOBAL.sign([VICTIM]), 1, 0, sketch=words(1, 8)))
     assert verdict_of(GLOBAL, state, VICTIM) == (Kind.NOVEL, Reason.NO_MATCH, None)
@@ -200,7 +229,7 @@ def test_mixing_with_a_host_keeps_the_keys_of_a_page_apart_and_their_tags() -> N
     for row in range(len(pages)):
         keys = mixed.keys[mixed.bounds[row] : mixed.bounds[row + 1]]
         assert len(np.unique(keys)) == len(keys)
-    bare = np.isin(plain.keys >> np.uint64(56), [252, 253])
+    bare = np.isin(plain.keys >> np.uint64(56), BARE_TAGS)
     assert (mixed.inline[bare] == 0).all()
     assert not (mixed.inline[~bare] == plain.inline[~bare]).any()
 
