@@ -11,6 +11,7 @@ import pytest
 from tests.measure.bench import index_load, report
 from tests.measure.bench.compression import CODECS, measure_compression
 from tests.measure.bench.index import measure_candidates
+from tests.measure.bench.library import measure_library
 from tests.measure.bench.pages import DUPLICATES, json_messages
 from tests.measure.bench.report import table
 from tests.reference.signatures import assert_same
@@ -58,6 +59,13 @@ def test_the_table_says_whether_a_target_is_met(ratio: float, verdict: str) -> N
     lines = table({"pipeline": pipeline, "machine": MACHINE}).splitlines()
     (line,) = [line for line in lines if "filter / pass-through" in line]
     assert line.endswith(verdict)
+
+
+def test_the_library_is_measured_beside_the_filter_and_drops_the_same_pages() -> None:
+    figures = measure_library(1, 400, lambda _: None)
+    assert figures["ratio"] == pytest.approx(figures["filter_pages_per_s"] / figures["library_pages_per_s"], rel=0.01)
+    (line,) = [line for line in table({"library": figures, "machine": MACHINE}).splitlines() if "<= 1.1" in line]
+    assert line.endswith("| met |" if figures["ratio"] <= 1.1 else "| NOT MET |")
 
 
 def test_the_index_load_has_the_promised_copies_and_strangers_that_share_a_hash() -> None:
