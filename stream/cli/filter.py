@@ -113,7 +113,6 @@ def run(options: argparse.Namespace) -> int:
             )
         if not summary.interrupted:
             outputs.complete()
-            local.end_run()
         summary.seconds = time.monotonic() - began
     if options.json:
         show(json.dumps(summary.as_json()))

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Self
 
 from spotsieve.state.identity import check_first_record, check_last_record, check_log_range
-from spotsieve.state.index import Committed
 from spotsieve.state.log.local import RECORD_BYTES, LocalLog, TornTail
-from spotsieve.state.log.record import NO_PAGES, checksum_of, encode, encode_configuration, first_of_ours, split
+from spotsieve.state.log.record import checksum_of, encode, encode_configuration, first_of_ours, split
 from spotsieve.state.snapshot.requests import Requests
 from spotsieve.state.store.directory import readable_by_others
 from spotsieve.state.store.rocks import RocksState
@@ -24,8 +23,6 @@ from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings
 from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Verdicts
 
-ALL_COMMITTED = Committed("", -1, 0)
-"""The mark that ends a run: its outputs have their names, so all of its verdicts are given out."""
 OnCatchUp = Callable[[int, int, int], None]
 """on_catch_up(records, of, pages) is called after each record that the state did not have yet."""
 
@@ -109,16 +106,10 @@ class LocalEngine:
         for part in split(signatures, RECORD_BYTES):
             yield self._apply(part)
 
-    def end_run(self) -> None:
-        """Tell the state that the verdicts of this run are given out: those of pages not filed need no memory more.
-
-        Without this call, the next run gives the pages that this one has judged the same verdicts once more.
-        """
-        if self._sequence:
-            self._apply(NO_PAGES, (ALL_COMMITTED,))
-
-    def _apply(self, signatures: Signatures, committed: Sequence[Committed] = ()) -> Verdicts:
-        record = encode(signatures, self._writer, self._sequence, self._digest, committed)
+    def _apply(self, signatures: Signatures) -> Verdicts:
+        # Nothing is marked as committed. A file can be filtered again at any time, and its pages get the verdicts that
+        # they had: each that was not filed costs the state some 30 bytes, and the log has its signature anyway.
+        record = encode(signatures, self._writer, self._sequence, self._digest)
         self._sequence += 1
         return self.engine.apply(record, self._log.append(record)).verdicts
 
