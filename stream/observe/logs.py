@@ -62,6 +62,7 @@ def configure_logs(settings: LogSettings, *, of_a_command: bool = False) -> None
         logging.getLogger(library).setLevel(max(logging.WARNING, root.level))
     if of_a_command and settings.level != "debug":
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    logging.getLogger("asyncio").addFilter(_not_of_an_ended_connection)
     for module, answer in PASSING_ANSWERS.items():
         logging.getLogger(module).addFilter(_Passing(answer))
 
@@ -70,6 +71,16 @@ def logger() -> structlog.stdlib.BoundLogger:
     """The service's logger."""
     log: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger("spotsieve")
     return log
+
+
+def _not_of_an_ended_connection(record: logging.LogRecord) -> bool:
+    """Hide how a connection ended from asyncio's report of errors that nobody took.
+
+    Whoever used the connection has heard of it. asyncio takes the error itself where it frees the connection, but in a
+    cycle of garbage the report may come first: whether it does depends on what else the process has allocated.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    return not (isinstance(error, OSError) and record.getMessage().startswith("Future exception was never retrieved"))
 
 
 class _Passing(logging.Filter):

@@ -18,7 +18,7 @@ PARTITIONS, TIMES = 4, 40
     "exactly_once: every page has exactly one verdict", fault="a partition is taken anew during an unknown commit"
 )
 @pytest.mark.timeout(300)
-def test_each_output_is_there_once_however_often_its_partition_is_taken_anew_in_mid_commit(kafka: Broker) -> None:
+def test_each_output_is_there_once_however_often_its_partition_is_taken_anew(kafka: Broker) -> None:
     with TopicSet(kafka.bootstrap_servers, partitions=PARTITIONS) as topics:
 
         async def all_partitions() -> list[Reopened]:

@@ -7,6 +7,7 @@ moment after it is written, so what a worker is told there is a promise of its o
 import argparse
 import asyncio
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -129,10 +130,14 @@ def document(
     )
     return f"""# Kafka 3.9 with the classic group coordinator
 
-{outcome} Measured by `{command}` on {datetime.now(UTC).date().isoformat()}: {host["cores"]} cores of
+{outcome} Measured on {datetime.now(UTC).date().isoformat()}: {host["cores"]} cores of
 {host["cpu"]}, {host["system"]}, Python {host["python"]}, Kafka {CLASSIC_VERSION},
 `group.coordinator.rebalance.protocols=classic`, `group.coordinator.new.enable=false`; before the start the load average
-was {load:.1f}. The tests are those of `make test`, which runs them on Kafka 4.
+was {load:.1f}. The tests are those of `make test`, which runs them on Kafka 4. This was run:
+
+```sh
+{command}
+```
 
 | tests | passed | failed | skipped | seconds |
 | --- | ---: | ---: | ---: | ---: |
@@ -173,7 +178,14 @@ def main(arguments: list[str] | None = None, say: Callable[[str], None] = print)
         return error.exit_code
     rows = run_tests(options.tests or list(FILES))
     given = sys.argv[1:] if arguments is None else arguments
-    text = document(rows, stable, own, " ".join(["python -m tests.measure.kafka39", *given]), machine(), load)
+    text = document(
+        rows,
+        stable,
+        own,
+        " \\\n    ".join(["python -m tests.measure.kafka39", *map(shlex.quote, given)]),
+        machine(),
+        load,
+    )
     DOCUMENT.write_text(text, "utf-8")
     say(text)
     return 1 if "DOES NOT HOLD" in text else 0

@@ -109,7 +109,7 @@ async def test_a_thousand_producers_share_nine_clients_and_stopping_one_leaves_t
     assert set(closed) == set(connected)
 
 
-async def test_a_producer_that_could_not_start_makes_its_client_ask_the_configured_addresses_again(
+async def test_after_a_start_that_failed_the_configured_addresses_are_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     connected: list[AIOKafkaClient] = []
@@ -200,7 +200,7 @@ def test_partitions_stay_where_they_are_when_a_worker_joins() -> None:
     assert shares["second"] < set(range(500, 1000))
 
 
-def test_a_worker_that_comes_back_after_others_took_its_partitions_moves_none_that_need_not_move() -> None:
+def test_a_worker_that_comes_back_late_moves_no_partition_that_need_not_move() -> None:
     (back, _), (taker, _), (other, _) = assignors(), assignors(), assignors()
     assigned(back, range(500))
     remember_generation(consumer_with(back, 1))

@@ -120,3 +120,12 @@ def test_kinds_of_lines_take_no_memory_without_end(capsys: pytest.CaptureFixture
 )
 def test_control_characters_are_shown_by_their_number(text: str, safe: str) -> None:
     assert escape_control_characters(text) == safe
+
+
+@pytest.mark.parametrize(("error", "shown"), [(ConnectionResetError(), False), (ValueError(), True)])
+def test_how_a_connection_ended_is_told_by_its_user_and_not_by_its_garbage(
+    error: Exception, shown: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logs(LogSettings())
+    logging.getLogger("asyncio").error("Future exception was never retrieved\nfuture: ...", exc_info=error)
+    assert ("never retrieved" in capsys.readouterr().err) is shown

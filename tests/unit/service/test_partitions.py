@@ -302,7 +302,7 @@ async def test_at_most_eight_partitions_are_opened_at_a_time(monkeypatch: pytest
         nonlocal now, most
         now += 1
         most = max(most, now)
-        await asyncio.sleep(0.001)
+        await several_turns()
         now -= 1
         opened.append(owned.partition.partition)
         owned.begin_opening()
