@@ -117,7 +117,7 @@ def judge_with_hosts(
     limits: Limits,
     alone: bool = False,
 ) -> tuple[FiledOriginals, Walked, Learned]:
-    """Judge and file the pages of a record in order. alone: each by itself; none is filed, learned from or known"""
+    """Judge and file the pages of a record in order. alone: each by itself; none is filed or teaches"""
     final, first_number = final_kinds(limits.longer_by), view.entry_count
     met = meet_filed(slots, buckets, limits.candidates, final)
     judged = signatures.status == Status.FINGERPRINTED
@@ -125,13 +125,13 @@ def judge_with_hosts(
     memories = view.memories(hosts.astype(np.uint64))
     memory, leads = recall(memories), living_leads(memories, view)
     page_ids = _page_ids(signatures)
-    attempts: list[Attempt | None] = [None] * len(page_ids)
-    if not alone:
-        attempts = _attempts(page_ids, judged, view)
+    attempts = _attempts(page_ids, judged, view)
     read = _read_entries(view, signatures.sketch.shape[1], met, leads, attempts)
     recall_leads(memory, leads, read.place(leads), read.own)
     filed_found, found = nothing_found(len(page_ids)), nothing_found(len(page_ids))
-    known = _nobody_known(len(page_ids)) if alone else _known(page_ids, judged, met, read, attempts, filed_found)
+    known = _known(page_ids, judged, met, read, attempts, filed_found)
+    if not alone:
+        _find_repeated(page_ids, judged, known)
     pages = texts_of(signatures)
     own = _Own(pages.prints.copy(), pages.print_first.copy(), pages.share, pages.listed)
     postings, entry = np.zeros(len(page_ids), np.int64), np.full(len(page_ids), NOBODY, np.int64)
@@ -216,10 +216,6 @@ def _read_entries(
     return _Read(wanted, filed, texts_filed(compared.host, compared.feature_count, compared.sketch, own), own)
 
 
-def _nobody_known(count: int) -> _Known:
-    return _Known(np.full(count, _NEW, np.uint8), np.full(count, NOBODY, np.int64))
-
-
 def _known(
     page_ids: list[PageId],
     judged: NDArray[np.bool_],
@@ -229,7 +225,7 @@ def _known(
     found: Found,
 ) -> _Known:
     """Look for the ids of the pages; those that are known get their verdict in `found`."""
-    known = _nobody_known(len(page_ids))
+    known = _Known(np.full(len(page_ids), _NEW, np.uint8), np.full(len(page_ids), NOBODY, np.int64))
     under_body = np.flatnonzero(met.proof & FoundBy.BODY)
     asking = np.searchsorted(met.bounds, under_body, side="right") - 1
     entries = read.filed.entries(read.place(met.number[under_body])) if read.filed is not None else []
@@ -249,12 +245,16 @@ def _known(
             found.number[page], found.score[page] = attempt.original, attempt.score
             found.reason[page], found.found_by[page] = attempt.reason, attempt.found_by
             found.proof[page] = FoundBy.BODY if attempt.reason == Reason.EXACT else 0
+    return known
+
+
+def _find_repeated(page_ids: list[PageId], judged: NDArray[np.bool_], known: _Known) -> None:
+    """Note pages whose id stands earlier in the record."""
     places = dict[PageId, int]()
     for page, page_id in enumerate(page_ids):
         first = places.setdefault(page_id, page)
         if first != page and judged[page] and known.state[page] == _NEW:
             known.state[page], known.first[page] = _AGAIN, first
-    return known
 
 
 def _learned(

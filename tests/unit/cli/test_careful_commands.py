@@ -127,7 +127,7 @@ def test_config_check_tells_all_that_is_wrong_at_once(capsys: pytest.CaptureFixt
         assert sum(setting in line for line in told) == 1
     together = [
         "scheme.name=manku",
-        "scheme.tables=200",
+        "scheme.tables=5",
         "input.preset=norconex",
         "input.format=html",
         "topics.novel=pages",

@@ -27,9 +27,9 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def asked_about() -> list[dict[str, Any]]:
-    """A copy, a novel page and its own copy, a copy of the unchecked page, and half of a known page."""
+    """A copy, a novel page and its own copy, a copy of the unchecked page, and most of a known page."""
     half = page(1, "half")
-    half["body"] = f"<html><body><p>{article(1)[: len(article(1)) * 3 // 5]}</p></body></html>"
+    half["body"] = f"<html><body><p>{article(1)[: len(article(1)) * 9 // 10]}</p></body></html>"
     short = page(0, "short3") | {"body": "<p>hello</p>"}
     return [page(1, "again"), page(7), page(7, "seven"), short, half]
 
