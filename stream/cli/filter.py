@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
         directory = stack.enter_context(_state_directory(options.state))
         with contextlib.closing(ProgressLine(sys.stderr, None)) as catching_up:
             local = stack.enter_context(LocalEngine(directory, settings, scheme, catching_up.update_records))
-        for text in local.notices:
+        for text in filter(None, (*local.notices, settings.scheme.caution())):
             show(f"spotsieve: {text}", to=sys.stderr)
         outputs = stack.enter_context(Outputs.open(**names))
         line = ProgressLine(sys.stderr, total_bytes(inputs))
@@ -114,10 +114,11 @@ def run(options: argparse.Namespace) -> int:
         if not summary.interrupted:
             outputs.complete()
         summary.seconds = time.monotonic() - began
+    caution = settings.scheme.caution()
     if options.json:
-        show(json.dumps(summary.as_json()))
+        show(json.dumps(summary.as_json() | ({"caution": caution} if caution else {})))
     else:
-        show(*summary.as_text().split("\n"), to=sys.stderr)
+        show(*summary.as_text().split("\n"), *([f"  {caution}"] if caution else []), to=sys.stderr)
     if summary.interrupted:
         return EXIT_INTERRUPTED
     return EXIT_INPUT if summary.faults else EXIT_OK

@@ -28,7 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     build = actions.add_parser("build", help="count the terms of files of pages", description=BUILD_ABOUT)
     build.add_argument("files", nargs="+", metavar="FILE", help="files of pages; - is standard input")
-    build.add_argument("--scheme", required=True, metavar="NAME", help="the scheme that the model is for")
+    build.add_argument(
+        "--scheme", dest="chosen_scheme", required=True, metavar="NAME", help="the scheme that the model is for"
+    )
     build.add_argument("-o", "--out", type=Path, required=True, metavar="MODEL", help="the model: a new file")
     add_settings_arguments(build)
     info = actions.add_parser("info", help="print what a model holds, and its digest")
@@ -62,14 +64,13 @@ def _build(options: argparse.Namespace) -> str:
     from spotsieve.stream.models.building import build_model
     from spotsieve.stream.progress import ProgressLine
     from spotsieve.stream.schemes.registry import TERMS
-    from spotsieve.stream.settings.schemes import SCHEME_SETTINGS
 
-    if options.scheme not in TERMS:
+    name = options.chosen_scheme
+    if name not in TERMS:
         rule = f"must be one of {', '.join(TERMS)}, which need a model"
-        raise SettingError("--scheme", rule, options.scheme, "the other schemes need none")
+        raise SettingError("--scheme", rule, name, "the other schemes need none")
     settings = settings_of(options)
-    own = settings.scheme if settings.scheme.name == options.scheme else SCHEME_SETTINGS[options.scheme]()
-    terms = TERMS[options.scheme](own)
+    terms = TERMS[name](settings.scheme)
     if options.out.exists():
         raise SettingError("--out", "must be a new file", str(options.out), "a model is never changed: name another")
     inputs = check_inputs(options.files)
@@ -77,7 +78,7 @@ def _build(options: argparse.Namespace) -> str:
     with contextlib.closing(line):
         content = build_model(inputs, settings, terms, line.update)
     write_whole(options.out, content)
-    return str(options.scheme)
+    return str(name)
 
 
 def _counts(model: "IdfModel | ConceptModel") -> str:

@@ -71,8 +71,8 @@ class Service:
             self._starting = "opening the state"
             engine = open_engine(self._settings, self._settings.topics.log)
             wide = readable_by_others(self._settings.index.directory)
-            if wide:
-                logger().warning(wide)
+            for told in filter(None, (wide, self._settings.scheme.caution())):
+                logger().warning(told)
             try:
                 asyncio.run(self._serve(engine))
             finally:

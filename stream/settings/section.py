@@ -16,6 +16,10 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
+    def caution(self) -> str | None:
+        """What a person should know of these settings before they rely on them; None: nothing."""
+        return None
+
 
 _Scheme = TypeVar("_Scheme", bound=Section)
 

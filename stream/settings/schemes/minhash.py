@@ -5,6 +5,9 @@ from typing import ClassVar, Literal
 from spotsieve.stream.settings.schemes.fields import fewest, scheme_name, shingle_length
 from spotsieve.stream.settings.section import Section, Threshold, alone, setting
 
+LEAST_FOUND_R = 0.8
+"""From here on onebit finds at the default index.bucket_cap what its groups find without one (docs/schemes.md)."""
+
 
 class MinhashSettings(Section):
     """Shingles -> 84 minimum hashes -> equal ones of two pages (Williams, Giles 2013)."""
@@ -28,3 +31,12 @@ class OnebitSettings(Section):
     r: float = setting(0.9, "pages of at least this estimated resemblance are copies", verdicts=True, ge=0.5, le=1)
     w: int = shingle_length(3)
     min_shingles: int = fewest(8, "shingles", unit="shingles")
+
+    def caution(self) -> str | None:
+        """Below r = .8 the groups of bits that name candidates are so short that strangers fill their buckets."""
+        if self.r >= LEAST_FOUND_R:
+            return None
+        return (
+            f"scheme.r is {self.r:g}: below {LEAST_FOUND_R:g} full buckets hide most copies from onebit (at .7 it "
+            "found one in ten on newsgroups); raise scheme.r, or index.bucket_cap, which costs time"
+        )

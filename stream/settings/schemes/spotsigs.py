@@ -16,6 +16,7 @@ from spotsieve.stream.settings.schemes.fields import (
 )
 from spotsieve.stream.settings.section import Section, Threshold, alone, setting
 
+LEAST_SCALED_TAU = 0.5
 _SWEPT = alone(0.2, 0.3, 0.44, 0.5, 0.6, 0.7, 0.8, 0.9, 1)
 
 
@@ -34,6 +35,16 @@ class SpotsigsSettings(Section):
     chain_length: int = CHAIN_LENGTH
     antecedents: tuple[str, ...] = ANTECEDENTS
     stop_words: tuple[str, ...] = SPOT_STOP_WORDS
+
+    def caution(self) -> str | None:
+        """A low tau has a page filed under most of its spots, and common ones fill their buckets."""
+        if self.tau > LEAST_SCALED_TAU:
+            return None
+        return (
+            f"scheme.tau is {self.tau:g}: beyond some 100,000 pages spotsigs meets full buckets and candidate limits, "
+            "and misses copies (spotsieve_capped_filings_total counts postings left out); raise index.bucket_cap and "
+            "index.candidate_limit for more pages"
+        )
 
 
 class SpotsigsLshSettings(Section):
