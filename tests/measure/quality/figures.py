@@ -66,11 +66,15 @@ class Run:
 
     @cached_property
     def samples(self) -> dict[str, edited_copies.Sample]:
-        """The originals of the robustness bench, by set; those of sets that have some."""
+        """The originals of the robustness bench, by set; of sets with main texts, and links to be injected."""
         most = 60 if self.quick else 600
         with_texts = [labelled for labelled in self.sets if labelled.main_texts]
         drawn = {labelled.name: edited_copies.draw_sample(labelled, most) for labelled in with_texts}
-        return {name: sample for name, sample in drawn.items() if len(sample.pages) >= FEWEST_ORIGINALS}
+        return {
+            name: sample
+            for name, sample in drawn.items()
+            if sample.link_lists and len(sample.pages) >= FEWEST_ORIGINALS
+        }
 
     @cached_property
     def material(self) -> Material:

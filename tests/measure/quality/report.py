@@ -57,12 +57,13 @@ def _head(run: Run, figures: Figures, command: str) -> str:
         page has a similarity of .6 or more with its own, novel if all are below .2. `spotsieve score` gives the same
         figures. This document is written by `make quality`; do not edit it.
     """)
+    unseen = "Those under Cross-validation are of hosts and articles that neither fit nor choice has seen."
+    unseen = unseen if figures.validation else ""
     third = paragraph(f"""
         How far to trust it: the scorecards that choose the text are fitted to the pages of {SPEED_SET}
         (`python -m tests.measure.quality.scorecard_fit`), and thresholds were set with all of these sets, and the
-        robustness bench, in view. So the figures by page are of material that was looked at; those under
-        Cross-validation are of hosts and articles that neither the fit nor the choice of thresholds has seen. No rule
-        names a host, a template or a word of a set.
+        robustness bench, in view. So the figures by page are of material that was looked at. {unseen} No rule names a
+        host, a template or a word of a set.
     """)
     is_fitted = run.settings.scheme.name == FITTED_SCHEME
     return "\n\n".join(["# Quality", first, second, *([third] if is_fitted else [])])

@@ -8,7 +8,7 @@ import pytest
 from spotsieve.state.store.memory import MemoryState
 from tests.measure.quality.rules import rules_changed
 from tests.reference.host_memory import Host
-from tests.worlds.hosts import any_temper, made_pages, with_ids
+from tests.worlds.hosts import any_temper, made_pages, signatures_of, with_ids
 from tests.worlds.remembering import Limits, Record, memories_of, run, run_twin, twin_of
 
 LIMITS = Limits()
@@ -41,7 +41,7 @@ def test_only_novel_pages_teach_their_hosts() -> None:
             state, novel = MemoryState(), Counter[int]()
             for record in records(seed):
                 [outcomes] = run([record], state, LIMITS)
-                hosts = (page.host for page, _ in record.pages)
+                hosts = signatures_of(record.pages).host.tolist()
                 novel.update(host for host, outcome in zip(hosts, outcomes, strict=True) if outcome[:4] == NOVEL)
             taught = {host: memory.pages for host, memory in memories_of(state, sorted(novel)).items()}
             assert taught == novel
