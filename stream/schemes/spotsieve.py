@@ -36,7 +36,7 @@ from spotsieve.stream.signature import IN_NEED, Compared, Signatures, Status, ha
 
 PRINT_CAP = 4
 """Pages of a host under one print: more novel pages have only its template."""
-FEW_KEYS, SOME_KEYS, MOST_KEYS = 2, 4, 8
+FEW_KEYS, SOME_KEYS, MOST_KEYS = 2, 4, 6
 """Prints that a page is filed under: most where it is shorter than SHORT_FEATURES, some below MIDDLE_FEATURES."""
 
 

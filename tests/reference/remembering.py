@@ -295,7 +295,7 @@ class KeysOfPages:
         ]
         words = tuple(sorted(text.titles))
         title = [Key(("title", text.host, words), 0, 0, False, FoundBy.TITLE, self.minima_cap)] if words else []
-        first = 8 if text.length < 150 else 4 if text.length < 300 else 2
+        first = 6 if text.length < 150 else 4 if text.length < 300 else 2
         prints = [
             Key(("print", text.host, one.identity), 0, 0, False, FoundBy.PRINTS, self.print_cap)
             for one in sorted(text.prints, key=lambda one: (-(one.stored % 16 // 2), mixed(one.identity, text.host)))
