@@ -6,6 +6,8 @@ rules.py   the verdict rule
 filed.py   the search for originals among the filed pages
 walk.py    the search within the record, and filing
 hosts.py   both searches and filing, page by page, for a scheme whose pages are compared by what their hosts share
+known.py   pages that were judged before get the verdict that they had
+recalled.py what a record needs of the state, read at once
 memory.py  what is remembered of hosts
 pairs.py   the rule for two pages, with the memory of a host
 sparing.py a record with a page that breaks the code

@@ -1,22 +1,11 @@
 """Judges a record with the memory of its hosts: page after page, since each may teach its host what template is.
 
-Every page first looks for its own id: one that was judged before gets the verdict that it had, and teaches nothing.
-
-1. Filed pages find themselves under their body's digest.
-2. The verdict of a page that was not filed, or that replaces another, is remembered (an attempt) until its offset is
-   committed, and no crash can bring it back: log records say how far that is.
-3. A page that stands in the record twice gets the verdict of its first place.
-
-So what was learned in between changes no verdict. Two facts make 2 sound. A mark in the log was committed before the
-record was written, and committed offsets only grow: a crash brings back only pages at or above every mark. And attempts
-are written and removed with the record's own batch, so they are a function of the log as all of the state is. A page
-that is sent again long after its commit is judged by what is known then.
+What a page that was judged before gets, known.py says: what was learned in between changes no verdict.
 """
 
 # mypy: disable-error-code="no-untyped-def"
 # numba compiles the kernels from their argument types; the comment of each says what these are.
 
-from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -24,10 +13,22 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, Attempt, Buckets, FiledPages, Learned, StateView
+from spotsieve.state.index import NOBODY, Buckets, FiledPages, Learned, StateView
 from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
 from spotsieve.stream.judge.filed import FiledOriginals
-from spotsieve.stream.judge.memory import Memory, living_leads, recall, recall_leads, teach, to_remember
+from spotsieve.stream.judge.known import (
+    AGAIN,
+    NEW,
+    SETTLED,
+    Known,
+    attempt_of,
+    find_known,
+    find_repeated,
+    known_attempts,
+    page_ids_of,
+    repeat,
+)
+from spotsieve.stream.judge.memory import Memory, teach, to_remember
 from spotsieve.stream.judge.met import NEVER, Met, begin, drop_candidates, meet_filed, new_cursors, next_met
 from spotsieve.stream.judge.pairs import (
     Texts,
@@ -37,32 +38,18 @@ from spotsieve.stream.judge.pairs import (
     new_answer,
     new_asked,
     template_share,
-    texts_filed,
     texts_of,
     words_of,
 )
+from spotsieve.stream.judge.recalled import recall_record
 from spotsieve.stream.judge.rules import Found, Limits, Pair, final_kinds, judge_sources, nothing_found, weigh
-from spotsieve.stream.judge.slots import Slots, inlined, no_postings
-from spotsieve.stream.judge.walk import Walked, count_postings, file_page
+from spotsieve.stream.judge.slots import Slots, inlined
+from spotsieve.stream.judge.walk import Walked, count_postings, file_page, nothing_walked
 from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Bars
 from spotsieve.stream.signature import MOST_TITLE_WORDS, OwnText, Signatures, Status
-from spotsieve.stream.verdict import FoundBy, Reason
 
 _MOST_LISTED = 65_535
-_BODY = np.uint8(FoundBy.BODY)
-_NEW, _SETTLED, _AGAIN = np.uint8(0), np.uint8(1), np.uint8(2)
-"""How a page is judged: as any; its verdict is known; an earlier place of the record has its id."""
-
-
-class _Known(NamedTuple):
-    """What is known of n pages by their ids.
-
-    state: uint8[n] (_NEW, ...)  first: int64[n], the earlier place of a page that is _AGAIN
-    """
-
-    state: NDArray[np.uint8]
-    first: NDArray[np.int64]
 
 
 class _Own(NamedTuple):
@@ -94,20 +81,6 @@ class _Record(NamedTuple):
     own: _Own
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """The entries that a record needs. numbers: uint64[e], ascending  filed: None where there are none"""
-
-    numbers: NDArray[np.uint64]
-    filed: FiledPages | None
-    texts: Texts
-    own: OwnText
-
-    def place(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where these entries are."""
-        return np.searchsorted(self.numbers, numbers.astype(np.uint64))
-
-
 def judge_with_hosts(
     signatures: Signatures,
     slots: Slots,
@@ -118,43 +91,26 @@ def judge_with_hosts(
     alone: bool = False,
 ) -> tuple[FiledOriginals, Walked, Learned]:
     """Judge and file the pages of a record in order. alone: each by itself; none is filed or teaches"""
-    final, first_number = final_kinds(limits.longer_by), view.entry_count
-    met = meet_filed(slots, buckets, limits.candidates, final)
+    met = meet_filed(slots, buckets, limits.candidates, final_kinds(limits.longer_by))
     judged = signatures.status == Status.FINGERPRINTED
-    hosts, row = np.unique(signatures.host, return_inverse=True)
-    memories = view.memories(hosts.astype(np.uint64))
-    memory, leads = recall(memories), living_leads(memories, view)
-    page_ids = _page_ids(signatures)
-    attempts = _attempts(page_ids, judged, view)
-    read = _read_entries(view, signatures.sketch.shape[1], met, leads, attempts)
-    recall_leads(memory, leads, read.place(leads), read.own)
-    filed_found, found = nothing_found(len(page_ids)), nothing_found(len(page_ids))
-    known = _known(page_ids, judged, met, read, attempts, filed_found)
+    page_ids = page_ids_of(signatures)
+    attempts = known_attempts(page_ids, judged, view)
+    read = recall_record(signatures, met, view, attempts)
+    filed = nothing_found(len(page_ids))
+    known = find_known(page_ids, judged, met, read, attempts, filed)
     if not alone:
-        _find_repeated(page_ids, judged, known)
-    pages = texts_of(signatures)
+        find_repeated(page_ids, judged, known)
+    pages, sizes = texts_of(signatures), np.diff(buckets.bounds)
     own = _Own(pages.prints.copy(), pages.print_first.copy(), pages.share, pages.listed)
-    postings, entry = np.zeros(len(page_ids), np.int64), np.full(len(page_ids), NOBODY, np.int64)
-    sizes = np.diff(buckets.bounds)
-    walked = Walked(found, postings, entry, no_postings(slots, len(sizes)), 0)
-    record = _Record(slots, sizes, row, judged, met, read.place(met.number), pages, read.texts, own)
+    record = _Record(slots, sizes, read.row, judged, met, read.place(met.number), pages, read.texts, own)
+    walked = nothing_walked(slots, len(page_ids), len(sizes))
+    scratch = new_cursors(slots), new_asked(), new_answer()
     capped = _walk_kernel()(
-        record,
-        known,
-        memory,
-        bars,
-        limits,
-        not alone,
-        first_number,
-        filed_found,
-        walked,
-        new_cursors(slots),
-        new_asked(),
-        new_answer(),
+        record, known, read.memory, bars, limits, not alone, view.entry_count, filed, walked, *scratch
     )
     walked = walked._replace(capped=capped)
-    learned = _learned(signatures, walked, filed_found, known, own, memory, page_ids)
-    return FiledOriginals(filed_found, read.numbers, read.filed), walked, learned
+    learned = _learned(signatures, walked, filed, known, own, read.memory, page_ids)
+    return FiledOriginals(filed, read.numbers, read.filed), walked, learned
 
 
 def confirm_all(
@@ -165,103 +121,21 @@ def confirm_all(
     -> the entries that were read, and of the m pairs: where in these its page is: int64[m], whether it is a copy:
     bool[m], score: float64[m], reason: uint8[m] (Reason); the last two where no decisive key found the page
     """
-    hosts, row = np.unique(signatures.host, return_inverse=True)
-    memories = view.memories(hosts.astype(np.uint64))
-    memory, leads = recall(memories), living_leads(memories, view)
-    read = _read_entries(view, signatures.sketch.shape[1], met, leads, [])
+    read = recall_record(signatures, met, view, [])
     if read.filed is None:
         raise ValueError("no pair is met, so there is nothing to confirm")
-    recall_leads(memory, leads, read.place(leads), read.own)
     place = read.place(met.number)
     accepted, score, reason = _confirm_kernel()(
-        met, place, row, texts_of(signatures), read.texts, memory, bars, new_asked(), new_answer()
+        met, place, read.row, texts_of(signatures), read.texts, read.memory, bars, new_asked(), new_answer()
     )
     return read.filed, place, accepted, score, reason
-
-
-def _page_ids(signatures: Signatures) -> list[PageId]:
-    sources = [signatures.sources[source] for source in signatures.source.tolist()]
-    return list(zip(sources, signatures.partition.tolist(), signatures.offset.tolist(), strict=True))
-
-
-def _attempts(page_ids: list[PageId], judged: NDArray[np.bool_], view: StateView) -> list[Attempt | None]:
-    """The remembered verdict of each page; None where there is none, or where its original is gone."""
-    attempts = view.attempts(page_ids)
-    known = [page for page, attempt in enumerate(attempts) if attempt is not None and judged[page]]
-    if not known:
-        return [None] * len(page_ids)
-    named = np.array([attempts[page].original for page in known], np.int64)  # type: ignore[union-attr]
-    alive = view.page_ids(np.maximum(named, 0).astype(np.uint64))
-    usable = {
-        page
-        for page, number, found in zip(known, named.tolist(), alive, strict=True)
-        if number == NOBODY or found is not None
-    }
-    return [attempt if page in usable else None for page, attempt in enumerate(attempts)]
-
-
-def _read_entries(
-    view: StateView, words: int, met: Met, leads: NDArray[np.int64], attempts: list[Attempt | None]
-) -> _Read:
-    """Read all entries that the record needs at once. words: of a sketch"""
-    originals = [attempt.original for attempt in attempts if attempt is not None and attempt.original != NOBODY]
-    wanted = np.unique(np.concatenate([met.number, leads, np.array(originals, np.int64)])).astype(np.uint64)
-    if not len(wanted):
-        none, bounds = np.empty(0, np.uint16), np.zeros(1, np.int64)
-        own = OwnText(none, none.astype(np.uint8), none, none.astype(np.uint32), bounds, none, bounds)
-        host, length = np.empty(0, np.uint64), np.empty(0, np.uint32)
-        return _Read(wanted, None, texts_filed(host, length, np.empty((0, words), np.uint64), own), own)
-    filed = view.filed(wanted)
-    compared, own = filed.compared(False), filed.own_texts()
-    return _Read(wanted, filed, texts_filed(compared.host, compared.feature_count, compared.sketch, own), own)
-
-
-def _known(
-    page_ids: list[PageId],
-    judged: NDArray[np.bool_],
-    met: Met,
-    read: _Read,
-    attempts: list[Attempt | None],
-    found: Found,
-) -> _Known:
-    """Look for the ids of the pages; those that are known get their verdict in `found`."""
-    known = _Known(np.full(len(page_ids), _NEW, np.uint8), np.full(len(page_ids), NOBODY, np.int64))
-    under_body = np.flatnonzero(met.proof & FoundBy.BODY)
-    asking = np.searchsorted(met.bounds, under_body, side="right") - 1
-    entries = read.filed.entries(read.place(met.number[under_body])) if read.filed is not None else []
-    for pair, page, entry in zip(under_body.tolist(), asking.tolist(), entries, strict=True):
-        if judged[page] and (entry.source, entry.partition, entry.offset) == page_ids[page]:
-            known.state[page], found.number[page] = _SETTLED, met.number[pair]
-            found.proof[page], found.found_by[page] = met.proof[pair], met.kinds[pair]
-    for page, attempt in enumerate(attempts):
-        if attempt is None:
-            continue
-        if attempt.reason == Reason.LONGER:
-            found.replaced[page] = attempt.original
-        if known.state[page] != _NEW:
-            continue
-        known.state[page] = _SETTLED
-        if attempt.reason != Reason.LONGER and attempt.original != NOBODY:
-            found.number[page], found.score[page] = attempt.original, attempt.score
-            found.reason[page], found.found_by[page] = attempt.reason, attempt.found_by
-            found.proof[page] = FoundBy.BODY if attempt.reason == Reason.EXACT else 0
-    return known
-
-
-def _find_repeated(page_ids: list[PageId], judged: NDArray[np.bool_], known: _Known) -> None:
-    """Note pages whose id stands earlier in the record."""
-    places = dict[PageId, int]()
-    for page, page_id in enumerate(page_ids):
-        first = places.setdefault(page_id, page)
-        if first != page and judged[page] and known.state[page] == _NEW:
-            known.state[page], known.first[page] = _AGAIN, first
 
 
 def _learned(
     signatures: Signatures,
     walked: Walked,
     filed: Found,
-    known: _Known,
+    known: Known,
     own: _Own,
     memory: Memory,
     page_ids: list[PageId],
@@ -282,11 +156,11 @@ def _learned(
         signatures.titles[titles],
         title_bounds,
     )
-    new = (signatures.status == Status.FINGERPRINTED) & (known.state == _NEW)
+    new = (signatures.status == Status.FINGERPRINTED) & (known.state == NEW)
     # The entry of a page does not say what it replaced.
     replaces = (filed.replaced != NOBODY) | (walked.found.replaced != NOBODY)
     told = np.flatnonzero(new & ((walked.entry == NOBODY) | replaces)).tolist()
-    attempts = tuple(_attempt(page, filed, walked) for page in told)
+    attempts = tuple(attempt_of(page, filed, walked) for page in told)
     return Learned(texts, to_remember(memory), tuple(page_ids[page] for page in told), attempts)
 
 
@@ -294,19 +168,6 @@ def _places(first: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.i
     """The places first[i], first[i] + 1, ... of each of r runs, as many as bounds: int64[r + 1] leave room for."""
     sizes = np.diff(bounds)
     return np.repeat(first - bounds[:-1], sizes) + np.arange(bounds[-1])
-
-
-def _attempt(page: int, filed: Found, walked: Walked) -> Attempt:
-    """The verdict of a page that is not filed, or that replaces another."""
-    for found, number_of in ((filed, lambda number: number), (walked.found, lambda number: walked.entry[number])):
-        if found.number[page] != NOBODY:
-            reason = Reason.EXACT if found.proof[page] & FoundBy.BODY else found.reason[page]
-            score = 1.0 if reason == Reason.EXACT else found.score[page]
-            return Attempt(int(number_of(found.number[page])), float(score), int(reason), int(found.found_by[page]))
-    for found, number_of in ((walked.found, lambda number: walked.entry[number]), (filed, lambda number: number)):
-        if found.replaced[page] != NOBODY:
-            return Attempt(int(number_of(found.replaced[page])), 0.0, int(Reason.LONGER), 0)
-    return Attempt(NOBODY, float("nan"), int(Reason.NO_MATCH), 0)
 
 
 @inlined
@@ -416,31 +277,13 @@ def _skip_shared(record, page, original, within, asked, skipped):
         skipped[place - first] = has or asked.template[place - first]
 
 
-@inlined
-def _repeat(first, page, filed, walked):  # int64, int64  ->  filed: Found, walked: Walked
-    """Give a page the verdict of the earlier place of the record that has its id."""
-    for found in (filed, walked.found):
-        found.replaced[page] = found.replaced[first]
-    if walked.entry[first] != NOBODY:
-        walked.found.number[page], walked.found.proof[page] = first, _BODY
-        return
-    for found in (filed, walked.found):
-        found.number[page], found.score[page], found.proof[page] = (
-            found.number[first],
-            found.score[first],
-            found.proof[first],
-        )
-        found.distance[page], found.found_by[page] = found.distance[first], found.found_by[first]
-        found.reason[page] = found.reason[first]
-
-
 @cache
 def _walk_kernel():
     sources = judge_sources()
 
     @njit(nogil=True, cache=True)
     def walk(record, known, memory, bars, limits, learns, entry_number, filed, walked, cursors, asked, answer):
-        # record: _Record  known: _Known  memory: Memory  bars: Bars  limits: Limits  learns: bool, pages are filed and
+        # record: _Record  known: Known  memory: Memory  bars: Bars  limits: Limits  learns: bool, pages are filed and
         # teach  entry_number: int64  filed: Found  cursors, asked, answer: written over  ->  walked: Walked
         # returns how many filings found their bucket full
         capped = 0
@@ -448,10 +291,10 @@ def _walk_kernel():
         pages, found = record.pages, walked.found
         for page in range(len(record.row) if sources >= 0 else 0):
             count_postings(record.slots, record.sizes, page, walked)
-            if known.state[page] == _SETTLED:
+            if known.state[page] == SETTLED:
                 continue
-            if known.state[page] == _AGAIN:
-                _repeat(known.first[page], page, filed, walked)
+            if known.state[page] == AGAIN:
+                repeat(known.first[page], page, filed, walked)
                 continue
             row = record.row[page]
             if record.judged[page]:

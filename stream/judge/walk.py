@@ -78,10 +78,8 @@ def walk_record(
     count, sizes = len(pages), np.diff(buckets.bounds)
     room = limits.candidates - filed.compared
     record = _Record(slots, sizes, pages.feature_count, filed.number, room)
-    found = nothing_found(count)
-    found.cut[:], found.replaced_length[:] = filed.cut, filed.replaced_length
-    postings, entry = np.zeros(count, np.int64), np.full(count, NOBODY, np.int64)
-    walked = Walked(found, postings, entry, no_postings(slots, len(sizes)), 0)
+    walked = nothing_walked(slots, count, len(sizes))
+    walked.found.cut[:], walked.found.replaced_length[:] = filed.cut, filed.replaced_length
     cursors, bounds = new_cursors(slots), np.zeros(count + 1, np.int64)
     confirming = not slots.decisive.all()
     find_candidates, settle = _candidates_kernel(), _settle_kernel()
@@ -99,6 +97,12 @@ def walk_record(
         number, left_out = settle(record, start, end, candidates, limits, number, cursors, walked)
         capped += left_out
     return walked._replace(capped=capped)
+
+
+def nothing_walked(slots: Slots, pages: int, buckets: int) -> Walked:
+    """What is known before the first page of a record."""
+    postings, entry = np.zeros(pages, np.int64), np.full(pages, NOBODY, np.int64)
+    return Walked(nothing_found(pages), postings, entry, no_postings(slots, buckets), 0)
 
 
 @inlined

@@ -1,0 +1,138 @@
+"""Knows pages that were judged before by their ids: each gets the verdict that it had, and teaches nothing.
+
+1. Filed pages find themselves under their body's digest.
+2. The verdict of a page that was not filed, or that replaces another, is remembered (an attempt) until its offset is
+   committed, and no crash can bring it back: log records say how far that is.
+3. A page that stands in the record twice gets the verdict of its first place.
+
+So what was learned in between changes no verdict. Two facts make 2 sound. A mark in the log was committed before the
+record was written, and committed offsets only grow: a crash brings back only pages at or above every mark. And attempts
+are written and removed with the record's own batch, so they are a function of the log as all of the state is. A page
+that is sent again long after its commit is judged by what is known then.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+# numba compiles the kernels from their argument types; the comment of each says what these are.
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY, Attempt, StateView
+from spotsieve.stream.judge.met import Met
+from spotsieve.stream.judge.recalled import Recalled
+from spotsieve.stream.judge.rules import Found
+from spotsieve.stream.judge.slots import inlined
+from spotsieve.stream.judge.walk import Walked
+from spotsieve.stream.page import PageId
+from spotsieve.stream.signature import Signatures
+from spotsieve.stream.verdict import FoundBy, Reason
+
+_BODY = np.uint8(FoundBy.BODY)
+NEW, SETTLED, AGAIN = np.uint8(0), np.uint8(1), np.uint8(2)
+"""How a page is judged: as any; its verdict is known; an earlier place of the record has its id."""
+
+
+class Known(NamedTuple):
+    """What is known of n pages by their ids.
+
+    state: uint8[n] (NEW, ...)  first: int64[n], the earlier place of a page that is AGAIN
+    """
+
+    state: NDArray[np.uint8]
+    first: NDArray[np.int64]
+
+
+def page_ids_of(signatures: Signatures) -> list[PageId]:
+    """The ids of a record's pages."""
+    sources = [signatures.sources[source] for source in signatures.source.tolist()]
+    return list(zip(sources, signatures.partition.tolist(), signatures.offset.tolist(), strict=True))
+
+
+def known_attempts(page_ids: list[PageId], judged: NDArray[np.bool_], view: StateView) -> list[Attempt | None]:
+    """The remembered verdict of each page; None where there is none, or where its original is gone."""
+    attempts = view.attempts(page_ids)
+    known = [page for page, attempt in enumerate(attempts) if attempt is not None and judged[page]]
+    if not known:
+        return [None] * len(page_ids)
+    named = np.array([attempts[page].original for page in known], np.int64)  # type: ignore[union-attr]
+    alive = view.page_ids(np.maximum(named, 0).astype(np.uint64))
+    usable = {
+        page
+        for page, number, found in zip(known, named.tolist(), alive, strict=True)
+        if number == NOBODY or found is not None
+    }
+    return [attempt if page in usable else None for page, attempt in enumerate(attempts)]
+
+
+def find_known(
+    page_ids: list[PageId],
+    judged: NDArray[np.bool_],
+    met: Met,
+    read: Recalled,
+    attempts: list[Attempt | None],
+    found: Found,
+) -> Known:
+    """Look for the ids of the pages; those that are known get their verdict in `found`."""
+    known = Known(np.full(len(page_ids), NEW, np.uint8), np.full(len(page_ids), NOBODY, np.int64))
+    under_body = np.flatnonzero(met.proof & FoundBy.BODY)
+    asking = np.searchsorted(met.bounds, under_body, side="right") - 1
+    entries = read.filed.entries(read.place(met.number[under_body])) if read.filed is not None else []
+    for pair, page, entry in zip(under_body.tolist(), asking.tolist(), entries, strict=True):
+        if judged[page] and (entry.source, entry.partition, entry.offset) == page_ids[page]:
+            known.state[page], found.number[page] = SETTLED, met.number[pair]
+            found.proof[page], found.found_by[page] = met.proof[pair], met.kinds[pair]
+    for page, attempt in enumerate(attempts):
+        if attempt is None:
+            continue
+        if attempt.reason == Reason.LONGER:
+            found.replaced[page] = attempt.original
+        if known.state[page] != NEW:
+            continue
+        known.state[page] = SETTLED
+        if attempt.reason != Reason.LONGER and attempt.original != NOBODY:
+            found.number[page], found.score[page] = attempt.original, attempt.score
+            found.reason[page], found.found_by[page] = attempt.reason, attempt.found_by
+            found.proof[page] = FoundBy.BODY if attempt.reason == Reason.EXACT else 0
+    return known
+
+
+def find_repeated(page_ids: list[PageId], judged: NDArray[np.bool_], known: Known) -> None:
+    """Note pages whose id stands earlier in the record."""
+    places = dict[PageId, int]()
+    for page, page_id in enumerate(page_ids):
+        first = places.setdefault(page_id, page)
+        if first != page and judged[page] and known.state[page] == NEW:
+            known.state[page], known.first[page] = AGAIN, first
+
+
+def attempt_of(page: int, filed: Found, walked: Walked) -> Attempt:
+    """The verdict of a page that is not filed, or that replaces another."""
+    for found, number_of in ((filed, lambda number: number), (walked.found, lambda number: walked.entry[number])):
+        if found.number[page] != NOBODY:
+            reason = Reason.EXACT if found.proof[page] & FoundBy.BODY else found.reason[page]
+            score = 1.0 if reason == Reason.EXACT else found.score[page]
+            return Attempt(int(number_of(found.number[page])), float(score), int(reason), int(found.found_by[page]))
+    for found, number_of in ((walked.found, lambda number: walked.entry[number]), (filed, lambda number: number)):
+        if found.replaced[page] != NOBODY:
+            return Attempt(int(number_of(found.replaced[page])), 0.0, int(Reason.LONGER), 0)
+    return Attempt(NOBODY, float("nan"), int(Reason.NO_MATCH), 0)
+
+
+@inlined
+def repeat(first, page, filed, walked):  # int64, int64  ->  filed: Found, walked: Walked
+    """Give a page the verdict of the earlier place of the record that has its id."""
+    for found in (filed, walked.found):
+        found.replaced[page] = found.replaced[first]
+    if walked.entry[first] != NOBODY:
+        walked.found.number[page], walked.found.proof[page] = first, _BODY
+        return
+    for found in (filed, walked.found):
+        found.number[page], found.score[page], found.proof[page] = (
+            found.number[first],
+            found.score[first],
+            found.proof[first],
+        )
+        found.distance[page], found.found_by[page] = found.distance[first], found.found_by[first]
+        found.reason[page] = found.reason[first]
