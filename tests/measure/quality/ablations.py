@@ -16,7 +16,6 @@ class Instead(Enum):
 
     EVERY_BLOCK = "every block is kept"
     FIRST_CARD_ALONE = "the first card's sums decide"
-    NO_LADDER = "no block is kept for want of others"
     NO_TITLES = "no page has a title"
     NO_SITES = "the hosts of one site are strangers"
 
@@ -76,7 +75,6 @@ ABLATIONS: Mapping[str, Sequence[Ablation]] = {
     "spotsieve": (
         Ablation("text: every block is kept", instead=Instead.EVERY_BLOCK),
         Ablation("text: the first card alone", instead=Instead.FIRST_CARD_ALONE),
-        Ablation("text: no ladder", instead=Instead.NO_LADDER),
         Ablation("shingles of 2 words", {"scheme.shingle_words": 2}),
         Ablation("shingles of 4 words", {"scheme.shingle_words": 4}),
         Ablation("shingles of 5 words", {"scheme.shingle_words": 5}),

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.features import scorecard
 from spotsieve.stream.features.scorecard import SECOND_CARD
-from spotsieve.stream.features.sieve import blocks_of
 from spotsieve.stream.judge.slots import kinds_of
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Confirmed, Probes, Scheme
@@ -24,7 +23,6 @@ from tests.measure.quality.rules import rules_changed
 from tests.measure.quality.scorecard_fit import points_replaced
 from tests.measure.quality.sets import LabelledSet
 
-KEPT = "kept"
 _KEEP_ALL = 1_000_000
 
 
@@ -34,8 +32,7 @@ def run_ablation(
     """Sign and judge a set under an ablation. settings: with its overrides; refitted: points without its groups"""
     scheme = scheme_of(ablation, settings)
     with points_of(ablation, refitted):
-        signed = [without_ladder(page) for page in labelled.pages] if ablation.instead is Instead.NO_LADDER else None
-        records = ours.sign(signed or labelled.pages, settings, scheme)
+        records = ours.sign(labelled.pages, settings, scheme)
         return ours.judge(records, labelled.truth, settings, labelled.name, scheme)
 
 
@@ -63,15 +60,6 @@ def first_card_alone(points: Points) -> Points:
     """A second card that gives back the first card's sum, to half a logit, and nothing else."""
     zeros = {group: (0,) * size for group, size in SECOND_CARD.items()}
     return {**points, **zeros, "first card": tuple(32 * (step - 12) for step in range(SECOND_CARD["first card"]))}
-
-
-def without_ladder(page: Page) -> Page:
-    """A page as plain text of the blocks that are kept by their own points."""
-    if not page.judgeable or not page.body:
-        return page
-    kept = [block for block in blocks_of(page.body, page.markup) if block.reason == KEPT]
-    text = " ".join(token for block in kept for token in block.tokens)
-    return replace(page, body=text.encode() or b" ", markup=False)
 
 
 def scheme_of(ablation: Ablation, settings: Settings) -> Scheme:

@@ -146,16 +146,6 @@ def test_a_scheme_without_titles_or_sites_leaves_the_rest_of_a_page_as_it_is() -
     assert whole.prints.tolist() == untitled.prints.tolist() == unknown.prints.tolist()
 
 
-def test_text_kept_for_want_of_other_text_is_left_out_without_the_ladder() -> None:
-    bare = page(1) | {"body": "<ul><li>One two</ul><p>Three four five six"}
-    original = Page("x", 0, 0, "", bare["body"].encode(), True, 0)
-    assert variants.without_ladder(original).body == b" "
-    whole = replace(original, body=page_in_a_site(1).encode())
-    kept = [block for block in blocks_of(whole.body, True) if block.kept]
-    [text] = blocks_of(variants.without_ladder(whole).body, False)
-    assert text.tokens == tuple(token for block in kept for token in block.tokens)
-
-
 def test_a_group_of_cards_is_switched_by_points_alone(small: LabelledSet) -> None:
     html = small.pages[0].body
     every, first = (Ablation("", instead=instead) for instead in (Instead.EVERY_BLOCK, Instead.FIRST_CARD_ALONE))
