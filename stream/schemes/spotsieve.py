@@ -6,7 +6,7 @@
 A page is filed under keys that never depend on what is known of its host:
 
 - the digest of its body, which decides;
-- its smallest hashes (Broder 1997), which find copies on any host, and some of them once more for its own host alone;
+- its smallest hashes (Broder 1997), which find copies on any host;
 - its heaviest prints and the words of its title, for its own host.
 
 All but the digest only name candidates. A key that many novel pages have is a common phrase or part of a template: it
@@ -93,19 +93,12 @@ class SpotsieveScheme:
         """Body digest, smallest hashes, prints and title of a fingerprinted page; the body digest of one without; none
         of an empty one.
         """
-        settings, host = self.settings, signatures.host
-        judged = signatures.status == Status.FINGERPRINTED
+        cap, judged = self.settings.minima_cap, signatures.status == Status.FINGERPRINTED
         minima = listed(tagged(MINIMA_TAG, signatures.features), signatures.features_bounds, judged)
-        # The minima ascend within a page: the first ones are the smallest.
-        fewer = minima._replace(
-            keys=tagged(MINIMA_TAG, _mixed(signatures.features & KEY_MASK, signatures.features_bounds, host)),
-            counts=np.minimum(minima.counts, settings.host_minima),
-        )
         return build_probes(
             digest_keys(DIGEST_TAG, signatures.digest, has_keys(signatures.status)),
-            minima._replace(cap=settings.minima_cap),
-            fewer._replace(cap=settings.minima_cap),
-            _title_keys(signatures)._replace(cap=settings.minima_cap),
+            minima._replace(cap=cap),
+            _title_keys(signatures)._replace(cap=cap),
             _print_keys(signatures)._replace(cap=PRINT_CAP),
         )
 

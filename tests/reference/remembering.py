@@ -271,11 +271,10 @@ def mixed(value: int, host: int) -> int:
 class KeysOfPages:
     """The keys of the default scheme.
 
-    minima_cap: what a bucket of minima or of a title takes  host_minima: how many minima are looked up on the host too
+    minima_cap: what a bucket of minima or of a title takes
     """
 
     minima_cap: int = 16
-    host_minima: int = 4
     print_cap: int = 4
 
     def __call__(self, signatures: Signatures, index: int) -> list[Key]:
@@ -289,10 +288,6 @@ class KeysOfPages:
         text = text_of(signatures, index)
         features = signatures.features[slice(*signatures.features_bounds[index : index + 2])].tolist()
         plain = [Key(("minima", one), 0, 0, False, FoundBy.MINIMA, self.minima_cap) for one in features]
-        hosted = [
-            Key(("host minima", text.host, one), 0, 0, False, FoundBy.MINIMA, self.minima_cap)
-            for one in sorted(features)[: self.host_minima]
-        ]
         words = tuple(sorted(text.titles))
         title = [Key(("title", text.host, words), 0, 0, False, FoundBy.TITLE, self.minima_cap)] if words else []
         first = 6 if text.length < 150 else 4 if text.length < 300 else 2
@@ -300,4 +295,4 @@ class KeysOfPages:
             Key(("print", text.host, one.identity), 0, 0, False, FoundBy.PRINTS, self.print_cap)
             for one in sorted(text.prints, key=lambda one: (-(one.stored % 16 // 2), mixed(one.identity, text.host)))
         ]
-        return [body, *plain, *hosted, *title, *prints[:first]]
+        return [body, *plain, *title, *prints[:first]]

@@ -27,9 +27,6 @@ class SpotsieveSettings(Section):
         ge=1,
         le=255,
     )
-    host_minima: int = setting(
-        4, "of these, how many a page is filed under once more for its host alone", verdicts=True, ge=0, le=255
-    )
     minima_cap: int = setting(
         16,
         "a smallest hash takes no more pages than this; what more novel pages have tells none apart",
