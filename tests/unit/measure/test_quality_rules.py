@@ -21,7 +21,7 @@ def records(seed: int) -> list[Record]:
     return [Record(pages[first : first + 20]) for first in range(0, len(pages), 20)]
 
 
-def test_a_judge_without_memory_is_its_twin_without_memory_and_the_product_s_judge_stays(
+def test_a_judge_without_memory_is_its_twin_and_the_product_s_judge_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = [run(records(seed), MemoryState(), LIMITS) for seed in SEEDS]
