@@ -35,7 +35,7 @@ def add_scheme_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="VALUE",
         help="how strict the scheme is: the one setting that its section of `spotsieve config example` is swept over, "
-        "such as scheme.min_jaccard (.32), and what goes with it; of spotsieve a higher value drops less",
+        "such as scheme.min_alike (.5), and what goes with it; of spotsieve a higher value drops less",
     )
 
 

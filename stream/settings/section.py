@@ -44,8 +44,8 @@ class Threshold(NamedTuple):
     def beside(self, value: float) -> Mapping[str, object]:
         """The other settings that go with any value: those of a swept one as they stand, and in between in proportion.
 
-        Beyond the swept values, those of the nearest one, but none below the value itself. A setting that is no
-        fraction, such as a number of tables, goes with swept values alone.
+        Beyond the swept values, those of the nearest one, but none below the value itself, and none above 1. A setting
+        that is no fraction, such as a number of tables, goes with swept values alone.
         """
         if value in self.swept:
             return self.swept[value]
@@ -54,7 +54,7 @@ class Threshold(NamedTuple):
         part = (value - low) / (high - low) if low < value < high else float(value > high)
         least = value if value > high else 0.0
         return {
-            name: max(least, round(below + part * (above - below), 4))
+            name: min(max(least, round(below + part * (above - below), 4)), 1.0)
             for name, below in self.swept[low].items()
             if isinstance(below, float) and isinstance(above := self.swept[high][name], float)
         }

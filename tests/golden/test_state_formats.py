@@ -415,7 +415,7 @@ OWN_TEXT = (
 )  # fmt: skip
 
 
-def test_an_entry_of_a_scheme_that_learns_has_its_own_text_before_its_address_and_behind_its_features() -> None:
+def test_an_entry_s_own_text_stands_behind_its_features_and_before_its_address() -> None:
     own = own_text([(0x1234, 0x7F, 0x0102, [0xA5, 0xDEADBEEF], [0xABCD])])
     learned = Learned(own, memories_of([]), (), ())
     filing = Filing(one_page(), np.array([0]), 0, KEYS[:0], NO_BUCKETS, 0, learned=learned)
@@ -496,7 +496,7 @@ def test_the_lines_of_an_own_text_of_memories_and_of_attempts() -> None:
         assert attempt_value(loaded(expected)) == (key, value)
 
 
-def test_a_page_that_is_forgotten_with_its_host_has_the_highest_bit_of_its_count_of_keys() -> None:
+def test_a_page_forgotten_with_its_host_has_the_highest_bit_of_its_count_of_keys() -> None:
     page = ForgottenPage(258, "pages", 7, 513, (5, 2**64 - 1))
     plain, with_host = (encode_forget([page._replace(with_host=flag)], WRITER, 513, DIGEST) for flag in (False, True))
     assert with_host.hex()[:-16] == plain.hex()[:-16].replace("0500020000007061", "0500020000807061")

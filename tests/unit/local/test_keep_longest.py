@@ -16,9 +16,10 @@ LONGEST = ("--set", "policy.keep=longest")
 
 
 def cut(share: float, name: str) -> dict[str, Any]:
-    """The first page's article, cut to a share of its sentences, under an address of its own."""
+    """The first page's article, cut to a share of its sentences, on a host of its own."""
     sentences = article(1).split(". ")
-    return page(1, name) | {"body": f"<p>{'. '.join(sentences[: round(share * len(sentences))])}.</p>"}
+    body = f"<p>{'. '.join(sentences[: round(share * len(sentences))])}.</p>"
+    return page(1, name) | {"url": f"https://{name}.example/", "body": body}
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def test_a_copy_that_is_longer_by_the_margin_goes_out_and_says_what_it_replaces(
     assert [line["id"] for line in read_json(out)] == ["short", "longer", "whole"]
     assert (summary["novel"], summary["duplicate"], summary["reasons"]["longer"]) == (3, 4, 2)
     replacing = read_json(verdicts)[2]
-    assert (replacing["replaces"], replacing["replaced_url"]) == ("short", "https://example.com/short")
+    assert (replacing["replaces"], replacing["replaced_url"]) == ("short", "https://short.example/")
     assert replacing["duplicate_of"] is None
     assert "replaces" not in read_json(verdicts)[0]
 

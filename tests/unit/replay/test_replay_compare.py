@@ -86,7 +86,7 @@ def test_the_order_is_that_in_which_the_log_first_names_each_page() -> None:
     assert [order.named_span(partition) for partition in range(3)] == [(10, 17), None, (5, 8)]
 
 
-def test_pages_that_are_named_again_after_a_mark_of_their_commit_are_among_the_steps_in_any_case() -> None:
+def test_pages_named_again_after_a_mark_of_their_commit_are_among_the_steps() -> None:
     order = LogOrder(PLACES)
     order.add(named((0, 12), (0, 13), (0, 14)))
     order.commit((Committed("other", 0, 99), Committed("pages", 7, 1)))  # not of the range

@@ -302,7 +302,7 @@ def test_a_column_that_was_left_out_cannot_be_written_as_one_that_was_not() -> N
     assert not found.digest.flags.writeable
 
 
-def test_the_record_of_a_page_with_all_columns_takes_at_most_340_bytes_beside_its_address() -> None:
+def test_the_record_of_a_page_with_all_columns_takes_at_most_340_bytes_and_address() -> None:
     """25 blocks, 7 words of title, 8 minima and a sketch of 8 words."""
     random, pages = np.random.default_rng(1), 512
     made = make_signatures(pages, seed=1, sources=("pages",))

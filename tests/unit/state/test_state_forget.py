@@ -85,7 +85,7 @@ def test_a_forgotten_page_is_novel_again_and_a_rebuild_from_the_log_agrees(
         assert first_difference(rebuilt, before) is None
 
 
-def test_what_a_host_learned_goes_with_the_host_and_stays_where_only_pages_of_it_are_named(
+def test_what_a_host_learned_goes_with_the_host_and_stays_where_its_pages_are_named(
     state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def hosts(directory: Path) -> list[bytes]:

@@ -100,7 +100,7 @@ def test_an_own_text_comes_back_from_entries_with_and_without_features(keeps_fea
             assert entry_fault(value, value[1], 1) is None
 
 
-def test_an_entry_of_a_scheme_that_does_not_learn_pays_no_byte_and_has_an_empty_own_text() -> None:
+def test_an_entry_of_a_scheme_that_learns_nothing_pays_no_byte_for_own_text() -> None:
     learning = filing_of(0, 5, seed=1)
     plain = encode_entries(dataclasses.replace(learning, learned=None), np.zeros(5, np.uint32))
     assert [len(value) for value in plain] == [
