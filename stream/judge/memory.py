@@ -27,8 +27,8 @@ from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
 from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.signature import MOST_TITLE_WORDS, OwnText
 
-ROOM, KEPT_ITEMS, COUNT_BITS = 1024, 768, 4
-WORD_ROOM, KEPT_WORDS, WORD_COUNT_BITS = 128, 96, 8
+ROOM, KEPT_ITEMS, COUNT_BITS = 256, 192, 4
+WORD_ROOM, KEPT_WORDS, WORD_COUNT_BITS = 64, 48, 8
 LEAST_TEMPLATE, MOST_TEMPLATE = 2.0, 10.0
 """Pages. A print on no more than LEAST_TEMPLATE pages is none of the template, one on more than MOST_TEMPLATE is."""
 COMMON_SHARE, LEAST_COMMON, MOST_COMMON = 0.3, 1.0, 100.0

@@ -282,7 +282,7 @@ def test_a_host_is_remembered_by_so_many_prints_and_words_at_most() -> None:
     ]
     limits, state = Limits(), MemoryState()
     twin, largest = twin_of(limits), 0
-    for record in cut(with_ids(pages), [7] * 40):
+    for record in cut(with_ids(pages), [1] * len(pages)):
         assert run([record], state, limits) == run_twin([record], twin)
         assert_same_memory(state, twin)
         (known,) = memories_of(state, [host_hash(1)]).values()

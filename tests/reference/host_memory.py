@@ -13,8 +13,8 @@ WEIGHTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Of a print, by its class."""
 KEPT_TENTHS, LEFT_OUT_TENTHS = 10, 4
 """What a word of a kept print counts, and of one that was not kept. In tenths sums are whole, in whatever order."""
-MOST_ITEMS, ITEMS_LEFT, MOST_ITEM_COUNT = 1_024, 768, 15
-MOST_WORDS, WORDS_LEFT, MOST_WORD_COUNT = 128, 96, 255
+MOST_ITEMS, ITEMS_LEFT, MOST_ITEM_COUNT = 256, 192, 15
+MOST_WORDS, WORDS_LEFT, MOST_WORD_COUNT = 64, 48, 255
 
 
 class Bars(NamedTuple):

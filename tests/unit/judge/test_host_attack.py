@@ -23,16 +23,17 @@ def judged(pages: Sequence[Submitted], sizes: Sequence[int]) -> dict[int, Outcom
 
 
 def victim_pages(dice: random.Random) -> list[Made]:
-    """Pages of one host, with four minima at most: as many as a page is also filed under for its host alone."""
+    """Pages of one host, with four minima at most."""
     temper = any_temper(dice)._replace(hosts=1, unjudged=0.0)
     pages = made_pages(dice, 40, temper)
     return [page._replace(host=VICTIM, site=7, minima=page.minima[:4]) for page in pages]
 
 
 def attack(dice: random.Random, victim: Sequence[Made], alike: bool) -> list[Made]:
-    """Pages of another host that have all that the victim's have, again and again, but for the text of their sketch.
+    """Pages of another host that have the victim's prints, titles and site, again and again.
 
-    alike: their minima and their sketches too: copies of the victim's pages on another host
+    alike: their minima and their sketches too: copies of the victim's pages on another host. Without them they fill no
+    bucket of the victim's either: what full buckets hide, tests/unit/cli/test_suppression.py shows.
     """
     return [
         page._replace(
@@ -40,6 +41,7 @@ def attack(dice: random.Random, victim: Sequence[Made], alike: bool) -> list[Mad
             host=ATTACKER,
             site=dice.choice([7, 8]),
             sketch=page.sketch if alike else tuple(~word & (2**64 - 1) for word in page.sketch),
+            minima=page.minima if alike else tuple(sorted(dice.getrandbits(40) | 1 << 41 for _ in page.minima)),
             titles=page.titles if dice.random() < 0.8 else (),
         )
         for page in dice.choices(victim, k=3 * len(victim))
