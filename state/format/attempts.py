@@ -41,7 +41,7 @@ def decode_attempt(key: bytes, value: bytes) -> Attempt:
     if len(value) != _VALUE.size or value[0] != ATTEMPT_VERSION:
         raise CorruptRecord("attempts", key, f"must be version {ATTEMPT_VERSION} and {_VALUE.size} bytes")
     _, original, score, reason, found_by = _VALUE.unpack(value)
-    # A score goes with an original; not a number stands for none.
+    # A score goes with an original; not a number stands for none. An original without a score is the page replaced.
     if original < NOBODY or (original == NOBODY and score == score):
-        raise CorruptRecord("attempts", key, "must have an entry number and a score, or neither")
+        raise CorruptRecord("attempts", key, "must have an entry number, with or without a score, or neither")
     return Attempt(original, score, reason, found_by)

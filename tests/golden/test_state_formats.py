@@ -390,7 +390,7 @@ def test_the_settings_text_is_canonical_and_complete() -> None:
     text = verdict_settings_text(Settings())
     assert text.startswith('{"index.bucket_cap":256,"index.candidate_limit":0,"index.horizon_hours":0.0,')
     assert ',"index.scope":"global",' in text
-    assert '"revision":2' in text
+    assert '"revision":3' in text
     names = set(json.loads(text))
     assert names > {"scheme.name", "scheme.min_jaccard", "scheme.sketch_bits", "scheme.template_share"}
     assert "directory" not in text

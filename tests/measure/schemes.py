@@ -7,6 +7,7 @@ in docs/schemes.md between two comments is replaced, and the plots in docs/schem
 """
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -67,7 +68,8 @@ def measure(folder: Path) -> SetOutcome:
         for scheme in schemes:
             compile_kernels(scheme_of(scheme))
         choices = [choice for scheme in schemes for choice in over_its_threshold(settings, scheme)]
-        scored = score_set(folder, truth, choices, ProgressLine(sys.stderr, None))
+        with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
+            scored = score_set(folder, truth, choices, line)
     return SetOutcome(folder, truth, choices, scored, {}, [])
 
 

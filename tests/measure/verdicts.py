@@ -7,6 +7,7 @@ should not writes the file anew (--write) and says in CHANGELOG.md why verdicts 
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import sys
@@ -63,7 +64,8 @@ def verdict_digests(folder: Path, names: Sequence[str]) -> dict[str, str]:
             compile_kernels(scheme_of(scheme))
             lines = Path(built) / "verdicts.jsonl"
             out = OutputFile(str(lines))
-            score_set(folder, truth, [single(settings, scheme)], ProgressLine(sys.stderr, None), out)
+            with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
+                score_set(folder, truth, [single(settings, scheme)], line, out)
             out.complete()
             digests[str(scheme.name)] = hashlib.sha256(lines.read_bytes()).hexdigest()[:32]
             lines.unlink()

@@ -1,5 +1,6 @@
 """`spotsieve score --plot` and `--html`: what is drawn and written is what was scored; names of others stay text."""
 
+import contextlib
 import re
 import sys
 from collections import Counter
@@ -65,7 +66,8 @@ def outcome(labelled: Path) -> SetOutcome:
     """Two schemes over their thresholds, with verdicts that are wrong in turn: precision is not recall."""
     settings, truth = Settings(), load_truth(labelled)
     choices = [one for name in ("chain", "minhash") for one in over_its_threshold(settings, settings_named(name))]
-    scored = score_set(labelled, truth, choices, ProgressLine(sys.stderr, None))
+    with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
+        scored = score_set(labelled, truth, choices, line)
     verdicts = ([None, None, 0, None], [None, 0, 0, None], [None, 0, None, None])
     turned = {
         name: replace(one, scores=score(truth, verdicts[place % 3])) for place, (name, one) in enumerate(scored.items())

@@ -1,5 +1,8 @@
 """What the scheme `chain` decides at its limits: which pages have a fingerprint, and which digests are one."""
 
+import hashlib
+import struct
+
 import xxhash
 
 from spotsieve.stream.page import Page
@@ -27,6 +30,13 @@ def test_a_page_of_exactly_min_features_has_a_fingerprint_and_one_of_fewer_has_n
     assert (too_few.status[0], too_few.fingerprint[0]) == (Status.TOO_FEW_FEATURES, 0)
 
 
-def test_a_digest_is_xxh3_128_of_the_body_low_word_first() -> None:
-    (low, high) = scheme_of(1).sign([page_of(TEXT)]).digest[0].tolist()
-    assert high << 64 | low == xxhash.xxh3_128_intdigest(TEXT)
+def test_a_digest_is_blake2b_of_the_body_s_xxh3_and_of_all_that_was_read() -> None:
+    signed = scheme_of(1).sign([page_of(TEXT)])
+    body, no_text_digest = xxhash.xxh3_128_intdigest(TEXT).to_bytes(16, "little"), bytes(16)
+    read = struct.pack("<QI", signed.fingerprint[0], signed.feature_count[0]) + no_text_digest + bytes(signed.language)
+    assert signed.digest[0].tobytes() == hashlib.blake2b(body + read, digest_size=16, person=b"page").digest()
+
+
+def test_a_digest_of_a_page_without_features_is_blake2b_of_the_body() -> None:
+    signed = scheme_of(1_000).sign([page_of(TEXT)])
+    assert signed.digest[0].tobytes() == hashlib.blake2b(TEXT, digest_size=16, person=b"body").digest()

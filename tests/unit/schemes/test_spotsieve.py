@@ -72,10 +72,15 @@ def test_same_bytes_same_text_and_edited_text_are_told_apart_with_their_scores()
 
 def test_a_copy_with_words_changed_cut_or_added_is_found_with_a_falling_score() -> None:
     text = [*ENGLISH, *OTHER]
-    edits = [text, [*text, *STORIES["French", 1][:1]], text[:7]]
-    found = judged([page(0, HERE, newspaper(text)), *(page(1 + n, THERE, portal(e)) for n, e in enumerate(edits))])
-    assert [verdict.original for verdict in found] == [None, 0, 0, 0]
-    assert found[1].score > max(verdict.score for verdict in found[2:])
+    changed = [paragraph.replace("the ", "every ", 1) for paragraph in text]
+    edits = [text, changed, [*text, *STORIES["French", 1][:1]], text[:7], text[:6]]
+    # each on a host of its own: what a host has on more than two pages is its template
+    copies = [page(1 + n, f"https://{n}.example/", newspaper(edit, "Elsewhere")) for n, edit in enumerate(edits)]
+    found = judged([page(0, HERE, newspaper(text)), *copies])
+    assert [verdict.original for verdict in found] == [None, *[0] * len(edits)]
+    assert found[1].score == 1
+    assert max(verdict.score for verdict in found[2:]) < 1
+    assert found[4].score > found[5].score
 
 
 def test_a_copy_with_few_words_meets_its_twin_in_another_template() -> None:

@@ -215,11 +215,13 @@ def test_keys_of_attempts_ascend_as_page_ids_do_and_values_come_back() -> None:
     assert [page_of_key(key) for key in keys] == pages
     without = Attempt(NOBODY, float("nan"), 9, 0)
     assert decode_attempt(b"", encode_attempt(TRIED)) == TRIED
-    assert repr(decode_attempt(b"", encode_attempt(without))) == repr(without)
+    replacing = without._replace(original=0)
+    for novel in (without, replacing):
+        assert repr(decode_attempt(b"", encode_attempt(novel))) == repr(novel)
     for value in (
         b"", encode_attempt(TRIED)[:-1], b"\0" + encode_attempt(TRIED)[1:],
-        encode_attempt(TRIED._replace(original=NOBODY)), encode_attempt(without._replace(original=0)),
-        encode_attempt(TRIED._replace(original=-2)),
+        encode_attempt(TRIED._replace(original=NOBODY)), encode_attempt(TRIED._replace(original=-2)),
+        encode_attempt(without._replace(original=-2)),
     ):  # fmt: skip
         with pytest.raises(CorruptRecord, match=r"attempts\[00ff\]"):
             decode_attempt(b"\x00\xff", value)

@@ -303,7 +303,7 @@ def test_a_value_against_the_grammar_is_named_by_its_key_in_hex(
         ("hosts", bytes(7) + b"\x05", b"\1" + bytes(5) + b"\1" + bytes(4), "must have learned at one of"),
         ("attempts", bytes(15), bytes(19), "must have a key of 16 bytes"),
         ("attempts", bytes(16), bytes(19), "must be version 1 and 19 bytes"),
-        ("attempts", bytes(16), b"\1" + b"\xff" * 8 + bytes(10), "an entry number and a score, or neither"),
+        ("attempts", bytes(16), b"\1" + b"\xff" * 8 + bytes(10), "with or without a score, or neither"),
         ("attempts", bytes(16), b"\1" + bytes(5) + b"\1" + bytes(12), "must name a source and an entry that existed"),
         ("attempts", b"\1" * 16, b"\1" + bytes(18), "must name a source and an entry that existed"),
     ],
