@@ -39,9 +39,9 @@ class OwnForgetting:
 
     def pages(self, forget: Forget, state: State) -> list[ForgottenPage]:
         """The pages that are forgotten now, as the state has filed them. Raises CorruptRecord, StateError."""
-        return [page for place in forget.places for page in self._filed(place, state)]
+        return [page for place in forget.places for page in self._filed(place, place in forget.with_host, state)]
 
-    def _filed(self, place: int, state: State) -> Iterable[ForgottenPage]:
+    def _filed(self, place: int, with_host: bool, state: State) -> Iterable[ForgottenPage]:
         keys = self._keys.get(place)
         if keys is None or not len(keys):
             return
@@ -50,4 +50,4 @@ class OwnForgetting:
         numbers = np.unique(state.buckets(keys).numbers)
         for number, page_id in zip(numbers.tolist(), state.page_ids(numbers), strict=True):
             if page_id == page:
-                yield ForgottenPage(number, *page, tuple(keys.tolist()))
+                yield ForgottenPage(number, *page, tuple(keys.tolist()), with_host)

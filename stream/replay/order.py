@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.index import Committed
 from spotsieve.stream.replay.places import OUTSIDE, Places
 from spotsieve.stream.signature import Signatures
@@ -26,9 +27,13 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """The pages of the range, by their places in it, that are forgotten at this point of the log."""
+    """The pages of the range, by their places in it, that are forgotten at this point of the log.
+
+    with_host: those of them whose host's memory goes too
+    """
 
     places: tuple[int, ...]
+    with_host: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +103,13 @@ class LogOrder:
             known = {mark.partition: mark for mark in before.committed} | known
         self._steps.append(Marks(tuple(known.values())))
 
-    def forget(self, pages: Iterable[tuple[str, int, int]]) -> None:
-        """Take the pages (source, partition, offset) that the log's next record forgets, if they are in the range."""
-        named = (self._places.of_page(*page) for page in pages)
-        places = tuple(place for place in named if place != OUTSIDE)
-        if places:
-            self._steps.append(Forget(places))
-            self.forgotten.update(places)
+    def forget(self, pages: Iterable[ForgottenPage]) -> None:
+        """Take the pages that the log's next record forgets, if they are in the range."""
+        named = ((self._places.of_page(*page.page_id), page.with_host) for page in pages)
+        inside = {place: with_host for place, with_host in named if place != OUTSIDE}
+        if inside:
+            self._steps.append(Forget(tuple(inside), frozenset(place for place in inside if inside[place])))
+            self.forgotten.update(inside)
 
     def judged_again(self, again: bool) -> int:
         """How many pages the steps give once more.  again: as for steps()"""

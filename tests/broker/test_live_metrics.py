@@ -68,7 +68,7 @@ MOVING = [
     ("spotsieve_page_texts_total", {"text": "too_little"}),
     ("spotsieve_page_texts_total", {"text": "none"}),
     ("spotsieve_duplicates_met_total", {"key": "body"}),
-    ("spotsieve_duplicates_met_total", {"key": "text"}),
+    ("spotsieve_duplicates_met_total", {"key": "prints"}),
     ("spotsieve_duplicates_met_total", {"key": "minima"}),
     *[
         ("spotsieve_stage_duration_seconds_count", {"stage": stage})

@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from spotsieve.stream.cli import main
 from tests.conftest import Broker
-from tests.worlds.crawls import edited, html_of, json_page, url_of
+from tests.worlds.crawls import PageMessage, edited, html_of, json_page, url_of
 from tests.worlds.service import Spotsieve
 from tests.worlds.topics import TopicSet
 
@@ -44,19 +44,23 @@ def test_pages_are_forgotten_where_the_log_forgets_them_also_under_other_setting
         named = [argument for number in numbers for argument in ("--url", url_of(number))]
         assert main(["state", "forget", "-c", str(config), *named]) == 0
 
+    # Two frames, and so two titles, that the host comes to know as its own: only then its titles say nothing of a copy.
+    def page(number: int, article: int, frame: int) -> PageMessage:
+        return json_page(number, html_of(article, template=(article + frame) % 2))
+
     toml_extra = 'service.mode = "annotate"\nservice.guarantee = "at_least_once"\n'
     with (
         TopicSet(kafka.bootstrap_servers, partitions=2) as topics,
         Spotsieve(tmp_path, topics.toml() + toml_extra) as service,
     ):
         service.start().until_ready()
-        topics.send([json_page(number, html_of(number)) for number in range(1, 9)])
+        topics.send([page(number, number, 0) for number in range(1, 9)])
         service.until_committed(8)
-        topics.send([json_page(100 + number, html_of(number, template=1)) for number in (1, 2, 3)])
+        topics.send([page(100 + number, number, 1) for number in (1, 2, 3)])
         service.until_committed(11)
         forget(service.config, 1, 2, 8)
         service.until_metric("spotsieve_forgotten_pages_total", 3)
-        topics.send([json_page(200 + number, html_of(number, template=2)) for number in (1, 2, 3)])
+        topics.send([page(200 + number, number, 1) for number in (1, 2, 3)])
         service.until_committed(14)
         topics.send([json_page(300 + number, edited(html_of(number))) for number in (1, 2, 3)])
         service.until_committed(17)
@@ -70,11 +74,11 @@ def test_pages_are_forgotten_where_the_log_forgets_them_also_under_other_setting
             changed = {row["url"]: row["replayed"]["verdict"] for row in found["examples"]}
             assert changed == ({url_of(300 + n): "novel" for n in (1, 2, 3)} if edited_are_novel else {}), setting
         assert service.terminate() == 0, service.text()
-        topics.delete_before("log", 1)
+        topics.delete_before("log", 2)  # the configuration, and the first pages
         found = replay(capsys, service.config)
         assert found["order"]["before_log"] > 0
         assert found["order"]["before_log"] + found["order"]["by_log"] == 17
-        assert any("begins at record 1" in notice for notice in found["notices"])
+        assert any("begins at record 2" in notice for notice in found["notices"])
 
 
 @pytest.mark.promise("a replay gives equal verdicts", fault="most originals have left the horizon")

@@ -48,7 +48,7 @@ async def read_log(settings: Settings, order: LogOrder, told: Told) -> tuple[lis
                     continue
                 digest = logged.settings_digest
                 order.add(logged.signatures)
-                order.forget(page.page_id for page in logged.forgotten)
+                order.forget(logged.forgotten)
                 order.commit(logged.committed)
             told(step, reader.positions[partition] - first, end - first)
     stopping = [error for offset, error in unread.items() if offset not in skipped]

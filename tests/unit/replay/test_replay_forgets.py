@@ -1,0 +1,47 @@
+"""A replay forgets in its own state what the log's records forget."""
+
+import numpy as np
+import pytest
+
+from spotsieve.state.forgetting import ForgottenPage, removal_of
+from spotsieve.state.log.record import encode
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.intake import Decoder, Message
+from spotsieve.stream.replay.forgotten import OwnForgetting
+from spotsieve.stream.replay.order import Forget, LogOrder
+from spotsieve.stream.replay.places import Places
+from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from tests.worlds.crawls import html_of, json_page
+
+SETTINGS = Settings()
+PAGES = 3
+
+
+@pytest.mark.parametrize("with_host", [False, True])
+def test_what_is_known_of_a_host_goes_where_the_log_lets_it_go(with_host: bool) -> None:
+    digest = settings_digest(verdict_settings_text(SETTINGS))
+    state = MemoryState()
+    engine = Engine(scheme_of(SETTINGS.scheme), state, SETTINGS.index, digest, "a replay")
+    decoder, sent = Decoder(SETTINGS.input), [json_page(number, html_of(number)) for number in range(PAGES)]
+    pages = [
+        decoder.decode(Message(page.key, page.value, page.headers, "pages", 0, offset, 0))
+        for offset, page in enumerate(sent)
+    ]
+    signatures = engine.scheme.sign(pages)
+    places = Places("pages", [(0, PAGES)])
+    order = LogOrder(places)
+    order.add(signatures)
+    # The service had other entry numbers and buckets than the replay has.
+    order.forget([ForgottenPage(70 + offset, "pages", 0, offset, (7,), with_host) for offset in range(PAGES)])
+    own = OwnForgetting(order, places)
+    engine.apply(encode(signatures, bytes(16), 0, digest), 0)
+    own.judged(signatures, engine.scheme)
+    (forget,) = [step for step in order.steps(False) if isinstance(step, Forget)]
+    removal = removal_of(own.pages(forget, state), state)
+    state.remove(removal, state.position + 1, 1)
+    assert state.page_ids(np.arange(PAGES, dtype=np.uint64)) == [None] * PAGES
+    known = state.memories(np.unique(signatures.host)).pages
+    assert known.tolist() == [0 if with_host else PAGES]
