@@ -27,7 +27,7 @@ from spotsieve.stream.scoring import load_truth
 from spotsieve.stream.settings.load import load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
-SETS = tuple(ROOT.parent / "shared" / "data" / name for name in ("news", "docs", "newsgroups"))
+SETS = tuple(ROOT.parent / "shared" / "data" / name for name in ("news", "docs", "newsgroups", "catalogue"))
 KEPT = ROOT / "docs" / "verdicts.json"
 
 
