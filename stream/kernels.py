@@ -12,7 +12,7 @@ from spotsieve.state.index import Buckets
 from spotsieve.state.log.record import decode, encode
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.judge.alone import find_matches
+from spotsieve.stream.judge.alone import find_matches, judge_alone
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.settings.model import IndexSettings
@@ -43,7 +43,7 @@ def compile_kernels(scheme: Scheme) -> None:
 
     The pages are markup and plain text, a copy, an edited copy in the same record, an edited copy of a filed page, an
     empty page, and bytes that are no text; then all of them again. A scheme that confirms candidates confirms both
-    edited copies. At the end all matches are asked for, as a query does.
+    edited copies. At the end they are asked about, as a query does, and for all matches.
     """
     first = [
         _page(0, STORY),
@@ -57,8 +57,13 @@ def compile_kernels(scheme: Scheme) -> None:
     engine = Engine(scheme, state, IndexSettings(), _NO_SETTINGS, "warm")
     for offset, pages in enumerate((first, [_page(6, EDITED + STORY[: len(STORY) // 4])], first)):
         engine.apply(encode(scheme.sign(pages), bytes(16), offset, _NO_SETTINGS), offset)
-    signatures = decode(encode(scheme.sign(first), bytes(16), 0, _NO_SETTINGS)).signatures
-    find_matches(signatures, scheme, state)
+    asked = scheme.sign(first)
+    signatures = decode(encode(asked, bytes(16), 0, _NO_SETTINGS)).signatures
+    # The service judges what it decoded, whose arrays are read-only; a query judges what it signed. Each has kernels of
+    # its own.
+    for one in (asked, signatures):
+        judge_alone(one, scheme, state, IndexSettings().candidate_limit)
+        find_matches(one, scheme, state)
     # A model may know no term of our pages. Then there are no candidates, and judging has confirmed nothing.
     rows = compared_pages(signatures, scheme.compares_features)
     scheme.confirm(rows, rows)

@@ -3,7 +3,16 @@
 import pytest
 
 from spotsieve.stream.text import tables
-from spotsieve.stream.text.elements import ELEMENTS, KIND_MASK, element_table, fold_name
+from spotsieve.stream.text.elements import (
+    ELEMENTS,
+    INLINE,
+    KIND_MASK,
+    ROLE_MASK,
+    ROLE_SHIFT,
+    ROLES,
+    element_table,
+    fold_name,
+)
 from spotsieve.stream.text.generate_tables import character_class, character_lines, entity_lines, lower_delta
 from spotsieve.stream.text.hashing import hash_token
 from spotsieve.stream.text.tables import class_and_lower, is_token
@@ -132,12 +141,16 @@ def test_a_changed_table_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_element_has_a_slot_of_its_own() -> None:
     table = element_table()
-    names = ["a", *(name for group in ELEMENTS.values() for name in group)]
-    assert len(set(names)) == len(names) == int((table.names != 0).sum())
-    for kind, group in ELEMENTS.items():
-        for name in group:
-            slot = fold_name(name) * int(table.multiplier) % 2**64 >> 54
-            assert table.traits[slot] & KIND_MASK == kind
+    kinds = [(name, kind) for kind, group in ELEMENTS.items() for name in group]
+    roles = {name: role for role, group in ROLES.items() for name in group}
+    # known for what they mean to foreign content, or to links, alone
+    kinds += [(name, INLINE) for name in sorted({"a", *roles} - dict(kinds).keys())]
+    assert len({name for name, _ in kinds}) == len(kinds) == int((table.names != 0).sum())
+    for name, kind in kinds:
+        slot = fold_name(name) * int(table.multiplier) % 2**64 >> 54
+        assert table.names[slot] == fold_name(name)
+        assert table.traits[slot] & KIND_MASK == kind
+        assert table.traits[slot] >> ROLE_SHIFT & ROLE_MASK == roles.get(name, 0)
 
 
 def test_token_hashes_never_change() -> None:
