@@ -105,8 +105,8 @@ class SpotsieveScheme:
             digest_keys(DIGEST_TAG, signatures.digest, has_keys(signatures.status)),
             minima._replace(cap=settings.minima_cap),
             fewer._replace(cap=settings.minima_cap),
-            _title_keys(signatures)._replace(cap=settings.minima_cap),
-            _print_keys(signatures)._replace(cap=PRINT_CAP),
+            _title_keys(signatures, judged)._replace(cap=settings.minima_cap),
+            _print_keys(signatures, judged)._replace(cap=PRINT_CAP),
         )
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
@@ -135,16 +135,19 @@ def _mixed(values: NDArray[np.uint64], bounds: NDArray[np.int64], host: NDArray[
     return mixed_with_host(values, np.repeat(host, np.diff(bounds)))
 
 
-def _title_keys(signatures: Signatures) -> Keys:
-    """One key for all words of a page's title, where there are any."""
-    bounds, counts = signatures.titles_bounds, np.diff(signatures.titles_bounds)
+def _title_keys(signatures: Signatures, judged: NDArray[np.bool_]) -> Keys:
+    """One key for all words of a judged page's title, where there are any. judged: bool[n]"""
+    bounds, counts = signatures.titles_bounds, np.diff(signatures.titles_bounds) * judged
     words = _title_words(signatures.titles, bounds)
     keys = tagged(TITLE_TAG, mixed_with_host(words & KEY_MASK, signatures.host))
     return Keys(keys, np.arange(len(keys)), (counts > 0).astype(np.int64), np.zeros(len(keys), np.uint64))
 
 
-def _print_keys(signatures: Signatures) -> Keys:
-    """The heaviest prints of each page; of equal class pairs those first whose mixed key is the least."""
+def _print_keys(signatures: Signatures, judged: NDArray[np.bool_]) -> Keys:
+    """The heaviest prints of each judged page; of equal class pairs those first whose mixed key is the least.
+
+    judged: bool[n]
+    """
     bounds = signatures.prints_bounds
     keys = tagged(
         PRINT_TAG, _mixed((signatures.prints >> np.uint32(IDENTITY_SHIFT)).astype(np.uint64), bounds, signatures.host)
@@ -154,7 +157,9 @@ def _print_keys(signatures: Signatures) -> Keys:
     page = np.repeat(np.arange(len(length)), np.diff(bounds))
     heaviness = (signatures.prints & CLASS_MASK).astype(np.int64) // 2
     order = np.lexsort((keys, -heaviness, page))
-    return Keys(keys[order], bounds[:-1], np.minimum(np.diff(bounds), wanted), np.zeros(len(length), np.uint64))
+    return Keys(
+        keys[order], bounds[:-1], np.minimum(np.diff(bounds), wanted) * judged, np.zeros(len(length), np.uint64)
+    )
 
 
 @numba.njit(nogil=True, cache=True)
