@@ -391,3 +391,14 @@ def test_a_setting_out_of_its_range_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=name):
             SpotsieveSettings.model_validate({name: value})
+
+
+def test_a_page_that_is_spared_has_no_keys_whatever_was_signed() -> None:
+    signed = SCHEME.sign(pages_of_one_text(["https://a.example/1", "https://a.example/2"]))
+    assert len(signed.prints)
+    assert len(signed.titles)
+    spared = dataclasses.replace(signed, status=np.array([Status.FINGERPRINTED, Status.EMPTY], np.uint8))
+    probes = SCHEME.probe(spared)
+    counts, both = np.diff(probes.bounds), np.diff(SCHEME.probe(signed).bounds)
+    assert counts.tolist() == [both[0], 0]
+    assert probes.keys.tolist() == SCHEME.probe(signed).keys[: both[0]].tolist()
