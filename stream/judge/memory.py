@@ -8,8 +8,8 @@ times makes nothing a template.
     common:   a title word on more pages than min(max(1, .3 n), 100)
 
 So both depend on the pages before, in the order of the log, and on nothing else. The caps are for large hosts of many
-sections. A memory is bounded: where it holds more than ROOM items, those of the least counts go until KEPT_ITEMS stay
-(the same for words). Counts stay at their greatest value.
+sections. A memory is bounded: where it holds more items than it has room for, those of the least counts go until
+three quarters are used (the same for words). Counts stay at their greatest value.
 
 A host that one filed page has taught is a lead: its entry has all that the memory would hold, and stands for it.
 """
@@ -27,8 +27,11 @@ from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
 from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.signature import MOST_TITLE_WORDS, OwnText
 
-ROOM, KEPT_ITEMS, COUNT_BITS = 256, 192, 4
-WORD_ROOM, KEPT_WORDS, WORD_COUNT_BITS = 64, 48, 8
+LEAST_ROOM, ROOM_A_PAGE, ROOM = 192, 5, 1024
+"""Items of a host: so many for each page that taught it, within these bounds. A large host has many sections, each with
+a template of its own, which few pages in a row show; a small one is not to cost more than its pages do."""
+COUNT_BITS = 4
+WORD_ROOM, WORD_COUNT_BITS = 64, 8
 LEAST_TEMPLATE, MOST_TEMPLATE = 2.0, 10.0
 """Pages. A print on no more than LEAST_TEMPLATE pages is none of the template, one on more than MOST_TEMPLATE is."""
 COMMON_SHARE, LEAST_COMMON, MOST_COMMON = 0.3, 1.0, 100.0
@@ -192,10 +195,10 @@ def count_in(rows, row, used, values, shift, first, end, skipped, count_bits, sp
 
 
 @inlined
-def make_room(rows, row, used, room, kept, count_bits):  # as of pages_with; int64 each -> int64
-    """Remove what has the least counts until at most `kept` stay, if more than `room` are used; -> how many stay."""
+def make_room(rows, row, used, room, count_bits):  # as of pages_with; int64 each -> int64
+    """Remove what has the least counts until three quarters of `room` are used, if more are; -> how many stay."""
     least, most = np.int64(0), (1 << count_bits) - 1
-    while used > room or (least > 0 and used > kept):
+    while used > room or (least > 0 and 4 * used > 3 * room):
         least += 1
         stay = np.int64(0)
         for place in range(used):
@@ -217,7 +220,8 @@ def teach(memory, row, prints, first, end, titles, title_first, title_end, skipp
     used = count_in(
         memory.items, row, memory.item_count[row], prints, IDENTITY_SHIFT, first, end, skipped, COUNT_BITS, memory.spare
     )
-    memory.item_count[row] = make_room(memory.items, row, used, ROOM, KEPT_ITEMS, COUNT_BITS)
+    room = min(max(ROOM_A_PAGE * memory.pages[row], LEAST_ROOM), ROOM)
+    memory.item_count[row] = make_room(memory.items, row, used, room, COUNT_BITS)
     memory.first[row] = number if filed and whole and memory.pages[row] == 0 else NOBODY
     if whole:
         used = count_in(
@@ -232,7 +236,7 @@ def teach(memory, row, prints, first, end, titles, title_first, title_end, skipp
             WORD_COUNT_BITS,
             memory.spare,
         )
-        memory.word_count[row] = make_room(memory.words, row, used, WORD_ROOM, KEPT_WORDS, WORD_COUNT_BITS)
+        memory.word_count[row] = make_room(memory.words, row, used, WORD_ROOM, WORD_COUNT_BITS)
         memory.pages[row] += 1
     memory.last[row] = number
     memory.changed[row] = True

@@ -269,7 +269,7 @@ def made(number: int, prints: Sequence[int], titles: Sequence[int] = ()) -> Made
 
 
 def test_a_host_is_remembered_by_so_many_prints_and_words_at_most() -> None:
-    # A few prints that most pages have, and 40 new ones on each of 200 pages.
+    # A few prints that most pages have, and 40 new ones on each of 260 pages.
     dice = random.Random(1)
     common = [one << 6 | KEPT | 5 for one in range(4)]
     pages = [
@@ -278,7 +278,7 @@ def test_a_host_is_remembered_by_so_many_prints_and_words_at_most() -> None:
             [*dice.sample(common, 3), *((100 + 40 * number + turn) << 6 | KEPT | 5 for turn in range(40))],
             sorted({dice.randrange(3), *range(10 + 9 * number, 19 + 9 * number)}),
         )
-        for number in range(200)
+        for number in range(260)
     ]
     limits, state = Limits(), MemoryState()
     twin, largest = twin_of(limits), 0
@@ -290,7 +290,7 @@ def test_a_host_is_remembered_by_so_many_prints_and_words_at_most() -> None:
         assert len(known.items) <= MOST_ITEMS
         assert len(known.words) <= MOST_WORDS
     assert largest > MOST_ITEMS - 44
-    assert known.pages == 200
+    assert known.pages == 260
     assert {one >> 5 for one in common} <= known.items.keys(), "what many pages have is never forgotten"
 
 

@@ -13,8 +13,8 @@ WEIGHTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Of a print, by its class."""
 KEPT_TENTHS, LEFT_OUT_TENTHS = 10, 4
 """What a word of a kept print counts, and of one that was not kept. In tenths sums are whole, in whatever order."""
-MOST_ITEMS, ITEMS_LEFT, MOST_ITEM_COUNT = 256, 192, 15
-MOST_WORDS, WORDS_LEFT, MOST_WORD_COUNT = 64, 48, 255
+MOST_ITEMS, MOST_ITEM_COUNT = 1_024, 15
+MOST_WORDS, MOST_WORD_COUNT = 64, 255
 
 
 class Bars(NamedTuple):
@@ -81,12 +81,12 @@ class Memory:
     def learn_items(self, identities: Iterable[int]) -> None:
         """Count a page's items; with too many, the rarest are forgotten."""
         _count(self.items, identities, MOST_ITEM_COUNT)
-        _make_room(self.items, MOST_ITEMS, ITEMS_LEFT)
+        _make_room(self.items, min(max(5 * self.pages, 192), MOST_ITEMS))
 
     def learn_words(self, words: Iterable[int]) -> None:
         """Count a page's title words; with too many, the rarest are forgotten."""
         _count(self.words, words, MOST_WORD_COUNT)
-        _make_room(self.words, MOST_WORDS, WORDS_LEFT)
+        _make_room(self.words, MOST_WORDS)
 
 
 def _count(counts: dict[int, int], found: Iterable[int], most: int) -> None:
@@ -94,11 +94,11 @@ def _count(counts: dict[int, int], found: Iterable[int], most: int) -> None:
         counts[one] = min(counts.get(one, 0) + 1, most)
 
 
-def _make_room(counts: dict[int, int], room: int, left: int) -> None:
+def _make_room(counts: dict[int, int], room: int) -> None:
     if len(counts) <= room:
         return
     rare = 0
-    while len(counts) > left:
+    while len(counts) > room * 3 / 4:
         rare += 1
         for one in [one for one, count in counts.items() if count <= rare]:
             del counts[one]
