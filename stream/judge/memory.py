@@ -220,7 +220,7 @@ def teach(memory, row, prints, first, end, titles, title_first, title_end, skipp
     used = count_in(
         memory.items, row, memory.item_count[row], prints, IDENTITY_SHIFT, first, end, skipped, COUNT_BITS, memory.spare
     )
-    room = min(max(ROOM_A_PAGE * memory.pages[row], LEAST_ROOM), ROOM)
+    room = min(max(ROOM_A_PAGE * (memory.pages[row] + np.int64(whole)), LEAST_ROOM), ROOM)
     memory.item_count[row] = make_room(memory.items, row, used, room, COUNT_BITS)
     memory.first[row] = number if filed and whole and memory.pages[row] == 0 else NOBODY
     if whole:
