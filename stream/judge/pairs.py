@@ -8,6 +8,8 @@ the larger likeness counts. How alike two own texts must be depends on their tit
 Across hosts the sketches decide, and the titles where one page holds the other. Half of what the new page keeps must be
 its own, as far as its host is known.
 
+Variants of one product have the same texts and other numbers: where they are to be kept, such pairs are no copies.
+
 Prints are short, so strangers on a large host may share one by accident. What two pages share is in their sketches as
 well: prints that claim more than the sketches can hold count for nothing.
 
@@ -64,7 +66,7 @@ _NO_TITLE = -1.0
 _OWN_TEXT, _CONTAINED, _SAME_TITLE, _NEAR = (
     np.uint8(reason) for reason in (Reason.OWN_TEXT, Reason.CONTAINED, Reason.SAME_TITLE, Reason.NEAR)
 )
-_PAGES, _LIMIT, _LISTED, _TEMPLATE, _OWN, _OWN_PRINTS, _RARE = range(7)
+_PAGES, _LIMIT, _LISTED, _TEMPLATE, _OWN, _OWN_PRINTS, _OWN_TEXTS, _OWN_NUMBERS, _RARE = range(9)
 
 
 class Texts(NamedTuple):
@@ -92,8 +94,9 @@ class Texts(NamedTuple):
 class Asked(NamedTuple):
     """What is known of the page that is judged, by the memory of its host.
 
-    figures: float64[7], pages of the host, the limit of its template, words of the page's listed kept text, those that
-    are template, tenths of words of its own text, its own prints, its rare title words
+    figures: float64[9], pages of the host, the limit of its template, words of the page's listed kept text, those that
+    are template, tenths of words of its own text, its own prints, those of them that are of kept text and of kept
+    numbers, its rare title words
     template: bool[MOST_PRINTS], by place among its prints  rare: uint16[MOST_TITLE_WORDS], its rare title words
     """
 
@@ -154,7 +157,7 @@ def texts_filed(
 
 def new_asked() -> Asked:
     """Nothing is known yet."""
-    return Asked(np.zeros(7), np.zeros(MOST_PRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.uint16))
+    return Asked(np.zeros(9), np.zeros(MOST_PRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.uint16))
 
 
 def new_answer() -> Answer:
@@ -181,6 +184,12 @@ def is_kept_text(value):  # uint32 -> bool
 
 
 @inlined
+def is_kept_number(value):  # uint32 -> bool
+    """Whether a print is of the numbers of a kept block."""
+    return value & KEPT != 0 and value & NUMBER != 0
+
+
+@inlined
 def ask(pages, page, memory, row, share, asked):  # Texts, int64, Memory, int64, float64  ->  asked: Asked
     """Look up what of a page is template of its host by now."""
     figures = asked.figures
@@ -201,6 +210,8 @@ def ask(pages, page, memory, row, share, asked):  # Texts, int64, Memory, int64,
         if not template:
             figures[_OWN] += tenths_of(value)
             figures[_OWN_PRINTS] += 1
+            figures[_OWN_TEXTS] += is_kept_text(value)
+            figures[_OWN_NUMBERS] += is_kept_number(value)
     rare = np.int64(0)
     for place in range(pages.title_first[page], pages.title_end[page]):
         word = pages.titles[place]
@@ -297,6 +308,9 @@ def _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jacca
     mine, theirs, both = np.int64(figures[_OWN]), np.int64(0), np.int64(0)
     plain_mine, plain_theirs = mine, np.int64(0)
     claimed, became = np.int64(0), np.int64(0)
+    # Own kept texts and numbers that one page has and the other lacks
+    my_texts, my_numbers = np.int64(figures[_OWN_TEXTS]), np.int64(figures[_OWN_NUMBERS])
+    their_texts, their_numbers = np.int64(0), np.int64(0)
     first, end = pages.print_first[page], pages.print_end[page]
     at = first
     for place in range(others.print_first[other], others.print_end[other]):
@@ -320,10 +334,14 @@ def _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jacca
             mine += larger - own
             both += larger
             theirs += larger
+            my_texts -= is_kept_text(pages.prints[at])
+            my_numbers -= is_kept_number(pages.prints[at])
             if is_kept_text(value) and is_kept_text(pages.prints[at]):
                 claimed += max(min(words_of(value), words_of(pages.prints[at])) - 2, 0)
         else:
             theirs += tenths
+            their_texts += is_kept_text(value)
+            their_numbers += is_kept_number(value)
     one, another = np.float64(pages.length[page]), np.float64(others.length[other])
     if claimed > 0 and min(np.float64(claimed), one, another) > _room(pages, one, another, jaccard):
         mine, theirs, both = plain_mine, plain_theirs, np.int64(0)
@@ -367,6 +385,8 @@ def _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jacca
         and (agreed or none)
     ) or (title >= SAME and long_enough and max(contained, held) >= HELD and alike >= HELD_ALIKE):
         reason = _CONTAINED
+    if bars.keep_variants and my_numbers > 0 and their_numbers > 0 and my_texts == 0 and their_texts == 0:
+        reason = np.uint8(0)
     answer.confirmed.accepted[0], answer.confirmed.score[0] = reason != 0, min(alike, 1.0)
     answer.reason[0], answer.sure[0] = reason, alike >= SURE and (agreed or none)
 

@@ -60,13 +60,14 @@ class Confirmed(NamedTuple):
 
 
 class Bars(NamedTuple):
-    """What the judge compares pages of one host by (stream/judge/pairs.py). All but the last are shares in 0..1.
+    """What the judge compares pages of one host by (stream/judge/pairs.py). All but the last two are shares in 0..1.
 
     template_share: what stands on more of a host's pages is template
     min_alike: copies share this much of their own text  other_title_min_alike: where their titles differ
     no_title_min_alike: where neither has a title and the texts are short
     min_jaccard: of pages of two hosts  thin_min_jaccard: of pages of two hosts, one of which is short
     one_host: pages of two hosts are never compared
+    keep_variants: pages of one host that differ in numbers alone are no copies
     """
 
     template_share: float
@@ -76,6 +77,7 @@ class Bars(NamedTuple):
     min_jaccard: float
     thin_min_jaccard: float
     one_host: bool
+    keep_variants: bool
 
 
 class Scheme(Protocol):

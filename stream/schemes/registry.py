@@ -7,6 +7,7 @@ line in SCHEMES, and one in TERMS if it needs a model. tests/properties/test_sch
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from spotsieve.stream.errors import SettingError
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.adaptive_shingles import AdaptiveShinglesScheme
 from spotsieve.stream.schemes.chain import ChainScheme
@@ -77,6 +78,18 @@ def scheme_of(settings: SchemeSettings) -> Scheme:
 
 
 def scheme_in_scope(settings: Settings) -> Scheme:
-    """The scheme that pages are judged by, within index.scope. Raises SettingError as scheme_of does."""
+    """The scheme that pages are judged by, within index.scope and policy.variants.
+
+    Raises SettingError as scheme_of does, and where variants are to be kept by a scheme that cannot tell them.
+    """
     scheme = scheme_of(settings.scheme)
+    if settings.policy.variants == "keep":
+        if not isinstance(scheme, SpotsieveScheme):
+            raise SettingError(
+                "policy.variants",
+                f"must be drop for the scheme {scheme.name}, which does not tell numbers from text",
+                settings.policy.variants,
+                "keep needs scheme.name = spotsieve",
+            )
+        scheme = scheme.keeping_variants()
     return HostScope(scheme) if settings.index.scope == "host" else scheme

@@ -58,7 +58,14 @@ class SpotsieveScheme:
             settings.min_jaccard,
             settings.thin_min_jaccard,
             one_host=False,
+            keep_variants=False,
         )
+
+    def keeping_variants(self) -> "SpotsieveScheme":
+        """The same scheme, under which pages of one host that differ in numbers alone are no copies."""
+        scheme = SpotsieveScheme(self.settings)
+        scheme.bars = self.bars._replace(keep_variants=True)
+        return scheme
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """Digest every body; sieve those that are text. Pages with too little kept text have digest and host alone."""

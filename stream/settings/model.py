@@ -125,6 +125,13 @@ class PolicySettings(Section):
         le=100,
     )
 
+    variants: Literal["drop", "keep"] = setting(
+        "drop",
+        "pages of one host whose own texts differ in numbers alone, as sizes and prices of a product: drop: they "
+        "are judged like any; keep: they are no copies (only with scheme spotsieve)",
+        verdicts=True,
+    )
+
     @property
     def replaces_beyond(self) -> float:
         """`longer_by` as the judge takes it: infinite where the first page is kept."""

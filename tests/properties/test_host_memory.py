@@ -20,7 +20,7 @@ from spotsieve.stream.engine import Engine
 from spotsieve.stream.page import PageId
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.signature import Signatures
-from tests.reference.host_memory import MOST_ITEMS, MOST_WORDS
+from tests.reference.host_memory import MOST_ITEMS, MOST_WORDS, Bars
 from tests.reference.judge import Outcome
 from tests.worlds.generated import outcomes_of, without_reason
 from tests.worlds.hosts import (
@@ -68,6 +68,14 @@ def any_cut(dice: random.Random, pages: Sequence[Submitted]) -> list[Record]:
 def joined(outcomes: Sequence[Sequence[Outcome]]) -> list[Outcome]:
     """Of all records, one after the other."""
     return [outcome for record in outcomes for outcome in record]
+
+
+@pytest.mark.parametrize("seed", range(7000, 7040))
+def test_so_they_are_where_variants_are_kept(seed: int) -> None:
+    dice, pages, limits = any_world(seed)
+    records, state, twin = any_cut(dice, pages), MemoryState(), twin_of(limits, Bars(keep_variants=True))
+    for record in records:
+        assert run([record], state, limits, SCHEME.keeping_variants()) == run_twin([record], twin)
 
 
 @pytest.mark.parametrize("seed", range(150))

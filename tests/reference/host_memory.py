@@ -26,6 +26,7 @@ class Bars(NamedTuple):
     min_jaccard: float = 0.32
     thin_min_jaccard: float = 0.7
     template_share: float = 0.04
+    keep_variants: bool = False
 
 
 class Print(NamedTuple):
@@ -240,7 +241,16 @@ def _same_host(page: PageText, filed: PageText, host: Host, jaccard: float, bits
         title is not None and title >= 0.95 and both and max(contained, sketch_contained) >= 0.75 and alike >= 0.28
     ):
         reason = "contained"
+    if host.bars.keep_variants and _are_variants(host.own(page.prints), host.own(filed.prints)):
+        reason = ""
     return Answer(reason, min(alike, 1.0), alike >= 0.7 and (agree or title is None))
+
+
+def _are_variants(mine: list[Print], theirs: list[Print]) -> bool:
+    """Whether two pages keep the same texts, and each keeps numbers that the other lacks."""
+    both = {one.identity for one in mine} & {one.identity for one in theirs}
+    alone = [{one.number for one in prints if one.kept and one.identity not in both} for prints in (mine, theirs)]
+    return alone == [{True}, {True}]
 
 
 def _other_host(page: PageText, filed: PageText, host: Host, jaccard: float, title: float | None) -> Answer:

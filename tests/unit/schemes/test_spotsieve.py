@@ -241,7 +241,7 @@ def test_the_bars_are_the_settings() -> None:
         min_jaccard=0.2,
         thin_min_jaccard=0.6,
     )
-    assert SpotsieveScheme(settings).bars == (0.1, 0.4, 0.9, 0.7, 0.2, 0.6, False)
+    assert SpotsieveScheme(settings).bars == (0.1, 0.4, 0.9, 0.7, 0.2, 0.6, False, False)
     texts = [ENGLISH, [*ENGLISH[:-1], *OTHER[:1]]]
     pages = [page(n, f"{HERE}/{n}", newspaper(texts[n], f"Number {n} {n}")) for n in range(2)]
     low = SpotsieveSettings(other_title_min_alike=0.3, min_alike=0.3, no_title_min_alike=0.3)
