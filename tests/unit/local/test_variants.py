@@ -33,7 +33,7 @@ def test_sizes_of_one_product_are_copies_by_default(shop: Path, capsys: pytest.C
     assert (summary["novel"], summary["duplicate"]) == (5, 2)
 
 
-def test_where_variants_are_kept_a_size_goes_out_and_a_page_that_is_sent_again_does_not(
+def test_where_variants_are_kept_a_size_goes_out_and_the_same_page_does_not(
     shop: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     summary = filter_json(capsys, shop, *KEEP)

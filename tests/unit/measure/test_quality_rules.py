@@ -32,7 +32,7 @@ def novel_pages(records: Sequence[Record], outcomes: Sequence[Sequence[Outcome]]
     return Counter(host for host, outcome in zip(hosts, found, strict=True) if outcome[:4] == NOVEL)
 
 
-def test_changed_rules_are_those_of_the_twin_with_the_same_change_and_the_product_s_judge_stays(
+def test_changed_rules_are_the_twin_s_with_the_same_change_and_the_product_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = [run(records(seed), MemoryState(), LIMITS) for seed in SEEDS]

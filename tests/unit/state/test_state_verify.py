@@ -187,13 +187,13 @@ def test_a_file_that_is_missing_or_cut_is_named_and_the_state_does_not_open(
 
 
 @pytest.mark.promise("a damaged state is named and gives no verdict", fault="a write-ahead log lost, cut or flipped")
-@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("number", range(5))
 @pytest.mark.parametrize("harm", ["lost", "cut", "flipped"])
 def test_a_damaged_earlier_write_ahead_log_is_refused_or_leads_to_an_earlier_state(
     interrupted: Path, number: int, harm: str
 ) -> None:
     logs = sorted((interrupted / INDEX_FOLDER).glob("*.log"))
-    assert len(logs) == 8
+    assert len(logs) > number + 1, "an earlier one than the last"
     size = logs[number].stat().st_size
     if harm == "lost":
         logs[number].unlink()
