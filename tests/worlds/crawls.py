@@ -85,8 +85,11 @@ class Crawl:
     articles: dict[bytes, int]
 
 
-def crawl(pages: int, copies_percent: int = 30, seed: int = 1, sentences: int = 4) -> Crawl:
-    """Pages of which every so many are copies (half of them exact, half in another frame) of a page before."""
+def crawl(pages: int, copies_percent: int = 30, seed: int = 1, sentences: int = 5) -> Crawl:
+    """Pages of which every so many are copies (half of them exact, half in another frame) of a page before.
+
+    Five sentences are 70 words: below 60, two frames' titles would make the first pages of the host two pages.
+    """
     dice = random.Random(seed)
     messages, articles = [], {}
     fresh: list[int] = []
