@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from spotsieve.state.horizon import Clock
 from spotsieve.stream.page import PageId
-from spotsieve.stream.signature import Compared, Entry, OwnText, Signatures
+from spotsieve.stream.signature import Compared, Entry, OwnText, Signatures, emptied
 
 NOBODY = -1
 """Stands for an entry number where there is no entry."""
+ITEM_COUNT_BITS, WORD_COUNT_BITS = 4, 8
+"""The lowest bits of an item and of a word in HostMemories: on how many pages it stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +82,8 @@ class HostMemories(NamedTuple):
     hosts: uint64[h], ascending  pages: uint32[h], how many taught it; 0: nothing is known of the host
     last: uint64[h], the entry number that the next filed page had when the host last learned
     first: int64[h], the entry of its only page, whose prints and title stand for items and words; NOBODY: they are here
-    items: uint32[i], item_bounds: int64[h + 1], a print's identity << 4 | count, ascending within a host
-    words: uint32[w], word_bounds: int64[h + 1], a title word << 8 | count, ascending within a host
+    items: uint32[i], item_bounds: int64[h + 1], a print's identity << ITEM_COUNT_BITS | count, ascending within a host
+    words: uint32[w], word_bounds: int64[h + 1], a title word << WORD_COUNT_BITS | count, ascending within a host
     """
 
     hosts: NDArray[np.uint64]
@@ -285,19 +287,9 @@ def living_memories(memories: HostMemories, floor: int) -> HostMemories:
         return memories
     first = np.where(alive & (memories.first >= floor), memories.first, NOBODY)
     pages = np.where(alive, memories.pages, np.uint32(0))
-    items, item_bounds = _of_rows(memories.items, memories.item_bounds, alive)
-    words, word_bounds = _of_rows(memories.words, memories.word_bounds, alive)
+    items, item_bounds = emptied(memories.items, memories.item_bounds, alive)
+    words, word_bounds = emptied(memories.words, memories.word_bounds, alive)
     return HostMemories(memories.hosts, pages, memories.last, first, items, item_bounds, words, word_bounds)
-
-
-def _of_rows(
-    column: NDArray[np.uint32], bounds: NDArray[np.int64], rows: NDArray[np.bool_]
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """The ragged column with nothing left in rows that are False: bool[h]."""
-    sizes = np.diff(bounds)
-    kept = np.zeros(len(bounds), np.int64)
-    np.cumsum(sizes * rows, out=kept[1:])
-    return column[np.repeat(rows, sizes)], kept
 
 
 def states_equal(one: State, other: State) -> bool:

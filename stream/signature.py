@@ -13,8 +13,6 @@ MAX_SKETCH_WORDS = 255
 """1-bit minwise sketches of Yuan et al. 2012 have 64-1000 bits: 1-16 words."""
 MAX_FEATURES = 65_535
 """Of one page in a record: half a megabyte. A page with more is judged by its digest alone (TOO_MANY_FEATURES)."""
-MOST_TITLE_WORDS = 10
-"""Different words of a title that a page is compared by: the first ones."""
 IN_NEED = 0x80
 """The bit of `language` that says that blocks were kept for want of better ones."""
 
@@ -137,6 +135,16 @@ def unused_columns(count: int) -> dict[str, Any]:
         "sketch": np.empty((count, 0), np.uint64),
         **no_own_text(count),
     }
+
+
+def emptied(
+    column: NDArray[Any], bounds: NDArray[np.int64], which: NDArray[np.bool_]
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """A ragged column of n rows with nothing left in those that are False, and its new bounds. which: bool[n]"""
+    sizes = np.diff(bounds)
+    kept = np.zeros_like(bounds)
+    np.cumsum(sizes * which, out=kept[1:])
+    return column[np.repeat(which, sizes)], kept
 
 
 def no_own_text(count: int) -> dict[str, Any]:

@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 from spotsieve.state.format.buckets import NUMBER_BYTES
 from spotsieve.state.format.keys import encode_keys
 from spotsieve.state.format.little_endian import read_word, write_word
-from spotsieve.state.index import NOBODY, HostMemories
+from spotsieve.state.index import ITEM_COUNT_BITS, NOBODY, WORD_COUNT_BITS, HostMemories
 from spotsieve.stream.errors import CorruptRecord
 
 LEAD_VERSION = 1
 """Of the memory of a host with one page, which is filed."""
 MEMORY_VERSION = 2
-ITEM_COUNT_BITS, WORD_COUNT_BITS = 4, 8
 MAX_ITEMS, MAX_WORDS = 2**16 - 1, 2**8 - 1
 _LEAD_BYTES = 1 + 2 * NUMBER_BYTES
 _ITEM_BYTES, _WORD_BYTES = 4, 3

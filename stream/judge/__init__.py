@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from spotsieve.state.index import NOBODY, Filing, StateView
 from spotsieve.stream.judge.filed import FiledOriginals, find_filed
 from spotsieve.stream.judge.hosts import judge_with_hosts
-from spotsieve.stream.judge.rules import KEEP_FIRST, Limits
+from spotsieve.stream.judge.rules import KEEP_FIRST, Limits, reasons_of
 from spotsieve.stream.judge.slots import slots_of
 from spotsieve.stream.judge.walk import Walked, grown_buckets, walk_record
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.signature import Entry, Signatures, Status, compared_pages
-from spotsieve.stream.verdict import FoundBy, Kind, Reason, Verdicts
+from spotsieve.stream.verdict import Kind, Reason, Verdicts
 
 __all__ = ["KEEP_FIRST", "entry_of", "judge"]
 
@@ -91,8 +91,7 @@ def _verdicts(signatures: Signatures, scheme: Scheme, filed: FiledOriginals, wal
         for name in ("proof", "distance", "score", "found_by", "reason")
     )
     kind[copies] = Kind.DUPLICATE
-    reason[copies] = np.where(proof & FoundBy.TEXT, Reason.SAME_TEXT, np.where(proof, Reason.NEAR, by_scheme))
-    reason[copies[(proof & FoundBy.BODY) != 0]] = Reason.EXACT
+    reason[copies] = reasons_of(proof, by_scheme)
     reason[again[fingerprinted[again]]] = Reason.FIRST_ATTEMPT
     score[copies] = np.where(proof, scheme.score(distance), confirmed)
     replaces = _replaced(signatures, filed, walked, kind == Kind.NOVEL)

@@ -10,11 +10,11 @@ from spotsieve.stream.judge import judge
 from spotsieve.stream.judge.filed import confirm_met
 from spotsieve.stream.judge.hosts import confirm_all
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
-from spotsieve.stream.judge.rules import KEEP_FIRST
+from spotsieve.stream.judge.rules import KEEP_FIRST, reasons_of
 from spotsieve.stream.judge.slots import slots_of
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.signature import Entry, Signatures, compared_pages
-from spotsieve.stream.verdict import FoundBy, Reason, Verdicts
+from spotsieve.stream.verdict import Reason, Verdicts
 
 _NO_ROOM = 0
 """Cap of every bucket: so no page of a record is filed, and none is met by a later one."""
@@ -53,8 +53,7 @@ def find_matches(signatures: Signatures, scheme: Scheme, view: StateView) -> lis
         filed, place, copies, scores, reasons = _confirm(signatures, met, view, scheme)
     by_proof = np.flatnonzero(met.proof)
     scores[by_proof] = scheme.score(met.distance[by_proof])
-    reasons[by_proof] = np.where(met.proof[by_proof] & FoundBy.BODY, Reason.EXACT, Reason.SAME_TEXT)
-    reasons[by_proof[met.proof[by_proof] & ~np.uint8(FoundBy.BODY | FoundBy.TEXT) != 0]] = Reason.NEAR
+    reasons = reasons_of(met.proof, reasons)
     accepted = np.flatnonzero(copies)
     asking = np.repeat(np.arange(len(signatures)), np.diff(met.bounds))[accepted]
     found: list[list[Match]] = [[] for _ in range(len(signatures))]

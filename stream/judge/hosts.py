@@ -21,7 +21,7 @@ from spotsieve.stream.judge.known import (
     NEW,
     SETTLED,
     Known,
-    attempt_of,
+    attempts_of,
     find_known,
     find_repeated,
     known_attempts,
@@ -34,12 +34,11 @@ from spotsieve.stream.judge.pairs import (
     Texts,
     ask,
     confirm_pair,
-    is_kept_text,
+    listed_words,
     new_answer,
     new_asked,
     template_share,
     texts_of,
-    words_of,
 )
 from spotsieve.stream.judge.recalled import recall_record
 from spotsieve.stream.judge.rules import Found, Limits, Pair, final_kinds, judge_sources, nothing_found, weigh
@@ -47,27 +46,17 @@ from spotsieve.stream.judge.slots import Slots, inlined
 from spotsieve.stream.judge.walk import Walked, count_postings, file_page, nothing_walked
 from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Bars
-from spotsieve.stream.signature import MOST_TITLE_WORDS, OwnText, Signatures, Status
+from spotsieve.stream.signature import OwnText, Signatures, Status
+from spotsieve.stream.text.titles import MOST_TITLE_WORDS
 
 _MOST_LISTED = 65_535
-
-
-class _Own(NamedTuple):
-    """Of the pages of a record that are filed, what is no template: as the columns of Texts, by page.
-
-    prints: uint32[p], those of page i from prints_bounds[i] on  end: int64[n]  share: uint8[n]  listed: uint16[n]
-    """
-
-    prints: NDArray[np.uint32]
-    end: NDArray[np.int64]
-    share: NDArray[np.uint8]
-    listed: NDArray[np.uint16]
 
 
 class _Record(NamedTuple):
     """What is known of a record before the walk. sizes, slots: as of walk.py  row: int64[n], of each page's host
 
     judged: bool[n], pages that are compared and teach  place: int64[m], of each pair that is met, where in `filed`
+    pages: as they are  filed: the entries that were read  within: the pages that are filed, as their entries keep them
     """
 
     slots: Slots
@@ -78,7 +67,7 @@ class _Record(NamedTuple):
     place: NDArray[np.int64]
     pages: Texts
     filed: Texts
-    own: _Own
+    within: Texts
 
 
 def judge_with_hosts(
@@ -101,15 +90,15 @@ def judge_with_hosts(
     if not alone:
         find_repeated(page_ids, judged, known)
     pages, sizes = texts_of(signatures), np.diff(buckets.bounds)
-    own = _Own(pages.prints.copy(), pages.print_first.copy(), pages.share, pages.listed)
-    record = _Record(slots, sizes, read.row, judged, met, read.place(met.number), pages, read.texts, own)
+    within = pages._replace(prints=pages.prints.copy(), print_end=pages.print_first.copy())
+    record = _Record(slots, sizes, read.row, judged, met, read.place(met.number), pages, read.texts, within)
     walked = nothing_walked(slots, len(page_ids), len(sizes))
     scratch = new_cursors(slots), new_asked(), new_answer()
     capped = _walk_kernel()(
         record, known, read.memory, bars, limits, not alone, view.entry_count, filed, walked, *scratch
     )
     walked = walked._replace(capped=capped)
-    learned = _learned(signatures, walked, filed, known, own, read.memory, page_ids)
+    learned = _learned(signatures, walked, filed, known, within, read.memory, page_ids)
     return FiledOriginals(filed, read.numbers, read.filed), walked, learned
 
 
@@ -136,7 +125,7 @@ def _learned(
     walked: Walked,
     filed: Found,
     known: Known,
-    own: _Own,
+    within: Texts,
     memory: Memory,
     page_ids: list[PageId],
 ) -> Learned:
@@ -144,14 +133,14 @@ def _learned(
     pages = np.flatnonzero(walked.entry != NOBODY)
     print_bounds, title_bounds = np.zeros(len(pages) + 1, np.int64), np.zeros(len(pages) + 1, np.int64)
     first, title_first = signatures.prints_bounds[:-1][pages], signatures.titles_bounds[:-1][pages]
-    np.cumsum(own.end[pages] - first, out=print_bounds[1:])
+    np.cumsum(within.print_end[pages] - first, out=print_bounds[1:])
     np.cumsum(np.diff(signatures.titles_bounds)[pages], out=title_bounds[1:])
     prints, titles = _places(first, print_bounds), _places(title_first, title_bounds)
     texts = OwnText(
         signatures.site[pages],
-        own.share[pages],
-        own.listed[pages],
-        own.prints[prints],
+        within.share[pages],
+        within.listed[pages],
+        within.prints[prints],
         print_bounds,
         signatures.titles[titles],
         title_bounds,
@@ -159,9 +148,9 @@ def _learned(
     new = (signatures.status == Status.FINGERPRINTED) & (known.state == NEW)
     # The entry of a page does not say what it replaced.
     replaces = (filed.replaced != NOBODY) | (walked.found.replaced != NOBODY)
-    told = np.flatnonzero(new & ((walked.entry == NOBODY) | replaces)).tolist()
-    attempts = tuple(attempt_of(page, filed, walked) for page in told)
-    return Learned(texts, to_remember(memory), tuple(page_ids[page] for page in told), attempts)
+    told = np.flatnonzero(new & ((walked.entry == NOBODY) | replaces))
+    attempts = attempts_of(told, filed, walked)
+    return Learned(texts, to_remember(memory), tuple(page_ids[page] for page in told.tolist()), attempts)
 
 
 def _places(first: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -207,7 +196,7 @@ def _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursor
                 found.cut[page] = True
                 drop_candidates(slots, page, cursors)
                 continue
-            confirm_pair(record.pages, page, _filed_of(record), other, memory, record.row[page], asked, bars, answer)
+            confirm_pair(record.pages, page, record.within, other, memory, record.row[page], asked, bars, answer)
             found.reason[page] = answer.reason[0]
         other_length = np.int64(record.pages.length[other])
         if weigh(found, page, pair, answer.confirmed, 0, length, other_length, limits.longer_by):
@@ -215,65 +204,33 @@ def _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursor
 
 
 @inlined
-def _filed_of(record):  # _Record -> Texts
-    """The pages of the record as their entries keep them."""
-    pages, own = record.pages, record.own
-    return Texts(
-        pages.host,
-        pages.length,
-        pages.sketch,
-        pages.site,
-        own.share,
-        own.listed,
-        own.prints,
-        pages.print_first,
-        own.end,
-        pages.titles,
-        pages.title_first,
-        pages.title_end,
-    )
-
-
-@inlined
-def _keep_own(record, page, asked):  # _Record, int64, Asked  ->  record.own: _Own
+def _keep_own(record, page, asked):  # _Record, int64, Asked  ->  record.within: Texts
     """Note what a page that is filed owns, and how much of what it keeps is template."""
-    pages, own = record.pages, record.own
+    pages, own = record.pages, record.within
     first = pages.print_first[page]
     end = first
     for place in range(first, pages.print_end[page]):
         if not asked.template[place - first]:
             own.prints[end] = pages.prints[place]
             end += 1
-    own.end[page] = end
+    own.print_end[page] = end
     own.share[page] = np.uint8(np.floor(template_share(asked) * 255.0 + 0.5))
-    own.listed[page] = np.uint16(min(_listed(pages, page), _MOST_LISTED))
+    own.listed[page] = np.uint16(min(listed_words(asked), _MOST_LISTED))
 
 
 @inlined
-def _listed(pages, page):  # Texts, int64 -> int64
-    """Words of the listed kept text of a page."""
-    listed = np.int64(0)
-    for place in range(pages.print_first[page], pages.print_end[page]):
-        if is_kept_text(pages.prints[place]):
-            listed += words_of(pages.prints[place])
-    return listed
+def _skip_shared(pages, page, others, original, asked, skipped):
+    """What a sure copy does not teach: the template, and what its original owns.
 
-
-@inlined
-def _skip_shared(record, page, original, within, asked, skipped):
-    """What a sure copy does not teach: the template, and what its original has. within: the original is in the record
-
-    _Record, int64, int64, bool, Asked  ->  skipped: bool[MOST_PRINTS]
+    pages, others: Texts  page, original: int64, in these  asked: Asked  ->  skipped: bool[MOST_PRINTS]
     """
-    pages, own, filed = record.pages, record.own, record.filed
-    at = pages.print_first[original] if within else filed.print_first[original]
-    end = own.end[original] if within else filed.print_end[original]
+    at, end = others.print_first[original], others.print_end[original]
     first = pages.print_first[page]
     for place in range(first, pages.print_end[page]):
         identity = np.int64(pages.prints[place]) >> IDENTITY_SHIFT
-        while at < end and np.int64(own.prints[at] if within else filed.prints[at]) >> IDENTITY_SHIFT < identity:
+        while at < end and np.int64(others.prints[at]) >> IDENTITY_SHIFT < identity:
             at += 1
-        has = at < end and np.int64(own.prints[at] if within else filed.prints[at]) >> IDENTITY_SHIFT == identity
+        has = at < end and np.int64(others.prints[at]) >> IDENTITY_SHIFT == identity
         skipped[place - first] = has or asked.template[place - first]
 
 
@@ -323,7 +280,10 @@ def _walk_kernel():
             sure = original != NOBODY and answer.sure[0] and memory.pages[row] > 0
             skipped[:] = False
             if sure:
-                _skip_shared(record, page, original, within, asked, skipped)
+                if within:
+                    _skip_shared(pages, page, record.within, original, asked, skipped)
+                else:
+                    _skip_shared(pages, page, record.filed, original, asked, skipped)
             teach(
                 memory,
                 row,

@@ -14,7 +14,7 @@ that is sent again long after its commit is judged by what is known then.
 # mypy: disable-error-code="no-untyped-def"
 # numba compiles the kernels from their argument types; the comment of each says what these are.
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,17 +107,30 @@ def find_repeated(page_ids: list[PageId], judged: NDArray[np.bool_], known: Know
             known.state[page], known.first[page] = AGAIN, first
 
 
-def attempt_of(page: int, filed: Found, walked: Walked) -> Attempt:
-    """The verdict of a page that is not filed, or that replaces another."""
-    for found, number_of in ((filed, lambda number: number), (walked.found, lambda number: walked.entry[number])):
-        if found.number[page] != NOBODY:
-            reason = Reason.EXACT if found.proof[page] & FoundBy.BODY else found.reason[page]
-            score = 1.0 if reason == Reason.EXACT else found.score[page]
-            return Attempt(int(number_of(found.number[page])), float(score), int(reason), int(found.found_by[page]))
-    for found, number_of in ((walked.found, lambda number: walked.entry[number]), (filed, lambda number: number)):
-        if found.replaced[page] != NOBODY:
-            return Attempt(int(number_of(found.replaced[page])), 0.0, int(Reason.LONGER), 0)
-    return Attempt(NOBODY, float("nan"), int(Reason.NO_MATCH), 0)
+def attempts_of(pages: NDArray[np.int64], filed: Found, walked: Walked) -> tuple[Attempt, ...]:
+    """The verdicts of pages that are not filed, or that replace another: int64[a], by page -> a attempts."""
+    within, from_state = walked.found, filed.number[pages] != NOBODY
+
+    def found(name: str) -> NDArray[Any]:
+        column: NDArray[Any] = np.where(from_state, getattr(filed, name)[pages], getattr(within, name)[pages])
+        return column
+
+    def entry_numbers(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.where(numbers == NOBODY, NOBODY, walked.entry[numbers])
+
+    original = np.where(from_state, filed.number[pages], entry_numbers(within.number[pages]))
+    replaced = within.replaced[pages]
+    replaced = np.where(replaced == NOBODY, filed.replaced[pages], entry_numbers(replaced))
+    copy, exact = original != NOBODY, found("proof") & _BODY != 0
+    longer = ~copy & (replaced != NOBODY)
+    without = np.where(longer, Reason.LONGER, Reason.NO_MATCH)
+    columns = (
+        np.where(copy, original, replaced),
+        np.where(copy, np.where(exact, 1.0, found("score")), np.where(longer, 0.0, np.nan)),
+        np.where(copy, np.where(exact, Reason.EXACT, found("reason")), without),
+        np.where(copy, found("found_by"), 0),
+    )
+    return tuple(map(Attempt, *(column.tolist() for column in columns)))
 
 
 @inlined

@@ -22,16 +22,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, HostMemories, StateView
+from spotsieve.state.index import ITEM_COUNT_BITS, NOBODY, WORD_COUNT_BITS, HostMemories, StateView
 from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
 from spotsieve.stream.judge.slots import inlined
-from spotsieve.stream.signature import MOST_TITLE_WORDS, OwnText
+from spotsieve.stream.signature import OwnText
+from spotsieve.stream.text.titles import MOST_TITLE_WORDS
 
 LEAST_ROOM, ROOM_A_PAGE, ROOM = 192, 5, 1024
 """Items of a host: so many for each page that taught it, within these bounds. A large host has many sections, each with
 a template of its own, which few pages in a row show; a small one is not to cost more than its pages do."""
-COUNT_BITS = 4
-WORD_ROOM, WORD_COUNT_BITS = 64, 8
+WORD_ROOM = 64
 LEAST_TEMPLATE, MOST_TEMPLATE = 2.0, 10.0
 """Pages. A print on no more than LEAST_TEMPLATE pages is none of the template, one on more than MOST_TEMPLATE is."""
 COMMON_SHARE, LEAST_COMMON, MOST_COMMON = 0.3, 1.0, 100.0
@@ -94,7 +94,7 @@ def recall_leads(memory: Memory, leads: NDArray[np.int64], place: NDArray[np.int
             prints = own.prints[own.print_bounds[where] : own.print_bounds[where + 1]]
             words = own.titles[own.title_bounds[where] : own.title_bounds[where + 1]].astype(np.uint32)
             identities = prints >> np.uint32(IDENTITY_SHIFT)
-            memory.items[row, : len(prints)] = identities << np.uint32(COUNT_BITS) | np.uint32(1)
+            memory.items[row, : len(prints)] = identities << np.uint32(ITEM_COUNT_BITS) | np.uint32(1)
             memory.words[row, : len(words)] = words << np.uint32(WORD_COUNT_BITS) | np.uint32(1)
             memory.item_count[row], memory.word_count[row] = len(prints), len(words)
 
@@ -218,10 +218,19 @@ def teach(memory, row, prints, first, end, titles, title_first, title_end, skipp
     number: int64, its entry number, or the next  filed: bool
     """
     used = count_in(
-        memory.items, row, memory.item_count[row], prints, IDENTITY_SHIFT, first, end, skipped, COUNT_BITS, memory.spare
+        memory.items,
+        row,
+        memory.item_count[row],
+        prints,
+        IDENTITY_SHIFT,
+        first,
+        end,
+        skipped,
+        ITEM_COUNT_BITS,
+        memory.spare,
     )
     room = min(max(ROOM_A_PAGE * (memory.pages[row] + np.int64(whole)), LEAST_ROOM), ROOM)
-    memory.item_count[row] = make_room(memory.items, row, used, room, COUNT_BITS)
+    memory.item_count[row] = make_room(memory.items, row, used, room, ITEM_COUNT_BITS)
     memory.first[row] = number if filed and whole and memory.pages[row] == 0 else NOBODY
     if whole:
         used = count_in(

@@ -25,12 +25,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.state.index import ITEM_COUNT_BITS, WORD_COUNT_BITS
 from spotsieve.stream.features.prints import CLASS_MASK, CLASS_WEIGHTS, IDENTITY_SHIFT, KEPT, MOST_PRINTS, NUMBER
 from spotsieve.stream.fingerprints.distance import count_bits
-from spotsieve.stream.judge.memory import COUNT_BITS, WORD_COUNT_BITS, common_limit, pages_with, template_limit
+from spotsieve.stream.judge.memory import common_limit, pages_with, template_limit
 from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.schemes import Confirmed
-from spotsieve.stream.signature import MOST_TITLE_WORDS, OwnText, Signatures
+from spotsieve.stream.signature import OwnText, Signatures
+from spotsieve.stream.text.titles import MOST_TITLE_WORDS
 from spotsieve.stream.verdict import Reason
 
 FEW_PAGES = 4
@@ -201,7 +203,9 @@ def ask(pages, page, memory, row, share, asked):  # Texts, int64, Memory, int64,
     first = pages.print_first[page]
     for place in range(first, pages.print_end[page]):
         value = pages.prints[place]
-        count = pages_with(memory.items, row, memory.item_count[row], np.int64(value) >> IDENTITY_SHIFT, COUNT_BITS)
+        count = pages_with(
+            memory.items, row, memory.item_count[row], np.int64(value) >> IDENTITY_SHIFT, ITEM_COUNT_BITS
+        )
         template = count > limit
         asked.template[place - first] = template
         if is_kept_text(value):
@@ -219,6 +223,12 @@ def ask(pages, page, memory, row, share, asked):  # Texts, int64, Memory, int64,
             asked.rare[rare] = word
             rare += 1
     figures[_RARE] = rare
+
+
+@inlined
+def listed_words(asked):  # Asked -> int64
+    """Words of the page's listed kept text."""
+    return np.int64(asked.figures[_LISTED])
 
 
 @inlined
@@ -322,7 +332,7 @@ def _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jacca
         if met:
             template = asked.template[at - first]
         else:
-            template = pages_with(memory.items, row, memory.item_count[row], identity, COUNT_BITS) > limit
+            template = pages_with(memory.items, row, memory.item_count[row], identity, ITEM_COUNT_BITS) > limit
         if template:
             became += words_of(value) if is_kept_text(value) else 0
             continue

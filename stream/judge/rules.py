@@ -44,7 +44,7 @@ from spotsieve.stream.verdict import FoundBy, Reason
 KEEP_FIRST = math.inf
 """The `longer_by` with which no page replaces another: the first is kept."""
 NO_PAIRS = Confirmed(np.empty(0, np.bool_), np.empty(0))
-_BODY = np.uint8(FoundBy.BODY)
+_BODY, _TEXT = np.uint8(FoundBy.BODY), np.uint8(FoundBy.TEXT)
 _EVERY_KIND = np.uint8(255)
 
 
@@ -114,6 +114,14 @@ def nothing_found(pages: int) -> Found:
 def final_kinds(longer_by: float) -> np.uint8:
     """The kinds of decisive keys (FoundBy) that end a search: a page under them is accepted and cannot be outgrown."""
     return _EVERY_KIND if longer_by == KEEP_FIRST else _BODY
+
+
+def reasons_of(proof: NDArray[np.uint8], confirmed: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Why pairs were accepted, by the kinds of decisive keys (FoundBy), or by what confirmed them: uint8[m] each."""
+    reason = np.where(proof != 0, np.uint8(Reason.NEAR), confirmed)
+    reason[proof & _TEXT != 0] = Reason.SAME_TEXT
+    reason[proof & _BODY != 0] = Reason.EXACT
+    return reason
 
 
 def judge_sources() -> int:

@@ -19,8 +19,6 @@ _WRITER = bytes(16)
 class MemoryEngine:
     """The engine over a state in memory. Its records are those of a log, which nobody keeps."""
 
-    notices: tuple[str, ...] = ()
-
     def __init__(self, settings: Settings, scheme: Scheme) -> None:
         self._digest = settings_digest(verdict_settings_text(settings))
         self._state = MemoryState()

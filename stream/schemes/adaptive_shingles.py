@@ -35,10 +35,10 @@ from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TA
 from spotsieve.stream.page import Page, lay_out
 from spotsieve.stream.schemes import Confirmed, Probes
 from spotsieve.stream.schemes.candidates import CandidateSearch
-from spotsieve.stream.schemes.identity import features_compared, identity_columns, sealed, status_of
+from spotsieve.stream.schemes.identity import features_compared, signed, status_of
 from spotsieve.stream.schemes.probes import Keys, build_probes, digest_keys, listed
 from spotsieve.stream.settings.schemes import AdaptiveShinglesSettings
-from spotsieve.stream.signature import MAX_FEATURES, Compared, Signatures, Status, has_keys, unused_columns
+from spotsieve.stream.signature import MAX_FEATURES, Compared, Signatures, Status, has_keys
 from spotsieve.stream.text.tokens import PageTokens, extract_tokens
 
 _DROPPED = np.uint64(64 - KEY_BITS)
@@ -75,14 +75,8 @@ class AdaptiveShinglesScheme(CandidateSearch):
         judged = (status == Status.FINGERPRINTED)[:, None]
         columns["text_digest"] = np.where(judged, text_digests(tokens), np.uint64(0))
         columns["sketch"] = sample.ratios[:, None]
-        signatures = Signatures(
-            **identity_columns(pages),
-            fingerprint=np.zeros(len(pages), np.uint64),
-            # of the whole page: samples of two sizes do not say which of two pages is the longer
-            feature_count=np.diff(bounds).astype(np.uint32),
-            **unused_columns(len(pages)) | columns,
-        )
-        return sealed(signatures, pages)
+        # Features of the whole page: samples of two sizes do not say which of two pages is the longer.
+        return signed(pages, feature_count=np.diff(bounds), **columns)
 
     def probe(self, signatures: Signatures) -> Probes:
         """The digests of body and text, which decide, and the first shingles of the sample."""

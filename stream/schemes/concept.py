@@ -42,11 +42,11 @@ from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Confirmed, Probes
 from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes
 from spotsieve.stream.schemes.concept_model import ConceptModel
-from spotsieve.stream.schemes.identity import identity_columns, sealed, status_of
+from spotsieve.stream.schemes.identity import signed, status_of
 from spotsieve.stream.schemes.idf import load_model
 from spotsieve.stream.schemes.terms import ConceptTerms
 from spotsieve.stream.settings.schemes import ConceptSettings
-from spotsieve.stream.signature import Compared, Signatures, unused_columns
+from spotsieve.stream.signature import Compared, Signatures
 from spotsieve.stream.text.tokens import PageTokens
 
 _OURS = ConceptSettings()
@@ -88,14 +88,8 @@ class ConceptScheme(CandidateSearch):
         tokens = PageTokens(*self.terms.of(pages))
         fingerprints, counts = weighted_simhash64(*self.terms.shingles(tokens), self.weights)
         vectors = project_pages(tokens, self.directory, self.rows)
-        signatures = Signatures(
-            **identity_columns(pages),
-            fingerprint=np.zeros(len(pages), np.uint64),
-            status=status_of(pages, counts >= self.settings.min_shingles),
-            feature_count=counts.astype(np.uint32),
-            **unused_columns(len(pages)) | {"sketch": pack_sketch(fingerprints, vectors)},
-        )
-        return sealed(signatures, pages)
+        status = status_of(pages, counts >= self.settings.min_shingles)
+        return signed(pages, status=status, feature_count=counts, sketch=pack_sketch(fingerprints, vectors))
 
     def probe(self, signatures: Signatures) -> Probes:
         """The body's digest, and 64 rotations, in which only fingerprints more alike than th1 are candidates."""

@@ -14,9 +14,9 @@ from spotsieve.stream.fingerprints.tables import DIGEST_TAG, FINGERPRINT_BITS, T
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Probes
 from spotsieve.stream.schemes.decisive import DecisiveSearch
-from spotsieve.stream.schemes.identity import identity_columns, sealed, status_of
+from spotsieve.stream.schemes.identity import signed, status_of
 from spotsieve.stream.schemes.probes import build_probes, digest_keys, table_keys
-from spotsieve.stream.signature import Signatures, Status, has_keys, unused_columns
+from spotsieve.stream.signature import Signatures, Status, has_keys
 
 
 def fold_signatures(
@@ -32,14 +32,12 @@ def fold_signatures(
     """
     fingerprints, present = simhash64(features, bounds)
     status = status_of(pages, present & (counts >= fewest))
-    signatures = Signatures(
-        **identity_columns(pages),
+    return signed(
+        pages,
         fingerprint=np.where(status == Status.FINGERPRINTED, fingerprints, np.uint64(0)),
         status=status,
-        feature_count=counts.astype(np.uint32),
-        **unused_columns(len(pages)),
+        feature_count=counts,
     )
-    return sealed(signatures, pages)
 
 
 class FingerprintSearch(DecisiveSearch):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.hosts import host_of, site_of
 from spotsieve.stream.page import Page
-from spotsieve.stream.signature import MAX_FEATURES, Signatures, Status
+from spotsieve.stream.signature import MAX_FEATURES, Signatures, Status, emptied, unused_columns
 
 
 def identity_columns(pages: Sequence[Page], digests: NDArray[np.uint64] | None = None) -> dict[str, Any]:
@@ -56,21 +56,31 @@ def features_compared(
     different and ascending). A page with more of them than a record holds is TOO_MANY_FEATURES; it has none then, like
     all that are not FINGERPRINTED.
     """
-    sizes, judged = np.diff(bounds), status == Status.FINGERPRINTED
-    status = np.where(judged & (sizes > MAX_FEATURES), np.uint8(Status.TOO_MANY_FEATURES), status)
-    kept = status == Status.FINGERPRINTED
-    kept_bounds = np.zeros_like(bounds)
-    np.cumsum(np.where(kept, sizes, 0), out=kept_bounds[1:])
-    return {"status": status, "features": features[np.repeat(kept, sizes)], "features_bounds": kept_bounds}
+    judged = status == Status.FINGERPRINTED
+    status = np.where(judged & (np.diff(bounds) > MAX_FEATURES), np.uint8(Status.TOO_MANY_FEATURES), status)
+    features, bounds = emptied(features, bounds, status == Status.FINGERPRINTED)
+    return {"status": status, "features": features, "features_bounds": bounds}
 
 
-def sealed(signatures: Signatures, pages: Sequence[Page]) -> Signatures:
+def signed(
+    pages: Sequence[Page], digests: NDArray[np.uint64] | None = None, *, feature_count: NDArray[Any], **columns: Any
+) -> Signatures:
+    """The signatures of pages: every scheme makes them here, so all are sealed.
+
+    digests: as of identity_columns  feature_count, columns: of Signatures, those that the scheme fills, with status
+    """
+    own = {"fingerprint": np.zeros(len(pages), np.uint64)} | unused_columns(len(pages)) | columns
+    count = feature_count.astype(np.uint32)
+    return _sealed(Signatures(**identity_columns(pages, digests), feature_count=count, **own), pages)
+
+
+def _sealed(signatures: Signatures, pages: Sequence[Page]) -> Signatures:
     """The signatures with digests that nobody can forge: of what decides alone, no part may be plain arithmetic.
 
     XXH3 has no key: bytes with the digest of another page's body are built in milliseconds. So the digest of a page
     that has features is BLAKE2b-128 (RFC 7693) over its body's XXH3 and all that was read from its text. Equal bodies
     that are read alike have these equal; a forger would need the same features, and with them the victim's own text. A
-    page that has nothing else is digested by BLAKE2b itself, a tenth as fast as XXH3. Every scheme calls this last.
+    page that has nothing else is digested by BLAKE2b itself, a tenth as fast as XXH3.
     """
     fixed = np.empty(len(pages), _sealed_columns(signatures.sketch.shape[1]))
     for name in fixed.dtype.names or ():

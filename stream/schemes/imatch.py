@@ -23,12 +23,12 @@ from spotsieve.stream.fingerprints.tables import DIGEST_TAG, TEXT_TAG
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Probes
 from spotsieve.stream.schemes.decisive import DecisiveSearch
-from spotsieve.stream.schemes.identity import identity_columns, sealed, status_of
+from spotsieve.stream.schemes.identity import signed, status_of
 from spotsieve.stream.schemes.idf import lexicon_of, only
 from spotsieve.stream.schemes.probes import build_probes, digest_keys
 from spotsieve.stream.schemes.terms import terms_of
 from spotsieve.stream.settings.schemes import ImatchSettings, ImatchSSettings
-from spotsieve.stream.signature import Signatures, Status, has_keys, unused_columns
+from spotsieve.stream.signature import Signatures, Status, has_keys
 
 
 class ImatchScheme(DecisiveSearch):
@@ -50,14 +50,7 @@ class ImatchScheme(DecisiveSearch):
         digests = np.frombuffer(raw, "<u8").astype(np.uint64).reshape(-1, 2)
         status = status_of(pages, counts >= self.min_terms)
         judged = (status == Status.FINGERPRINTED)[:, None]
-        signatures = Signatures(
-            **identity_columns(pages),
-            fingerprint=np.zeros(len(pages), np.uint64),
-            status=status,
-            feature_count=counts.astype(np.uint32),
-            **unused_columns(len(pages)) | {"text_digest": np.where(judged, digests, np.uint64(0))},
-        )
-        return sealed(signatures, pages)
+        return signed(pages, status=status, feature_count=counts, text_digest=np.where(judged, digests, np.uint64(0)))
 
     def probe(self, signatures: Signatures) -> Probes:
         """The body's digest, and that of the terms of a page that was judged; none of an empty one."""

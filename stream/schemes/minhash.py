@@ -26,9 +26,9 @@ from spotsieve.stream.fingerprints.minhash import linear_hashes, minimum_hashes
 from spotsieve.stream.page import Page, lay_out
 from spotsieve.stream.schemes import Confirmed, Probes
 from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes, placed_keys
-from spotsieve.stream.schemes.identity import identity_columns, sealed, status_of
+from spotsieve.stream.schemes.identity import signed, status_of
 from spotsieve.stream.settings.schemes import MinhashSettings
-from spotsieve.stream.signature import Compared, Signatures, unused_columns
+from spotsieve.stream.signature import Compared, Signatures
 from spotsieve.stream.text.tokens import extract_tokens
 
 
@@ -49,15 +49,9 @@ class MinhashScheme(CandidateSearch):
         tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_))
         shingles, bounds = shingle_pages(tokens, self.settings.w, self.settings.w)
         counts = np.diff(bounds)
-        columns = unused_columns(len(pages)) | {"sketch": pack_minima(minimum_hashes(shingles, bounds, self.functions))}
-        signatures = Signatures(
-            **identity_columns(pages),
-            fingerprint=np.zeros(len(pages), np.uint64),
-            status=status_of(pages, (tokens.counts >= self.settings.min_tokens) & (counts > 0)),
-            feature_count=counts.astype(np.uint32),
-            **columns,
-        )
-        return sealed(signatures, pages)
+        status = status_of(pages, (tokens.counts >= self.settings.min_tokens) & (counts > 0))
+        minima = minimum_hashes(shingles, bounds, self.functions)
+        return signed(pages, status=status, feature_count=counts, sketch=pack_minima(minima))
 
     def probe(self, signatures: Signatures) -> Probes:
         """The body's digest, and the minima of as many functions as two pages of resemblance R cannot all differ in."""

@@ -26,9 +26,9 @@ from spotsieve.stream.fingerprints.minhash import linear_hashes, minimum_hashes
 from spotsieve.stream.page import Page, lay_out
 from spotsieve.stream.schemes import Confirmed, Probes
 from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes, placed_keys
-from spotsieve.stream.schemes.identity import identity_columns, sealed, status_of
+from spotsieve.stream.schemes.identity import signed, status_of
 from spotsieve.stream.settings.schemes import OnebitSettings
-from spotsieve.stream.signature import Compared, Signatures, unused_columns
+from spotsieve.stream.signature import Compared, Signatures
 from spotsieve.stream.text.tokens import extract_tokens
 
 
@@ -51,14 +51,8 @@ class OnebitScheme(CandidateSearch):
         shingles, bounds = shingle_pages(tokens, self.settings.w, self.settings.w)
         counts = np.diff(bounds)
         bits = minimum_hashes(shingles, bounds, self.functions) & np.uint32(1)
-        signatures = Signatures(
-            **identity_columns(pages),
-            fingerprint=np.zeros(len(pages), np.uint64),
-            status=status_of(pages, counts >= self.settings.min_shingles),
-            feature_count=counts.astype(np.uint32),
-            **unused_columns(len(pages)) | {"sketch": pack_bits(bits)},
-        )
-        return sealed(signatures, pages)
+        status = status_of(pages, counts >= self.settings.min_shingles)
+        return signed(pages, status=status, feature_count=counts, sketch=pack_bits(bits))
 
     def probe(self, signatures: Signatures) -> Probes:
         """The body's digest and the groups."""

@@ -18,7 +18,6 @@ their sketches. docs/quality.md has the figures.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numba
 import numpy as np
@@ -29,10 +28,10 @@ from spotsieve.stream.features.sieve import SieveSettings, sieve_pages
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_MASK, MINIMA_TAG, PRINT_TAG, TITLE_TAG, tagged
 from spotsieve.stream.page import Page, lay_out
 from spotsieve.stream.schemes import CANDIDATE_LIMIT, Bars, Confirmed, Probes
-from spotsieve.stream.schemes.identity import hash_hosts, hash_sites, identity_columns, sealed, status_of
+from spotsieve.stream.schemes.identity import hash_hosts, hash_sites, signed, status_of
 from spotsieve.stream.schemes.probes import Keys, build_probes, digest_keys, listed, mixed_with_host
 from spotsieve.stream.settings.schemes import SpotsieveSettings
-from spotsieve.stream.signature import IN_NEED, Compared, Signatures, Status, has_keys, unused_columns
+from spotsieve.stream.signature import IN_NEED, Compared, Signatures, Status, emptied, has_keys
 
 PRINT_CAP = 4
 """Pages of a host under one print: more novel pages have only its template."""
@@ -73,28 +72,24 @@ class SpotsieveScheme:
         sieved = sieve_pages(batch.buffer, batch.bounds, batch.markup.view(np.bool_), self.sieve)
         status = status_of(pages, sieved.feature_counts >= self.settings.min_features)
         judged = status == Status.FINGERPRINTED
-        prints, prints_bounds = _of_pages(sieved.prints, sieved.print_bounds, judged)
-        titles, titles_bounds = _of_pages(sieved.titles, sieved.title_bounds, judged)
-        columns = unused_columns(len(pages)) | {
-            "host": hash_hosts(pages),
-            "language": np.where(sieved.weak, sieved.language | np.uint8(IN_NEED), sieved.language),
-            "features": sieved.minima,
-            "features_bounds": sieved.minima_bounds,
-            "sketch": sieved.sketch,
-            "site": hash_sites(pages),
-            "prints": prints,
-            "prints_bounds": prints_bounds,
-            "titles": titles,
-            "titles_bounds": titles_bounds,
-        }
-        signatures = Signatures(
-            **identity_columns(pages, sieved.body_digest),
-            fingerprint=np.zeros(len(pages), np.uint64),
+        prints, prints_bounds = emptied(sieved.prints, sieved.print_bounds, judged)
+        titles, titles_bounds = emptied(sieved.titles, sieved.title_bounds, judged)
+        return signed(
+            pages,
+            sieved.body_digest,
             status=status,
             feature_count=sieved.feature_counts,
-            **columns,
+            host=hash_hosts(pages),
+            language=np.where(sieved.weak, sieved.language | np.uint8(IN_NEED), sieved.language),
+            features=sieved.minima,
+            features_bounds=sieved.minima_bounds,
+            sketch=sieved.sketch,
+            site=hash_sites(pages),
+            prints=prints,
+            prints_bounds=prints_bounds,
+            titles=titles,
+            titles_bounds=titles_bounds,
         )
-        return sealed(signatures, pages)
 
     def probe(self, signatures: Signatures) -> Probes:
         """Body digest, smallest hashes, prints and title of a fingerprinted page; the body digest of one without; none
@@ -118,16 +113,6 @@ class SpotsieveScheme:
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Only digests decide, and equal ones do."""
         return np.ones(len(distance))
-
-
-def _of_pages(
-    column: NDArray[Any], bounds: NDArray[np.int64], which: NDArray[np.bool_]
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """A ragged column with nothing left of pages that are False: bool[n]."""
-    sizes = np.diff(bounds)
-    kept = np.zeros_like(bounds)
-    np.cumsum(sizes * which, out=kept[1:])
-    return column[np.repeat(which, sizes)], kept
 
 
 def _mixed(values: NDArray[np.uint64], bounds: NDArray[np.int64], host: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -155,8 +140,8 @@ def _print_keys(signatures: Signatures, judged: NDArray[np.bool_]) -> Keys:
     length = signatures.feature_count
     wanted = np.where(length < SHORT_FEATURES, MOST_KEYS, np.where(length < MIDDLE_FEATURES, SOME_KEYS, FEW_KEYS))
     page = np.repeat(np.arange(len(length)), np.diff(bounds))
-    heaviness = (signatures.prints & CLASS_MASK).astype(np.int64) // 2
-    order = np.lexsort((keys, -heaviness, page))
+    lightness = int(CLASS_MASK) // 2 - (signatures.prints & CLASS_MASK).astype(np.int64) // 2
+    order = np.lexsort((keys, page * (int(CLASS_MASK) // 2 + 1) + lightness))
     return Keys(
         keys[order], bounds[:-1], np.minimum(np.diff(bounds), wanted) * judged, np.zeros(len(length), np.uint64)
     )

@@ -32,12 +32,12 @@ from spotsieve.stream.fingerprints.tables import DIGEST_TAG, MINIMA_TAG, tagged
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Confirmed, Probes
 from spotsieve.stream.schemes.candidates import CandidateSearch
-from spotsieve.stream.schemes.identity import features_compared, identity_columns, sealed, status_of
+from spotsieve.stream.schemes.identity import features_compared, signed, status_of
 from spotsieve.stream.schemes.idf import ranked_lexicon, ranks_of
 from spotsieve.stream.schemes.probes import build_probes, digest_keys, listed
 from spotsieve.stream.schemes.terms import order_repeats, terms_of
 from spotsieve.stream.settings.schemes import SpotsigsSettings
-from spotsieve.stream.signature import MAX_FEATURES, Compared, Signatures, Status, has_keys, unused_columns
+from spotsieve.stream.signature import MAX_FEATURES, Compared, Signatures, Status, has_keys
 
 NOT_FILED = 0
 """The cap of keys that a page looks under and is not filed under: those of neighbour partitions."""
@@ -69,15 +69,8 @@ class SpotsigsScheme(CandidateSearch):
         counts = np.diff(bounds)
         ordered, before = order_repeats(ranks, bounds)
         features = ordered << np.uint64(REPEAT_BITS) | before
-        columns = unused_columns(len(pages))
-        columns |= features_compared(status_of(pages, counts >= self.settings.min_spots), features, bounds)
-        signatures = Signatures(
-            **identity_columns(pages),
-            fingerprint=np.zeros(len(pages), np.uint64),
-            feature_count=counts.astype(np.uint32),
-            **columns,
-        )
-        return sealed(signatures, pages)
+        compared = features_compared(status_of(pages, counts >= self.settings.min_spots), features, bounds)
+        return signed(pages, feature_count=counts, **compared)
 
     def probe(self, signatures: Signatures) -> Probes:
         """The body's digest; the rarest spots in the page's own partition, under which it is filed, and in others."""

@@ -25,12 +25,12 @@ from spotsieve.stream.fingerprints.minhash import linear_hashes, minimum_hashes
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Confirmed, Probes
 from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes, placed_keys
-from spotsieve.stream.schemes.identity import identity_columns, sealed, status_of
+from spotsieve.stream.schemes.identity import signed, status_of
 from spotsieve.stream.schemes.idf import lexicon_of, only
 from spotsieve.stream.schemes.minhash import pack_minima, unpack_minima
 from spotsieve.stream.schemes.terms import order_repeats, terms_of
 from spotsieve.stream.settings.schemes import SpotsigsLshSettings
-from spotsieve.stream.signature import MAX_SKETCH_WORDS, Compared, Signatures, unused_columns
+from spotsieve.stream.signature import MAX_SKETCH_WORDS, Compared, Signatures
 
 MOST_MINIMA = 2 * MAX_SKETCH_WORDS
 BAND_BITS = 48
@@ -57,14 +57,8 @@ class SpotsigsLshScheme(CandidateSearch):
         spots, bounds = only(*self.terms.of(pages), self.lexicon)
         counts = np.diff(bounds)
         minima = minimum_hashes(number_equal(spots, bounds), bounds, self.functions)
-        signatures = Signatures(
-            **identity_columns(pages),
-            fingerprint=np.zeros(len(pages), np.uint64),
-            status=status_of(pages, counts >= self.settings.min_spots),
-            feature_count=counts.astype(np.uint32),
-            **unused_columns(len(pages)) | {"sketch": pack_minima(minima)},
-        )
-        return sealed(signatures, pages)
+        status = status_of(pages, counts >= self.settings.min_spots)
+        return signed(pages, status=status, feature_count=counts, sketch=pack_minima(minima))
 
     def probe(self, signatures: Signatures) -> Probes:
         """The body's digest, and each band as a hash of its k minima."""
