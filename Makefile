@@ -14,7 +14,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test check verdicts bench quality schemes papers soak partitions memory classic exact fuzz run broker setup lock clean
+.PHONY: help demo test check verdicts bench quality schemes papers soak partitions memory classic exact fuzz chart dashboard run broker setup lock clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -65,6 +65,12 @@ exact: setup ## compare exact schemes with brute force, 100,000 random cases eac
 
 fuzz: $(FUZZ) ## feed every reader of foreign bytes with mutated input for 10 minutes; write docs/fuzz.md (ARGS="--minutes 60")
 	@$(PY) -m tests.measure.fuzz $(ARGS)
+
+chart: $(INSTALLED) ## check the Helm chart and render deploy/kubernetes.yaml (without helm: Go builds it once, in minutes)
+	@$(PY) -m tests.measure.deploy.chart $(ARGS)
+
+dashboard: $(INSTALLED) ## write deploy/grafana/dashboards/spotsieve.json from tests/measure/deploy/dashboard
+	@$(PY) -m tests.measure.deploy.dashboard.write $(ARGS)
 
 run: $(INSTALLED) ## run the filter service (CONFIG=spotsieve.toml)
 	@$(VENV)/bin/spotsieve run -c $(CONFIG) $(ARGS)
