@@ -50,10 +50,15 @@ def show_live(next_tables: Callable[[], Sequence[Table]], every_seconds: float) 
             "pip install 'spotsieve[top]', or give --once",
         ) from None
     console = Console(highlight=False)
-    with Live(_drawn(next_tables()), console=console, screen=True, auto_refresh=False) as live:
+    live = Live(_drawn(next_tables()), console=console, screen=True, auto_refresh=False)
+    # Not `with`: where Ctrl-C comes while it draws for the first time, the terminal would stay as it then is.
+    try:
+        live.start(refresh=True)
         while True:
             time.sleep(every_seconds)
             live.update(_drawn(next_tables()), refresh=True)
+    finally:
+        live.stop()
 
 
 def _drawn(tables: Sequence[Table]) -> "Group":

@@ -89,6 +89,32 @@ def test_the_image_installs_locked_packages_only() -> None:
     assert [part for part in installs if "--require-hashes" not in part and "--no-index" not in part] == []
 
 
+def test_the_list_of_packages_has_each_of_an_installation_with_its_version_and_hashes(tmp_path: Path) -> None:
+    (line,) = re.findall(r"(?m)^\t@\$\(VENV\)/bin/(cyclonedx-py .*)$", (REPOSITORY / "Makefile").read_text("utf-8"))
+    program, *arguments, place = shlex.split(line)
+    assert place == "out/sbom.cdx.json"
+    command = [str(Path(sys.executable).with_name(program)), *arguments, str(tmp_path / "sbom.json")]
+    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
+    listed = json.loads((tmp_path / "sbom.json").read_text("utf-8"))
+    assert listed["bomFormat"] == "CycloneDX"
+    assert listed["metadata"]["component"]["name"] == "spotsieve"
+    locked = re.findall(r"(?m)^([\w.-]+)==([\w.]+)", (REPOSITORY / "requirements-run.lock").read_text("utf-8"))
+    assert sorted((one["name"], one["version"]) for one in listed["components"]) == sorted(locked)
+    assert all(one["purl"] and one["externalReferences"][0]["hashes"] for one in listed["components"])
+
+
+def test_the_image_lists_the_packages_that_are_in_it() -> None:
+    (line,) = [text for name, text in dockerfile() if name == "RUN" and "cyclonedx-py" in text]
+    program, action, *arguments = shlex.split(line)
+    assert (program, action) == ("cyclonedx-py", "environment")
+    assert arguments[arguments.index("--output-file") + 1].startswith("/opt/spotsieve/"), "what the last stage copies"
+    assert arguments[-1] == "/opt/spotsieve/bin/python"
+    options = subprocess.run(
+        [str(Path(sys.executable).with_name(program)), action, "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    assert [one for one in arguments if one.startswith("--") and one not in options] == []
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_line_that_compiles_the_kernels_in_the_image_works(tmp_path: Path) -> None:
