@@ -78,7 +78,7 @@ def _service(looks: Sequence[Look], silent: Sequence[str]) -> Table:
 def _workers(looks: Sequence[Look], silent: Sequence[str]) -> Table:
     lines = [_worker(one) for one in looks]
     lines += [(_address(url), "no answer", *[NOTHING] * 7) for url in silent]
-    head = ("worker", "ready", "pages", "dropped", "waiting", "behind log", "remembers", "disk free", "memory")
+    head = ("worker", "ready", "pages", "dropped", "waiting", "behind", "knows", "disk free", "memory")
     return Table(head, tuple(lines))
 
 
@@ -155,11 +155,19 @@ def _sum_rates(looks: Sequence[Look], name: str, **labels: str) -> float | None:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}"
+    """A count in at most 6 characters, so that a line of a worker fits 80 columns."""
+    if value < 99_999.5:
+        return f"{value:,.0f}"
+    for unit, size in (("k", 1e3), ("M", 1e6), ("G", 1e9)):
+        if value < 999.5 * size:
+            return f"{value / size:.3g}{unit}"
+    return f"{value / 1e9:,.0f}G"
 
 
 def _per_second(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:,.1f}/s"
+    if value is None:
+        return NOTHING
+    return f"{value:,.1f}/s" if value < 1000 else f"{_number(value)}/s"
 
 
 def _share(part: float | None, whole: float | None) -> str:

@@ -68,7 +68,7 @@ def _drawn(tables: Sequence[Table]) -> "Group":
 
     parts: list[Drawn | Text] = []
     for table in tables:
-        drawn = Drawn(box=None, pad_edge=False, expand=False)
+        drawn = Drawn(box=None, pad_edge=False, collapse_padding=True)
         for column, name in enumerate(table.head):
             drawn.add_column(Text(name), justify="right" if column else "left", no_wrap=True)
         for line in table.lines:

@@ -160,6 +160,23 @@ def test_rates_are_what_was_gained_between_two_looks() -> None:
     assert all(len(line) < 120 for line in lines_of(anew))
 
 
+@pytest.mark.parametrize(
+    ("waiting", "shown"),
+    [
+        (0, "0"),
+        (99_999, "99,999"),
+        (100_000, "100k"),
+        (999_999, "1M"),
+        (1_234_567, "1.23M"),
+        (123_456_789, "123M"),
+        (5e12, "5,000G"),
+    ],
+)
+def test_a_large_number_is_short(waiting: float, shown: str) -> None:
+    only = Scrape("http://w:9464/metrics", 1, {"spotsieve_consumer_lag": [({}, waiting)]})
+    assert tables([look(None, only)], [], 1)[1].lines[0][4] == shown
+
+
 def test_the_live_view_is_drawn_on_a_terminal_and_ends_by_ctrl_c(serve: Serve) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "spotsieve.stream", "top", "--every", ".1", serve(worker(150, 50, host=ODD))]
