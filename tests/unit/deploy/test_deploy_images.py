@@ -89,7 +89,7 @@ def test_the_image_installs_locked_packages_only() -> None:
     assert [part for part in installs if "--require-hashes" not in part and "--no-index" not in part] == []
 
 
-def test_the_list_of_packages_has_each_of_an_installation_with_its_version_and_hashes(tmp_path: Path) -> None:
+def test_the_list_of_packages_has_the_versions_and_hashes_of_the_lock(tmp_path: Path) -> None:
     (line,) = re.findall(r"(?m)^\t@\$\(VENV\)/bin/(cyclonedx-py .*)$", (REPOSITORY / "Makefile").read_text("utf-8"))
     program, *arguments, place = shlex.split(line)
     assert place == "out/sbom.cdx.json"
