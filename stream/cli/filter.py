@@ -72,7 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Filter the files; the exit code."""
     from spotsieve.stream.files import check_inputs, total_bytes
-    from spotsieve.stream.files.writer import Outputs
+    from spotsieve.stream.files.outputs import Outputs
+    from spotsieve.stream.files.reader import check_one_output
     from spotsieve.stream.kernels import compile_kernels
     from spotsieve.stream.local.filtering import filter_files
     from spotsieve.stream.local.local_engine import LocalEngine
@@ -86,6 +87,8 @@ def run(options: argparse.Namespace) -> int:
         show("spotsieve: a file that is named twice is read once", to=sys.stderr)
     names = {flag: getattr(options, flag) for flag in ("out", "duplicates", "verdicts", "rejected")}
     check_names(names, options.files, options.json, options.force)
+    if options.out is not None:
+        check_one_output(inputs, options.out)
     scheme = scheme_in_scope(settings)
     summary = Summary(files=len(inputs))
     stopping = threading.Event()

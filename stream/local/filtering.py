@@ -4,10 +4,11 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from spotsieve.stream.errors import PageError
-from spotsieve.stream.files.reader import Input, Outcome
+from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.outputs import Outputs
+from spotsieve.stream.files.reader import Outcome
 from spotsieve.stream.files.verdict_lines import rejected_line, verdict_line
 from spotsieve.stream.files.warc import is_revisit
-from spotsieve.stream.files.writer import Outputs
 from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.local.read_ahead import Batch, ReadAhead
 from spotsieve.stream.local.summary import Summary
@@ -78,8 +79,8 @@ def _write_page(
     outcome: Outcome, page: Page, verdicts: Verdicts, row: int, settings: Settings, outputs: Outputs
 ) -> None:
     dropped = verdicts.kind[row] == Kind.DUPLICATE
-    if outputs.out is not None and not dropped:
-        outputs.out.write_record(outcome.record, outcome.layout)
+    if outputs.out is not None:
+        (outputs.out.know_record if dropped else outputs.out.write_record)(outcome.record, outcome.layout)
     if outputs.verdicts is None and (outputs.duplicates is None or not dropped):
         return
     line = verdict_line(page, verdicts, row, settings.scheme.name)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from spotsieve.stream.errors import InputError, PageError
 from spotsieve.stream.files.compression import read_chunks
-from spotsieve.stream.files.reader import FileReader, Input, Outcome
+from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.reader import FileReader, Outcome
 from spotsieve.stream.files.records import Layout
 from spotsieve.stream.files.warc import split_warc
 from spotsieve.stream.page import Page
