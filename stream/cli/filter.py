@@ -19,7 +19,7 @@ from spotsieve.stream.cli.settings import (
     file_name,
     settings_of,
 )
-from spotsieve.stream.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, StateError
+from spotsieve.stream.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
 from spotsieve.stream.text_safety import show
 
 ABOUT = """JSONL (one object a line, see [input] in `spotsieve config example`) or WARC, by content; gzip, xz, zstd and
@@ -38,6 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=file_name,
         metavar="FILE",
         help="novel and unchecked pages as they came; - is standard output",
+    )
+    parser.add_argument(
+        "--revisits",
+        action="store_true",
+        help="of WARC files: --out gets a revisit record for each dropped page, which names its original",
     )
     parser.add_argument(
         "--duplicates",
@@ -87,6 +92,8 @@ def run(options: argparse.Namespace) -> int:
         show("spotsieve: a file that is named twice is read once", to=sys.stderr)
     names = {flag: getattr(options, flag) for flag in ("out", "duplicates", "verdicts", "rejected")}
     check_names(names, options.files, options.json, options.force)
+    if options.revisits and options.out is None:
+        raise SettingError("--revisits", "needs --out FILE, where the records go", None, "such as --out novel.warc.gz")
     if options.out is not None:
         check_one_output(inputs, options.out)
     scheme = scheme_in_scope(settings)
@@ -112,6 +119,7 @@ def run(options: argparse.Namespace) -> int:
                 outputs,
                 summary,
                 stopping,
+                revisits=options.revisits,
                 on_batch=lambda: line.update(summary.pages, summary.duplicates, summary.bytes_read),
             )
         if not summary.interrupted:

@@ -82,18 +82,27 @@ def is_revisit(raw: bytes) -> bool:
 
 
 def read_fields(head: bytes) -> dict[str, str]:
-    """Header lines after the first. Names are in lower case, the first of equals counts, folded lines are joined."""
+    """The fields of a header by their names in lower case; the first of equals counts."""
     fields: dict[str, str] = {}
-    last = ""
-    for line in head.decode("utf-8", "replace").split("\n")[1:]:
-        if line[:1] in (" ", "\t") and last:
-            fields[last] += " " + line.strip()
+    for name, value in field_lines(head.decode("utf-8", "replace")):
+        fields.setdefault(name.lower(), value)
+    return fields
+
+
+def field_lines(head: str) -> list[tuple[str, str]]:
+    """Name and value of every field of a header, whose first line is none. Folded lines are joined."""
+    found = list[tuple[str, str]]()
+    joining = False
+    for line in head.split("\n")[1:]:
+        if line[:1] in (" ", "\t") and joining:
+            name, value = found.pop()
+            found.append((name, f"{value} {line.strip()}"))
             continue
         name, colon, value = line.partition(":")
-        last = name.strip().lower() if colon else ""
-        if last:
-            fields.setdefault(last, value.strip())
-    return fields
+        joining = bool(colon and name.strip())
+        if joining:
+            found.append((name.strip(), value.strip()))
+    return found
 
 
 def _next_record(window: "_Window", number: int, most: int) -> Record:
