@@ -1,6 +1,7 @@
 """Reads an input here and there, as Parquet and zip need it, and counts the bytes that were read."""
 
 import io
+import os
 from typing import BinaryIO, Protocol, cast
 
 from spotsieve.stream.errors import InputError
@@ -24,6 +25,7 @@ class RandomAccess(io.RawIOBase):
         self._counts = counts
         self._file = open_input_seeking(file)
         try:
+            self._file.seek(0, os.SEEK_END)
             self._file.seek(0)
             self.head = self._file.read(_HEAD_BYTES)
         except (OSError, ValueError):

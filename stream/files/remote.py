@@ -53,13 +53,14 @@ class RemoteFile:
         self._kind = kind
         try:
             import fsspec
+            from fsspec.registry import known_implementations
         except ImportError:
             raise self._missing("fsspec reads and writes", "spotsieve[remote]") from None
         try:
             self._fs, self._path = fsspec.core.url_to_fs(url)
         except ImportError as error:
             protocol = url.partition("://")[0].lower()
-            known = fsspec.registry.known_implementations.get(protocol, {"class": protocol})
+            known = known_implementations.get(protocol, {"class": protocol})
             package = known["class"].partition(".")[0].replace("_", "-")
             named = "aiohttp requests" if package == "fsspec" and protocol in _NO_LISTS else package
             raise self._missing(f"a driver of fsspec opens ({_told(error, url)})", named) from None
