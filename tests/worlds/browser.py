@@ -23,7 +23,7 @@ ARGUMENTS = (
 class Opened(NamedTuple):
     """A page that is open. page: Playwright's  told: what it wrote to its console, and errors of its scripts
 
-    asked: addresses that it asked for beside its own
+    asked: addresses that it asked for, its own first
     """
 
     page: Any
@@ -50,13 +50,17 @@ def opened(browser: Any, path: Path, **context: Any) -> Iterator[Opened]:
     page = own.new_page()
     told: list[str] = []
     asked: list[str] = []
-    address = path.resolve().as_uri()
+
+    def refuse(dialog: Any) -> None:
+        told.append(dialog.message)
+        dialog.dismiss()
+
     page.on("console", lambda message: told.append(message.text))
     page.on("pageerror", lambda error: told.append(str(error)))
-    page.on("dialog", lambda dialog: (told.append(dialog.message), dialog.dismiss()))
-    page.on("request", lambda request: asked.append(request.url) if request.url != address else None)
+    page.on("dialog", refuse)
+    page.on("request", lambda request: asked.append(request.url))
     try:
-        page.goto(address)
+        page.goto(path.resolve().as_uri())
         yield Opened(page, told, asked)
     finally:
         own.close()

@@ -6,7 +6,8 @@ drops is in the population, and `spotsieve calibrate` can tell what that is wort
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from spotsieve.state.log.record import decode
@@ -41,7 +42,7 @@ class Pair(NamedTuple):
     one_host: bool
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Population:
     """What was found. ids, urls: of all pages, in order  pairs: at most one for each page, in order
 
@@ -49,9 +50,9 @@ class Population:
     repeated: pages with the id of an earlier one; they are in no pair
     """
 
-    ids: list[str] = field(default_factory=list)
-    urls: list[str] = field(default_factory=list)
-    pairs: list[Pair] = field(default_factory=list)
+    ids: list[str]
+    urls: list[str]
+    pairs: list[Pair]
     absent: int = 0
     unjudged: int = 0
     repeated: int = 0
@@ -67,37 +68,32 @@ def find_population(
     """
     own, *ends = choices_at_ends(settings)
     signed = signed_crawl(inputs, own, keep=True, on_pages=on_pages)
-    pages, drops = list[Entry](), dict[int, Recorded]()
-    for place, page, verdicts, row, _, _ in walk(own, signed):
-        pages.append(page)
-        original = verdicts.originals[row]
-        if recorded is None and original is not None:
-            reason = Reason(verdicts.reason[row]).label
-            drops[place] = Recorded(original.id, float(verdicts.score[row]), reason)
+    pages, verdicts = _judged(own, signed)
     places = dict[str, int]()
     for place, page in enumerate(pages):
         places.setdefault(page.id, place)
-    population = Population([page.id for page in pages], [page.url for page in pages])
-    population.repeated = len(pages) - len(places)
-    if recorded is not None:
-        drops = {places[name]: line for name, line in recorded.items() if name in places and line.original is not None}
-        population.unjudged = len(places.keys() - recorded.keys())
-        if population.unjudged == len(places):
-            then = "give the pages that the verdicts are of, under the same names"
-            raise InputError(
-                "--verdicts", f"must name pages of the files, and none of the {len(places):,} is named", None, then
-            )
-    passed = {place for name, place in places.items() if place not in drops and (recorded is None or name in recorded)}
-    found = {place: _dropped(place, drop, places, pages) for place, drop in drops.items()}
-    population.absent = sum(pair is None for pair in found.values())
+    verdicts = verdicts if recorded is None else recorded
+    known = {place: verdicts[name] for name, place in places.items() if name in verdicts}
+    if not known:
+        rule = f"must name pages of the files, and none of the {len(places):,} is named"
+        raise InputError("--verdicts", rule, None, "give the pages that the verdicts are of, under the same names")
+    dropped = {place: _dropped(place, verdict, places, pages) for place, verdict in known.items() if verdict.original}
+    found = {place: pair for place, pair in dropped.items() if pair is not None}
     for end in ends:
-        signed = signed if signed_alike([own, end])[1:] == [] else signed_crawl(inputs, end, keep=False)
-        for place, pair in _near_misses(end, signed, pages, passed):
+        if len(signed_alike([own, end])) > 1:
+            signed = signed_crawl(inputs, end, keep=False)
+        for place, pair in _near_misses(end, signed, pages, known.keys() - dropped.keys()):
             before = found.get(place)
             if before is None or pair.score > before.score:
                 found[place] = pair
-    population.pairs = [pair for _, pair in sorted(found.items()) if pair is not None]
-    return population
+    return Population(
+        [page.id for page in pages],
+        [page.url for page in pages],
+        [found[place] for place in sorted(found)],
+        absent=sum(pair is None for pair in dropped.values()),
+        unjudged=len(places) - len(known),
+        repeated=len(pages) - len(places),
+    )
 
 
 def choices_at_ends(settings: Settings) -> list[Choice]:
@@ -138,6 +134,17 @@ def walk(choice: Choice, signed: SignedPages) -> Iterator[tuple[int, Entry, Verd
                 place += 1
 
 
+def _judged(choice: Choice, signed: SignedPages) -> tuple[list[Entry], Mapping[str, Recorded]]:
+    """The pages in order, and the verdicts by their ids, as a verdict file would have them."""
+    pages, found = list[Entry](), dict[str, Recorded]()
+    for _, page, verdicts, row, _, _ in walk(choice, signed):
+        pages.append(page)
+        original, score = verdicts.originals[row], float(verdicts.score[row])
+        reason = Reason(verdicts.reason[row]).label
+        found.setdefault(page.id, Recorded(original.id if original else None, score, reason))
+    return pages, found
+
+
 def _dropped(place: int, drop: Recorded, places: Mapping[str, int], pages: Sequence[Entry]) -> Pair | None:
     earlier = places.get(drop.original or "")
     if earlier is None or earlier == place:
@@ -147,7 +154,7 @@ def _dropped(place: int, drop: Recorded, places: Mapping[str, int], pages: Seque
 
 
 def _near_misses(
-    end: Choice, signed: SignedPages, pages: Sequence[Entry], passed: set[int]
+    end: Choice, signed: SignedPages, pages: Sequence[Entry], passed: AbstractSet[int]
 ) -> Iterator[tuple[int, Pair]]:
     places = {page.page_id: place for place, page in enumerate(pages)}
     for place, _, verdicts, row, record, trial in walk(end, signed):

@@ -26,15 +26,19 @@ def read_verdicts(path: Path, scheme: str) -> dict[str, Recorded]:
     for number, line in read_objects(path, "verdicts"):
         here = f"{path} line {number}"
         page, original, score, reason = (line.get(name) for name in ("id", "duplicate_of", "score", "reason"))
-        whole = isinstance(page, str) and isinstance(reason, str) and isinstance(original, str | None)
-        if not whole or "duplicate_of" not in line or not isinstance(score, float | int | None):
+        if (
+            not isinstance(page, str)
+            or not isinstance(reason, str)
+            or not isinstance(original, str | None)
+            or not isinstance(score, float | int | None)
+            or "duplicate_of" not in line
+        ):
             then = "give the file that `spotsieve filter --verdicts` wrote; pages come without a flag"
             raise InputError(here, "must be a verdict: id, duplicate_of, score and reason", None, then)
         if line.get("scheme") != scheme:
             rule = f"must be of the scheme {scheme}, as the settings are"
-            raise InputError(
-                here, rule, line.get("scheme"), "name the configuration that these verdicts are of: -c FILE"
-            )
+            then = "name the configuration that these verdicts are of: -c FILE"
+            raise InputError(here, rule, line.get("scheme"), then)
         found.setdefault(page, Recorded(original, score, reason))
     if not found:
         raise InputError(str(path), "must hold verdicts, and is empty", None, "spotsieve filter FILES --verdicts FILE")

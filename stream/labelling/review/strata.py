@@ -49,7 +49,7 @@ def draw(population: Population, wanted: int, seed: int) -> list[Stratum]:
 def in_order(strata: Sequence[Stratum], seed: int) -> list[tuple[Stratum, Pair]]:
     """All drawn pairs in the order in which they are shown: mixed, and every beginning has its part of each stratum."""
     random = Random(f"{seed} order")
-    keyed = []
+    keyed = list[tuple[float, int, Stratum, Pair]]()
     for stratum in strata:
         pairs = random.sample(stratum.drawn, len(stratum.drawn))
         start = random.random()

@@ -16,8 +16,9 @@ from tests.worlds.filter_crawl import lines
 
 __all__ = ["browser"]
 HOSTILE = (
-    "</script><script>alert('ran')</script><img src=x onerror=\"alert('ran')\"> &lt;/script&gt;&lt;script&gt;alert('ran')"
-    "&lt;/script&gt; &lt;!--&lt;script&gt; &lt;img src=https://stranger.example/x onerror=alert('ran')&gt; {{data}} \u2028"
+    "</script><script>alert('ran')</script><img src=x onerror=\"alert('ran')\"> "
+    "&lt;/script&gt;&lt;script&gt;alert('ran')&lt;/script&gt; &lt;!--&lt;script&gt; "
+    "&lt;img src=https://stranger.example/x onerror=alert('ran')&gt; {{data}} \u2028"
 )
 
 
