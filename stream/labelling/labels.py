@@ -60,7 +60,7 @@ def read_labels(path: Path) -> Labels:
             raise InputError(here, "must have id_a, id_b, and a stratum of the review", None, _THEN)
         if label not in (COPY, DIFFERENT, SKIPPED):
             raise InputError(here, f"must have the label {COPY}, {DIFFERENT} or {SKIPPED}", label, _THEN)
-        before = found.setdefault((str(pair[0]), str(pair[1])), (label, stratum))
+        before = found.setdefault((str(pair[0]), str(pair[1])), (label, str(stratum)))
         if before[0] != label:
             rule = f"must agree with an earlier line, which says {before[0]} of the same pair"
             raise InputError(here, rule, label, "settle it, and keep one of the two lines")

@@ -27,7 +27,9 @@ _MARKUP = re.compile(
     r"""|</?(?P<tag>[a-z][a-z0-9-]*)(?:[^<>"']|"[^"<]*"|'[^'<]*'|["'])*+>|<[!?/][^<>]*>""",
     re.DOTALL | re.IGNORECASE,
 )
-_PIECE = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,31});|\s+|[^&\s]+|&", re.IGNORECASE)
+REFERENCE = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,31});", re.IGNORECASE)
+"""A character reference, such as &amp;."""
+_PIECE = re.compile(rf"{REFERENCE.pattern}|\s+|[^&\s]+|&", re.IGNORECASE)
 _BLANK_LINE = re.compile(r"\n[ \t\r\f\v]*\n\s*")
 _SOFT_HYPHEN = "\xad"
 # Scripts without spaces are read character by character, as the filter does; marks belong to the letter before them.
@@ -115,10 +117,21 @@ def read_text(body: bytes, markup: bool) -> ShownText:
 
 def title_of(source: str) -> str:
     """The text of the first <title>; "" where there is none."""
+    span = title_span(source)
+    return " ".join(html.unescape(source[span[0] : span[1]]).split()) if span else ""
+
+
+def title_span(source: str) -> tuple[int, int] | None:
+    """Where the content of the first <title> stands; None where there is none."""
     for found in _MARKUP.finditer(source):
         if (found["unseen"] or "").lower() == "title":
-            return " ".join(html.unescape(found["content"]).split())
-    return ""
+            return found.span("content")
+    return None
+
+
+def tags_in(source: str) -> list[str]:
+    """The tags and whatever else is not shown, in order."""
+    return [found[0] for found in _MARKUP.finditer(source)]
 
 
 def words_of(text: str) -> list[Word]:
@@ -160,12 +173,12 @@ def align(words: Sequence[str], tokens: Sequence[str]) -> list[int | None]:
             found.append(place)
             place += 1
             continue
-        following = words[number + 1] if number + 1 < len(words) else None
+        following = list(words[number + 1 : number + 2])
         jump = next(
             (
                 at
                 for at in range(place, min(place + _AHEAD, len(tokens)))
-                if tokens[at] == word and (at + 1 == len(tokens) or tokens[at + 1] == following)
+                if tokens[at] == word and list(tokens[at + 1 : at + 2]) == following
             ),
             None,
         )

@@ -62,7 +62,10 @@ def allocate(sizes: Sequence[int], wanted: int) -> list[int]:
     taken = [min(size, LEAST) for size in sizes]
     left = wanted - sum(taken)
     while left < 0:  # more strata than pairs: the smallest ones give way
-        give = min((place for place, number in enumerate(taken) if number), key=lambda place: (sizes[place], place))
+        give = min(
+            (place for place, number in enumerate(taken) if number),
+            key=lambda place: (-taken[place], sizes[place], place),
+        )
         taken[give] -= 1
         left += 1
     while left > 0:
