@@ -61,11 +61,8 @@ def allocate(sizes: Sequence[int], wanted: int) -> list[int]:
     """How many to draw from strata of these sizes: LEAST or all of each, the rest by the roots of the sizes."""
     taken = [min(size, LEAST) for size in sizes]
     left = wanted - sum(taken)
-    while left < 0:  # more strata than pairs: the smallest ones give way
-        give = min(
-            (place for place, number in enumerate(taken) if number),
-            key=lambda place: (-taken[place], sizes[place], place),
-        )
+    while left < 0:  # more strata than pairs: those with most give way, the smallest first
+        give = min(range(len(sizes)), key=lambda place: (-taken[place], sizes[place], place))
         taken[give] -= 1
         left += 1
     while left > 0:
