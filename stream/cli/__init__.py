@@ -18,6 +18,8 @@ COMMANDS = {
     "query": "ask a state about pages of files: the verdict each would get; nothing is filed",
     "replay": "judge a topic again, beside the service, and compare with the recorded verdicts",
     "score": "filter labelled sets, and print precision, recall and what was lost",
+    "sample": "make a labelled set of your own pages: copies are planted into their real templates, for score",
+    "review": "write pairs of your own pages as an HTML page, to be judged by eye: dropped pages and near misses",
     "top": "watch a running service: pages a second, what is dropped, what waits, stages, hosts",
     "demo": "see it work: a real Kafka, a small crawl, what is dropped and why",
     "topics": "create or check the topics that the service needs",
