@@ -84,7 +84,7 @@ def _cpu(process: int) -> float:
 
 
 def _requests(file: Path, port: int) -> Iterator[bytes]:
-    """Requests for ever, by turns: a page of the file under the address that it has there, and one of other articles."""
+    """Requests for ever, by turns: a page of the file, and one of other articles."""
     with file.open("rb") as lines:
         some = list(islice(lines, ASKED))
     others = [value for _, value in json_messages(ASKED, 2)]
