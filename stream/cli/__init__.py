@@ -16,6 +16,7 @@ COMMANDS = {
     "run": "filter a Kafka topic until stopped (the service)",
     "filter": "filter files: JSONL, WARC or standard input, without a broker",
     "query": "ask a state about pages of files: the verdict each would get; nothing is filed",
+    "serve": "answer over HTTP whether pages are known, for crawlers in other languages",
     "replay": "judge a topic again, beside the service, and compare with the recorded verdicts",
     "score": "filter labelled sets, and print precision, recall and what was lost",
     "sample": "make a labelled set of your own pages: copies are planted into their real templates, for score",
