@@ -13,6 +13,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import orjson
 
@@ -72,7 +73,7 @@ class Journal:
         try:
             self._differences.write(b"".join(orjson.dumps(line) + b"\n" for line in differences))
             self._unsent.write(b"".join(orjson.dumps(page) + b"\n" for page in map(list, unsent)))
-            self._save()
+            self._save((_size(self._differences), _size(self._unsent)))
         except OSError as error:
             raise _unusable(self.folder, error) from None
 
@@ -87,9 +88,9 @@ class Journal:
         """Begin anew: one of the states that the journal goes with is gone."""
         self.record = self.offset = 0
         self.counts = Counter()
+        self._save((0, 0))
         self._differences.truncate(0)
         self._unsent.truncate(0)
-        self._save()
 
     def end(self) -> None:
         """Remove the state of the old settings: nothing is compared any more."""
@@ -116,18 +117,22 @@ class Journal:
                 f"delete {self.folder} and start again: the verdicts are then compared from the beginning",
             ) from None
 
-    def _save(self) -> None:
+    def _save(self, lengths: tuple[int, int]) -> None:
         partial = self.folder / f"{_JOURNAL_FILE}.partial"
         known = {
             "record": self.record,
             "offset": self.offset,
-            "differences_bytes": os.fstat(self._differences.fileno()).st_size,
-            "unsent_bytes": os.fstat(self._unsent.fileno()).st_size,
+            "differences_bytes": lengths[0],
+            "unsent_bytes": lengths[1],
             "counts": self.counts,
         }
         with open_file(partial, "wb") as file:
             file.write(orjson.dumps(known))
         partial.replace(self.folder / _JOURNAL_FILE)
+
+
+def _size(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size
 
 
 def _unusable(folder: Path, error: OSError) -> StateError:

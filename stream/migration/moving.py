@@ -68,6 +68,8 @@ class Migration:
         self.open = False
         if journal.offset > new.state.position or (old is not None and journal.record > old.state.position):
             journal.reset()
+        # Not the position of the new state: after a loss of the other one that may lie ahead.
+        self._taken = journal.offset
 
     def configuration(self, text: str) -> bytes:
         """The record that the new log begins with. text: the canonical text of the new settings"""
@@ -144,6 +146,7 @@ class Migration:
         """Judge records of the new log, (offset, bytes) each, which come from the one that is moving."""
         for offset, value in appended:
             judged = self._apply(offset, value)
+            self._taken = offset + 1
             if len(judged.signatures) or self.origin(offset, value) == moving.offset:
                 moving.new.append(judged)
 
@@ -166,7 +169,7 @@ class Migration:
                 ]
                 unsent += unsent_pages(part.signatures, rows, self._new)
         counts[UNSENT] = len(unsent)
-        self.journal.note(moving.offset + 1, self._new.state.position, +counts, differing, unsent)
+        self.journal.note(moving.offset + 1, self._taken, +counts, differing, unsent)
 
     def fitted(self, signatures: Signatures) -> Signatures:
         """The pages of the old log as the new scheme signs them, where signing has not changed."""
