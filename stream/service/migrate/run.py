@@ -105,15 +105,18 @@ class _Migrating:
         )
         self._tell_notices()
         self._again = SigningAgain(new, engines[1].scheme, judging) if signs_again else None
-        self._producer: AIOKafkaProducer = log_producer(new)
         self._ahead = Ahead(new, self._migration)
 
     async def run(self, switch: bool) -> None:
         """Move all that the old log holds; with `switch`, end it, move the rest and open the new log."""
         began = time.monotonic()
         async with AsyncExitStack() as stack:
+            self._producer: AIOKafkaProducer = log_producer(self._new)
             stack.push_async_callback(stop_client, self._producer)
-            await self._producer.start()
+            try:
+                await self._producer.start()
+            except KafkaError as error:
+                raise ended(error, self._new, "connecting") from None
             if self._again is not None:
                 await stack.enter_async_context(self._again)
             await self._begin()
