@@ -13,6 +13,7 @@ import pytest
 from aiokafka.admin import NewTopic
 
 from spotsieve.state.index import first_difference
+from spotsieve.state.log.record import decode
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.cli import main
 from spotsieve.stream.kafka.cluster import administrator
@@ -155,9 +156,7 @@ def with_edits(messages: Sequence[PageMessage]) -> list[PageMessage]:
 
 def until_closed(topics: TopicSet) -> list[Any]:
     """The old log up to the record that ends it: nobody judges what is behind."""
-    from spotsieve.state.log.record import decode
-
-    found = []
+    found = list[Any]()
     for record in topics.read("log"):
         handover = decode(record.value).handover
         if handover is not None and handover.closed:
@@ -175,9 +174,7 @@ def page_ids(topics: TopicSet) -> dict[bytes, str]:
     fault="pages are signed anew, some are gone from the topic",
 )
 @pytest.mark.timeout(900)
-def test_pages_are_signed_again_from_the_input_topic_where_the_settings_sign_otherwise(
-    kafka: Broker, tmp_path: Path
-) -> None:
+def test_pages_are_signed_again_from_the_topic_where_the_settings_sign_otherwise(kafka: Broker, tmp_path: Path) -> None:
     changes = "scheme.shingle_words = 4\nindex.horizon_hours = 100\n"
     with TopicSet(kafka.bootstrap_servers, partitions=1) as topics, new_log(topics) as log:
         sides = Sides(tmp_path, topics, log, changes, "service.batch_pages = 13\n")
@@ -199,8 +196,8 @@ def test_pages_are_signed_again_from_the_input_topic_where_the_settings_sign_oth
             topics.until_all_committed()
             assert new.terminate() == 0, new.text()
         sent = verdicts_sent(topics)
-        assert [len(sent[message.key]) for message in (*first, *copies)] == [1] * 64
-        assert [sent[message.key][0][0] for message in copies] == ["novel", "duplicate", "novel", "duplicate"]
+        assert [len(sent[message.key or b""]) for message in (*first, *copies)] == [1] * 64
+        assert [sent[message.key or b""][0][0] for message in copies] == ["novel", "duplicate", "novel", "duplicate"]
         # The switch is done: to ask for it again says so and changes nothing.
         again = sides.moved(switching)
         assert again["open"]

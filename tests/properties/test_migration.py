@@ -309,7 +309,7 @@ def judged_by(extra: Any) -> bool:
     return bool(extra["verdicts"]) and not extra["signs"]
 
 
-def test_a_change_that_signs_otherwise_is_refused_for_a_local_log_and_names_the_next_step(
+def test_a_change_that_signs_otherwise_is_refused_for_a_local_log_with_the_way_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
