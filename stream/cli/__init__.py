@@ -18,6 +18,7 @@ COMMANDS = {
     "query": "ask a state about pages of files: the verdict each would get; nothing is filed",
     "serve": "answer over HTTP whether pages are known, for crawlers in other languages",
     "replay": "judge a topic again, beside the service, and compare with the recorded verdicts",
+    "migrate": "move what a service or a filter remembers under other settings, beside the service, and switch over",
     "score": "filter labelled sets, and print precision, recall and what was lost",
     "sample": "make a labelled set of your own pages: copies are planted into their real templates, for score",
     "review": "write pairs of your own pages as an HTML page, to be judged by eye: dropped pages and near misses",
