@@ -135,7 +135,9 @@ def key_name(kind: FoundBy, scheme: str) -> str:
 
 
 def time_text(milliseconds: int) -> str:
-    """An event time for people; the log may hold times beyond what calendars of Python know."""
+    """An event time for people, "" for none; the log may hold times beyond what calendars of Python know."""
+    if not milliseconds:
+        return ""
     return f"{np.datetime64(milliseconds, 'ms')}Z"
 
 
