@@ -265,9 +265,7 @@ def test_a_page_beyond_the_horizon_says_when_it_left(tmp_path: Path, capsys: pyt
     assert "24 hours before the state's, 2024-03-02T00:00:10.000Z: it left with the horizon" in note
 
 
-def test_a_snapshot_and_a_state_in_use_are_explained_too(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_snapshot_is_explained_too(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     snapshot = tmp_path / "snapshot"
     assert main(["state", "snapshot", str(snapshot), "--state", str(folder / "state")]) == 0
     capsys.readouterr()
