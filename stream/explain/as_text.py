@@ -145,7 +145,8 @@ def _host(explanation: Explanation) -> Iterator[_Row]:
     if not host.pages:
         yield "its host", "no page is known of it, so nothing is known to be its template", ""
         return
-    taught = f"{host.pages} page{'s' * (host.pages != 1)} taught it; what stands on more than {host.limit:g} of them is template"
+    pages = f"{host.pages} page{'s' * (host.pages != 1)} taught it"
+    taught = f"{pages}; what stands on more than {host.limit:g} of them is template"
     template = f"{sum(host.prints.values())} of the page's {len(host.prints)} listed blocks"
     yield "its host", f"{taught}: {template}, {host.template_share:.0%} of its kept text", ""
 
