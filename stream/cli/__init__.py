@@ -16,6 +16,7 @@ COMMANDS = {
     "run": "filter a Kafka topic until stopped (the service)",
     "filter": "filter files: JSONL, WARC or standard input, without a broker",
     "query": "ask a state about pages of files: the verdict each would get; nothing is filed",
+    "explain": "tell why a page was dropped or let through, with both texts side by side",
     "serve": "answer over HTTP whether pages are known, for crawlers in other languages",
     "replay": "judge a topic again, beside the service, and compare with the recorded verdicts",
     "migrate": "move what a service or a filter remembers under other settings, beside the service, and switch over",
@@ -36,7 +37,7 @@ imports its module."""
 
 EPILOG = """exit codes: 0 done; 2 wrong setting or usage; 3 unreadable or misread input; 4 state cannot be used;
 5 broker refuses or is not reached; 6 verdicts differ (replay --fail-on-difference); 7 something named is not there
-(state forget), or no worker answers (top); 130 interrupted"""
+(explain, state forget), or no worker answers (top); 130 interrupted"""
 
 EXIT_BROKEN_PIPE = 141
 """The exit code that a shell shows for a program that SIGPIPE ended."""
