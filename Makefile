@@ -14,7 +14,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test check verdicts bench quality schemes papers soak partitions memory classic exact fuzz chart dashboard sbom run broker setup wheel lock clean
+.PHONY: help demo test check verdicts bench quality schemes papers soak partitions memory classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -85,6 +85,9 @@ broker: setup ## run a real Kafka on 127.0.0.1:9092 in the foreground, to play w
 
 setup: $(INSTALLED) ## install the environment into .venv and fetch Kafka into the cache; the tasks above do this themselves
 	@$(PY) -m spotsieve.stream.demo.localkafka --prepare
+
+docs: $(INSTALLED) ## build the documentation site into build/site
+	@$(PY) -m sphinx -W --keep-going -q -b html docs build/site && echo "build/site/index.html"
 
 wheel: $(INSTALLED) ## build dist/spotsieve-*.whl with the kernels of all schemes compiled for this Python (three minutes)
 	@find stream state -name '*.nb[ic]' -delete
