@@ -22,16 +22,17 @@ from spotsieve.stream.cli.settings import (
 from spotsieve.stream.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
 from spotsieve.stream.text_safety import show
 
-ABOUT = """JSONL (one object a line, see [input] in `spotsieve config example`) or WARC, by content; gzip, xz, zstd and
-bzip2 are read; .gz .xz .zst are written, by the output's name. Outputs get their name when the run is complete; one
-that is interrupted leaves NAME.partial. A damaged file is judged up to the damage, the others whole, and the exit code
+ABOUT = """JSONL (one object a line, see [input] in `spotsieve config example`), WARC, Parquet, WACZ or ARC, by content;
+gzip, xz, zstd and bzip2 are read, and written by the output's name (.jsonl, .warc or .parquet). Inputs and outputs may
+be URLs, such as s3://bucket/pages.warc.gz. Outputs get their name when the run is complete; one that is interrupted
+leaves NAME.partial. A damaged file is judged up to the damage, the others whole, and the exit code
 is 3."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `spotsieve filter`."""
     parser.epilog = ABOUT
-    parser.add_argument("files", nargs="+", metavar="FILE", help="files of pages; - is standard input")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="files of pages, or URLs; - is standard input")
     parser.add_argument(
         "-o",
         "--out",

@@ -62,7 +62,7 @@ class RemoteFile:
             protocol = url.partition("://")[0].lower()
             known = known_implementations.get(protocol, {"class": protocol})
             package = known["class"].partition(".")[0].replace("_", "-")
-            named = "aiohttp requests" if package == "fsspec" and protocol in _NO_LISTS else package
+            named = "spotsieve[remote]" if package == "fsspec" else package
             raise self._missing(f"a driver of fsspec opens ({_told(error, url)})", named) from None
         except ValueError as error:
             raise kind(self.shown, f"cannot be opened: {_told(error, url)}", None, "correct the URL") from None

@@ -5,6 +5,7 @@ ids every time; here a record's name comes from its bytes.
 """
 
 import io
+import re
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -23,6 +24,7 @@ _READ_AHEAD_BYTES = 2**20
 """warcio may read so much behind a header."""
 _PIECE_BYTES = 2**16
 _HTTP = b"HTTP/"
+_DATE = re.compile(r"[0-9]{8,14}")
 
 
 def split_arc(chunks: Iterator[bytes], name: str, max_record_bytes: int) -> Iterator[Record]:
@@ -104,10 +106,9 @@ def _record_of(capture: Any, number: int, most: int) -> Record:
     if size < (capture.length or 0):
         rule = f"must have {capture.length} bytes, and the file ends after {size}"
         return Record(number, shown, (Reject.TRUNCATED, rule))
-    try:
-        date = timestamp_to_iso_date(fields["archive-date"])
-    except (ValueError, IndexError):
+    if not _DATE.fullmatch(fields["archive-date"]):
         return Record(number, shown, (Reject.BAD_WARC, "must have a date of 14 digits in its ARC header"))
+    date = timestamp_to_iso_date(fields["archive-date"])
     raw = _as_warc(capture.rec_type == "arc_header", fields, date, head.encode("utf-8", "replace"), content)
     return Record(number, raw)
 

@@ -1,8 +1,12 @@
 """URLs are inputs and outputs through fsspec: streamed, named without secrets, and every trouble is one line."""
 
 import functools
+import glob
+import gzip
 import http.server
 import json
+import re
+import shlex
 import sys
 import threading
 from collections.abc import Iterator
@@ -10,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from spotsieve.stream.cli import main
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.files import check_inputs
 from spotsieve.stream.files.remote import RemoteFile, is_url, shown_url
-from tests.worlds.filter_crawl import filter_json, lines, page, read_json, refused, write_crawl
-
-pyarrow = pytest.importorskip("pyarrow")
-
+from tests.conftest import REPOSITORY
+from tests.worlds.filter_crawl import filter_json, lines, page, read_json, refused, warc_record, write_crawl
 
 class Handler(http.server.SimpleHTTPRequestHandler):
     """A folder over HTTP. Paths under /plain/ have no Content-Length and no ranges; /broken/ ends in the middle."""
@@ -131,8 +135,6 @@ def test_http_is_read_with_ranges_and_without(
 def test_parquet_is_read_and_written_through_urls(
     served: tuple[str, Path], memory: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from pyarrow import parquet
-
     address, folder = served
     rows = pyarrow.table({name: [page(1)[name], page(2)[name]] for name in ("url", "body")})
     parquet.write_table(rows, folder / "crawl.parquet")
@@ -203,6 +205,35 @@ def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(InputError, match=r"s3://b/a is a URL, which fsspec.*; pip install 'spotsieve\[remote\]'"):
         RemoteFile("s3://b/a", InputError)
+
+
+def test_the_commands_of_the_document_run(
+    tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """URLs of the document stand for places in memory, and `zcat FILE |` for the file itself."""
+    rows = [{"url": f"https://e.com/{seed}", "body": page(seed)["body"]} for seed in range(3)]
+    columns = pyarrow.table({name: [row[name] for row in rows] for name in ("url", "body")})
+    packed = gzip.compress(warc_record(1, "https://e.com/1"))
+    (tmp_path / "pages.jsonl.gz").write_bytes(gzip.compress(lines(rows)))
+    for name in ("crawl-1.warc.gz", "crawl.warc.gz"):
+        (tmp_path / name).write_bytes(packed)
+    memory.pipe("/crawl/2024-05/a.warc.gz", packed)
+    parquet.write_table(columns.rename_columns(["url", "html"]), tmp_path / "crawl.parquet")
+    with memory.open("/example.org/crawl.parquet", "wb") as file:
+        parquet.write_table(columns, file)
+    text = (REPOSITORY / "docs" / "files.md").read_text("utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    commands = [line for block in blocks for line in block.splitlines() if "spotsieve filter" in line]
+    assert len(commands) == 6
+    monkeypatch.chdir(tmp_path)
+    for command in commands:
+        line = command.replace("zcat pages.jsonl.gz | spotsieve filter -", "spotsieve filter pages.jsonl.gz")
+        words = shlex.split(re.sub(r"s3://|https://", "memory://", line))[1:]
+        local = [sorted(glob.glob(word)) if "*" in word and "://" not in word else [word] for word in words]
+        code = main([word for found in local for word in found] + ["--force"])
+        assert code == 0, (command, capsys.readouterr().err)
+    assert memory.exists("/crawl/novel/2024-05.warc.gz")
+    assert parquet.read_table(tmp_path / "novel.parquet").num_rows == 3
 
 
 def test_the_time_of_a_file_is_the_servers(served: tuple[str, Path], memory: Any) -> None:
