@@ -14,7 +14,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test check verdicts bench quality schemes papers soak partitions memory classic exact fuzz run broker setup lock clean
+.PHONY: help demo test check verdicts bench quality schemes papers soak partitions memory classic exact fuzz run broker setup wheel lock clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -74,6 +74,12 @@ broker: setup ## run a real Kafka on 127.0.0.1:9092 in the foreground, to play w
 
 setup: $(INSTALLED) ## install the environment into .venv and fetch Kafka into the cache; the tasks above do this themselves
 	@$(PY) -m spotsieve.stream.demo.localkafka --prepare
+
+wheel: $(INSTALLED) ## build dist/spotsieve-*.whl with the kernels of all schemes compiled for this Python (three minutes)
+	@find stream state -name '*.nb[ic]' -delete
+	@$(PY) -m spotsieve.stream.warm
+	@$(PY) -m pip wheel --disable-pip-version-check --quiet --no-deps --no-index --no-build-isolation -w dist .
+	@ls dist/spotsieve-*.whl
 
 $(INSTALLED): requirements.lock pyproject.toml deploy/install.sh
 	@sh deploy/install.sh $(VENV)

@@ -131,9 +131,7 @@ class OutputFile:
     def _check_endings(self, endings: list[str]) -> None:
         for ending in endings:
             if ending in _FOREIGN:
-                then = (
-                    "end it in .jsonl, .warc or .parquet, and the first two in .gz, .xz, .zst or .bz2 to compress them"
-                )
+                then = "end it in .jsonl or .warc, and in .gz, .xz, .zst or .bz2 to compress it; or in .parquet"
                 raise SettingError(self.name, f"must not end in {ending}, which is not written", None, then)
         if _PARQUET in endings and endings[-1] != _PARQUET:
             raise SettingError(self.name, "must end in .parquet alone", None, "Parquet compresses its pages itself")

@@ -1,7 +1,6 @@
 """URLs are inputs and outputs through fsspec: streamed, named without secrets, and every trouble is one line."""
 
 import functools
-import glob
 import gzip
 import http.server
 import json
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
-import pyarrow
+import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
@@ -24,6 +23,7 @@ from spotsieve.stream.files import check_inputs
 from spotsieve.stream.files.remote import RemoteFile, is_url, shown_url
 from tests.conftest import REPOSITORY
 from tests.worlds.filter_crawl import filter_json, lines, page, read_json, refused, warc_record, write_crawl
+
 
 class Handler(http.server.SimpleHTTPRequestHandler):
     """A folder over HTTP. Paths under /plain/ have no Content-Length and no ranges; /broken/ ends in the middle."""
@@ -136,7 +136,7 @@ def test_parquet_is_read_and_written_through_urls(
     served: tuple[str, Path], memory: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     address, folder = served
-    rows = pyarrow.table({name: [page(1)[name], page(2)[name]] for name in ("url", "body")})
+    rows = pa.table({name: [page(1)[name], page(2)[name]] for name in ("url", "body")})
     parquet.write_table(rows, folder / "crawl.parquet")
     memory.pipe("/in/crawl.parquet", (folder / "crawl.parquet").read_bytes())
     assert filter_json(capsys, "memory://in/crawl.parquet", "--out", "memory://out/a.parquet")["novel"] == 2
@@ -212,7 +212,7 @@ def test_the_commands_of_the_document_run(
 ) -> None:
     """URLs of the document stand for places in memory, and `zcat FILE |` for the file itself."""
     rows = [{"url": f"https://e.com/{seed}", "body": page(seed)["body"]} for seed in range(3)]
-    columns = pyarrow.table({name: [row[name] for row in rows] for name in ("url", "body")})
+    columns = pa.table({name: [row[name] for row in rows] for name in ("url", "body")})
     packed = gzip.compress(warc_record(1, "https://e.com/1"))
     (tmp_path / "pages.jsonl.gz").write_bytes(gzip.compress(lines(rows)))
     for name in ("crawl-1.warc.gz", "crawl.warc.gz"):
@@ -229,7 +229,9 @@ def test_the_commands_of_the_document_run(
     for command in commands:
         line = command.replace("zcat pages.jsonl.gz | spotsieve filter -", "spotsieve filter pages.jsonl.gz")
         words = shlex.split(re.sub(r"s3://|https://", "memory://", line))[1:]
-        local = [sorted(glob.glob(word)) if "*" in word and "://" not in word else [word] for word in words]
+        local = [
+            [str(path) for path in Path().glob(word)] if "*" in word and "://" not in word else [word] for word in words
+        ]
         code = main([word for found in local for word in found] + ["--force"])
         assert code == 0, (command, capsys.readouterr().err)
     assert memory.exists("/crawl/novel/2024-05.warc.gz")
