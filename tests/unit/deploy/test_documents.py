@@ -22,7 +22,7 @@ DOCUMENTS = [README, REPOSITORY / "ARCHITECTURE.md", *sorted((REPOSITORY / "docs
 FOLDERS = ("stream", "state", "tests", "docs", "deploy")
 ACTIONS = {
     "state": ("info", "verify", "snapshot", "restore", "forget", "export", "import"),
-    "topics": ("create", "check", "skip-record"),
+    "topics": ("create", "check", "skip-record", "save"),
     "config": ("example", "check"),
     "model": ("build", "info"),
 }
