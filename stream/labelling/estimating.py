@@ -14,7 +14,7 @@ import numpy as np
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.evaluation.choices import Choice, over_its_threshold
 from spotsieve.stream.evaluation.judging import signed_alike
-from spotsieve.stream.files.reader import Input
+from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.labelling.labels import Labels
 from spotsieve.stream.labelling.review.population import choices_at_ends, signed_crawl, walk
 from spotsieve.stream.scoring.estimates import Estimate, estimate_share

@@ -15,7 +15,7 @@ from spotsieve.stream.errors import InputError
 from spotsieve.stream.evaluation.choices import Choice, over_its_threshold, single
 from spotsieve.stream.evaluation.judging import SignedPages, signed_alike
 from spotsieve.stream.evaluation.trial import Trial
-from spotsieve.stream.files.reader import Input
+from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.hosts import host_of
 from spotsieve.stream.labelling.review.recorded import Recorded
 from spotsieve.stream.models.counting import batches_of

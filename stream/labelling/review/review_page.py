@@ -18,7 +18,7 @@ import xxhash
 
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.evaluation.choices import single
-from spotsieve.stream.files.reader import Input
+from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.labelling.review.passages import Side, side_by_side
 from spotsieve.stream.labelling.review.population import Pair, Population
 from spotsieve.stream.labelling.review.strata import Stratum, in_order
