@@ -243,6 +243,30 @@ class MetricsSettings(Section):
     port: int = setting(9464, "port; 0: any free one", ge=0, le=65_535)
 
 
+class ServeSettings(Section):
+    """What `spotsieve serve` answers over HTTP, and how much at a time."""
+
+    host: str = setting("127.0.0.1", "address to bind; it has no login, so keep it private")
+    port: int = setting(7768, "port; 0: any free one", ge=0, le=65_535)
+    refresh_seconds: float = setting(
+        30.0, "look-ups see what the state's owner filed up to so long ago; 0: what it had at the start", unit="s", ge=0
+    )
+    most_body_bytes: int = setting(32 * 2**20, "a larger request is refused (413)", unit="bytes", ge=1024, le=2**30)
+    most_pages: int = setting(1_000, "a batch of more pages is refused (413)", unit="pages", ge=1, le=16_384)
+    waiting_bytes: int = setting(
+        256 * 2**20, "while requests of so many bytes are in hand, more are refused (503)", unit="bytes", ge=1024
+    )
+    waiting_pages: int = setting(
+        4_096, "while so many pages wait for their verdicts, more are refused (503)", unit="pages", ge=1, le=2**20
+    )
+    linger_ms: float = setting(
+        5.0, "where several clients ask, the wait for more pages that are judged together", unit="ms", ge=0, le=1_000
+    )
+    connections: int = setting(1_024, "connections at a time; more are refused (503)", ge=1, le=65_536)
+    body_seconds: float = setting(30.0, "a client may take so long to send a request (408)", unit="s", gt=0)
+    stop_seconds: int = setting(8, "SIGTERM: time for the requests in hand", unit="s", ge=1, le=600)
+
+
 class LogSettings(Section):
     """Structured logs on standard error."""
 
@@ -262,6 +286,7 @@ class Settings(Section):
     topics: TopicSettings = Field(default=TopicSettings())
     service: ServiceSettings = Field(default=ServiceSettings())
     metrics: MetricsSettings = Field(default=MetricsSettings())
+    serve: ServeSettings = Field(default=ServeSettings())
     log: LogSettings = Field(default=LogSettings())
 
     @model_validator(mode="before")
