@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
 from spotsieve.stream.settings.schemes import DEFAULT_SCHEME, SchemeSettings, SpotsieveSettings
+from spotsieve.stream.settings.schemes.fields import DEFAULT_BUCKET_CAP
 from spotsieve.stream.settings.section import Section, setting
 
 
@@ -73,7 +74,13 @@ class IndexSettings(Section):
 
     directory: Path = setting(Path("spotsieve-state"), "state directory, owned by one process")
     bucket_cap: int = setting(
-        256, "a bucket takes no more entries than this", unit="entries", verdicts=True, signs=False, ge=1, le=65_536
+        DEFAULT_BUCKET_CAP,
+        "a bucket takes no more entries than this",
+        unit="entries",
+        verdicts=True,
+        signs=False,
+        ge=1,
+        le=65_536,
     )
     candidate_limit: int = setting(
         0,
