@@ -17,6 +17,7 @@ COMMANDS = {
     "filter": "filter files: JSONL, WARC or standard input, without a broker",
     "query": "ask a state about pages of files: the verdict each would get; nothing is filed",
     "replay": "judge a topic again, beside the service, and compare with the recorded verdicts",
+    "clusters": "list every page with its cluster of copies, by recorded verdicts; drop all copies",
     "score": "filter labelled sets, and print precision, recall and what was lost",
     "demo": "see it work: a real Kafka, a small crawl, what is dropped and why",
     "topics": "create or check the topics that the service needs",

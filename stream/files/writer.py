@@ -20,6 +20,7 @@ from spotsieve.stream.errors import InputError, SettingError, StateError
 from spotsieve.stream.files.records import Layout, Record
 
 PARTIAL = ".partial"
+CSV = ".csv"
 STDOUT = "-"
 _GZIP_LEVEL = 6
 _ZSTD_LEVEL = 3
@@ -42,15 +43,18 @@ class _Sink(Protocol):
 class OutputFile:
     """One output. write_line takes lines, write_record takes records as they came; then call complete or abandon."""
 
-    def __init__(self, name: str, stdout: BinaryIO | None = None) -> None:
-        """Open it. Raises SettingError if the file cannot be written."""
+    def __init__(self, name: str, stdout: BinaryIO | None = None, *, writes: str = "") -> None:
+        """Open it. Raises SettingError if the file cannot be written.
+
+        writes: the ending of another format that the caller's lines are of, such as CSV
+        """
         self.name = name
         self.path = None if name == STDOUT else Path(name)
         if self.path is not None and self.path.suffix.lower() in _READ_ONLY:
             raise SettingError(name, f"must not end in {self.path.suffix}, which is only read", None, _ENDINGS)
         endings = [] if self.path is None else [ending.lower() for ending in self.path.suffixes[-2:]]
         for ending in endings:
-            if ending in _FOREIGN:
+            if ending in _FOREIGN and ending != writes:
                 then = "end it in .jsonl or .warc, and in .gz, .xz or .zst to compress it"
                 raise SettingError(name, f"must not end in {ending}, which is not written", None, then)
         self._named = {
