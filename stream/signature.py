@@ -248,3 +248,9 @@ def page_of_id(text: str) -> PageId | None:
         return None
     partition, offset = map(int, numbers)
     return (source, partition, offset) if partition < 2**31 and offset < 2**63 else None
+
+
+def page_ids_of(signatures: Signatures) -> list[PageId]:
+    """The ids of a record's pages."""
+    sources = [signatures.sources[source] for source in signatures.source.tolist()]
+    return list(zip(sources, signatures.partition.tolist(), signatures.offset.tolist(), strict=True))

@@ -10,6 +10,7 @@ from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.errors import InputError, PageError
 from spotsieve.stream.files.reader import FileReader, Input, check_inputs
+from spotsieve.stream.judge import policy_of
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import scheme_in_scope
@@ -37,7 +38,7 @@ class Trial:
         self._sequence = 0
         self.log_bytes = 0
         self._engine = Engine(
-            self.scheme, MemoryState(), settings.index, self._digest, _LOG_NAME, settings.policy.replaces_beyond
+            self.scheme, MemoryState(), settings.index, self._digest, _LOG_NAME, policy_of(settings.policy)
         )
 
     def sign(self, pages: Sequence[Page]) -> Iterator[bytes]:

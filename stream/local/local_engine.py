@@ -16,6 +16,7 @@ from spotsieve.state.snapshot.requests import Requests
 from spotsieve.state.store.directory import readable_by_others
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import Engine
+from spotsieve.stream.judge import policy_of
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.settings.model import Settings
@@ -53,7 +54,7 @@ class LocalEngine:
         try:
             check_log(self._log, self._state.position, self._state.last_record, self._state.pages_applied)
             self.engine = Engine(
-                scheme, self._state, settings.index, self._digest, LocalLog.name, settings.policy.replaces_beyond
+                scheme, self._state, settings.index, self._digest, LocalLog.name, policy_of(settings.policy)
             )
             self._requests = Requests(directory, self._state)
             self.notices.extend(filter(None, [readable_by_others(directory)]))

@@ -17,6 +17,7 @@ from spotsieve.stream.errors import InputError, PageError
 from spotsieve.stream.files.reader import FileReader, Input
 from spotsieve.stream.files.verdict_lines import match_fields, rejected_line, verdict_line
 from spotsieve.stream.files.writer import Outputs
+from spotsieve.stream.judge import policy_of
 from spotsieve.stream.judge.alone import Match, find_matches, judge_alone
 from spotsieve.stream.local.summary import Summary
 from spotsieve.stream.page import Page
@@ -73,9 +74,9 @@ def answer_alone(
 
     clock: how far the state's event time has come; a page beyond it would move the floor
     """
-    limit, longer_by = settings.index.candidate_limit, settings.policy.replaces_beyond
+    limit, policy = settings.index.candidate_limit, policy_of(settings.policy)
     for run, seen in _runs(part, view, clock, step_of(settings.index.horizon_hours)):
-        yield run, seen, judge_alone(run, scheme, seen, limit, longer_by)
+        yield run, seen, judge_alone(run, scheme, seen, limit, policy)
 
 
 def _runs(part: Signatures, view: StateView, clock: Clock, step_ms: int) -> Iterator[tuple[Signatures, StateView]]:

@@ -76,7 +76,7 @@ class Summary:
     @property
     def unseen(self) -> int:
         """How many pages were novel that had not been submitted before."""
-        return self.reasons[Reason.NO_MATCH.label] + self.reasons[Reason.LONGER.label]
+        return sum(self.reasons[reason.label] for reason in (Reason.NO_MATCH, Reason.LONGER, Reason.RECRAWL))
 
     def count(self, verdicts: Verdicts) -> None:
         """Add the verdicts of a micro-batch."""
@@ -115,7 +115,7 @@ class Summary:
         pace = f"{speed:,.0f} pages/s, {self.bytes_read / 1e6:,.1f} MB read"
         lines = [f"{self.pages:,} pages of {files} in {duration(self.seconds)} ({pace})"]
         lines.append(
-            f"  novel      {self.verdicts['novel']:>10,}{_detail(self.reasons, ('longer',))}\n"
+            f"  novel      {self.verdicts['novel']:>10,}{_detail(self.reasons, ('longer', 'recrawl'))}\n"
             f"  duplicate  {self.duplicates:>10,}  {share:.1%} dropped"
             f"{_detail(self.reasons, DUPLICATES)}\n"
             f"  unchecked  {self.verdicts['unchecked']:>10,}  passed on"

@@ -327,6 +327,7 @@ VERDICT_REASONS = (
     (Kind.NOVEL, Reason.NO_MATCH),
     (Kind.NOVEL, Reason.FIRST_ATTEMPT),
     (Kind.NOVEL, Reason.LONGER),
+    (Kind.NOVEL, Reason.RECRAWL),
     (Kind.DUPLICATE, Reason.NEAR),
     (Kind.DUPLICATE, Reason.OWN_TEXT),
     (Kind.DUPLICATE, Reason.CONTAINED),

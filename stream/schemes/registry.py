@@ -17,6 +17,7 @@ from spotsieve.stream.schemes.imatch import ImatchScheme
 from spotsieve.stream.schemes.manku import MankuScheme
 from spotsieve.stream.schemes.minhash import MinhashScheme
 from spotsieve.stream.schemes.onebit import OnebitScheme
+from spotsieve.stream.schemes.recrawl import TextsByAddress
 from spotsieve.stream.schemes.scope import HostScope
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.schemes.spotsigs import SpotsigsScheme
@@ -78,7 +79,7 @@ def scheme_of(settings: SchemeSettings) -> Scheme:
 
 
 def scheme_in_scope(settings: Settings) -> Scheme:
-    """The scheme that pages are judged by, within index.scope and policy.variants.
+    """The scheme that pages are judged by, within index.scope, policy.variants and policy.recrawl.
 
     Raises SettingError as scheme_of does, and where variants are to be kept by a scheme that cannot tell them.
     """
@@ -92,4 +93,5 @@ def scheme_in_scope(settings: Settings) -> Scheme:
                 "keep needs scheme.name = spotsieve",
             )
         scheme = scheme.keeping_variants()
-    return HostScope(scheme) if settings.index.scope == "host" else scheme
+    within: Scheme = TextsByAddress(scheme) if settings.policy.recrawl == "identical" else scheme
+    return HostScope(within) if settings.index.scope == "host" else within

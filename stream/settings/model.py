@@ -1,6 +1,5 @@
 """The settings: one frozen model for each stage. Each field has its unit and says whether it changes verdicts."""
 
-import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -124,18 +123,18 @@ class PolicySettings(Section):
         ge=1,
         le=100,
     )
-
     variants: Literal["drop", "keep"] = setting(
         "drop",
         "pages of one host whose own texts differ in numbers alone, as sizes and prices of a product: drop: they "
         "are judged like any; keep: they are no copies (only with scheme spotsieve)",
         verdicts=True,
     )
-
-    @property
-    def replaces_beyond(self) -> float:
-        """`longer_by` as the judge takes it: infinite where the first page is kept."""
-        return self.longer_by if self.keep == "longest" else math.inf
+    recrawl: Literal["drop", "identical", "pass"] = setting(
+        "drop",
+        "a page whose address was fetched before: drop: it is judged like any; identical: of its own address it is a "
+        "copy only where bytes or text are the same; pass: of its own address it is never a copy",
+        verdicts=True,
+    )
 
 
 class KafkaSettings(Section):
