@@ -50,7 +50,7 @@ def open_engine(settings: Settings, log_name: str) -> "Engine":
     text = verdict_settings_text(settings)
     scheme = scheme_in_scope(settings)
     state = RocksState.open(settings.index.directory, text, log_name, settings.index)
-    return Engine(scheme, state, settings.index, settings_digest(text), log_name, policy_of(settings.policy))
+    return Engine(scheme, state, settings.index, settings_digest(text), log_name, policy_of(settings))
 
 
 class Engine:

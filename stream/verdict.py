@@ -71,6 +71,8 @@ class Reason(enum.IntEnum):
     """Unchecked: a redirect; matches nothing."""
     MEDIA_TYPE = Filtered.MEDIA_TYPE
     """Unchecked: the Content-Type is not among input.accepted_types; matches nothing."""
+    EXEMPT = Filtered.EXEMPT
+    """Unchecked: a rule exempts pages of its address; matches nothing."""
 
     INTERNAL_ERROR = 60
     """Unchecked: decoding, signing or judging the page raised an error of ours; matches nothing."""

@@ -37,9 +37,7 @@ class Trial:
         self._digest = digest or settings_digest(verdict_settings_text(settings))
         self._sequence = 0
         self.log_bytes = 0
-        self._engine = Engine(
-            self.scheme, MemoryState(), settings.index, self._digest, _LOG_NAME, policy_of(settings.policy)
-        )
+        self._engine = Engine(self.scheme, MemoryState(), settings.index, self._digest, _LOG_NAME, policy_of(settings))
 
     def sign(self, pages: Sequence[Page]) -> Iterator[bytes]:
         """The log records of a micro-batch."""

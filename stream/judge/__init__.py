@@ -55,15 +55,17 @@ def judge(
     cap: most postings of a bucket  candidate_limit: most candidates of a page that are confirmed; 0: the scheme's own
     alone: each page is judged by itself, as if it had never come before; pass a cap of 0, so that none is filed
     """
-    limits = Limits(cap, candidate_limit or scheme.candidate_limit, *policy)
+    limits = Limits(cap, candidate_limit or scheme.candidate_limit, policy.longer_by, policy.same_address)
     keys, slots = slots_of(scheme.probe(signatures))
     buckets = view.buckets(keys)
     first_number, learned = view.entry_count, None
     if scheme.bars is not None:
-        filed, walked, learned = judge_with_hosts(signatures, slots, buckets, view, scheme.bars, limits, alone)
+        filed, walked, learned = judge_with_hosts(
+            signatures, slots, buckets, view, scheme.bars, limits, policy.rules, alone
+        )
     else:
         pages = compared_pages(signatures, scheme.compares_features)
-        filed = find_filed(slots, buckets, view, scheme, signatures, pages, limits)
+        filed = find_filed(slots, buckets, view, scheme, signatures, pages, limits, policy.rules)
         walked = walk_record(slots, buckets, filed, scheme, pages, first_number, limits)
     grown, contents = grown_buckets(buckets, walked)
     to_file = np.flatnonzero(walked.entry != NOBODY)

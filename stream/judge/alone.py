@@ -38,7 +38,7 @@ def judge_alone(
     return judge(signatures, scheme, view, _NO_ROOM, candidate_limit, policy, alone=True)[0]
 
 
-def find_matches(signatures: Signatures, scheme: Scheme, view: StateView) -> list[list[Match]]:
+def find_matches(signatures: Signatures, scheme: Scheme, view: StateView, policy: Policy = PLAIN) -> list[list[Match]]:
     """All filed pages that each page is accepted as a copy of, in the order of filing, and not only the earliest.
 
     The candidate limit, which bounds what a stream pays for a page, is not applied; full buckets hold no more than they
@@ -49,7 +49,7 @@ def find_matches(signatures: Signatures, scheme: Scheme, view: StateView) -> lis
     if not len(met.number):
         return [[] for _ in range(len(signatures))]
     if scheme.bars is not None:
-        filed, place, copies, scores, reasons = confirm_all(signatures, met, view, scheme.bars)
+        filed, place, copies, scores, reasons = confirm_all(signatures, met, view, scheme.bars, policy.rules)
     else:
         filed, place, copies, scores, reasons = _confirm(signatures, met, view, scheme)
     by_proof = np.flatnonzero(met.proof)

@@ -12,7 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets, FiledPages, StateView
-from spotsieve.stream.judge.addresses import Addresses, addresses_of, fetched_again, no_addresses
+from spotsieve.stream.judge.addresses import Addresses, addresses_of, no_addresses, relation_to_filed
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
 from spotsieve.stream.judge.policy import ANY_KIND, KEEP_FIRST
 from spotsieve.stream.judge.rules import (
@@ -27,7 +27,8 @@ from spotsieve.stream.judge.rules import (
 )
 from spotsieve.stream.judge.slots import Slots
 from spotsieve.stream.schemes import Confirmed, Scheme
-from spotsieve.stream.signature import Compared, Entry, Signatures, page_ids_of
+from spotsieve.stream.schemes.rules import PageRules
+from spotsieve.stream.signature import Compared, Entry, Signatures
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +71,14 @@ def find_filed(
     signatures: Signatures,
     pages: Compared,
     limits: Limits,
+    rules: PageRules | None,
 ) -> FiledOriginals:
     """The original of each page among the filed ones. All entries of a record are read and confirmed at once."""
     met = meet_filed(slots, buckets, limits.candidates, final_kinds(limits))
     found = nothing_found(len(pages))
     wanted = np.unique(met.number).astype(np.uint64)
     filed = view.filed(wanted) if len(wanted) else None
-    addresses = known_addresses(signatures, filed, len(wanted), limits)
+    addresses = known_addresses(signatures, filed, len(wanted), limits, rules)
     if filed is None:
         return FiledOriginals(found, wanted, None, addresses)
     place = np.searchsorted(wanted, met.number.astype(np.uint64))
@@ -85,11 +87,14 @@ def find_filed(
     return FiledOriginals(found, wanted, filed, addresses)
 
 
-def known_addresses(signatures: Signatures, filed: FiledPages | None, entries: int, limits: Limits) -> Addresses:
+def known_addresses(
+    signatures: Signatures, filed: FiledPages | None, entries: int, limits: Limits, rules: PageRules | None
+) -> Addresses:
     """The addresses of pages and of the entries that they meet, where these make a difference."""
-    if limits.same_address == ANY_KIND:
+    scoping = rules is not None and rules.scoping
+    if limits.same_address == ANY_KIND and not scoping:
         return no_addresses(len(signatures), entries)
-    return addresses_of(signatures, page_ids_of(signatures), filed, entries)
+    return addresses_of(signatures, filed, entries, rules if scoping else None)
 
 
 def confirm_met(
@@ -132,7 +137,7 @@ def _choose_kernel():
                     answers.row[place],
                     np.int64(lengths[page]),
                     np.int64(answers.length[place]),
-                    fetched_again(addresses, page, addresses.filed[entry[place]], addresses.filed_page[entry[place]]),
+                    relation_to_filed(addresses, page, entry[place]),
                     limits,
                 )
                 if is_original:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Buckets, FiledPages, Learned, StateView
 from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
-from spotsieve.stream.judge.addresses import Addresses, fetched_again
+from spotsieve.stream.judge.addresses import Addresses, relation_to_filed, relation_within
 from spotsieve.stream.judge.filed import FiledOriginals, known_addresses
 from spotsieve.stream.judge.known import (
     AGAIN,
@@ -46,6 +46,7 @@ from spotsieve.stream.judge.slots import Slots, inlined
 from spotsieve.stream.judge.walk import Walked, count_postings, file_page, nothing_walked
 from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Bars
+from spotsieve.stream.schemes.rules import PageRules
 from spotsieve.stream.signature import OwnText, Signatures, Status, page_ids_of
 from spotsieve.stream.text.titles import MOST_TITLE_WORDS
 
@@ -92,6 +93,7 @@ def judge_with_hosts(
     view: StateView,
     bars: Bars,
     limits: Limits,
+    rules: PageRules | None = None,
     alone: bool = False,
 ) -> tuple[FiledOriginals, Walked, Learned]:
     """Judge and file the pages of a record in order. alone: each by itself; none is filed or teaches"""
@@ -106,13 +108,14 @@ def judge_with_hosts(
         find_repeated(page_ids, judged, known)
     pages, sizes = texts_of(signatures), np.diff(buckets.bounds)
     within = pages._replace(prints=pages.prints.copy(), print_end=pages.print_first.copy())
-    addresses = known_addresses(signatures, read.filed, len(read.numbers), limits)
+    addresses = known_addresses(signatures, read.filed, len(read.numbers), limits, rules)
     place = read.place(met.number)
     record = _Record(slots, sizes, read.row, judged, met, place, pages, read.texts, within, addresses)
     walked = nothing_walked(slots, len(page_ids), len(sizes))
     scratch = new_cursors(slots), new_asked(), new_answer(), _not_recrawled()
+    chosen, table = bars_of_pages(signatures, bars, rules)
     capped = _walk_kernel()(
-        record, known, read.memory, bars, limits, not alone, view.entry_count, filed, walked, *scratch
+        record, known, read.memory, chosen, table, limits, not alone, view.entry_count, filed, walked, *scratch
     )
     walked = walked._replace(capped=capped)
     learned = _learned(signatures, walked, filed, known, within, read.memory, page_ids)
@@ -120,7 +123,7 @@ def judge_with_hosts(
 
 
 def confirm_all(
-    signatures: Signatures, met: Met, view: StateView, bars: Bars
+    signatures: Signatures, met: Met, view: StateView, bars: Bars, rules: PageRules | None = None
 ) -> tuple[FiledPages, NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64], NDArray[np.uint8]]:
     """Ask about every pair that is met, at least one, by what is known of the hosts now.
 
@@ -132,7 +135,8 @@ def confirm_all(
         raise ValueError("no pair is met, so there is nothing to confirm")
     place = read.place(met.number)
     accepted, score, reason = _confirm_kernel()(
-        met, place, read.row, texts_of(signatures), read.texts, read.memory, bars, new_asked(), new_answer()
+        *(met, place, read.row, texts_of(signatures), read.texts, read.memory),
+        *(*bars_of_pages(signatures, bars, rules), new_asked(), new_answer()),
     )
     return read.filed, place, accepted, score, reason
 
@@ -190,6 +194,30 @@ def _note_recrawled(recrawled, other, within, pair, answer):  # _Recrawled, int6
         recrawled.proof[0], recrawled.sure[0] = pair.proof != 0, answer.sure[0]
 
 
+def bars_of_pages(
+    signatures: Signatures, bars: Bars, rules: PageRules | None
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """-> the row of the table that each page is held to: int64[n], and the table, a row of Bars each: float64[r, 8]."""
+    if rules is None:
+        return np.zeros(len(signatures), np.int64), np.array([bars], np.float64)
+    return rules.bars_of(signatures.addresses()), rules.bars_table(bars)
+
+
+@inlined
+def bars_in(table, row):  # float64[r, 8], int64 -> Bars
+    """A row of the table as the rule for two pages takes it."""
+    return Bars(
+        table[row, 0],
+        table[row, 1],
+        table[row, 2],
+        table[row, 3],
+        table[row, 4],
+        table[row, 5],
+        table[row, 6] != 0,
+        table[row, 7] != 0,
+    )
+
+
 @inlined
 def _ask_filed(record, page, memory, asked, bars, limits, answer, recrawled, found):
     """Weigh the filed pages that a page meets. ... -> found: Found; where the original is in record.filed: int64"""
@@ -202,8 +230,8 @@ def _ask_filed(record, page, memory, asked, bars, limits, answer, recrawled, fou
             confirm_pair(record.pages, page, record.filed, other, memory, record.row[page], asked, bars, answer)
             found.reason[page] = answer.reason[0]
         other_length = np.int64(record.filed.length[other])
-        same = fetched_again(record.addresses, page, record.addresses.filed[other], record.addresses.filed_page[other])
-        if weigh(found, page, pair, answer.confirmed, 0, length, other_length, same, limits):
+        relation = relation_to_filed(record.addresses, page, other)
+        if weigh(found, page, pair, answer.confirmed, 0, length, other_length, relation, limits):
             found.cut[page] = at >= met.cut_at[page]
             return other
         if found.recrawl[page]:
@@ -234,8 +262,8 @@ def _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursor
             confirm_pair(record.pages, page, record.within, other, memory, record.row[page], asked, bars, answer)
             found.reason[page] = answer.reason[0]
         other_length = np.int64(record.pages.length[other])
-        same = fetched_again(record.addresses, page, record.addresses.own[other], record.addresses.page[other])
-        if weigh(found, page, pair, answer.confirmed, 0, length, other_length, same, limits):
+        relation = relation_within(record.addresses, page, other)
+        if weigh(found, page, pair, answer.confirmed, 0, length, other_length, relation, limits):
             break
         if found.recrawl[page]:
             _note_recrawled(recrawled, other, True, pair, answer)
@@ -277,13 +305,13 @@ def _walk_kernel():
     sources = judge_sources()
 
     @njit(nogil=True, cache=True)
-    def walk(
-        record, known, memory, bars, limits, learns, entry_number, filed, walked, cursors, asked, answer, recrawled
-    ):
-        # record: _Record  known: Known  memory: Memory  bars: Bars  limits: Limits  learns: bool, pages are filed and
-        # teach  entry_number: int64  filed: Found  cursors, asked, answer, recrawled: written over  ->  walked: Walked
+    def walk(record, known, memory, chosen, table, limits, learns, entry_number, filed, walked, *scratch):
+        # record: _Record  known: Known  memory: Memory  chosen, table: as of bars_of_pages  limits: Limits
+        # learns: bool, pages are filed and teach  entry_number: int64  filed: Found  ->  walked: Walked
+        # scratch: Cursors, Asked, Answer, _Recrawled, written over
         # returns how many filings found their bucket full
         capped = 0
+        cursors, asked, answer, recrawled = scratch
         skipped, no_word = np.zeros(MOST_PRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.bool_)
         pages, found = record.pages, walked.found
         for page in range(len(record.row) if sources >= 0 else 0):
@@ -293,7 +321,7 @@ def _walk_kernel():
             if known.state[page] == AGAIN:
                 repeat(known.first[page], page, filed, walked)
                 continue
-            row = record.row[page]
+            row, bars = record.row[page], bars_in(table, chosen[page])
             if record.judged[page]:
                 ask(pages, page, memory, row, bars.template_share, asked)
             answer.sure[0] = False
@@ -359,12 +387,14 @@ def _confirm_kernel():
     sources = judge_sources()
 
     @njit(nogil=True, cache=True)
-    def confirm(met, place, row, pages, filed, memory, bars, asked, answer):
+    def confirm(met, place, row, pages, filed, memory, chosen, table, asked, answer):
         # met: Met of n pages and m pairs  place: int64[m], in filed: Texts  row: int64[n]  pages: Texts
+        # chosen, table: as of bars_of_pages
         # ->  accepted: bool[m]  score: float64[m]  reason: uint8[m]
         pairs = len(place)
         accepted, score, reason = np.ones(pairs, np.bool_), np.ones(pairs), np.zeros(pairs, np.uint8)
         for page in range(len(row) if sources >= 0 else 0):
+            bars = bars_in(table, chosen[page])
             ask(pages, page, memory, row[page], bars.template_share, asked)
             for at in range(met.bounds[page], met.bounds[page + 1]):
                 if not met.proof[at]:

@@ -3,7 +3,8 @@
 import math
 from typing import NamedTuple
 
-from spotsieve.stream.settings.model import PolicySettings
+from spotsieve.stream.schemes.rules import PageRules, page_rules
+from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.verdict import FoundBy
 
 KEEP_FIRST = math.inf
@@ -17,16 +18,20 @@ class Policy(NamedTuple):
     """longer_by: a copy with more than so many times the features of what it copies replaces it
     same_address: the kinds of decisive keys (FoundBy) under which a page is a copy of one of its own address; ANY_KIND:
     an address makes no difference
+    rules: what the settings say of pages by their addresses; None: nothing
     """
 
     longer_by: float = KEEP_FIRST
     same_address: int = ANY_KIND
+    rules: PageRules | None = None
 
 
 PLAIN = Policy()
 """The first copy is kept, and addresses make no difference."""
 
 
-def policy_of(settings: PolicySettings) -> Policy:
-    """What [policy] asks of the judge."""
-    return Policy(settings.longer_by if settings.keep == "longest" else KEEP_FIRST, _SAME_ADDRESS[settings.recrawl])
+def policy_of(settings: Settings) -> Policy:
+    """What [policy] and [[rules]] ask of the judge. Raises SettingError for rules that contradict."""
+    policy = settings.policy
+    longer_by = policy.longer_by if policy.keep == "longest" else KEEP_FIRST
+    return Policy(longer_by, _SAME_ADDRESS[policy.recrawl], page_rules(settings))

@@ -38,6 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
+from spotsieve.stream.judge.addresses import APART, SAME_ADDRESS
 from spotsieve.stream.judge.policy import ANY_KIND, KEEP_FIRST
 from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.schemes import Confirmed
@@ -151,17 +152,17 @@ def replace(found, page, number, length):  # Found, int64, int64, int64
 
 
 @inlined
-def passes_recrawled(proof, same, limits):  # uint8, bool, Limits -> bool
-    """Whether the address that two pages have in common keeps one from being a copy of the other. same: as of weigh"""
-    return same and np.int64(proof) & limits.same_address == 0
+def passes_recrawled(proof, relation, limits):  # uint8, uint8, Limits -> bool
+    """Whether the address that two pages have in common keeps one from being a copy of the other."""
+    return relation == SAME_ADDRESS and limits.same_address != ANY_KIND and np.int64(proof) & limits.same_address == 0
 
 
 @inlined
-def weigh(found, page, pair, confirmed, row, length, other_length, same, limits):
+def weigh(found, page, pair, confirmed, row, length, other_length, relation, limits):
     """Take in the next page that `page` met, in the order of filing; -> whether it is the original: bool.
 
     found: Found  pair: Pair  confirmed: Confirmed, row: int64, of the answer to a candidate, else not used
-    length, other_length: int64, features of the two  same: bool, the two are one address fetched twice  limits: Limits
+    length, other_length: int64, features of the two  relation: uint8, what their addresses make of them  limits: Limits
     """
     score = np.nan
     if not pair.proof:
@@ -169,7 +170,9 @@ def weigh(found, page, pair, confirmed, row, length, other_length, same, limits)
         score = confirmed.score[row]
         if not confirmed.accepted[row]:
             return False
-    if passes_recrawled(pair.proof, same, limits):
+    if relation == APART:
+        return False
+    if passes_recrawled(pair.proof, relation, limits):
         found.recrawl[page] = True
         return False
     if outgrows(length, other_length, pair.proof, limits.longer_by):

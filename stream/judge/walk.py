@@ -11,7 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Buckets
-from spotsieve.stream.judge.addresses import Addresses, fetched_again
+from spotsieve.stream.judge.addresses import APART, Addresses, relation_within
 from spotsieve.stream.judge.filed import FiledOriginals
 from spotsieve.stream.judge.met import NEVER, begin, drop_candidates, new_cursors, next_met
 from spotsieve.stream.judge.rules import (
@@ -119,13 +119,6 @@ def nothing_walked(slots: Slots, pages: int, buckets: int) -> Walked:
 
 
 @inlined
-def _same_address(record, page, other):  # _Record, int64, int64 -> bool
-    """Whether a page has the address of an earlier page of the record, and is another page."""
-    addresses = record.addresses
-    return fetched_again(addresses, page, addresses.own[other], addresses.page[other])
-
-
-@inlined
 def _size(sizes, added, bucket):  # int64[u], Postings, int64 -> int64
     """How many postings a bucket has by now. sizes: before the record"""
     return sizes[bucket] + added.end[bucket] - added.first[bucket]
@@ -175,8 +168,11 @@ def _candidates_kernel():
                     if other < start:
                         if pair.proof:
                             length, other_length = np.int64(record.length[page]), np.int64(record.length[other])
-                            if passes_recrawled(pair.proof, _same_address(record, page, other), limits) or outgrows(
-                                length, other_length, pair.proof, limits.longer_by
+                            relation = relation_within(record.addresses, page, other)
+                            if (
+                                relation == APART
+                                or passes_recrawled(pair.proof, relation, limits)
+                                or outgrows(length, other_length, pair.proof, limits.longer_by)
                             ):
                                 continue
                             break
@@ -247,8 +243,8 @@ def _find_original(record, page, candidates, limits, cursors, walked):
             while candidates.other[row] != other:
                 row += 1
         length, other_length = np.int64(record.length[page]), np.int64(record.length[other])
-        same = _same_address(record, page, other)
-        if weigh(found, page, pair, candidates.confirmed, row, length, other_length, same, limits):
+        relation = relation_within(record.addresses, page, other)
+        if weigh(found, page, pair, candidates.confirmed, row, length, other_length, relation, limits):
             break
 
 

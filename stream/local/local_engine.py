@@ -53,9 +53,7 @@ class LocalEngine:
             raise
         try:
             check_log(self._log, self._state.position, self._state.last_record, self._state.pages_applied)
-            self.engine = Engine(
-                scheme, self._state, settings.index, self._digest, LocalLog.name, policy_of(settings.policy)
-            )
+            self.engine = Engine(scheme, self._state, settings.index, self._digest, LocalLog.name, policy_of(settings))
             self._requests = Requests(directory, self._state)
             self.notices.extend(filter(None, [readable_by_others(directory)]))
             self._begin_log(text, on_catch_up)

@@ -24,7 +24,7 @@ class MemoryEngine:
         self._digest = settings_digest(verdict_settings_text(settings))
         self._state = MemoryState()
         self._offset = 0
-        self.engine = Engine(scheme, self._state, settings.index, self._digest, LOG_NAME, policy_of(settings.policy))
+        self.engine = Engine(scheme, self._state, settings.index, self._digest, LOG_NAME, policy_of(settings))
 
     @property
     def entry_count(self) -> int:

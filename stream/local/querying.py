@@ -62,9 +62,10 @@ class StateQuery:
         """
         keys = [np.empty(0, np.uint64), *(self.scheme.probe(part).keys for part in parts)]
         self.passes += self._view.load(np.unique(np.concatenate(keys)))
+        policy = policy_of(self.settings)
         for part in parts:
             for run, view, verdicts in answer_alone(part, self.scheme, self._view, self._clock, self.settings):
-                yield verdicts, find_matches(run, self.scheme, view) if matches else []
+                yield verdicts, find_matches(run, self.scheme, view, policy) if matches else []
 
 
 def answer_alone(
@@ -74,7 +75,7 @@ def answer_alone(
 
     clock: how far the state's event time has come; a page beyond it would move the floor
     """
-    limit, policy = settings.index.candidate_limit, policy_of(settings.policy)
+    limit, policy = settings.index.candidate_limit, policy_of(settings)
     for run, seen in _runs(part, view, clock, step_of(settings.index.horizon_hours)):
         yield run, seen, judge_alone(run, scheme, seen, limit, policy)
 

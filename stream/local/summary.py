@@ -33,6 +33,7 @@ UNCHECKED = tuple(
         Reason.HTTP_STATUS,
         Reason.REDIRECT,
         Reason.MEDIA_TYPE,
+        Reason.EXEMPT,
         Reason.INTERNAL_ERROR,
     )
 )
@@ -46,6 +47,7 @@ class Summary:
     other_records: WARC records that are no pages  revisits: those of them that say that a page
     had not changed  bytes_read: as on disk  entries: pages the state knows
     future_times: pages with a time later than their file's, which was set back to the file's
+    rules: how many pages each rule of the settings took, by its name
     """
 
     files: int = 0
@@ -58,6 +60,7 @@ class Summary:
     entries: int = 0
     interrupted: bool = False
     changed: dict[str, int] = field(default_factory=dict)
+    rules: dict[str, int] = field(default_factory=dict)
     verdicts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
@@ -104,6 +107,7 @@ class Summary:
             "state_entries": self.entries,
             "interrupted": self.interrupted,
             "changed_files": self.changed,
+            "rules": self.rules,
             "errors": [str(fault) for fault in self.faults],
         }
 
@@ -134,6 +138,11 @@ class Summary:
         lines += [
             f"  {escape_control_characters(path)} was filtered before, and has {pages:,} pages that are new or changed"
             for path, pages in self.changed.items()
+        ]
+        lines += [
+            f"  {escape_control_characters(rule)} matched no page: is it written as the addresses are?"
+            for rule, pages in self.rules.items()
+            if not pages and self.pages
         ]
         if self.interrupted:
             lines.append(

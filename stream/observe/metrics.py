@@ -341,6 +341,7 @@ VERDICT_REASONS = (
     (Kind.UNCHECKED, Reason.HTTP_STATUS),
     (Kind.UNCHECKED, Reason.REDIRECT),
     (Kind.UNCHECKED, Reason.MEDIA_TYPE),
+    (Kind.UNCHECKED, Reason.EXEMPT),
     (Kind.UNCHECKED, Reason.INTERNAL_ERROR),
 )
 """Every pair that a verdict can have: the label sets of spotsieve_pages_total."""

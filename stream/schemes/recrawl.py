@@ -56,7 +56,7 @@ class TextsByAddress:
     def probe(self, signatures: Signatures) -> Probes:
         """The scheme's probes, and one key more for each page that has text and an address."""
         probes = self._scheme.probe(signatures)
-        addresses = [address_of(url.decode("utf-8", "replace")) for url in signatures.urls]
+        addresses = list(map(address_of, signatures.addresses()))
         which = (signatures.status == Status.FINGERPRINTED) & np.array([bool(one) for one in addresses], np.bool_)
         return appended(probes, digest_keys(ADDRESS_TAG, _digests(signatures, addresses), which))
 

@@ -5,6 +5,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.settings.domains import installed_list
+from spotsieve.stream.settings.rules import Rule
 from spotsieve.stream.settings.schemes import DEFAULT_SCHEME, SchemeSettings, SpotsieveSettings
 from spotsieve.stream.settings.section import Section, setting
 
@@ -90,9 +93,15 @@ class IndexSettings(Section):
         ge=0,
         le=876_000,
     )
-    scope: Literal["global", "host"] = setting(
+    scope: Literal["global", "host", "domain"] = setting(
         "global",
-        "global: one page is kept of all copies; host: one for each host, and no page meets one of another host",
+        "global: one page is kept of all copies; host: one for each host, and no page meets one of another host; "
+        "domain: the same for each registered domain",
+        verdicts=True,
+    )
+    domain_list: str = setting(
+        "",
+        "scope domain: the public suffix list; empty: the installed one, to which a state is bound",
         verdicts=True,
     )
     cache_mb: int = setting(256, "RocksDB block cache", unit="MiB", ge=8)
@@ -240,6 +249,12 @@ class LogSettings(Section):
 class Settings(Section):
     """All settings."""
 
+    rules: tuple[Rule, ...] = setting(
+        (),
+        "what is other (exempt, threshold, scope) for pages of a host, host_suffix or url (https://*/print/*); the "
+        "first rule that matches counts",
+        verdicts=True,
+    )
     input: InputSettings = Field(default=InputSettings())
     scheme: Annotated[SchemeSettings, Field(discriminator="name")] = Field(default=SpotsieveSettings())
     index: IndexSettings = Field(default=IndexSettings())
@@ -256,3 +271,19 @@ class Settings(Section):
         """Without a name, [scheme] holds the settings of the default scheme."""
         scheme = given.get("scheme") if isinstance(given, dict) else None
         return {**given, "scheme": {"name": DEFAULT_SCHEME, **scheme}} if isinstance(scheme, dict) else given
+
+    @model_validator(mode="after")
+    def _with_domains(self) -> "Settings":
+        """Note the public suffix list by which domains are told apart, so that states and logs are bound to it."""
+        if self.index.scope != "domain" and all(rule.scope != "domain" for rule in self.rules):
+            return self
+        installed, wanted = installed_list(), self.index.domain_list
+        if wanted not in ("", installed):
+            raise SettingError(
+                "index.domain_list",
+                f"must be the installed public suffix list ({installed})",
+                wanted,
+                f"install publicsuffixlist=={wanted.partition(' ')[0]}, or begin a new state and log without it",
+            )
+        object.__setattr__(self, "index", self.index.model_copy(update={"domain_list": installed}))
+        return self

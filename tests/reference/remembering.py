@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from spotsieve.stream.judge.policy import ANY_KIND, PLAIN, Policy
-from spotsieve.stream.signature import Signatures, Status, page_id_text
+from spotsieve.stream.signature import MATCHING_NOTHING, Signatures, Status, page_id_text
 from spotsieve.stream.verdict import FoundBy
 from tests.reference.host_memory import Answer, Bars, Host, Memory, PageText, compare, print_of
 from tests.reference.judge import Key, Outcome, digest_key
@@ -295,7 +295,7 @@ class KeysOfPages:
     def __call__(self, signatures: Signatures, index: int) -> list[Key]:
         """The keys of a page, one by one."""
         status = Status(int(signatures.status[index]))
-        if status in (Status.EMPTY, Status.HTTP_STATUS, Status.REDIRECT, Status.MEDIA_TYPE):
+        if status in MATCHING_NOTHING:
             return []
         body = digest_key(signatures, index, "digest", FoundBy.BODY)
         if status is not Status.FINGERPRINTED:

@@ -41,7 +41,7 @@ def judge_again_in(state: State, toml: str, log: Iterable[ConsumerRecord], log_n
         settings.index,
         settings_digest(verdict_settings_text(settings)),
         log_name,
-        policy_of(settings.policy),
+        policy_of(settings),
     )
     found: dict[str, Verdict] = {}
     for record in log:

@@ -80,7 +80,7 @@ def judge(
         settings.index,
         ANY_SETTINGS,
         "memory",
-        policy_of(settings.policy),
+        policy_of(settings),
     )
     links: list[str | None] = []
     reasons: Counter[str] = Counter()

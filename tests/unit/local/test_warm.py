@@ -56,7 +56,7 @@ for record, first in enumerate(range(0, len(pages), 30)):
     applied = engine.apply(encode(scheme.sign(pages[first:first + 30]), bytes(16), record, digest), record)
     kinds |= set(applied.verdicts.kind.tolist())
 asked = scheme.sign(pages)
-alone = judge_alone(asked, scheme, engine.state, 256, policy_of(settings.policy))
+alone = judge_alone(asked, scheme, engine.state, 256, policy_of(settings))
 assert Reason.FIRST_ATTEMPT in alone.reason, alone.reason
 assert any(find_matches(asked, scheme, engine.state))
 engine.state.close()
