@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spotsieve.stream.cli.outputs import add_force_argument, check_names
-from spotsieve.stream.cli.settings import add_settings_arguments, directory, file_name, settings_of, state_settings
+from spotsieve.stream.cli.settings import add_settings_arguments, directory, file_name, settings_of, settings_of_state
 from spotsieve.stream.errors import EXIT_INPUT, EXIT_OK, SettingError, SpotsieveError, StateError
 from spotsieve.stream.text_safety import show
 
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
 def _take_files(options: argparse.Namespace, grouping: "Grouping", line: "ProgressLine") -> list[SpotsieveError]:
     """Take in what the lines of files say; -> what could not be read."""
     from spotsieve.stream.clusters.files import ReadLines, read_files
-    from spotsieve.stream.files.reader import check_inputs, total_bytes
+    from spotsieve.stream.files.inputs import check_inputs, total_bytes
 
     inputs = check_inputs(options.files)
     total, read = total_bytes(inputs), ReadLines()
@@ -102,7 +102,7 @@ def _take_state(options: argparse.Namespace, grouping: "Grouping", line: "Progre
 
     with still_state(options.state, on_progress=line.update_step) as state:
         check_has_log(options.state)
-        settings = state_settings(state, options)
+        settings = settings_of_state(options, state)
     line.say("compiling the kernels; after the first time they are read from a cache")
     for statement in judge_log(options.state, settings, line.update_step):
         grouping.add(statement)
@@ -132,7 +132,7 @@ def _write(options: argparse.Namespace, grouping: "Grouping", line: "ProgressLin
     from spotsieve.stream.files.writer import CSV, OutputFile
 
     as_csv = options.csv or CSV in Path(options.out).suffixes
-    output, listed = OutputFile(options.out, writes=CSV if as_csv else ""), 0
+    output, listed = OutputFile(options.out, lines_only=True, writes=CSV if as_csv else ""), 0
     form: Callable[[Member], bytes] = csv_line if as_csv else json_line
     try:
         if as_csv:

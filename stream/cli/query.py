@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from spotsieve.stream.cli.outputs import add_force_argument, check_names
-from spotsieve.stream.cli.settings import add_settings_arguments, directory, file_name, state_settings
+from spotsieve.stream.cli.settings import add_settings_arguments, directory, file_name, settings_of_state
 from spotsieve.stream.errors import EXIT_INPUT, EXIT_OK
 from spotsieve.stream.text_safety import show
 
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     """Ask about the files; the exit code."""
     from spotsieve.state.still.reading import still_state
     from spotsieve.stream.files import check_inputs, total_bytes
-    from spotsieve.stream.files.writer import Outputs
+    from spotsieve.stream.files.outputs import Outputs
     from spotsieve.stream.kernels import compile_kernels
     from spotsieve.stream.local.querying import StateQuery, query_files
     from spotsieve.stream.local.summary import Summary
@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
             line.say(f"{what}: {done:,} of {of:,}")
 
         state = closing.enter_context(still_state(options.state, options.timeout, told))
-        settings = state_settings(state, options)
+        settings = settings_of_state(options, state)
         query = StateQuery(state, settings)
         line.say("compiling the kernels; after the first time they are read from a cache")
         compile_kernels(scheme_of(settings.scheme))

@@ -74,7 +74,7 @@ def settings_of(
     return load_chosen(options.config, os.environ, overrides, scheme, threshold, stored)
 
 
-def state_settings(state: "StillState", options: argparse.Namespace) -> "Settings":
+def settings_of_state(options: argparse.Namespace, state: "StillState") -> "Settings":
     """The settings of the named configuration, which must be the state's; without one the state's own, and --set.
 
     Raises SettingError, StateError (another format), SettingsMismatch.

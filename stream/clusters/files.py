@@ -1,7 +1,5 @@
 """Reads files of verdict lines, or of reports, plain or compressed."""
 
-import contextlib
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
@@ -10,7 +8,7 @@ from spotsieve.stream.clusters.statements import Statement, read_statement
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.files.compression import READ_BYTES, read_chunks
 from spotsieve.stream.files.jsonlines import split_lines
-from spotsieve.stream.files.reader import Input
+from spotsieve.stream.files.inputs import Input, open_input
 
 OnRead = Callable[[int, int], None]
 """on_read(lines, bytes_read) is called now and then; bytes as on disk."""
@@ -31,7 +29,7 @@ def read_files(inputs: Sequence[Input], read: ReadLines, on_read: OnRead) -> Ite
     for file in inputs:
         others, first, before = 0, "", read.lines
         try:
-            with _opened(file) as source:
+            with open_input(file)[0] as source:
                 for record in split_lines(read_chunks(_Counted(source, read), file.source)):
                     statement = None if record.fault else read_statement(record.raw)
                     read.lines += 1
@@ -63,6 +61,3 @@ class _Counted:
         self._read.bytes_read += len(data)
         return data
 
-
-def _opened(file: Input) -> contextlib.AbstractContextManager[BinaryIO]:
-    return contextlib.nullcontext(sys.stdin.buffer) if file.path is None else file.path.open("rb")

@@ -13,9 +13,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, Buckets, FiledPages, Learned, StateView
+from spotsieve.state.index import NOBODY, Buckets, Learned, StateView
 from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
 from spotsieve.stream.judge.addresses import Addresses, relation_to_filed, relation_within
+from spotsieve.stream.judge.bars import bars_in, bars_of_pages
 from spotsieve.stream.judge.filed import FiledOriginals, known_addresses
 from spotsieve.stream.judge.known import (
     AGAIN,
@@ -122,25 +123,6 @@ def judge_with_hosts(
     return FiledOriginals(filed, read.numbers, read.filed, addresses), walked, learned
 
 
-def confirm_all(
-    signatures: Signatures, met: Met, view: StateView, bars: Bars, rules: PageRules | None = None
-) -> tuple[FiledPages, NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64], NDArray[np.uint8]]:
-    """Ask about every pair that is met, at least one, by what is known of the hosts now.
-
-    -> the entries that were read, and of the m pairs: where in these its page is: int64[m], whether it is a copy:
-    bool[m], score: float64[m], reason: uint8[m] (Reason); the last two where no decisive key found the page
-    """
-    read = recall_record(signatures, met, view, [])
-    if read.filed is None:
-        raise ValueError("no pair is met, so there is nothing to confirm")
-    place = read.place(met.number)
-    accepted, score, reason = _confirm_kernel()(
-        *(met, place, read.row, texts_of(signatures), read.texts, read.memory),
-        *(*bars_of_pages(signatures, bars, rules), new_asked(), new_answer()),
-    )
-    return read.filed, place, accepted, score, reason
-
-
 def _learned(
     signatures: Signatures,
     walked: Walked,
@@ -192,30 +174,6 @@ def _note_recrawled(recrawled, other, within, pair, answer):  # _Recrawled, int6
     if recrawled.place[0] == NOBODY:
         recrawled.place[0], recrawled.within[0] = other, within
         recrawled.proof[0], recrawled.sure[0] = pair.proof != 0, answer.sure[0]
-
-
-def bars_of_pages(
-    signatures: Signatures, bars: Bars, rules: PageRules | None
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """-> the row of the table that each page is held to: int64[n], and the table, a row of Bars each: float64[r, 8]."""
-    if rules is None:
-        return np.zeros(len(signatures), np.int64), np.array([bars], np.float64)
-    return rules.bars_of(signatures.addresses()), rules.bars_table(bars)
-
-
-@inlined
-def bars_in(table, row):  # float64[r, 8], int64 -> Bars
-    """A row of the table as the rule for two pages takes it."""
-    return Bars(
-        table[row, 0],
-        table[row, 1],
-        table[row, 2],
-        table[row, 3],
-        table[row, 4],
-        table[row, 5],
-        table[row, 6] != 0,
-        table[row, 7] != 0,
-    )
 
 
 @inlined
@@ -380,27 +338,3 @@ def _walk_kernel():
         return capped
 
     return walk
-
-
-@cache
-def _confirm_kernel():
-    sources = judge_sources()
-
-    @njit(nogil=True, cache=True)
-    def confirm(met, place, row, pages, filed, memory, chosen, table, asked, answer):
-        # met: Met of n pages and m pairs  place: int64[m], in filed: Texts  row: int64[n]  pages: Texts
-        # chosen, table: as of bars_of_pages
-        # ->  accepted: bool[m]  score: float64[m]  reason: uint8[m]
-        pairs = len(place)
-        accepted, score, reason = np.ones(pairs, np.bool_), np.ones(pairs), np.zeros(pairs, np.uint8)
-        for page in range(len(row) if sources >= 0 else 0):
-            bars = bars_in(table, chosen[page])
-            ask(pages, page, memory, row[page], bars.template_share, asked)
-            for at in range(met.bounds[page], met.bounds[page + 1]):
-                if not met.proof[at]:
-                    confirm_pair(pages, page, filed, place[at], memory, row[page], asked, bars, answer)
-                    accepted[at], score[at] = answer.confirmed.accepted[0], answer.confirmed.score[0]
-                    reason[at] = answer.reason[0]
-        return accepted, score, reason
-
-    return confirm

@@ -18,7 +18,7 @@ from spotsieve.stream.features.prints import KEPT
 from spotsieve.stream.fingerprints.tables import ADDRESS_TAG
 from spotsieve.stream.hosts import address_of
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import Bars, Confirmed, Probes, Scheme
+from spotsieve.stream.schemes import Bars, Confirmed, Probes, Scheme, Way
 from spotsieve.stream.schemes.probes import Keys, build_probes, digest_keys
 from spotsieve.stream.signature import Compared, Signatures, Status
 
@@ -63,6 +63,10 @@ class TextsByAddress:
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """The scheme's own."""
         return self._scheme.confirm(pages, others)
+
+    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+        """The scheme's own."""
+        return self._scheme.ways(pages, others)
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """The scheme's own."""
