@@ -7,8 +7,8 @@ from typing import BinaryIO
 from spotsieve.stream.clusters.statements import Statement, read_statement
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.files.compression import READ_BYTES, read_chunks
-from spotsieve.stream.files.jsonlines import split_lines
 from spotsieve.stream.files.inputs import Input, open_input
+from spotsieve.stream.files.jsonlines import split_lines
 
 OnRead = Callable[[int, int], None]
 """on_read(lines, bytes_read) is called now and then; bytes as on disk."""
@@ -60,4 +60,3 @@ class _Counted:
         data = self._file.read(min(size, READ_BYTES))
         self._read.bytes_read += len(data)
         return data
-

@@ -1,7 +1,6 @@
 """An explanation says what the judge says, and what it tells of the bars implies the verdict: for random worlds."""
 
 import random
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -112,9 +111,7 @@ def test_every_scheme_tells_in_its_own_terms_what_its_judge_says(name: str) -> N
     _, filing = judge(scheme.sign(filed), scheme, state, 256, 0)
     state.file(filing, 1, 0)
     signatures = scheme.sign(asked)
-    told = [
-        assert_agrees(signatures.part(row, row + 1), scheme, state, (256, 0, PLAIN)) for row in range(len(asked))
-    ]
+    told = [assert_agrees(signatures.part(row, row + 1), scheme, state, (256, 0, PLAIN)) for row in range(len(asked))]
     copies = [one for one in told if one.original is not None]
     assert copies, "the crawl has copies"
     for one in copies:

@@ -20,11 +20,11 @@ from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.errors import SettingError, StateError
+from spotsieve.stream.judge import policy_of
 from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.local.migrating import migrate_state
 from spotsieve.stream.migration.journal import Journal
 from spotsieve.stream.migration.moving import Migration
-from spotsieve.stream.judge import policy_of
 from spotsieve.stream.page import Page, PageId
 from spotsieve.stream.progress import ignore_progress
 from spotsieve.stream.schemes.registry import scheme_in_scope, scheme_of
