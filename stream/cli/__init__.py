@@ -19,6 +19,7 @@ COMMANDS = {
     "explain": "tell why a page was dropped or let through, with both texts side by side",
     "serve": "answer over HTTP whether pages are known, for crawlers in other languages",
     "replay": "judge a topic again, beside the service, and compare with the recorded verdicts",
+    "clusters": "list every page with its cluster of copies, by recorded verdicts; drop all copies",
     "migrate": "move what a service or a filter remembers under other settings, beside the service, and switch over",
     "score": "filter labelled sets, and print precision, recall and what was lost",
     "sample": "make a labelled set of your own pages: copies are planted into their real templates, for score",

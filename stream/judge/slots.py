@@ -7,7 +7,15 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets
-from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, PRINT_TAG, TEXT_TAG, TITLE_TAG
+from spotsieve.stream.fingerprints.tables import (
+    ADDRESS_TAG,
+    DIGEST_TAG,
+    KEY_BITS,
+    MINIMA_TAG,
+    PRINT_TAG,
+    TEXT_TAG,
+    TITLE_TAG,
+)
 from spotsieve.stream.schemes import Probes
 from spotsieve.stream.verdict import FoundBy
 
@@ -79,7 +87,7 @@ def no_postings(slots: Slots, buckets: int) -> Postings:
 
 def _kinds_of_tags() -> NDArray[np.uint8]:
     kinds = np.full(256, FoundBy.TABLES, np.uint8)
-    kinds[[DIGEST_TAG, TEXT_TAG]] = FoundBy.BODY, FoundBy.TEXT
+    kinds[[DIGEST_TAG, TEXT_TAG, ADDRESS_TAG]] = FoundBy.BODY, FoundBy.TEXT, FoundBy.ADDRESS
     kinds[[MINIMA_TAG, PRINT_TAG, TITLE_TAG]] = FoundBy.MINIMA, FoundBy.PRINTS, FoundBy.TITLE
     return kinds
 
