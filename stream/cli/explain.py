@@ -112,6 +112,7 @@ def _explained(options: argparse.Namespace) -> "Explanation":
     files = check_inputs(options.pages)
     line = ProgressLine(sys.stderr, None)
     with contextlib.closing(line):
+        line.say("reading the kernels from a cache; the first time they are compiled, which takes up to a minute")
         if options.state is None:
             return _without_state(options, files)
         from spotsieve.state.still.reading import still_state
