@@ -176,9 +176,9 @@ def _without_state(options: argparse.Namespace, files: "Sequence[Input]") -> "Ex
         others = [named_apart(other.page, "other") if other.page else _named(other.name, files, settings)]
         held = {"texts": others}
     if given.page is not None:
-        page, judged = named_apart(given.page, "page"), judged_after(others, settings, scheme)
+        page, judged = named_apart(given.page, "page"), judged_after(next(iter(others), None), settings, scheme)
     elif others:
-        page, judged = _named(given.name, files, settings), judged_after(others, settings, scheme)
+        page, judged = _named(given.name, files, settings), judged_after(next(iter(others), None), settings, scheme)
     else:
         page, judged = judged_before(given.name, files, settings, scheme)
     where = f"file {options.page}" if given.page is not None else "the files of --pages"
