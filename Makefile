@@ -14,7 +14,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test check verdicts bench quality schemes papers soak partitions memory classic exact fuzz run broker setup wheel docs lock clean
+.PHONY: help demo test check verdicts bench quality schemes papers soak partitions memory classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -66,6 +66,17 @@ exact: setup ## compare exact schemes with brute force, 100,000 random cases eac
 fuzz: $(FUZZ) ## feed every reader of foreign bytes with mutated input for 10 minutes; write docs/fuzz.md (ARGS="--minutes 60")
 	@$(PY) -m tests.measure.fuzz $(ARGS)
 
+chart: $(INSTALLED) ## check the Helm chart and render deploy/kubernetes.yaml (without helm: Go builds it once, in minutes)
+	@$(PY) -m tests.measure.deploy.chart $(ARGS)
+
+dashboard: $(INSTALLED) ## write deploy/grafana/dashboards/spotsieve.json from tests/measure/deploy/dashboard
+	@$(PY) -m tests.measure.deploy.dashboard.write $(ARGS)
+
+sbom: $(INSTALLED) ## list the packages of an installation with versions and hashes: out/sbom.cdx.json (CycloneDX)
+	@mkdir -p out
+	@$(VENV)/bin/cyclonedx-py requirements requirements-run.lock --pyproject pyproject.toml --output-reproducible -o out/sbom.cdx.json
+	@echo "out/sbom.cdx.json"
+
 run: $(INSTALLED) ## run the filter service (CONFIG=spotsieve.toml)
 	@$(VENV)/bin/spotsieve run -c $(CONFIG) $(ARGS)
 
@@ -103,6 +114,7 @@ lock: $(INSTALLED) ## resolve the newest allowed dependencies into requirements*
 	@$(VENV)/bin/uv pip compile -q pyproject.toml --all-extras --group dev $(LOCK_OPTIONS) -o requirements.lock
 	@$(VENV)/bin/uv pip compile -q pyproject.toml -c requirements.lock $(LOCK_OPTIONS) -o requirements-run.lock
 	@$(VENV)/bin/uv pip compile -q --group build -c requirements.lock $(LOCK_OPTIONS) -o requirements-build.lock
+	@$(VENV)/bin/uv pip compile -q --group sbom -c requirements.lock $(LOCK_OPTIONS) -o requirements-sbom.lock
 	@$(VENV)/bin/uv pip compile -q --group fuzz -c requirements.lock $(LOCK_OPTIONS) -o requirements-fuzz.lock
 	@$(VENV)/bin/uv pip compile -q --group peers -c requirements.lock $(LOCK_OPTIONS) -o requirements-peers.lock
 LOCK_OPTIONS := --upgrade --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header

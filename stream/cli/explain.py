@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spotsieve.state.still.reading import StillState
     from spotsieve.stream.explain.explanation import Explanation
     from spotsieve.stream.explain.finding import Recorded
-    from spotsieve.stream.files.reader import Input
+    from spotsieve.stream.files.inputs import Input
     from spotsieve.stream.page import Page
     from spotsieve.stream.settings.model import Settings
 

@@ -23,7 +23,7 @@ from spotsieve.stream.explain.finding import (
 from spotsieve.stream.explain.telling import tell
 from spotsieve.stream.explain.texts import TextPair, read_pair
 from spotsieve.stream.explain.told import MetPage, Told
-from spotsieve.stream.files.reader import Input
+from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.settings.model import Settings

@@ -20,8 +20,9 @@ from spotsieve.state.still.reading import StillState
 from spotsieve.state.store.rocks_errors import rocks_errors
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.files.compression import read_chunks
+from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.jsonlines import split_lines
-from spotsieve.stream.files.reader import FileReader, Input
+from spotsieve.stream.files.reader import FileReader
 from spotsieve.stream.page import Page, PageId
 from spotsieve.stream.settings.model import InputSettings
 from spotsieve.stream.signature import Entry, Signatures, page_id_text, page_of_id
