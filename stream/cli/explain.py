@@ -197,7 +197,7 @@ def _named(name: str, files: "Sequence[Input]", settings: "Settings") -> "Page":
 
 
 def _recorded(options: argparse.Namespace, name: str) -> "Recorded | None":
-    """The verdict that --verdicts has of a page. Raises InputError if it has none."""
+    """The verdict that --verdicts has of a page. Raises NotFound if it has none, InputError if it cannot be read."""
     from spotsieve.stream.explain.finding import find_recorded
 
     if options.verdicts is None:

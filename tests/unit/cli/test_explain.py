@@ -291,6 +291,7 @@ def test_a_snapshot_is_explained_too(folder: Path, tmp_path: Path, capsys: pytes
         (["{}/v.jsonl", "--state", "{}/state"], EXIT_SETTING, "must be one line of verdicts"),
         (["p1", "p9", "--state", "{}/state"], EXIT_NOT_FOUND, "OTHER is no page that this state let through"),
         (["p9", "--state", "{}/state", "--verdicts", "{}/v.jsonl"], EXIT_NOT_FOUND, "must have a verdict of PAGE"),
+        (["p1", "--state", "{}/state", "--verdicts", "{}/nothing"], EXIT_INPUT, "cannot be read"),
         (["p1", "--state", "{}/state", "--set", "scheme.min_alike=0.6"], EXIT_STATE, "scheme.min_alike"),
         (["p1", "--state", "{}/state", "--html", "{}/no/why.html"], EXIT_SETTING, "cannot be written"),
     ],
