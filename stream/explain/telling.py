@@ -4,7 +4,7 @@ The verdict is the judge's own (stream/judge/alone.py), and so is what a pair ha
 stream/judge/pairs.py note it, or the scheme tells it by the function that its confirm() is made of.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -39,10 +39,12 @@ def tell(
     candidate_limit: int,
     policy: Policy = PLAIN,
     also: Sequence[int] = (),
+    fingerprints: Mapping[int, int] | None = None,
 ) -> Told:
     """Tell of one page, the only one of `signatures`. Limits as of spotsieve.stream.judge.judge.
 
     also: numbers of filed pages that it is compared with, whether it meets them or not
+    fingerprints: of filed pages, as far as known: entries do not hold them, and postings are found by keys alone
     """
     verdicts = judge_alone(signatures, scheme, view, candidate_limit, policy)
     also = [*also, *_original_of_attempt(signatures, view)]
@@ -52,6 +54,10 @@ def tell(
     judged = meet_filed(slots, buckets, limit, final_kinds(Limits(0, limit, policy.longer_by, policy.same_address)))
     met = meet_filed(slots, buckets, NEVER, _NOTHING_ENDS)
     far = _too_far(slots, buckets, set(met.number.tolist()))
+    if (slots.decisive & (slots.limit > 0)).any():
+        own = int(signatures.fingerprint[0])
+        unmet = (fingerprints or {}).keys() - set(met.number.tolist())
+        far |= {number: (own ^ (fingerprints or {})[number]).bit_count() for number in unmet}
     every = _with_others(met, sorted({*far, *also} - set(met.number.tolist())))
     most_bits = int(slots.limit.max(initial=0))
     found, host = _compared(signatures, scheme, view, every, far, most_bits, policy)
@@ -101,6 +107,8 @@ def _compared(
             told_ways: tuple[PairWay, ...] = (_near_bits(far[number], most_bits),)
         elif proof & FoundBy.TABLES:
             told_ways = (_near_bits(int(met.distance[pair]), most_bits),)
+        elif not pair_ways and not proof:
+            told_ways = (_no_key(),)
         else:
             told_ways = pair_ways
         by_bars = any(way.reached for way in told_ways)
@@ -196,6 +204,11 @@ def _near_bits(apart: int, most: int) -> PairWay:
     """The test of a posting's inline bits."""
     bar = PairBar("bits of the fingerprint that differ", float(apart), float(most), "bits", at_most=True)
     return PairWay("the fingerprints are near", Reason.NEAR, (bar,))
+
+
+def _no_key() -> PairWay:
+    """The test of a pair that a scheme accepts by its keys alone, and that has none in common."""
+    return PairWay("a key that decides is the same", Reason.NEAR, (PairBar("such keys", 0.0, 1.0, "keys"),))
 
 
 def _too_far(slots: Slots, buckets: Buckets, met: set[int]) -> dict[int, int]:

@@ -13,6 +13,10 @@ from spotsieve.stream.explain.told import Fate, MetPage, Told
 from spotsieve.stream.features.prints import identities_of_block, identity_of
 from spotsieve.stream.features.sieve import blocks_of
 from spotsieve.stream.judge import PLAIN, Policy, judge
+from spotsieve.stream.judge.confirming import _confirm_kernel
+from spotsieve.stream.judge.hosts import _walk_kernel
+from spotsieve.stream.judge.met import _meet_kernel
+from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
 from spotsieve.stream.signature import Signatures, compared_pages
@@ -129,6 +133,18 @@ def test_what_a_scheme_tells_of_a_pair_is_what_it_confirms(name: str) -> None:
     if ways:
         reached = np.logical_or.reduce([way.reached for way in ways])
         np.testing.assert_array_equal(reached, scheme.confirm(pages.take(one), pages.take(other)).accepted)
+
+
+def test_explaining_needs_no_kernel_that_the_judge_does_not_have() -> None:
+    compile_kernels(DEFAULT)
+    kernels = (_confirm_kernel(), _walk_kernel(), _meet_kernel())
+    before = [list(kernel.signatures) for kernel in kernels]
+    pages, state = [page for page in CRAWL if page.judgeable], MemoryState()
+    _, filing = judge(DEFAULT.sign(pages[:9]), DEFAULT, state, 256, 0)
+    state.file(filing, 1, 0)
+    for page in pages[9:12]:
+        tell(DEFAULT.sign([page]), DEFAULT, state, 0)
+    assert [list(kernel.signatures) for kernel in kernels] == before
 
 
 def test_the_prints_of_a_page_are_those_of_its_blocks() -> None:

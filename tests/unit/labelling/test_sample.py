@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 from spotsieve.stream.cli import main
+from spotsieve.stream.explain.shown_text import read_text, words_of
 from spotsieve.stream.labelling.sample.edits import Edit, edited
 from spotsieve.stream.labelling.sample.own_text import Chosen, read_own
 from spotsieve.stream.labelling.sample.templates import write_into
-from spotsieve.stream.labelling.shown_text import read_text, words_of
 from tests.worlds.filter_crawl import lines
 from tests.worlds.spotsieve_pages import page
 
