@@ -258,6 +258,13 @@ def _unknown_setting(name: str, setting: str, scheme: str) -> SettingError:
     return SettingError(name, "is not a setting", None, hint)
 
 
+def tables_of(annotation: Any) -> list[type[BaseModel]]:
+    """The model of each table in a list of tables, such as [[rules]]; none for any other field."""
+    if get_origin(annotation) is not tuple:
+        return []
+    return [kind for kind in get_args(annotation) if isinstance(kind, type) and issubclass(kind, BaseModel)]
+
+
 def sections_of(annotation: Any) -> list[type[BaseModel]]:
     """The models that a field can hold: one for a section, several for [scheme], none for a plain value."""
     if get_origin(annotation) is tuple:
@@ -305,7 +312,7 @@ def _example_settings(model: type[BaseModel]) -> Iterator[str]:
         if extra.get("verdicts"):
             notes.append("[verdicts]")
         yield f"# {' '.join(notes)}"
-        tables = [kind for kind in get_args(field.annotation) if isinstance(kind, type) and issubclass(kind, BaseModel)]
+        tables = tables_of(field.annotation)
         if tables:
             # Commented: a list that is written out, though empty, cannot be added to by [[tables]] at the file's end.
             shown = {each: own.examples[0] for each, own in tables[0].model_fields.items() if own.examples}
@@ -316,8 +323,8 @@ def _example_settings(model: type[BaseModel]) -> Iterator[str]:
 
 
 def toml_value(value: object) -> str:
-    """A default as TOML writes it; a secret is empty."""
-    if isinstance(value, SecretStr):
+    """A default as TOML writes it; a secret is empty, and so is what has no default."""
+    if value is None or isinstance(value, SecretStr):
         return '""'
     if isinstance(value, bool):
         return "true" if value else "false"
