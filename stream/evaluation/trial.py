@@ -9,7 +9,8 @@ from spotsieve.state.log.record import encode, split
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.errors import InputError, PageError
-from spotsieve.stream.files.reader import FileReader, Input, check_inputs
+from spotsieve.stream.files.inputs import Input, check_inputs
+from spotsieve.stream.files.reader import FileReader
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import scheme_in_scope

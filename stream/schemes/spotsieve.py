@@ -139,12 +139,30 @@ def _print_keys(signatures: Signatures, judged: NDArray[np.bool_]) -> Keys:
     )
     length = signatures.feature_count
     wanted = np.where(length < SHORT_FEATURES, MOST_KEYS, np.where(length < MIDDLE_FEATURES, SOME_KEYS, FEW_KEYS))
-    page = np.repeat(np.arange(len(length)), np.diff(bounds))
-    lightness = int(CLASS_MASK) // 2 - (signatures.prints & CLASS_MASK).astype(np.int64) // 2
-    order = np.lexsort((keys, page * (int(CLASS_MASK) // 2 + 1) + lightness))
-    return Keys(
-        keys[order], bounds[:-1], np.minimum(np.diff(bounds), wanted) * judged, np.zeros(len(length), np.uint64)
-    )
+    counts = np.minimum(np.diff(bounds), wanted) * judged
+    heaviest = _heaviest(keys, signatures.prints, bounds, counts)
+    return Keys(heaviest, np.arange(len(counts)) * MOST_KEYS, counts, np.zeros(len(counts), np.uint64))
+
+
+@numba.njit(nogil=True, cache=True)
+def _heaviest(keys, prints, bounds, counts):  # type: ignore[no-untyped-def]
+    # keys: uint64[p], prints: uint32[p], of n pages by bounds: int64[n + 1]  counts: int64[n], how many are wanted
+    # ->  uint64[n * MOST_KEYS], page i has the first counts[i] from i * MOST_KEYS on, kept in order as they come in
+    chosen = np.empty(len(counts) * MOST_KEYS, np.uint64)
+    weights = np.empty(MOST_KEYS, np.uint32)
+    for page in range(len(counts)):
+        first, wanted, held = page * MOST_KEYS, counts[page], 0
+        for place in range(bounds[page], bounds[page + 1]):
+            weight, key = (prints[place] & CLASS_MASK) // np.uint32(2), keys[place]
+            at = held
+            while at > 0 and (weight > weights[at - 1] or (weight == weights[at - 1] and key < chosen[first + at - 1])):
+                at -= 1
+            if at < wanted:
+                held = min(held + 1, wanted)
+                for later in range(held - 1, at, -1):
+                    weights[later], chosen[first + later] = weights[later - 1], chosen[first + later - 1]
+                weights[at], chosen[first + at] = weight, key
+    return chosen
 
 
 @numba.njit(nogil=True, cache=True)
