@@ -17,10 +17,11 @@ from spotsieve.stream.settings.model import ServeSettings
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """The pages of one request. adds: whether they are remembered"""
+    """The pages of one request. adds: whether they are remembered  arrived: when, in seconds of time.monotonic()"""
 
     pages: Sequence[CrawledPage]
     adds: bool
+    arrived: float
     answer: "asyncio.Future[list[Verdict]]"
 
 
@@ -60,7 +61,7 @@ class Answering:
     async def verdicts(self, pages: Sequence[CrawledPage], adds: bool) -> list[Verdict]:
         """The verdicts of the pages of a request. Raises Busy, StateError."""
         with self._room.held(len(pages)):
-            job = _Job(pages, adds, asyncio.get_running_loop().create_future())
+            job = _Job(pages, adds, time.monotonic(), asyncio.get_running_loop().create_future())
             self._jobs.append(job)
             self._arrived.set()
             return await job.answer
@@ -73,7 +74,8 @@ class Answering:
             together = False
             while self._jobs:
                 if together and len(self._jobs) < self._batch_pages:
-                    await asyncio.sleep(self._linger_seconds)
+                    # Since the first one came: what waited while the batch before was judged has waited enough.
+                    await asyncio.sleep(self._jobs[0].arrived + self._linger_seconds - time.monotonic())
                 batch = self._taken()
                 together = len(batch) > 1
                 await self._work_on(batch)
