@@ -27,7 +27,7 @@ from spotsieve.stream.features.prints import CLASS_MASK, IDENTITY_SHIFT, MIDDLE_
 from spotsieve.stream.features.sieve import SieveSettings, sieve_pages
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_MASK, MINIMA_TAG, PRINT_TAG, TITLE_TAG, tagged
 from spotsieve.stream.page import Page, lay_out
-from spotsieve.stream.schemes import CANDIDATE_LIMIT, Bars, Confirmed, Probes
+from spotsieve.stream.schemes import CANDIDATE_LIMIT, Bar, Bars, Confirmed, Probes, Way
 from spotsieve.stream.schemes.identity import hash_hosts, hash_sites, signed, status_of
 from spotsieve.stream.schemes.probes import Keys, build_probes, digest_keys, listed, mixed_with_host
 from spotsieve.stream.settings.schemes import SpotsieveSettings
@@ -106,9 +106,15 @@ class SpotsieveScheme:
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """By estimated Jaccard alone, as pages of two hosts of which nothing is known; the judge asks stream/judge."""
+        (way,) = self.ways(pages, others)
+        return Confirmed(way.reached, way.bars[0].had)
+
+    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+        """As of confirm(); what the judge asks, stream/judge/ways.py has."""
         differing = np.bitwise_count(pages.sketch ^ others.sketch).sum(axis=1, dtype=np.int64)
         jaccard = np.maximum(1.0 - 2.0 * differing / self.settings.sketch_bits, 0.0)
-        return Confirmed(jaccard >= self.settings.min_jaccard, jaccard)
+        name = "Jaccard of the kept texts, by their sketches"
+        return (Way("the Jaccard is enough", (Bar(name, jaccard, self.settings.min_jaccard),)),)
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Only digests decide, and equal ones do."""

@@ -82,6 +82,14 @@ def stored_values(text: str) -> dict[str, object]:
     return {name: value for name, value in json.loads(text).items() if name != "revision"}
 
 
+def settings_of_text(text: str, idf_model: str = "") -> Settings:
+    """The settings that a log or a state says of itself; what changes no verdict is as by default.
+
+    idf_model: the path of the scheme's model, which is not in the text  Raises SettingError.
+    """
+    return load_settings(None, {}, stored_values(text) | ({"scheme.idf_model": idf_model} if idf_model else {}))
+
+
 def example_toml() -> str:
     """Every setting with its default, unit and whether it changes verdicts, as a TOML file that loads."""
     lines = [

@@ -73,13 +73,14 @@ class IndexSettings(Section):
 
     directory: Path = setting(Path("spotsieve-state"), "state directory, owned by one process")
     bucket_cap: int = setting(
-        256, "a bucket takes no more entries than this", unit="entries", verdicts=True, ge=1, le=65_536
+        256, "a bucket takes no more entries than this", unit="entries", verdicts=True, signs=False, ge=1, le=65_536
     )
     candidate_limit: int = setting(
         0,
         "a page is compared with no more pages that share a key; the earliest count; 0: 256, spotsigs 4096",
         unit="entries",
         verdicts=True,
+        signs=False,
         ge=0,
         le=65_536,
     )
@@ -88,6 +89,7 @@ class IndexSettings(Section):
         "how far back, in the pages' event time, an original counts; older ones are removed; 0: for ever",
         unit="hours",
         verdicts=True,
+        signs=False,
         ge=0,
         le=876_000,
     )
@@ -95,6 +97,7 @@ class IndexSettings(Section):
         "global",
         "global: one page is kept of all copies; host: one for each host, and no page meets one of another host",
         verdicts=True,
+        signs=False,
     )
     cache_mb: int = setting(256, "RocksDB block cache", unit="MiB", ge=8)
     write_buffer_mb: int = setting(32, "RocksDB write buffer", unit="MiB", ge=1)
@@ -116,11 +119,13 @@ class PolicySettings(Section):
         "first: a copy is dropped; longest: one that is longer than all that it is a copy of is let through, and says "
         "which page it replaces",
         verdicts=True,
+        signs=False,
     )
     longer_by: float = setting(
         1.2,
         "keep = longest: how many times the features of a page a copy must exceed to replace it",
         verdicts=True,
+        signs=False,
         ge=1,
         le=100,
     )
@@ -130,6 +135,7 @@ class PolicySettings(Section):
         "pages of one host whose own texts differ in numbers alone, as sizes and prices of a product: drop: they "
         "are judged like any; keep: they are no copies (only with scheme spotsieve)",
         verdicts=True,
+        signs=False,
     )
 
     @property

@@ -185,7 +185,7 @@ def test_readme_s_commands_print_what_it_shows(tmp_path: Path) -> None:
     subprocess.run(["sh", "-c", files[0]], cwd=tmp_path, check=True)
     search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     shown = re.findall(r"^```console\n\$ (.*?)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    assert len(shown) == 3
+    assert len(shown) == 4
     for command, output in shown:
         given = {**os.environ, "PATH": search}
         ran = subprocess.run(["sh", "-c", command], cwd=tmp_path, env=given, capture_output=True, text=True, check=True)
