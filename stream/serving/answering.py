@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from spotsieve.stream.errors import StateError
+from spotsieve.stream.errors import SpotsieveError, StateError
 from spotsieve.stream.library import CrawledPage, Deduplicator, Verdict
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.serving.metrics import ServeMetrics
@@ -29,8 +29,8 @@ class Answering:
     """One thread judges, batch after batch, and the event loop goes on meanwhile.
 
     A page alone costs ten times what one of 64 costs, so requests that arrive together are judged together. A client
-    that is alone waits for nobody. Where several ask, a batch waits linger_ms for more. Requests are taken in the order
-    of their arrival; those that add come before those that ask in the same batch.
+    that is alone waits for nobody. Where several ask, the first waits up to linger_ms for more. Requests are taken in
+    the order of their arrival; those that add come before those that ask in the same batch.
 
     open_state: opens the state; called again at each refresh  batch_pages: requests are joined up to so many pages
     """
@@ -108,7 +108,7 @@ class Answering:
             await asyncio.sleep(every_seconds)
             try:
                 fresh = await asyncio.to_thread(self._open_state)
-            except StateError as error:
+            except SpotsieveError as error:
                 self._metrics.refreshes.labels("failed").inc()
                 logger().warning("the state cannot be opened anew; look-ups go on by the one before", error=str(error))
                 continue
@@ -122,7 +122,7 @@ class Answering:
 
     def _taken(self) -> list[_Job]:
         """The next jobs, up to _batch_pages, and one at least."""
-        batch, pages = [self._jobs.popleft()], 0
+        batch = [self._jobs.popleft()]
         pages = len(batch[0].pages)
         while self._jobs and pages + len(self._jobs[0].pages) <= self._batch_pages:
             batch.append(self._jobs.popleft())
