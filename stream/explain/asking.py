@@ -24,6 +24,7 @@ from spotsieve.stream.explain.telling import tell
 from spotsieve.stream.explain.texts import TextPair, read_pair
 from spotsieve.stream.explain.told import MetPage, Told
 from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.judge import policy_of
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.settings.model import Settings
@@ -109,7 +110,7 @@ def explain(
         judged.scheme,
         view,
         settings.index.candidate_limit,
-        settings.policy.replaces_beyond,
+        policy_of(settings),
         () if beside is None else (beside,),
     )
     other = _beside(told, beside)

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Buckets, Learned, StateView
 from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
-from spotsieve.stream.judge.filed import FiledOriginals
+from spotsieve.stream.judge.addresses import Addresses, relation_to_filed, relation_within
+from spotsieve.stream.judge.bars import bars_in, bars_of_pages
+from spotsieve.stream.judge.filed import FiledOriginals, known_addresses
 from spotsieve.stream.judge.known import (
     AGAIN,
     NEW,
@@ -25,7 +27,6 @@ from spotsieve.stream.judge.known import (
     find_known,
     find_repeated,
     known_attempts,
-    page_ids_of,
     repeat,
 )
 from spotsieve.stream.judge.memory import Memory, teach, to_remember
@@ -46,7 +47,8 @@ from spotsieve.stream.judge.slots import Slots, inlined
 from spotsieve.stream.judge.walk import Walked, count_postings, file_page, nothing_walked
 from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Bars
-from spotsieve.stream.signature import OwnText, Signatures, Status
+from spotsieve.stream.schemes.rules import PageRules
+from spotsieve.stream.signature import OwnText, Signatures, Status, page_ids_of
 from spotsieve.stream.text.titles import MOST_TITLE_WORDS
 
 _MOST_LISTED = 65_535
@@ -57,6 +59,7 @@ class _Record(NamedTuple):
 
     judged: bool[n], pages that are compared and teach  place: int64[m], of each pair that is met, where in `filed`
     pages: as they are  filed: the entries that were read  within: the pages that are filed, as their entries keep them
+    addresses: of pages and entries
     """
 
     slots: Slots
@@ -68,6 +71,20 @@ class _Record(NamedTuple):
     pages: Texts
     filed: Texts
     within: Texts
+    addresses: Addresses
+
+
+class _Recrawled(NamedTuple):
+    """Of a page: the earliest page of its own address that it is a copy of. All have one element.
+
+    place: int64, in the entries or the record; NOBODY: there is none  within: bool, in the record
+    proof: bool, a decisive key found it  sure: bool, as of Answer
+    """
+
+    place: NDArray[np.int64]
+    within: NDArray[np.bool_]
+    proof: NDArray[np.bool_]
+    sure: NDArray[np.bool_]
 
 
 def judge_with_hosts(
@@ -77,10 +94,11 @@ def judge_with_hosts(
     view: StateView,
     bars: Bars,
     limits: Limits,
+    rules: PageRules | None = None,
     alone: bool = False,
 ) -> tuple[FiledOriginals, Walked, Learned]:
     """Judge and file the pages of a record in order. alone: each by itself; none is filed or teaches"""
-    met = meet_filed(slots, buckets, limits.candidates, final_kinds(limits.longer_by))
+    met = meet_filed(slots, buckets, limits.candidates, final_kinds(limits))
     judged = signatures.status == Status.FINGERPRINTED
     page_ids = page_ids_of(signatures)
     attempts = known_attempts(page_ids, judged, view)
@@ -91,15 +109,18 @@ def judge_with_hosts(
         find_repeated(page_ids, judged, known)
     pages, sizes = texts_of(signatures), np.diff(buckets.bounds)
     within = pages._replace(prints=pages.prints.copy(), print_end=pages.print_first.copy())
-    record = _Record(slots, sizes, read.row, judged, met, read.place(met.number), pages, read.texts, within)
+    addresses = known_addresses(signatures, read.filed, len(read.numbers), limits, rules)
+    place = read.place(met.number)
+    record = _Record(slots, sizes, read.row, judged, met, place, pages, read.texts, within, addresses)
     walked = nothing_walked(slots, len(page_ids), len(sizes))
-    scratch = new_cursors(slots), new_asked(), new_answer()
+    scratch = new_cursors(slots), new_asked(), new_answer(), _not_recrawled()
+    chosen, table = bars_of_pages(signatures, bars, rules)
     capped = _walk_kernel()(
-        record, known, read.memory, bars, limits, not alone, view.entry_count, filed, walked, *scratch
+        record, known, read.memory, chosen, table, limits, not alone, view.entry_count, filed, walked, *scratch
     )
     walked = walked._replace(capped=capped)
     learned = _learned(signatures, walked, filed, known, within, read.memory, page_ids)
-    return FiledOriginals(filed, read.numbers, read.filed), walked, learned
+    return FiledOriginals(filed, read.numbers, read.filed, addresses), walked, learned
 
 
 def _learned(
@@ -141,8 +162,22 @@ def _places(first: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.i
     return np.repeat(first - bounds[:-1], sizes) + np.arange(bounds[-1])
 
 
+def _not_recrawled() -> _Recrawled:
+    """No page was looked at yet."""
+    no = np.zeros(1, np.bool_)
+    return _Recrawled(np.full(1, NOBODY, np.int64), no, no.copy(), no.copy())
+
+
 @inlined
-def _ask_filed(record, page, memory, asked, bars, limits, answer, found):
+def _note_recrawled(recrawled, other, within, pair, answer):  # _Recrawled, int64, bool, Pair, Answer
+    """Note a page of the same address that a page is a copy of, unless there was an earlier one."""
+    if recrawled.place[0] == NOBODY:
+        recrawled.place[0], recrawled.within[0] = other, within
+        recrawled.proof[0], recrawled.sure[0] = pair.proof != 0, answer.sure[0]
+
+
+@inlined
+def _ask_filed(record, page, memory, asked, bars, limits, answer, recrawled, found):
     """Weigh the filed pages that a page meets. ... -> found: Found; where the original is in record.filed: int64"""
     met, length = record.met, np.int64(record.pages.length[page])
     found.cut[page] = met.cut_at[page] != NEVER
@@ -153,17 +188,21 @@ def _ask_filed(record, page, memory, asked, bars, limits, answer, found):
             confirm_pair(record.pages, page, record.filed, other, memory, record.row[page], asked, bars, answer)
             found.reason[page] = answer.reason[0]
         other_length = np.int64(record.filed.length[other])
-        if weigh(found, page, pair, answer.confirmed, 0, length, other_length, limits.longer_by):
+        relation = relation_to_filed(record.addresses, page, other)
+        if weigh(found, page, pair, answer.confirmed, 0, length, other_length, relation, limits):
             found.cut[page] = at >= met.cut_at[page]
             return other
+        if found.recrawl[page]:
+            _note_recrawled(recrawled, other, False, pair, answer)
     return np.int64(NOBODY)
 
 
 @inlined
-def _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursors, answer):
+def _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursors, answer, recrawled):
     """Weigh the earlier pages of the record that a page meets; filed: Found  ->  walked: Walked"""
     found, slots, length = walked.found, record.slots, np.int64(record.pages.length[page])
     found.cut[page], found.replaced_length[page] = filed.cut[page], filed.replaced_length[page]
+    found.recrawl[page] = filed.recrawl[page]
     room = limits.candidates - filed.compared[page]
     begin(slots, walked.added, page, cursors)
     if found.cut[page]:
@@ -181,8 +220,11 @@ def _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursor
             confirm_pair(record.pages, page, record.within, other, memory, record.row[page], asked, bars, answer)
             found.reason[page] = answer.reason[0]
         other_length = np.int64(record.pages.length[other])
-        if weigh(found, page, pair, answer.confirmed, 0, length, other_length, limits.longer_by):
+        relation = relation_within(record.addresses, page, other)
+        if weigh(found, page, pair, answer.confirmed, 0, length, other_length, relation, limits):
             break
+        if found.recrawl[page]:
+            _note_recrawled(recrawled, other, True, pair, answer)
 
 
 @inlined
@@ -221,11 +263,13 @@ def _walk_kernel():
     sources = judge_sources()
 
     @njit(nogil=True, cache=True)
-    def walk(record, known, memory, bars, limits, learns, entry_number, filed, walked, cursors, asked, answer):
-        # record: _Record  known: Known  memory: Memory  bars: Bars  limits: Limits  learns: bool, pages are filed and
-        # teach  entry_number: int64  filed: Found  cursors, asked, answer: written over  ->  walked: Walked
+    def walk(record, known, memory, chosen, table, limits, learns, entry_number, filed, walked, *scratch):
+        # record: _Record  known: Known  memory: Memory  chosen, table: as of bars_of_pages  limits: Limits
+        # learns: bool, pages are filed and teach  entry_number: int64  filed: Found  ->  walked: Walked
+        # scratch: Cursors, Asked, Answer, _Recrawled, written over
         # returns how many filings found their bucket full
         capped = 0
+        cursors, asked, answer, recrawled = scratch
         skipped, no_word = np.zeros(MOST_PRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.bool_)
         pages, found = record.pages, walked.found
         for page in range(len(record.row) if sources >= 0 else 0):
@@ -235,15 +279,16 @@ def _walk_kernel():
             if known.state[page] == AGAIN:
                 repeat(known.first[page], page, filed, walked)
                 continue
-            row = record.row[page]
+            row, bars = record.row[page], bars_in(table, chosen[page])
             if record.judged[page]:
                 ask(pages, page, memory, row, bars.template_share, asked)
             answer.sure[0] = False
-            original, within = _ask_filed(record, page, memory, asked, bars, limits, answer, filed), False
+            recrawled.place[0] = NOBODY
+            original, within = _ask_filed(record, page, memory, asked, bars, limits, answer, recrawled, filed), False
             proof = filed.proof[page]
             found.cut[page] = filed.cut[page]
             if original == NOBODY and learns:
-                _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursors, answer)
+                _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursors, answer, recrawled)
                 original, within, proof = found.number[page], True, found.proof[page]
             if not learns:
                 continue
@@ -256,16 +301,25 @@ def _walk_kernel():
                 if is_filed:
                     walked.entry[page] = entry_number
                     entry_number += 1
-            if not record.judged[page] or (original != NOBODY and proof):
+            copied, is_proof, is_sure = original, proof != 0, answer.sure[0]
+            if original == NOBODY and recrawled.place[0] != NOBODY:
+                # A page that is fetched ten times makes nothing a template, though each of its copies passes.
+                copied, within, is_proof, is_sure = (
+                    recrawled.place[0],
+                    recrawled.within[0],
+                    recrawled.proof[0],
+                    recrawled.sure[0],
+                )
+            if not record.judged[page] or (copied != NOBODY and is_proof):
                 continue
             # Where nothing is known of the host, as its memory was forgotten, a sure copy teaches like any page.
-            sure = original != NOBODY and answer.sure[0] and memory.pages[row] > 0
+            sure = copied != NOBODY and is_sure and memory.pages[row] > 0
             skipped[:] = False
             if sure:
                 if within:
-                    _skip_shared(pages, page, record.within, original, asked, skipped)
+                    _skip_shared(pages, page, record.within, copied, asked, skipped)
                 else:
-                    _skip_shared(pages, page, record.filed, original, asked, skipped)
+                    _skip_shared(pages, page, record.filed, copied, asked, skipped)
             teach(
                 memory,
                 row,

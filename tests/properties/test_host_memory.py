@@ -17,9 +17,11 @@ from spotsieve.state.log.record import encode, encode_forget
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import Engine
+from spotsieve.stream.judge.policy import ANY_KIND, PLAIN, Policy
 from spotsieve.stream.page import PageId
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.signature import Signatures
+from spotsieve.stream.verdict import FoundBy
 from tests.reference.host_memory import MOST_ITEMS, MOST_WORDS, Bars
 from tests.reference.judge import Outcome
 from tests.worlds.generated import outcomes_of, without_reason
@@ -57,7 +59,8 @@ def any_world(seed: int, most: int = 120) -> tuple[random.Random, list[Submitted
         # many alike: more than a chunk of the walk
         pages += [page._replace(body=dice.getrandbits(64)) for page in dice.choices(pages[-3:], k=70)]
     longer_by = dice.choice([float("inf"), float("inf"), 1.0, 1.2])
-    return dice, with_ids(pages), Limits(dice.choice([2, 5, 16, 256]), dice.choice([1, 3, 8, 64]), longer_by)
+    policy = Policy(longer_by, dice.choice([ANY_KIND, ANY_KIND, 0, FoundBy.BODY]))
+    return dice, with_ids(pages), Limits(dice.choice([2, 5, 16, 256]), dice.choice([1, 3, 8, 64]), policy)
 
 
 def any_cut(dice: random.Random, pages: Sequence[Submitted]) -> list[Record]:
@@ -173,7 +176,7 @@ def test_pages_that_come_again_before_they_are_committed_get_the_verdicts_they_h
 
 def test_a_mark_of_the_files_own_end_forgets_all_attempts() -> None:
     _, pages, limits = any_world(7)
-    state, limits = MemoryState(), limits._replace(longer_by=float("inf"))
+    state, limits = MemoryState(), limits._replace(policy=PLAIN)
     found = joined(run([Record(pages)], state, limits))
     copies = [
         page
@@ -198,7 +201,7 @@ class Reader:
             bucket_cap=limits.cap, candidate_limit=limits.candidates, horizon_hours=horizon_hours
         )
         self.state, self.twin = state, twin_of(limits)
-        self._engine = Engine(SCHEME, state, settings, DIGEST, "log", limits.longer_by)
+        self._engine = Engine(SCHEME, state, settings, DIGEST, "log", limits.policy)
         self._step_ms, self._watermark_ms, self._filed_in = step_of(horizon_hours), 0, list[int]()
 
     def sign(self, record: Record) -> None:

@@ -20,6 +20,7 @@ from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.errors import SettingError, StateError
+from spotsieve.stream.judge import policy_of
 from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.local.migrating import migrate_state
 from spotsieve.stream.migration.journal import Journal
@@ -119,7 +120,7 @@ class FromScratch:
         self.state = MemoryState()
         self.scheme = scheme_in_scope(settings)
         digest = settings_digest(verdict_settings_text(settings))
-        longer = settings.policy.replaces_beyond
+        longer = policy_of(settings)
         self.engine = Engine(self.scheme, self.state, settings.index, digest, "scratch", longer)
         self.by_id = {(one.source, one.partition, one.offset): one for one in PAGES}
 

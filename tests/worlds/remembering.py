@@ -1,7 +1,6 @@
 """Runs the judge of a scheme with a memory of hosts beside its twin, and compares what both remember."""
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Committed, Living, State, StateView
-from spotsieve.stream.judge import judge
+from spotsieve.stream.judge import PLAIN, Policy, judge
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.settings.schemes import SpotsieveSettings
 from tests.reference.host_memory import Bars
@@ -26,7 +25,7 @@ class Limits(NamedTuple):
 
     cap: int = 256
     candidates: int = 64
-    longer_by: float = math.inf
+    policy: Policy = PLAIN
 
 
 class Record(NamedTuple):
