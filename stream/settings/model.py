@@ -269,7 +269,11 @@ class ServeSettings(Section):
         4_096, "while so many pages wait for their verdicts, more are refused (503)", unit="pages", ge=1, le=2**20
     )
     linger_ms: float = setting(
-        5.0, "where several clients ask, the wait for more pages that are judged together", unit="ms", ge=0, le=1_000
+        5.0,
+        "where several clients ask, the longest wait of a page for others that are judged with it",
+        unit="ms",
+        ge=0,
+        le=1_000,
     )
     connections: int = setting(1_024, "connections at a time; more are refused (503)", ge=1, le=65_536)
     body_seconds: float = setting(30.0, "a client may take so long to send a request (408)", unit="s", gt=0)
