@@ -21,9 +21,8 @@ from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
 from spotsieve.stream.signature import Signatures, compared_pages
 from spotsieve.stream.verdict import FoundBy, Kind, Reason
-from tests.properties.test_host_memory import any_world
 from tests.worlds.hosts import signatures_of
-from tests.worlds.remembering import SCHEME, cut, run
+from tests.worlds.remembering import SCHEME, any_world, cut, run
 from tests.worlds.scheme_settings import settings_named
 from tests.worlds.small_crawl import CRAWL
 from tests.worlds.spotsieve_pages import SCHEME as DEFAULT

@@ -17,11 +17,10 @@ from spotsieve.state.log.record import encode, encode_forget
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.judge.policy import ANY_KIND, PLAIN, Policy
+from spotsieve.stream.judge.policy import PLAIN
 from spotsieve.stream.page import PageId
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.signature import Signatures
-from spotsieve.stream.verdict import FoundBy
 from tests.reference.host_memory import MOST_ITEMS, MOST_WORDS, Bars
 from tests.reference.judge import Outcome
 from tests.worlds.generated import outcomes_of, without_reason
@@ -30,9 +29,7 @@ from tests.worlds.hosts import (
     KEPT,
     Made,
     Submitted,
-    any_temper,
     host_hash,
-    made_pages,
     signatures_of,
     with_ids,
 )
@@ -40,6 +37,7 @@ from tests.worlds.remembering import (
     SCHEME,
     Limits,
     Record,
+    any_world,
     assert_same_memory,
     cut,
     memories_of,
@@ -49,18 +47,6 @@ from tests.worlds.remembering import (
 )
 
 SIZES = [1, 2, 3, 7, 20, 80]
-
-
-def any_world(seed: int, most: int = 120) -> tuple[random.Random, list[Submitted], Limits]:
-    """Pages of one temper, each with an id of its own, and limits that bite."""
-    dice = random.Random(seed)
-    pages = made_pages(dice, dice.choice([10, 40, most]), any_temper(dice))
-    if dice.random() < 0.2:
-        # many alike: more than a chunk of the walk
-        pages += [page._replace(body=dice.getrandbits(64)) for page in dice.choices(pages[-3:], k=70)]
-    longer_by = dice.choice([float("inf"), float("inf"), 1.0, 1.2])
-    policy = Policy(longer_by, dice.choice([ANY_KIND, ANY_KIND, 0, FoundBy.BODY]))
-    return dice, with_ids(pages), Limits(dice.choice([2, 5, 16, 256]), dice.choice([1, 3, 8, 64]), policy)
 
 
 def any_cut(dice: random.Random, pages: Sequence[Submitted]) -> list[Record]:
