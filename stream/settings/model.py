@@ -9,6 +9,7 @@ from spotsieve.stream.errors import SettingError
 from spotsieve.stream.settings.domains import installed_list
 from spotsieve.stream.settings.rules import Rule
 from spotsieve.stream.settings.schemes import DEFAULT_SCHEME, SchemeSettings, SpotsieveSettings
+from spotsieve.stream.settings.schemes.fields import DEFAULT_BUCKET_CAP
 from spotsieve.stream.settings.section import Section, setting
 
 
@@ -75,7 +76,13 @@ class IndexSettings(Section):
 
     directory: Path = setting(Path("spotsieve-state"), "state directory, owned by one process")
     bucket_cap: int = setting(
-        256, "a bucket takes no more entries than this", unit="entries", verdicts=True, signs=False, ge=1, le=65_536
+        DEFAULT_BUCKET_CAP,
+        "a bucket takes no more entries than this",
+        unit="entries",
+        verdicts=True,
+        signs=False,
+        ge=1,
+        le=65_536,
     )
     candidate_limit: int = setting(
         0,
