@@ -10,6 +10,7 @@ by what it reads of a page whether two texts are the same: of the default scheme
 import dataclasses
 import hashlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +80,7 @@ def appended(probes: Probes, keys: Keys) -> Probes:
     counts, added = np.diff(probes.bounds), np.diff(more.bounds)
     pages = np.arange(len(counts))
     order = np.argsort(np.concatenate([np.repeat(pages, counts), np.repeat(pages, added)]), kind="stable")
-    columns = {
+    columns: dict[str, Any] = {
         name: np.concatenate([getattr(probes, name), getattr(more, name)])[order]
         for name in ("keys", "inline", "limit", "decisive", "cap")
     }
