@@ -112,7 +112,6 @@ class IndexSettings(Section):
         "",
         "scope domain: the public suffix list; empty: the installed one, to which a state is bound",
         verdicts=True,
-        signs=False,
     )
     cache_mb: int = setting(256, "RocksDB block cache", unit="MiB", ge=8)
     write_buffer_mb: int = setting(32, "RocksDB write buffer", unit="MiB", ge=1)

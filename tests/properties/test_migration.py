@@ -50,15 +50,10 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "a horizon": ({}, {"index": {"horizon_hours": 4.0}}),
     "another horizon": ({"index": {"horizon_hours": 8.0}}, {"index": {"horizon_hours": 2.0}}),
-    "the scope of a host": ({}, {"index": {"scope": "host"}}),
     "the longest kept": ({}, {"policy": {"keep": "longest", "longer_by": 1.0}}),
-    "no scope, a scheme without hosts": (
+    "a scheme without hosts, within the scope of a host": (
         {"scheme": {"name": "onebit"}, "index": {"scope": "host"}},
-        {"scheme": {"name": "onebit", "r": 0.7}},
-    ),
-    "a scope, a scheme without hosts": (
-        {"scheme": {"name": "minhash"}},
-        {"scheme": {"name": "minhash"}, "index": {"scope": "host"}},
+        {"scheme": {"name": "onebit", "r": 0.7}, "index": {"scope": "host"}},
     ),
 }
 changes = pytest.mark.parametrize("change", CHANGES)
