@@ -44,7 +44,7 @@ def test_an_array_histogram_counts_like_one_that_takes_single_values() -> None:
 def test_verdicts_are_counted_by_kind_and_reason_and_only_the_rows_given() -> None:
     metrics = Metrics()
     judged = verdicts(*VERDICT_REASONS, (Kind.NOVEL, Reason.NO_MATCH))
-    rows = np.array([0, 3, len(judged) - 1])
+    rows = np.array([0, VERDICT_REASONS.index((Kind.DUPLICATE, Reason.NEAR)), len(judged) - 1])
     metrics.count_verdicts(judged, rows, np.array([10, 20, 30]))
     value = metrics.registry.get_sample_value
     assert value("spotsieve_pages_total", {"verdict": "novel", "reason": "no_match"}) == 2
