@@ -296,7 +296,7 @@ def test_a_state_that_is_there_is_not_written_over_and_mistakes_are_one_line(
     refused(EXIT_STATE, "must hold a state", "export", "--state", tmp_path)
     refused(EXIT_SETTING, "give --out a file", "export", "--state", made, "--json")
     refused(EXIT_SETTING, "cannot be written", "export", "--state", made, "--out", tmp_path / "none" / "file")
-    refused(EXIT_SETTING, "must not end in .bz2", "export", "--state", made, "--out", tmp_path / "export.bz2")
+    refused(EXIT_SETTING, "must not end in .csv", "export", "--state", made, "--out", tmp_path / "export.csv")
 
 
 def test_a_damaged_state_leaves_no_export(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
