@@ -72,8 +72,13 @@ def find_filed(
     answers = confirm_met(
         met, np.searchsorted(wanted, met.number.astype(np.uint64)), filed, scheme, pages, limits.longer_by != KEEP_FIRST
     )
-    _choose_kernel()(met, answers, pages.feature_count, limits.longer_by, found)
+    choose(met, answers, pages, limits.longer_by, found)
     return FiledOriginals(found, wanted, filed)
+
+
+def choose(met: Met, answers: Answers, pages: Compared, longer_by: float, found: Found) -> None:
+    """Apply the rule to what the n pages meet among the filed ones  ->  found: Found."""
+    _choose_kernel()(met, answers, pages.feature_count, longer_by, found)
 
 
 def confirm_met(

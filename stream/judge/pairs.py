@@ -294,17 +294,35 @@ def confirm_pair(pages, page, others, other, memory, row, asked, bars, answer):
 
 
 @inlined
+def _is_thin(pages, page, others, other):  # Texts, int64, Texts, int64 -> bool
+    """Whether one of two pages is so short that much of it must agree."""
+    return min(np.int64(pages.length[page]), np.int64(others.length[other])) < THIN
+
+
+@inlined
+def could_be_copy_across(pages, page, others, other, bars, jaccard):
+    """Whether a page may be a copy of one of another host, whatever their hosts' memories say.
+
+    Texts, int64, Texts, int64, Bars, float64 -> bool
+    """
+    if bars.one_host:
+        return False
+    if _is_thin(pages, page, others, other):
+        return jaccard >= bars.thin_min_jaccard
+    one, another = np.float64(pages.length[page]), np.float64(others.length[other])
+    held = shared_features(jaccard, one, another) / min(one, another) >= HELD and jaccard >= HELD_JACCARD
+    return jaccard >= bars.min_jaccard or held
+
+
+@inlined
 def _confirm_across(pages, page, others, other, asked, bars, jaccard, title, answer):
     """The rule for two hosts."""
-    one, another = np.float64(pages.length[page]), np.float64(others.length[other])
-    accepted = not bars.one_host and 1.0 - template_share(asked) >= LEAST_OWN
+    accepted = 1.0 - template_share(asked) >= LEAST_OWN
+    accepted = accepted and could_be_copy_across(pages, page, others, other, bars, jaccard)
     if pages.site[page] != 0 and pages.site[page] == others.site[other]:
         accepted = accepted and jaccard >= bar_of(title, float(SITE_WORDS), asked.figures[_PAGES], bars)
-    if min(one, another) < THIN:
-        accepted = accepted and jaccard >= bars.thin_min_jaccard
-    elif jaccard < bars.min_jaccard:
-        held = shared_features(jaccard, one, another) / min(one, another) >= HELD
-        accepted = accepted and held and title >= ACROSS_TITLE and asked.figures[_RARE] > 1 and jaccard >= HELD_JACCARD
+    if jaccard < bars.min_jaccard and not _is_thin(pages, page, others, other):
+        accepted = accepted and title >= ACROSS_TITLE and asked.figures[_RARE] > 1
     answer.confirmed.accepted[0], answer.confirmed.score[0] = accepted, jaccard
     answer.reason[0], answer.sure[0] = _NEAR, False
 

@@ -1,0 +1,154 @@
+"""Files a round as one shard: the pages that were let through, under the keys that are its own, within their caps.
+
+It needs the round and its outcome, and nothing that was met. So a lost shard is rebuilt from the log and the outcomes
+of its rounds, without judging. With a memory of hosts, the pages of the shard's hosts teach it again as they did, and
+the shard of a page's id remembers its verdict.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY, Attempt, Copy, Filing, Learned, Places, StateView
+from spotsieve.stream.cluster.resolving import Resolved
+from spotsieve.stream.cluster.rounds import Round, is_below
+from spotsieve.stream.cluster.shares import Laid, Share, own_part, shards_of, shards_of_pages
+from spotsieve.stream.judge.known import page_ids_of
+from spotsieve.stream.judge.learning import TAUGHT_NOTHING, TAUGHT_REST, learn_again, owned_texts
+from spotsieve.stream.judge.memory import living_leads, recall, recall_leads, to_remember
+from spotsieve.stream.judge.pairs import Texts, texts_filed
+from spotsieve.stream.judge.recalled import no_texts
+from spotsieve.stream.judge.rules import Limits
+from spotsieve.stream.judge.walk import file_given, grown_buckets
+from spotsieve.stream.schemes import Bars, Scheme
+from spotsieve.stream.signature import Status
+from spotsieve.stream.verdict import Kind, Reason
+
+
+def file(
+    round_: Round, resolved: Resolved, laid: Laid, scheme: Scheme, view: StateView, limits: Limits, share: Share
+) -> Filing:
+    """What a round adds to the shard's state. view: what lives of it by the clock of the round"""
+    own = own_part(laid, laid.owner == share.number)
+    buckets = view.buckets(own.keys)
+    given = file_given(own.slots, np.diff(buckets.bounds), resolved.entry, limits.cap)
+    grown, contents = grown_buckets(buckets, given.added, resolved.entry)
+    held, learned, copies = given.fits, None, tuple[Copy, ...]()
+    if scheme.bars is not None:
+        mine = shards_of(round_.signatures.host, share.shards) == share.number
+        held |= mine & (resolved.entry != NOBODY)
+        told = _told(round_, resolved, share)
+        copies, in_round = _copies(round_, resolved, told, view)
+        held[in_round] = True
+        learned = _learn(round_, resolved, scheme.bars, view, mine, np.flatnonzero(held), told)
+    rows = np.flatnonzero(held)
+    return Filing(
+        round_.signatures,
+        rows,
+        round_.first_number,
+        own.keys[grown],
+        contents,
+        given.capped,
+        scheme.compares_features,
+        learned,
+        tuple(mark.committed for mark in round_.marks),
+        Places(resolved.entry[rows].astype(np.uint64), resolved.next_number, copies),
+    )
+
+
+def _told(round_: Round, resolved: Resolved, share: Share) -> NDArray[np.int64]:
+    """The pages whose verdicts the shard has to remember: int64[t]."""
+    signatures, kind = round_.signatures, resolved.verdicts.kind
+    replaces = (resolved.original != NOBODY) & (kind != Kind.DUPLICATE)
+    told = (signatures.status == Status.FINGERPRINTED) & ((resolved.entry == NOBODY) | replaces)
+    told &= np.asarray(resolved.is_new) & (shards_of_pages(signatures, share.shards) == share.number)
+    rows = np.flatnonzero(told)
+    if not round_.marks:
+        return rows
+    page_ids = page_ids_of(signatures)
+    later = [
+        any(mark.first > row and is_below(page_ids[row], mark.committed) for mark in round_.marks)
+        for row in rows.tolist()
+    ]
+    return rows[~np.array(later, np.bool_)]
+
+
+def _attempts(resolved: Resolved, told: NDArray[np.int64]) -> tuple[Attempt, ...]:
+    """Their verdicts, as state/format/attempts.py keeps them."""
+    verdicts, original = resolved.verdicts, resolved.original[told]
+    copy = verdicts.kind[told] == Kind.DUPLICATE
+    longer = ~copy & (original != NOBODY)
+    columns = (
+        original,
+        np.where(copy, verdicts.score[told], np.where(longer, 0.0, np.nan)),
+        np.where(copy, verdicts.reason[told], np.where(longer, Reason.LONGER, Reason.NO_MATCH)),
+        np.where(copy, verdicts.found_by[told], 0),
+    )
+    return tuple(map(Attempt, *(column.tolist() for column in columns)))
+
+
+def _copies(
+    round_: Round, resolved: Resolved, told: NDArray[np.int64], view: StateView
+) -> tuple[tuple[Copy, ...], NDArray[np.int64]]:
+    """The originals of these pages that the shard holds no entry of: filed before, and in the round: int64[...]."""
+    number, verdicts = resolved.original[told], resolved.verdicts
+    named = number[number >= round_.first_number]
+    in_round = np.flatnonzero(np.isin(resolved.entry, named))
+    before = {
+        original: verdicts.originals[row] or verdicts.replaces[row]
+        for original, row in zip(number.tolist(), told.tolist(), strict=True)
+        if NOBODY < original < round_.first_number
+    }
+    known = view.page_ids(np.array(list(before), np.uint64))
+    missing = [one for one, page_id in zip(before.items(), known, strict=True) if page_id is None]
+    return tuple(Copy(one, entry) for one, entry in missing if entry is not None), in_round
+
+
+def _learn(
+    round_: Round,
+    resolved: Resolved,
+    bars: Bars,
+    view: StateView,
+    mine: NDArray[np.bool_],
+    held: NDArray[np.int64],
+    told: NDArray[np.int64],
+) -> Learned:
+    """What the shard is to remember beside postings. held: int64[f], the pages whose entries it holds"""
+    signatures, taught = round_.signatures, np.asarray(resolved.taught)
+    hosts, row = np.unique(signatures.host[mine], return_inverse=True)
+    rows = np.full(len(signatures), NOBODY)
+    rows[mine] = row
+    memories = view.memories(hosts.astype(np.uint64))
+    memory, leads = recall(memories), living_leads(memories, view)
+    original = np.where(mine & (taught == TAUGHT_REST), resolved.original, NOBODY)
+    in_round = np.flatnonzero(original >= round_.first_number)
+    original_row = np.full(len(signatures), NOBODY)
+    entries = np.flatnonzero(resolved.entry != NOBODY)
+    original_row[in_round] = entries[original[in_round] - round_.first_number]
+    before = original[(original != NOBODY) & (original < round_.first_number)]
+    numbers = np.unique(np.concatenate([leads, before])).astype(np.uint64)
+    texts: Texts = no_texts(signatures.sketch.shape[1])
+    if len(numbers):
+        filed = view.filed(numbers)
+        compared, own = filed.compared(False), filed.own_texts()
+        recall_leads(memory, leads, np.searchsorted(numbers, leads.astype(np.uint64)), own)
+        texts = texts_filed(compared.host, compared.feature_count, compared.sketch, own)
+    place = np.searchsorted(numbers, np.maximum(original, 0).astype(np.uint64))
+    within = learn_again(
+        signatures,
+        rows,
+        memory,
+        np.where(mine, taught, TAUGHT_NOTHING),
+        resolved.entry,
+        original_row,
+        texts,
+        place,
+        bars.template_share,
+        round_.first_number,
+    )
+    page_ids = page_ids_of(signatures)
+    return Learned(
+        owned_texts(signatures, within, held),
+        to_remember(memory),
+        tuple(page_ids[page] for page in told.tolist()),
+        _attempts(resolved, told),
+    )

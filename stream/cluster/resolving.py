@@ -1,0 +1,106 @@
+"""Resolves a round: merges the answers of all shards, walks through it in log order, and numbers what is filed.
+
+What a page is, and which pages are filed under which numbers, is a function of the round and of the answers.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY
+from spotsieve.stream.cluster.meetings import Meetings, Sizes, all_entries, merge
+from spotsieve.stream.cluster.rounds import Round
+from spotsieve.stream.cluster.shares import Laid
+from spotsieve.stream.judge import verdicts_of
+from spotsieve.stream.judge.filed import FiledOriginals, choose
+from spotsieve.stream.judge.rules import Limits, final_kinds, nothing_found
+from spotsieve.stream.judge.walk import Walked, walk_record
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.signature import Compared, Entry, OwnText, compared_pages
+from spotsieve.stream.verdict import Verdicts
+
+
+class Resolved(NamedTuple):
+    """The outcome of a round of n pages.
+
+    entry: int64[n], the entry number of a page that is filed, or NOBODY  next_number: of the next page to be filed
+    original: int64[n], the entry number that `verdicts` names as original or as replaced, or NOBODY
+    taught: uint8[n] (judge/hosts.py), what a page taught its host  is_new: bool[n], its verdict was not known before;
+    both None without a memory of hosts
+    """
+
+    verdicts: Verdicts
+    entry: NDArray[np.int64]
+    next_number: int
+    original: NDArray[np.int64]
+    taught: NDArray[np.uint8] | None = None
+    is_new: NDArray[np.bool_] | None = None
+
+
+class SentEntries:
+    """Entries that shards have sent, as read."""
+
+    def __init__(self, entries: Mapping[int, Entry]) -> None:
+        self.numbers = np.array(sorted(entries), np.int64)
+        self._entries = [entries[number] for number in self.numbers.tolist()]
+
+    def entries(self, places: NDArray[np.int64]) -> list[Entry]:
+        """places: int64[a] -> what verdicts tell of them."""
+        return [self._entries[place] for place in places.tolist()]
+
+    def compared(self, with_features: bool) -> Compared:
+        """Shards have compared: a resolver has nothing to compare by."""
+        raise NotImplementedError
+
+    def own_texts(self) -> OwnText:
+        """Shards have compared: a resolver has nothing to compare by."""
+        raise NotImplementedError
+
+
+def resolve(round_: Round, laid: Laid, scheme: Scheme, limits: Limits, meetings: Sequence[Meetings]) -> Resolved:
+    """The outcome of a round where the scheme confirms candidates. meetings: of all shards, for this very round"""
+    signatures = round_.signatures
+    merged = merge(meetings, limits.candidates, final_kinds(limits.longer_by))
+    pages, found = compared_pages(signatures, scheme.compares_features), nothing_found(len(signatures))
+    choose(merged.met, merged.answers, pages, limits.longer_by, found)
+    sent = SentEntries(all_entries(meetings))
+    filed = FiledOriginals(found, sent.numbers.astype(np.uint64), sent)
+    sizes = known_sizes(laid, [one.sizes for one in meetings])
+    walked = walk_record(laid.slots, sizes, found, scheme, pages, round_.first_number, limits)
+    walked = walked._replace(postings=counted_postings(walked, laid, sizes, meetings))
+    verdicts = verdicts_of(signatures, scheme, filed, walked)
+    filed_pages = int(np.count_nonzero(walked.entry != NOBODY))
+    return Resolved(verdicts, walked.entry, round_.first_number + filed_pages, original_of(filed, walked))
+
+
+def known_sizes(laid: Laid, sizes: Sequence[Sizes]) -> NDArray[np.int64]:
+    """Postings of the buckets that may become full, 0 of all others, which will not: int64[u]."""
+    known = np.zeros(len(laid.keys), np.int64)
+    for one in sizes:
+        known[np.searchsorted(laid.keys, one.keys)] = one.size
+    return known
+
+
+def counted_postings(
+    walked: Walked, laid: Laid, sizes: NDArray[np.int64], meetings: Sequence[Meetings]
+) -> NDArray[np.int64]:
+    """How many postings lay in the buckets of each page: int64[n]. sizes: those that the walk knew of"""
+    reached = np.zeros(len(laid.slots.bucket) + 1, np.int64)
+    np.cumsum(sizes[laid.slots.bucket], out=reached[1:])
+    in_round = walked.postings - np.diff(reached[laid.slots.bounds])
+    total: NDArray[np.int64] = in_round + sum(one.postings for one in meetings)
+    return total
+
+
+def original_of(filed: FiledOriginals, walked: Walked) -> NDArray[np.int64]:
+    """The entry number of each page's original, or of what it replaces, or NOBODY: int64[n]."""
+    within = walked.found
+
+    def numbered(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.where(rows == NOBODY, NOBODY, walked.entry[rows])
+
+    chosen = np.where(filed.found.number != NOBODY, filed.found.number, numbered(within.number))
+    replaced = np.where(within.replaced != NOBODY, numbered(within.replaced), filed.found.replaced)
+    return np.where(chosen != NOBODY, chosen, replaced)

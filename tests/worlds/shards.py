@@ -1,0 +1,156 @@
+"""Runs one process over a made-up log, and all shards and the resolver of a cluster over the same, in one process."""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.forgetting import ForgottenPage, removal_of
+from spotsieve.state.horizon import step_of
+from spotsieve.state.index import Committed, Living, State, StateView
+from spotsieve.state.log.record import LogRecord, decode, encode, encode_forget
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.cluster.answering import answer
+from spotsieve.stream.cluster.filing import file
+from spotsieve.stream.cluster.hosts import first_guess, walk_round
+from spotsieve.stream.cluster.meetings import Meetings
+from spotsieve.stream.cluster.resolving import Resolved, resolve
+from spotsieve.stream.cluster.resolving_hosts import better_guess, resolve_walks
+from spotsieve.stream.cluster.rounds import Round, next_round
+from spotsieve.stream.cluster.shares import Laid, Share, lay_out
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.judge.rules import KEEP_FIRST, Limits
+from spotsieve.stream.page import PageId
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.signature import Signatures
+from spotsieve.stream.verdict import Verdicts, concatenate
+
+Keys = Mapping[PageId, tuple[int, ...]]
+DIGEST = bytes(16)
+
+
+class OneProcess:
+    """The judge of one process, the log that it has judged, and its verdicts."""
+
+    def __init__(self, scheme: Scheme, settings: IndexSettings, longer_by: float = KEEP_FIRST) -> None:
+        self.scheme, self.settings, self.longer_by = scheme, settings, longer_by
+        self.state = MemoryState()
+        self.log: list[bytes] = []
+        self.verdicts: list[Verdicts] = []
+        self._engine = Engine(scheme, self.state, settings, DIGEST, "log", longer_by)
+        self._keys: dict[PageId, tuple[int, ...]] = {}
+
+    def sign(self, signatures: Signatures, committed: Sequence[Committed] = ()) -> None:
+        """Append a record of pages and judge it."""
+        probes = self.scheme.probe(signatures)
+        for row, (source, partition, offset) in enumerate(
+            zip(signatures.source.tolist(), signatures.partition.tolist(), signatures.offset.tolist(), strict=True)
+        ):
+            keys = probes.keys[probes.bounds[row] : probes.bounds[row + 1]]
+            self._keys[signatures.sources[source], partition, offset] = tuple(keys.tolist())
+        self.log.append(encode(signatures, bytes(16), len(self.log), DIGEST, committed))
+        self.verdicts.append(self._engine.apply(self.log[-1], len(self.log) - 1).verdicts)
+
+    def forget(self, dice: random.Random) -> None:
+        """Append a record that forgets some pages, now and then with their hosts."""
+        filed = range(self.state.entry_count)
+        numbers = dice.sample(filed, min(len(filed), dice.choice([1, 3])))
+        page_ids = self.state.page_ids(np.array(numbers, np.uint64))
+        forgotten = [
+            ForgottenPage(number, *page_id, self._keys[page_id], dice.random() < 0.2)
+            for number, page_id in zip(numbers, page_ids, strict=True)
+            if page_id is not None
+        ]
+        if forgotten:
+            self.log.append(encode_forget(forgotten, bytes(16), len(self.log), DIGEST))
+            self._engine.apply(self.log[-1], len(self.log) - 1)
+
+
+class Shards:
+    """S shards that hold parts of one state, and what a resolver knows beside them.
+
+    guessed: makes another first guess of the one that is made of the answers
+    """
+
+    def __init__(
+        self,
+        one: OneProcess,
+        shards: int,
+        guessed: Callable[[NDArray[np.bool_]], NDArray[np.bool_]] = np.copy,
+    ) -> None:
+        settings, scheme = one.settings, one.scheme
+        self.scheme = scheme
+        self.limits = Limits(settings.bucket_cap, settings.candidate_limit or scheme.candidate_limit, one.longer_by)
+        self.shares = [Share(number, shards) for number in range(shards)]
+        self.states: list[State] = [MemoryState() for _ in self.shares]
+        self.step_ms = step_of(settings.horizon_hours)
+        self.clock, self.entry_count, self.walks = self.states[0].clock, 0, 0
+        self.rounds: list[tuple[Round, Resolved]] = []
+        self._guessed = guessed
+
+    def apply(self, log: Sequence[bytes], sizes: Sequence[int]) -> Verdicts:
+        """Judge and file a log in rounds of these sizes, and then of the last of them."""
+        records = [(offset, decode(record)) for offset, record in enumerate(log)]
+        remaining, at, page = list(sizes), 0, 0
+        while at < len(records):
+            if records[at][1].forgotten:
+                self._forget(*records[at])
+                at, page = at + 1, 0
+                continue
+            end = next((row for row in range(at, len(records)) if records[row][1].forgotten), len(records))
+            most = remaining.pop(0) if len(remaining) > 1 else remaining[0]
+            round_ = next_round(records[at:end], page, self.clock, self.entry_count, self.step_ms, most)
+            self.rounds.append((round_, self._judge(round_)))
+            at, page = round_.end
+        return concatenate([resolved.verdicts for _, resolved in self.rounds])
+
+    def _forget(self, offset: int, record: LogRecord) -> None:
+        for state in self.states:
+            state.remove(removal_of(record.forgotten, state), offset + 1, record.checksum)
+
+    def _judge(self, round_: Round) -> Resolved:
+        laid = lay_out(round_.signatures, self.scheme, len(self.shares))
+        views = [living(state, round_.clock.floor) for state in self.states]
+        meetings = [
+            answer(round_.signatures, laid, self.scheme, view, self.limits, share)
+            for view, share in zip(views, self.shares, strict=True)
+        ]
+        if self.scheme.bars is None:
+            resolved = resolve(round_, laid, self.scheme, self.limits, meetings)
+        else:
+            resolved = self._walk(round_, laid, views, meetings)
+        for state, view, share in zip(self.states, views, self.shares, strict=True):
+            filing = file(round_, resolved, laid, self.scheme, view, self.limits, share)
+            state.file(filing, round_.end.record, round_.last_record, round_.end.page, round_.clock)
+        self.clock, self.entry_count = round_.clock, resolved.next_number
+        return resolved
+
+    def _walk(self, round_: Round, laid: Laid, views: Sequence[StateView], meetings: Sequence[Meetings]) -> Resolved:
+        """Walk under one guess after the other, until none is wrong."""
+        guess: NDArray[np.bool_] | None = self._guessed(first_guess(round_, meetings))
+        while guess is not None:
+            self.walks, used = self.walks + 1, guess
+            walks = [
+                walk_round(round_, laid, self.scheme, view, self.limits, share, meetings, used)
+                for view, share in zip(views, self.shares, strict=True)
+            ]
+            guess = better_guess(laid, walks, used)
+        return resolve_walks(round_, laid, self.scheme, meetings, walks)
+
+
+def living(state: State, floor: int) -> StateView:
+    """What lives of a state."""
+    return Living(state, floor) if floor else state
+
+
+def remembered(states: Sequence[State], family: str) -> dict[bytes, bytes]:
+    """What states hold in a family, by key. Nothing is in two of them."""
+    prefix, found = f"{family}/".encode(), dict[bytes, bytes]()
+    for state in states:
+        for name, value in state.items():
+            if name.startswith(prefix):
+                assert name not in found
+                found[name] = value
+    return found
