@@ -12,6 +12,7 @@ from spotsieve.state.index import NOBODY, Attempt, Copy, Filing, Learned, Places
 from spotsieve.stream.cluster.resolving import Resolved
 from spotsieve.stream.cluster.rounds import Round, is_below
 from spotsieve.stream.cluster.shares import Laid, Share, own_part, shards_of, shards_of_pages
+from spotsieve.stream.judge import entry_of
 from spotsieve.stream.judge.known import page_ids_of
 from spotsieve.stream.judge.learning import TAUGHT_NOTHING, TAUGHT_REST, learn_again, owned_texts
 from spotsieve.stream.judge.memory import living_leads, recall, recall_leads, to_remember
@@ -57,9 +58,10 @@ def file(
 
 def _told(round_: Round, resolved: Resolved, share: Share) -> NDArray[np.int64]:
     """The pages whose verdicts the shard has to remember: int64[t]."""
-    signatures, kind = round_.signatures, resolved.verdicts.kind
-    replaces = (resolved.original != NOBODY) & (kind != Kind.DUPLICATE)
-    told = (signatures.status == Status.FINGERPRINTED) & ((resolved.entry == NOBODY) | replaces)
+    signatures = round_.signatures
+    # The entry of a page does not say what it replaced.
+    unsaid = (resolved.entry == NOBODY) | (resolved.replaced != NOBODY)
+    told = (signatures.status == Status.FINGERPRINTED) & unsaid
     told &= np.asarray(resolved.is_new) & (shards_of_pages(signatures, share.shards) == share.number)
     rows = np.flatnonzero(told)
     if not round_.marks:
@@ -74,13 +76,14 @@ def _told(round_: Round, resolved: Resolved, share: Share) -> NDArray[np.int64]:
 
 def _attempts(resolved: Resolved, told: NDArray[np.int64]) -> tuple[Attempt, ...]:
     """Their verdicts, as state/format/attempts.py keeps them."""
-    verdicts, original = resolved.verdicts, resolved.original[told]
-    copy = verdicts.kind[told] == Kind.DUPLICATE
-    longer = ~copy & (original != NOBODY)
+    verdicts, original, replaced = resolved.verdicts, resolved.original[told], resolved.replaced[told]
+    itself = (original != NOBODY) & (verdicts.kind[told] != Kind.DUPLICATE)
+    copy, longer = (original != NOBODY) & ~itself, (original == NOBODY) & (replaced != NOBODY)
+    without = np.where(itself, Reason.EXACT, np.where(longer, Reason.LONGER, Reason.NO_MATCH))
     columns = (
-        original,
-        np.where(copy, verdicts.score[told], np.where(longer, 0.0, np.nan)),
-        np.where(copy, verdicts.reason[told], np.where(longer, Reason.LONGER, Reason.NO_MATCH)),
+        np.where(original != NOBODY, original, replaced),
+        np.where(copy, verdicts.score[told], np.where(itself, 1.0, np.where(longer, 0.0, np.nan))),
+        np.where(copy, verdicts.reason[told], without),
         np.where(copy, verdicts.found_by[told], 0),
     )
     return tuple(map(Attempt, *(column.tolist() for column in columns)))
@@ -90,17 +93,18 @@ def _copies(
     round_: Round, resolved: Resolved, told: NDArray[np.int64], view: StateView
 ) -> tuple[tuple[Copy, ...], NDArray[np.int64]]:
     """The originals of these pages that the shard holds no entry of: filed before, and in the round: int64[...]."""
-    number, verdicts = resolved.original[told], resolved.verdicts
+    verdicts, number = resolved.verdicts, resolved.original[told]
+    number = np.where(number != NOBODY, number, resolved.replaced[told])
     named = number[number >= round_.first_number]
     in_round = np.flatnonzero(np.isin(resolved.entry, named))
     before = {
-        original: verdicts.originals[row] or verdicts.replaces[row]
+        original: verdicts.originals[row] or verdicts.replaces[row] or entry_of(round_.signatures, row)
         for original, row in zip(number.tolist(), told.tolist(), strict=True)
         if NOBODY < original < round_.first_number
     }
     known = view.page_ids(np.array(list(before), np.uint64))
     missing = [one for one, page_id in zip(before.items(), known, strict=True) if page_id is None]
-    return tuple(Copy(one, entry) for one, entry in missing if entry is not None), in_round
+    return tuple(Copy(*one) for one in missing), in_round
 
 
 def _learn(

@@ -26,7 +26,8 @@ class Resolved(NamedTuple):
     """The outcome of a round of n pages.
 
     entry: int64[n], the entry number of a page that is filed, or NOBODY  next_number: of the next page to be filed
-    original: int64[n], the entry number that `verdicts` names as original or as replaced, or NOBODY
+    original: int64[n], the entry number of each page's original, or its own where it was filed before, or NOBODY
+    replaced: int64[n], the entry number of what `verdicts` says that it replaces, or NOBODY
     taught: uint8[n] (judge/hosts.py), what a page taught its host  is_new: bool[n], its verdict was not known before;
     both None without a memory of hosts
     """
@@ -35,6 +36,7 @@ class Resolved(NamedTuple):
     entry: NDArray[np.int64]
     next_number: int
     original: NDArray[np.int64]
+    replaced: NDArray[np.int64]
     taught: NDArray[np.uint8] | None = None
     is_new: NDArray[np.bool_] | None = None
 
@@ -71,8 +73,7 @@ def resolve(round_: Round, laid: Laid, scheme: Scheme, limits: Limits, meetings:
     walked = walk_record(laid.slots, sizes, found, scheme, pages, round_.first_number, limits)
     walked = walked._replace(postings=counted_postings(walked, laid, sizes, meetings))
     verdicts = verdicts_of(signatures, scheme, filed, walked)
-    filed_pages = int(np.count_nonzero(walked.entry != NOBODY))
-    return Resolved(verdicts, walked.entry, round_.first_number + filed_pages, original_of(filed, walked))
+    return resolved_of(round_, verdicts, filed, walked)
 
 
 def known_sizes(laid: Laid, sizes: Sequence[Sizes]) -> NDArray[np.int64]:
@@ -94,13 +95,15 @@ def counted_postings(
     return total
 
 
-def original_of(filed: FiledOriginals, walked: Walked) -> NDArray[np.int64]:
-    """The entry number of each page's original, or of what it replaces, or NOBODY: int64[n]."""
-    within = walked.found
+def resolved_of(round_: Round, verdicts: Verdicts, filed: FiledOriginals, walked: Walked) -> Resolved:
+    """The outcome of a round, but for what was taught."""
+    found, within = filed.found, walked.found
 
     def numbered(rows: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.where(rows == NOBODY, NOBODY, walked.entry[rows])
 
-    chosen = np.where(filed.found.number != NOBODY, filed.found.number, numbered(within.number))
-    replaced = np.where(within.replaced != NOBODY, numbered(within.replaced), filed.found.replaced)
-    return np.where(chosen != NOBODY, chosen, replaced)
+    original = np.where(found.number != NOBODY, found.number, numbered(within.number))
+    longest = np.where(within.replaced != NOBODY, numbered(within.replaced), found.replaced)
+    named = np.fromiter((entry is not None for entry in verdicts.replaces), np.bool_, len(verdicts))
+    next_number = round_.first_number + int(np.count_nonzero(walked.entry != NOBODY))
+    return Resolved(verdicts, walked.entry, next_number, original, np.where(named, longest, NOBODY))

@@ -12,18 +12,24 @@ from numpy.typing import NDArray
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.cluster.hosts import Walks
 from spotsieve.stream.cluster.meetings import Meetings, all_entries
-from spotsieve.stream.cluster.resolving import Resolved, SentEntries, original_of
+from spotsieve.stream.cluster.resolving import Resolved, SentEntries, resolved_of
 from spotsieve.stream.cluster.rounds import Round
-from spotsieve.stream.cluster.shares import Laid
+from spotsieve.stream.cluster.shares import lay_out
 from spotsieve.stream.judge import verdicts_of
 from spotsieve.stream.judge.filed import FiledOriginals
 from spotsieve.stream.judge.rules import Found, nothing_found
-from spotsieve.stream.judge.slots import no_postings
+from spotsieve.stream.judge.slots import Postings
 from spotsieve.stream.judge.walk import Walked
 from spotsieve.stream.schemes import Scheme
 
+_NONE, _NO_WORDS = np.empty(0, np.int64), np.empty(0, np.uint64)
+_NO_POSTINGS = Postings(_NONE, _NONE, _NO_WORDS, _NO_WORDS)
+"""The resolver files nothing itself."""
 
-def better_guess(laid: Laid, walks: Sequence[Walks], guess: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
+
+def better_guess(
+    round_: Round, scheme: Scheme, walks: Sequence[Walks], guess: NDArray[np.bool_]
+) -> NDArray[np.bool_] | None:
     """What is filed by these walks, where one of them rests on something else: bool[n]; None where none does.
 
     walks: of all shards, in their order, under this guess: bool[n]
@@ -32,9 +38,11 @@ def better_guess(laid: Laid, walks: Sequence[Walks], guess: NDArray[np.bool_]) -
     for number, one in enumerate(walks):
         shard[one.rows], is_filed[one.rows] = number, one.is_filed
     wrong = np.flatnonzero(guess != is_filed)
-    slots = laid.slots
     if not len(wrong):
         return None
+    # Nearly always no guess is wrong, and nobody needs the keys.
+    laid = lay_out(round_.signatures, scheme, len(walks))
+    slots = laid.slots
     page = np.repeat(np.arange(len(guess)), np.diff(slots.bounds))
     plain = ~laid.of_host[slots.bucket]
     # Of each bucket the first wrong page, and the first of another shard than that one's.
@@ -53,15 +61,14 @@ def better_guess(laid: Laid, walks: Sequence[Walks], guess: NDArray[np.bool_]) -
     return is_filed if rests.any() else None
 
 
-def resolve_walks(
-    round_: Round, laid: Laid, scheme: Scheme, meetings: Sequence[Meetings], walks: Sequence[Walks]
-) -> Resolved:
+def resolve_walks(round_: Round, scheme: Scheme, meetings: Sequence[Meetings], walks: Sequence[Walks]) -> Resolved:
     """The outcome of a round. walks: of all shards, none of which rests on a wrong guess"""
     signatures = round_.signatures
     pages = len(signatures)
     filed, within = nothing_found(pages), nothing_found(pages)
     is_filed, is_new = np.zeros(pages, np.bool_), np.zeros(pages, np.bool_)
-    taught, postings = np.zeros(pages, np.uint8), np.sum([one.postings for one in meetings], axis=0)
+    taught = np.zeros(pages, np.uint8)
+    postings: NDArray[np.int64] = np.sum([one.postings for one in meetings], axis=0)
     entries = all_entries(meetings)
     for one in walks:
         _put(filed, one.rows, one.filed)
@@ -70,12 +77,12 @@ def resolve_walks(
         postings[one.rows] += one.postings
         entries |= one.entries
     entry = np.where(is_filed, round_.first_number + np.cumsum(is_filed) - 1, NOBODY)
-    walked = Walked(within, postings, entry, no_postings(laid.slots, len(laid.keys)), 0)
+    walked = Walked(within, postings, entry, _NO_POSTINGS, 0)
     sent = SentEntries(entries)
     originals = FiledOriginals(filed, sent.numbers.astype(np.uint64), sent)
     verdicts = verdicts_of(signatures, scheme, originals, walked)
-    next_number = round_.first_number + int(is_filed.sum())
-    return Resolved(verdicts, entry, next_number, original_of(originals, walked), taught, is_new)
+    resolved = resolved_of(round_, verdicts, originals, walked)
+    return resolved._replace(taught=taught, is_new=is_new)
 
 
 def _put(found: Found, rows: NDArray[np.int64], some: Found) -> None:

@@ -51,7 +51,7 @@ def assert_shards_agree(dice: random.Random, one: OneProcess, numbers: Sequence[
     """Shards of these numbers give the verdicts of one process, and hold what it holds."""
     expected = concatenate(one.verdicts)
     for number in numbers:
-        shards = Shards(one, number, dice.choice([np.copy, np.zeros_like, np.ones_like]))
+        shards = Shards(one, number, dice.choice([None, False, True]))
         found = shards.apply(one.log, dice.choices([1, 2, 3, 7, 30, 200], k=3))
         assert_verdicts_equal(found, expected)
         assert shards.entry_count == one.state.entry_count
@@ -95,7 +95,7 @@ def test_every_scheme_judges_alike_in_shards_and_in_one_process(name: str, scope
 @pytest.mark.promise(
     "shards and a resolver give the verdicts of one process", fault="any number of shards, rounds and limits"
 )
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("name", WORLDS)
 def test_generated_pages_are_judged_alike_in_shards_and_in_one_process(name: str, seed: int) -> None:
     dice, world = random.Random(seed), WORLDS[name]
@@ -111,15 +111,15 @@ def test_generated_pages_are_judged_alike_in_shards_and_in_one_process(name: str
     "shards and a resolver give the verdicts of one process",
     fault="pages of remembered hosts come again, die and are forgotten",
 )
-@pytest.mark.parametrize("seed", range(8000, 8040))
+@pytest.mark.parametrize("seed", range(8000, 8024))
 def test_pages_of_remembered_hosts_are_judged_alike_in_shards_and_in_one_process(seed: int) -> None:
     dice, pages, limits = any_world(seed)
     settings, _ = any_limits(dice)
     settings = settings.model_copy(update={"bucket_cap": limits.cap, "candidate_limit": limits.candidates})
     # Pages are a second apart, and some are late; some come again, and some of these after their commit.
     pages = [(page._replace(time_ms=1000 * max(0, number - dice.choice([0, 0, 9]))), number) for page, number in pages]
-    scheme = dice.choice([SCHEME, SCHEME, SCHEME.keeping_variants(), HostScope(SCHEME)])
-    one = OneProcess(scheme, settings, limits.longer_by)
+    schemes: list[Scheme] = [SCHEME, SCHEME, SCHEME.keeping_variants(), HostScope(SCHEME)]
+    one = OneProcess(dice.choice(schemes), settings, limits.longer_by)
     for record in Log(dice, pages).records:
         late = dice.choices(pages, k=2) if dice.random() < 0.2 else []
         one.sign(signatures_of_hosts([*record.pages, *late]), record.committed)
@@ -129,13 +129,13 @@ def test_pages_of_remembered_hosts_are_judged_alike_in_shards_and_in_one_process
 
 
 def test_a_wrong_guess_costs_a_walk_and_changes_no_verdict() -> None:
-    dice, pages, limits = any_world(8001)
+    _, pages, limits = any_world(8001)
     settings = IndexSettings.model_construct(bucket_cap=256, candidate_limit=64, horizon_hours=0)
     one = OneProcess(SCHEME, settings, limits.longer_by)
     one.sign(signatures_of_hosts(pages))
 
     def walked(shards: int, guess: NDArray[np.bool_]) -> Shards:
-        cluster = Shards(one, shards, lambda _: guess)
+        cluster = Shards(one, shards, guess)
         assert_verdicts_equal(cluster.apply(one.log, [len(pages)]), concatenate(one.verdicts))
         return cluster
 

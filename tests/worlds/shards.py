@@ -1,7 +1,8 @@
 """Runs one process over a made-up log, and all shards and the resolver of a cluster over the same, in one process."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,21 @@ from spotsieve.state.log.record import LogRecord, decode, encode, encode_forget
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.cluster.answering import answer
 from spotsieve.stream.cluster.filing import file
-from spotsieve.stream.cluster.hosts import first_guess, walk_round
+from spotsieve.stream.cluster.hosts import Walks, first_guess, walk_round
 from spotsieve.stream.cluster.meetings import Meetings
+from spotsieve.stream.cluster.records.columns import ColumnReader
+from spotsieve.stream.cluster.records.frame import (
+    KIND_MEETINGS,
+    KIND_OUTCOME,
+    KIND_WALKS,
+    decode_body,
+    decode_told,
+    encode_told,
+    range_of,
+)
+from spotsieve.stream.cluster.records.meetings import read_meetings, write_meetings
+from spotsieve.stream.cluster.records.outcome import read_outcome, write_outcome
+from spotsieve.stream.cluster.records.walks import read_walks, write_walks
 from spotsieve.stream.cluster.resolving import Resolved, resolve
 from spotsieve.stream.cluster.resolving_hosts import better_guess, resolve_walks
 from spotsieve.stream.cluster.rounds import Round, next_round
@@ -27,8 +41,8 @@ from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Verdicts, concatenate
 
-Keys = Mapping[PageId, tuple[int, ...]]
 DIGEST = bytes(16)
+Told = TypeVar("Told")
 
 
 class OneProcess:
@@ -71,14 +85,14 @@ class OneProcess:
 class Shards:
     """S shards that hold parts of one state, and what a resolver knows beside them.
 
-    guessed: makes another first guess of the one that is made of the answers
+    guess: of every round the first guess, or of all its pages the same; None: the one that is made of the answers
     """
 
     def __init__(
         self,
         one: OneProcess,
         shards: int,
-        guessed: Callable[[NDArray[np.bool_]], NDArray[np.bool_]] = np.copy,
+        guess: NDArray[np.bool_] | bool | None = None,
     ) -> None:
         settings, scheme = one.settings, one.scheme
         self.scheme = scheme
@@ -88,7 +102,8 @@ class Shards:
         self.step_ms = step_of(settings.horizon_hours)
         self.clock, self.entry_count, self.walks = self.states[0].clock, 0, 0
         self.rounds: list[tuple[Round, Resolved]] = []
-        self._guessed = guessed
+        self.sent_bytes: dict[int, int] = {}
+        self._guess = guess
 
     def apply(self, log: Sequence[bytes], sizes: Sequence[int]) -> Verdicts:
         """Judge and file a log in rounds of these sizes, and then of the last of them."""
@@ -114,13 +129,14 @@ class Shards:
         laid = lay_out(round_.signatures, self.scheme, len(self.shares))
         views = [living(state, round_.clock.floor) for state in self.states]
         meetings = [
-            answer(round_.signatures, laid, self.scheme, view, self.limits, share)
+            self._sent_meetings(round_, share, answer(round_.signatures, laid, self.scheme, view, self.limits, share))
             for view, share in zip(views, self.shares, strict=True)
         ]
         if self.scheme.bars is None:
             resolved = resolve(round_, laid, self.scheme, self.limits, meetings)
         else:
             resolved = self._walk(round_, laid, views, meetings)
+        resolved = self._sent(round_, KIND_OUTCOME, Share(0, len(self.shares)), write_outcome(resolved), read_outcome)
         for state, view, share in zip(self.states, views, self.shares, strict=True):
             filing = file(round_, resolved, laid, self.scheme, view, self.limits, share)
             state.file(filing, round_.end.record, round_.last_record, round_.end.page, round_.clock)
@@ -129,15 +145,39 @@ class Shards:
 
     def _walk(self, round_: Round, laid: Laid, views: Sequence[StateView], meetings: Sequence[Meetings]) -> Resolved:
         """Walk under one guess after the other, until none is wrong."""
-        guess: NDArray[np.bool_] | None = self._guessed(first_guess(round_, meetings))
+        guess: NDArray[np.bool_] | None = first_guess(round_, meetings)
+        if self._guess is not None:
+            guess = np.broadcast_to(self._guess, len(round_.signatures))
         while guess is not None:
             self.walks, used = self.walks + 1, guess
             walks = [
-                walk_round(round_, laid, self.scheme, view, self.limits, share, meetings, used)
+                self._sent_walks(
+                    round_, share, walk_round(round_, laid, self.scheme, view, self.limits, share, meetings, used), used
+                )
                 for view, share in zip(views, self.shares, strict=True)
             ]
-            guess = better_guess(laid, walks, used)
-        return resolve_walks(round_, laid, self.scheme, meetings, walks)
+            guess = better_guess(round_, self.scheme, walks, used)
+        return resolve_walks(round_, self.scheme, meetings, walks)
+
+    def _sent_meetings(self, round_: Round, share: Share, meetings: Meetings) -> Meetings:
+        body = write_meetings(meetings, round_.first_number)
+        return self._sent(round_, KIND_MEETINGS, share, body, read_meetings)
+
+    def _sent_walks(self, round_: Round, share: Share, walks: Walks, guess: NDArray[np.bool_]) -> Walks:
+        body = write_walks(walks, guess, round_.first_number)
+        read, under = self._sent(round_, KIND_WALKS, share, body, read_walks)
+        np.testing.assert_array_equal(under, guess)
+        return read
+
+    def _sent(
+        self, round_: Round, kind: int, share: Share, body: bytes, read: Callable[[ColumnReader, int], Told]
+    ) -> Told:
+        """What the others read of a record. sent_bytes counts them by kind"""
+        record = encode_told(kind, DIGEST, share, range_of(round_), body)
+        self.sent_bytes[kind] = self.sent_bytes.get(kind, 0) + len(record)
+        told = decode_told(record, DIGEST, len(self.shares), "topic", 0)
+        assert told.range == range_of(round_)
+        return decode_body(told, kind, lambda columns: read(columns, told.range.first_number), "topic", 0)
 
 
 def living(state: State, floor: int) -> StateView:
