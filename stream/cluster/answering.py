@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, Buckets, FiledPages, StateView
 from spotsieve.stream.cluster.meetings import ACCEPTED, OF_HOST, OPEN, REFUSED, Meetings, SentTexts, Sizes
-from spotsieve.stream.cluster.shares import Laid, Own, Share, own_part, shards_of_pages
+from spotsieve.stream.cluster.shares import Held, Own, Share, shards_of_pages
 from spotsieve.stream.judge.filed import confirm_met
-from spotsieve.stream.judge.known import known_attempts, page_ids_of
+from spotsieve.stream.judge.known import known_attempts, page_ids_at
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
 from spotsieve.stream.judge.pairs import could_be_copy_across, estimated_jaccard, texts_filed, texts_of
 from spotsieve.stream.judge.rules import KEEP_FIRST, Limits, final_kinds, judge_sources, outgrows
@@ -31,31 +31,28 @@ _OF_HOST, _OPEN = np.uint8(OF_HOST), np.uint8(OPEN)
 
 
 def answer(
-    signatures: Signatures, laid: Laid, scheme: Scheme, view: StateView, limits: Limits, share: Share
+    signatures: Signatures, held: Held, scheme: Scheme, view: StateView, limits: Limits, share: Share
 ) -> Meetings:
     """Whom the pages of a round meet under keys that no host is mixed with.
 
     view: what lives of the shard's state by the clock of the round  limits: with the scheme's own candidate limit
     """
-    own = own_part(laid, (laid.owner == share.number) & ~laid.of_host)
-    listed = limits._replace(candidates=_listed(laid.slots, limits))
+    own, listed = held.of_host(False), limits._replace(candidates=_listed(held.laid.slots, limits))
     if scheme.bars is None:
         return _answer_confirmed(signatures, own, view, scheme, listed)
     attempts = _own_attempts(signatures, view, share)
     return _answer_unconfirmed(signatures, own, view, scheme.bars, listed, attempts)
 
 
-def answer_of_hosts(
-    signatures: Signatures, laid: Laid, bars: Bars, view: StateView, limits: Limits, share: Share
-) -> Meetings:
+def answer_of_hosts(signatures: Signatures, held: Held, bars: Bars, view: StateView, limits: Limits) -> Meetings:
     """Whom the pages of the shard's hosts meet under keys that these are mixed with. It is for the shard itself."""
-    own = own_part(laid, (laid.owner == share.number) & laid.of_host)
-    return _answer_unconfirmed(signatures, own, view, bars, limits._replace(candidates=limits.candidates + 1), {})
+    listed = limits._replace(candidates=limits.candidates + 1)
+    return _answer_unconfirmed(signatures, held.of_host(True), view, bars, listed, {})
 
 
 def _answer_confirmed(signatures: Signatures, own: Own, view: StateView, scheme: Scheme, limits: Limits) -> Meetings:
     """The answer where the scheme confirms candidates. limits: with the candidates that are listed"""
-    buckets = view.buckets(own.keys)
+    buckets = own.buckets
     met = meet_filed(own.slots, buckets, limits.candidates, final_kinds(limits.longer_by))
     pages = compared_pages(signatures, scheme.compares_features)
     numbers, place = np.unique(met.number, return_inverse=True)
@@ -96,7 +93,7 @@ def _answer_unconfirmed(
 
     attempts: verdicts that pages had, by page; their originals are in the shard's state
     """
-    buckets = view.buckets(own.keys)
+    buckets = own.buckets
     met = meet_filed(own.slots, buckets, limits.candidates, final_kinds(limits.longer_by))
     originals = [attempt.original for attempt in attempts.values() if attempt.original != NOBODY]
     numbers = np.unique(np.concatenate([met.number, np.array(originals, np.int64)]))
@@ -149,9 +146,8 @@ def _listed(slots: Slots, limits: Limits) -> int:
 def _own_attempts(signatures: Signatures, view: StateView, share: Share) -> dict[int, Attempt]:
     """The remembered verdicts of pages whose ids are the shard's own, by page."""
     rows = np.flatnonzero(shards_of_pages(signatures, share.shards) == share.number)
-    page_ids = page_ids_of(signatures)
     judged = signatures.status[rows] == Status.FINGERPRINTED
-    found = known_attempts([page_ids[row] for row in rows.tolist()], judged, view)
+    found = known_attempts(page_ids_at(signatures, rows), judged, view)
     pairs = zip(rows.tolist(), found, strict=True)
     return {row: attempt for row, attempt in pairs if attempt is not None}
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from spotsieve.state.index import NOBODY, Attempt, Copy, Filing, Learned, Places, StateView
 from spotsieve.stream.cluster.resolving import Resolved
 from spotsieve.stream.cluster.rounds import Round, is_below
-from spotsieve.stream.cluster.shares import Laid, Share, own_part, shards_of, shards_of_pages
+from spotsieve.stream.cluster.shares import Held, Share, shards_of, shards_of_pages
 from spotsieve.stream.judge import entry_of
-from spotsieve.stream.judge.known import page_ids_of
+from spotsieve.stream.judge.known import page_ids_at
 from spotsieve.stream.judge.learning import TAUGHT_NOTHING, TAUGHT_REST, learn_again, owned_texts
 from spotsieve.stream.judge.memory import living_leads, recall, recall_leads, to_remember
 from spotsieve.stream.judge.pairs import Texts, texts_filed
@@ -26,22 +26,21 @@ from spotsieve.stream.verdict import Kind, Reason
 
 
 def file(
-    round_: Round, resolved: Resolved, laid: Laid, scheme: Scheme, view: StateView, limits: Limits, share: Share
+    round_: Round, resolved: Resolved, held: Held, scheme: Scheme, view: StateView, limits: Limits, share: Share
 ) -> Filing:
     """What a round adds to the shard's state. view: what lives of it by the clock of the round"""
-    own = own_part(laid, laid.owner == share.number)
-    buckets = view.buckets(own.keys)
+    own, buckets = held.own, held.own.buckets
     given = file_given(own.slots, np.diff(buckets.bounds), resolved.entry, limits.cap)
     grown, contents = grown_buckets(buckets, given.added, resolved.entry)
-    held, learned, copies = given.fits, None, tuple[Copy, ...]()
+    kept, learned, copies = given.fits, None, tuple[Copy, ...]()
     if scheme.bars is not None:
         mine = shards_of(round_.signatures.host, share.shards) == share.number
-        held |= mine & (resolved.entry != NOBODY)
+        kept |= mine & (resolved.entry != NOBODY)
         told = _told(round_, resolved, share)
         copies, in_round = _copies(round_, resolved, told, view)
-        held[in_round] = True
-        learned = _learn(round_, resolved, scheme.bars, view, mine, np.flatnonzero(held), told)
-    rows = np.flatnonzero(held)
+        kept[in_round] = True
+        learned = _learn(round_, resolved, scheme.bars, view, mine, np.flatnonzero(kept), told)
+    rows = np.flatnonzero(kept)
     return Filing(
         round_.signatures,
         rows,
@@ -66,10 +65,9 @@ def _told(round_: Round, resolved: Resolved, share: Share) -> NDArray[np.int64]:
     rows = np.flatnonzero(told)
     if not round_.marks:
         return rows
-    page_ids = page_ids_of(signatures)
     later = [
-        any(mark.first > row and is_below(page_ids[row], mark.committed) for mark in round_.marks)
-        for row in rows.tolist()
+        any(mark.first > row and is_below(page_id, mark.committed) for mark in round_.marks)
+        for row, page_id in zip(rows.tolist(), page_ids_at(signatures, rows), strict=True)
     ]
     return rows[~np.array(later, np.bool_)]
 
@@ -149,10 +147,9 @@ def _learn(
         bars.template_share,
         round_.first_number,
     )
-    page_ids = page_ids_of(signatures)
     return Learned(
         owned_texts(signatures, within, held),
         to_remember(memory),
-        tuple(page_ids[page] for page in told.tolist()),
+        tuple(page_ids_at(signatures, told)),
         _attempts(resolved, told),
     )

@@ -19,7 +19,7 @@ from spotsieve.stream.cluster.answering import answer_of_hosts
 from spotsieve.stream.cluster.meetings import OF_HOST, OPEN, Meetings, all_entries, merge
 from spotsieve.stream.cluster.resolving import SentEntries, counted_postings, known_sizes
 from spotsieve.stream.cluster.rounds import Round
-from spotsieve.stream.cluster.shares import Laid, Share, shards_of_hosts
+from spotsieve.stream.cluster.shares import Held, Share, shards_of_hosts
 from spotsieve.stream.judge.hosts import walk_hosts
 from spotsieve.stream.judge.known import ELSEWHERE, FILED_ELSEWHERE, NEW, find_known, find_repeated, page_ids_of
 from spotsieve.stream.judge.memory import living_leads, recall, recall_leads
@@ -77,8 +77,8 @@ class _Gathered:
 def first_guess(round_: Round, meetings: Sequence[Meetings]) -> NDArray[np.bool_]:
     """Which pages are filed, as far as the answers tell: bool[n]. Any guess gives the same verdicts in the end."""
     signatures = round_.signatures
-    _, first, digest = np.unique(signatures.digest, axis=0, return_index=True, return_inverse=True)
-    guess: NDArray[np.bool_] = first[digest.reshape(-1)] == np.arange(len(signatures))
+    _, first, digest = np.unique(signatures.digest[:, 0], return_index=True, return_inverse=True)
+    guess: NDArray[np.bool_] = first[digest] == np.arange(len(signatures))
     for one in meetings:
         page = np.repeat(np.arange(len(signatures)), np.diff(one.bounds))
         guess[page[(one.proof != 0) | (one.said == OPEN)]] = False
@@ -87,7 +87,7 @@ def first_guess(round_: Round, meetings: Sequence[Meetings]) -> NDArray[np.bool_
 
 def walk_round(
     round_: Round,
-    laid: Laid,
+    held: Held,
     scheme: Scheme,
     view: StateView,
     limits: Limits,
@@ -100,7 +100,7 @@ def walk_round(
         raise ValueError(f"the scheme {scheme.name} has no memory of hosts")
     signatures = round_.signatures
     mine = shards_of_hosts(signatures, share.shards) == share.number
-    local = answer_of_hosts(signatures, laid, scheme.bars, view, limits, share)
+    local = answer_of_hosts(signatures, held, scheme.bars, view, limits)
     answers = [*meetings, local]
     merged = merge(answers, limits.candidates, final_kinds(limits.longer_by), mine)
     met, judged = merged.met, mine & (signatures.status == Status.FINGERPRINTED)
@@ -114,10 +114,10 @@ def walk_round(
     find_repeated(page_ids, judged, known)
     known.state[~mine] = np.where(guess, FILED_ELSEWHERE, ELSEWHERE)[~mine]
     place = np.where((met.proof == 0) & (merged.said < OF_HOST), NOBODY, read.place(met.number))
-    sizes = known_sizes(laid, [one.sizes for one in answers])
+    sizes = known_sizes(held.laid, [one.sizes for one in answers])
     walk = walk_hosts(
         signatures,
-        laid.slots,
+        held.laid.slots,
         sizes,
         met,
         place,
@@ -142,7 +142,7 @@ def walk_round(
         walked.entry[rows] != NOBODY,
         walk.taught[rows],
         known.state[rows] == NEW,
-        counted_postings(walked, laid, sizes, [local])[rows],
+        counted_postings(walked, held.laid, sizes, [local])[rows],
         dict(zip(named.tolist(), entries, strict=True)),
     )
 

@@ -47,8 +47,13 @@ class Known(NamedTuple):
 
 def page_ids_of(signatures: Signatures) -> list[PageId]:
     """The ids of a record's pages."""
-    sources = [signatures.sources[source] for source in signatures.source.tolist()]
-    return list(zip(sources, signatures.partition.tolist(), signatures.offset.tolist(), strict=True))
+    return page_ids_at(signatures, slice(None))
+
+
+def page_ids_at(signatures: Signatures, rows: NDArray[np.int64] | slice) -> list[PageId]:
+    """The ids of some pages of a record: int64[r]."""
+    sources = [signatures.sources[source] for source in signatures.source[rows].tolist()]
+    return list(zip(sources, signatures.partition[rows].tolist(), signatures.offset[rows].tolist(), strict=True))
 
 
 def known_attempts(page_ids: list[PageId], judged: NDArray[np.bool_], view: StateView) -> list[Attempt | None]:

@@ -36,9 +36,9 @@ from spotsieve.stream.cluster.records.frame import (
 from spotsieve.stream.cluster.records.meetings import read_meetings, write_meetings
 from spotsieve.stream.cluster.records.outcome import read_outcome, write_outcome
 from spotsieve.stream.cluster.records.walks import read_walks, write_walks
-from spotsieve.stream.cluster.resolving_hosts import better_guess, resolve_walks
+from spotsieve.stream.cluster.resolving_hosts import check_guess, resolve_walks
 from spotsieve.stream.cluster.rounds import Round, next_round
-from spotsieve.stream.cluster.shares import Share, lay_out
+from spotsieve.stream.cluster.shares import Held, Share, hold
 from spotsieve.stream.judge import KEEP_FIRST, judge
 from spotsieve.stream.judge.rules import Limits
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
@@ -87,32 +87,36 @@ def measure_shards(log: Sequence[bytes], counted: int, number: int) -> Figures:
             charged, sent, walks = Charged(), Counter(), 0
         with charged.to("resolver"):
             round_ = next_round([(offset, decode(record))], 0, Clock(), entry_count, 0, 2**30)
-        told = list[bytes]()
+        told, held = list[bytes](), dict[Share, Held]()
         for share, state in zip(shares, states, strict=True):
             with charged.to("shard: read"):
                 signatures = decode(record).signatures
-            with charged.to("shard: keys"):
-                laid = lay_out(signatures, SCHEME, number)
+            with charged.to("shard: keys and buckets"):
+                held[share] = hold(signatures, SCHEME, state, share)
             with charged.to("shard: answer"):
-                meetings = answer(signatures, laid, SCHEME, state, LIMITS, share)
+                meetings = answer(signatures, held[share], SCHEME, state, LIMITS, share)
                 told.append(_told(round_, KIND_MEETINGS, share, write_meetings(meetings, entry_count), sent))
         with charged.to("resolver"):
             met = [read_meetings(_columns(record, number), entry_count) for record in told]
-            guess: NDArray[np.bool_] | None = first_guess(round_, met)
-        while guess is not None:
+        guess: NDArray[np.bool_] | None = None
+        while True:
             walks += 1
             walked = list[bytes]()
             for share, state in zip(shares, states, strict=True):
                 with charged.to("shard: walk"):
                     read = [read_meetings(_columns(record, number), entry_count) for record in told]
-                    found = walk_round(round_, laid, SCHEME, state, LIMITS, share, read, guess)
+                    guess = first_guess(round_, read) if guess is None else guess
+                    found = walk_round(round_, held[share], SCHEME, state, LIMITS, share, read, guess)
                     body = write_walks(found, guess, entry_count)
                     walked.append(_told(round_, KIND_WALKS, share, body, sent))
             with charged.to("resolver"):
                 all_walks = [read_walks(_columns(record, number), entry_count)[0] for record in walked]
-                guess = better_guess(round_, SCHEME, all_walks, guess)
+                checked = check_guess(round_, SCHEME, LIMITS, met, all_walks, np.asarray(guess))
+            guess = checked.guess
+            if guess is None:
+                break
         with charged.to("resolver"):
-            resolved = resolve_walks(round_, SCHEME, met, all_walks)
+            resolved = resolve_walks(round_, SCHEME, met, all_walks, checked)
             outcome = _told(round_, KIND_OUTCOME, Share(0, number), write_outcome(resolved), sent)
         for share, state in zip(shares, states, strict=True):
             with charged.to("shard: file"):
@@ -120,7 +124,7 @@ def measure_shards(log: Sequence[bytes], counted: int, number: int) -> Figures:
                 resolved = decode_body(
                     told_outcome, KIND_OUTCOME, partial(read_outcome, first_number=entry_count), "verdicts", 0
                 )
-                state.file(file(round_, resolved, laid, SCHEME, state, LIMITS, share), offset + 1, 0)
+                state.file(file(round_, resolved, held[share], SCHEME, state, LIMITS, share), offset + 1, 0)
         entry_count = resolved.next_number
     steps = {f"{name.replace(': ', '_')}_us": value / counted * 1e6 for name, value in charged.seconds.items()}
     shard = sum(value for name, value in steps.items() if name.startswith("shard"))

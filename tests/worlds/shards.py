@@ -30,9 +30,9 @@ from spotsieve.stream.cluster.records.meetings import read_meetings, write_meeti
 from spotsieve.stream.cluster.records.outcome import read_outcome, write_outcome
 from spotsieve.stream.cluster.records.walks import read_walks, write_walks
 from spotsieve.stream.cluster.resolving import Resolved, resolve
-from spotsieve.stream.cluster.resolving_hosts import better_guess, resolve_walks
+from spotsieve.stream.cluster.resolving_hosts import check_guess, resolve_walks
 from spotsieve.stream.cluster.rounds import Round, next_round
-from spotsieve.stream.cluster.shares import Laid, Share, lay_out
+from spotsieve.stream.cluster.shares import NO_SHARD, Held, Share, hold, lay_out
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge.rules import KEEP_FIRST, Limits
 from spotsieve.stream.page import PageId
@@ -126,24 +126,29 @@ class Shards:
             state.remove(removal_of(record.forgotten, state), offset + 1, record.checksum)
 
     def _judge(self, round_: Round) -> Resolved:
-        laid = lay_out(round_.signatures, self.scheme, len(self.shares))
         views = [living(state, round_.clock.floor) for state in self.states]
+        each = [
+            hold(round_.signatures, self.scheme, view, share) for view, share in zip(views, self.shares, strict=True)
+        ]
         meetings = [
-            self._sent_meetings(round_, share, answer(round_.signatures, laid, self.scheme, view, self.limits, share))
-            for view, share in zip(views, self.shares, strict=True)
+            self._sent_meetings(round_, share, answer(round_.signatures, held, self.scheme, view, self.limits, share))
+            for held, view, share in zip(each, views, self.shares, strict=True)
         ]
         if self.scheme.bars is None:
+            laid = lay_out(round_.signatures, self.scheme, len(self.shares), NO_SHARD)
             resolved = resolve(round_, laid, self.scheme, self.limits, meetings)
         else:
-            resolved = self._walk(round_, laid, views, meetings)
+            resolved = self._walk(round_, each, views, meetings)
         resolved = self._sent(round_, KIND_OUTCOME, Share(0, len(self.shares)), write_outcome(resolved), read_outcome)
-        for state, view, share in zip(self.states, views, self.shares, strict=True):
-            filing = file(round_, resolved, laid, self.scheme, view, self.limits, share)
+        for held, state, view, share in zip(each, self.states, views, self.shares, strict=True):
+            filing = file(round_, resolved, held, self.scheme, view, self.limits, share)
             state.file(filing, round_.end.record, round_.last_record, round_.end.page, round_.clock)
         self.clock, self.entry_count = round_.clock, resolved.next_number
         return resolved
 
-    def _walk(self, round_: Round, laid: Laid, views: Sequence[StateView], meetings: Sequence[Meetings]) -> Resolved:
+    def _walk(
+        self, round_: Round, each: Sequence[Held], views: Sequence[StateView], meetings: Sequence[Meetings]
+    ) -> Resolved:
         """Walk under one guess after the other, until none is wrong."""
         guess: NDArray[np.bool_] | None = first_guess(round_, meetings)
         if self._guess is not None:
@@ -152,12 +157,13 @@ class Shards:
             self.walks, used = self.walks + 1, guess
             walks = [
                 self._sent_walks(
-                    round_, share, walk_round(round_, laid, self.scheme, view, self.limits, share, meetings, used), used
+                    round_, share, walk_round(round_, held, self.scheme, view, self.limits, share, meetings, used), used
                 )
-                for view, share in zip(views, self.shares, strict=True)
+                for held, view, share in zip(each, views, self.shares, strict=True)
             ]
-            guess = better_guess(round_, self.scheme, walks, used)
-        return resolve_walks(round_, self.scheme, meetings, walks)
+            checked = check_guess(round_, self.scheme, self.limits, meetings, walks, used)
+            guess = checked.guess
+        return resolve_walks(round_, self.scheme, meetings, walks, checked)
 
     def _sent_meetings(self, round_: Round, share: Share, meetings: Meetings) -> Meetings:
         body = write_meetings(meetings, round_.first_number)
