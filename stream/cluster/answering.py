@@ -8,7 +8,7 @@ behind the first one that the shard itself accepts none can be an original, and 
 # mypy: disable-error-code="no-untyped-def"
 # numba compiles the kernels from their argument types; the comment of each says what these are.
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -75,7 +75,7 @@ def _answer_confirmed(signatures: Signatures, own: Own, view: StateView, scheme:
         *_kept_pairs(met, kept, said, score, length),
         _near_sizes(own, buckets, limits.cap),
         numbers[sent],
-        tuple(filed.entries(sent)) if filed is not None else (),
+        _by_number(numbers[sent], filed.entries(sent)) if filed is not None else {},
         None,
         {},
     )
@@ -99,7 +99,7 @@ def _answer_unconfirmed(
     numbers = np.unique(np.concatenate([met.number, np.array(originals, np.int64)]))
     place = np.searchsorted(numbers, met.number)
     said = np.zeros(len(place), np.uint8)
-    sent, entries, texts = np.empty(0, np.int64), tuple[Entry, ...](), None
+    sent, entries, texts = np.empty(0, np.int64), dict[int, Entry](), None
     if len(numbers):
         filed = view.filed(numbers.astype(np.uint64))
         compared, text = filed.compared(False), filed.own_texts()
@@ -110,7 +110,7 @@ def _answer_unconfirmed(
         decided = is_open | np.isin(numbers, originals)
         decided[place[met.proof != 0]] = True
         sent = np.flatnonzero(decided)
-        entries = tuple(filed.entries(sent))
+        entries = _by_number(numbers[sent], filed.entries(sent))
         sketch = compared.sketch[sent] * is_open[sent, None]
         titles, bounds = emptied(text.titles, text.title_bounds, is_open)
         kept = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(bounds)[sent])])
@@ -150,6 +150,10 @@ def _own_attempts(signatures: Signatures, view: StateView, share: Share) -> dict
     found = known_attempts(page_ids_at(signatures, rows), judged, view)
     pairs = zip(rows.tolist(), found, strict=True)
     return {row: attempt for row, attempt in pairs if attempt is not None}
+
+
+def _by_number(numbers: NDArray[np.int64], entries: Sequence[Entry]) -> dict[int, Entry]:
+    return dict(zip(numbers.tolist(), entries, strict=True))
 
 
 def _postings(own: Own, buckets: Buckets) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, FiledPages, StateView
 from spotsieve.stream.cluster.answering import answer_of_hosts
-from spotsieve.stream.cluster.meetings import OF_HOST, OPEN, Meetings, all_entries, merge
+from spotsieve.stream.cluster.meetings import OF_HOST, OPEN, Meetings, merge
 from spotsieve.stream.cluster.resolving import SentEntries, counted_postings, known_sizes
 from spotsieve.stream.cluster.rounds import Round
 from spotsieve.stream.cluster.shares import Held, Share, shards_of_hosts
@@ -132,7 +132,7 @@ def walk_round(
     )
     walked, rows = walk.walked, np.flatnonzero(mine)
     named = np.unique(np.concatenate([filed.number[rows], filed.replaced[rows]]))
-    elsewhere = all_entries(meetings)
+    elsewhere = SentEntries([one.entries for one in meetings])
     named = np.array([one for one in named.tolist() if one != NOBODY and one not in elsewhere], np.int64)
     entries = read.filed.entries(read.place(named)) if read.filed is not None else []
     return Walks(
@@ -171,7 +171,7 @@ def _recall(
         compared, own = filed.compared(False), filed.own_texts()
         recall_leads(memory, leads, np.searchsorted(own_numbers, leads.astype(np.uint64)), own)
         parts.append(texts_filed(compared.host, compared.feature_count, compared.sketch, own))
-    sent = SentEntries(all_entries(answers))
+    sent = SentEntries([one.entries for one in answers])
     parts.append(_sent_texts(sent.numbers, answers, signatures.sketch.shape[1]))
     numbers = np.concatenate([own_numbers, sent.numbers.astype(np.uint64)])
     # An entry of the shard's own that was sent too is taken from its own state: there it has all that it owns.

@@ -55,7 +55,7 @@ class Meetings(NamedTuple):
     postings: int64[n], how many lie in the buckets  bounds: int64[n + 1]  number: int64[m], entry numbers
     proof, kinds, distance: uint8[m], as of Pair  said: uint8[m] (REFUSED, ...), of candidates  score: float64[m]
     length: int64[m], features of the entry; 0 where they cannot matter
-    sizes: of own buckets  numbers: int64[e], ascending, the entries that may be originals  entries: these
+    sizes: of own buckets  numbers: int64[e], ascending, the entries that may be originals  entries: these, by number
     texts: of these entries, where a host's shard has to compare them  attempts: by page, those that count
     """
 
@@ -70,7 +70,7 @@ class Meetings(NamedTuple):
     length: NDArray[np.int64]
     sizes: Sizes
     numbers: NDArray[np.int64]
-    entries: tuple[Entry, ...]
+    entries: Mapping[int, Entry]
     texts: SentTexts | None
     attempts: Mapping[int, Attempt]
 
@@ -118,11 +118,6 @@ def merge(
     bounds, number, proof, kinds, distance, cut_at, said, score, length = merged
     answers = Answers(length.astype(np.uint32), np.arange(len(number)), Confirmed(said == ACCEPTED, score))
     return Merged(Met(bounds, number, proof, kinds, distance, cut_at), answers, said)
-
-
-def all_entries(meetings: Sequence[Meetings]) -> dict[int, Entry]:
-    """The entries that any shard sent, by number."""
-    return {number: entry for one in meetings for number, entry in zip(one.numbers.tolist(), one.entries, strict=True)}
 
 
 @cache

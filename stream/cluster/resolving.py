@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
-from spotsieve.stream.cluster.meetings import Meetings, Sizes, all_entries, merge
+from spotsieve.stream.cluster.meetings import Meetings, Sizes, merge
 from spotsieve.stream.cluster.rounds import Round
 from spotsieve.stream.cluster.shares import Laid
 from spotsieve.stream.judge import verdicts_of
@@ -44,13 +44,17 @@ class Resolved(NamedTuple):
 class SentEntries:
     """Entries that shards have sent, as read."""
 
-    def __init__(self, entries: Mapping[int, Entry]) -> None:
-        self.numbers = np.array(sorted(entries), np.int64)
-        self._entries = [entries[number] for number in self.numbers.tolist()]
+    def __init__(self, sent: Sequence[Mapping[int, Entry]]) -> None:
+        """sent: by number"""
+        self._where = {number: one for one in sent for number in one}
+        self.numbers = np.array(sorted(self._where), np.int64)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._where
 
     def entries(self, places: NDArray[np.int64]) -> list[Entry]:
         """places: int64[a] -> what verdicts tell of them."""
-        return [self._entries[place] for place in places.tolist()]
+        return [self._where[number][number] for number in self.numbers[places].tolist()]
 
     def compared(self, with_features: bool) -> Compared:
         """Shards have compared: a resolver has nothing to compare by."""
@@ -67,7 +71,7 @@ def resolve(round_: Round, laid: Laid, scheme: Scheme, limits: Limits, meetings:
     merged = merge(meetings, limits.candidates, final_kinds(limits.longer_by))
     pages, found = compared_pages(signatures, scheme.compares_features), nothing_found(len(signatures))
     choose(merged.met, merged.answers, pages, limits.longer_by, found)
-    sent = SentEntries(all_entries(meetings))
+    sent = SentEntries([one.entries for one in meetings])
     filed = FiledOriginals(found, sent.numbers.astype(np.uint64), sent)
     sizes = known_sizes(laid, [one.sizes for one in meetings])
     walked = walk_record(laid.slots, sizes, found, scheme, pages, round_.first_number, limits)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.cluster.hosts import Walks
-from spotsieve.stream.cluster.meetings import Meetings, all_entries
+from spotsieve.stream.cluster.meetings import Meetings
 from spotsieve.stream.cluster.resolving import Resolved, SentEntries, resolved_of
 from spotsieve.stream.cluster.rounds import Round
 from spotsieve.stream.cluster.shares import NO_SHARD, lay_out
@@ -126,16 +126,14 @@ def resolve_walks(
     postings = checked.postings.copy()
     for met in meetings:
         postings += met.postings
-    entries = all_entries(meetings)
     for one in walks:
         _put(filed, one.rows, one.filed)
         _put(within, one.rows, one.within)
         is_filed[one.rows], is_new[one.rows], taught[one.rows] = one.is_filed, one.is_new, one.taught
         postings[one.rows] += one.postings
-        entries |= one.entries
     entry = np.where(is_filed, round_.first_number + np.cumsum(is_filed) - 1, NOBODY)
     walked = Walked(within, postings, entry, _NO_POSTINGS, 0)
-    sent = SentEntries(entries)
+    sent = SentEntries([*(one.entries for one in meetings), *(one.entries for one in walks)])
     originals = FiledOriginals(filed, sent.numbers.astype(np.uint64), sent)
     verdicts = verdicts_of(signatures, scheme, originals, walked)
     resolved = resolved_of(round_, verdicts, originals, walked)
@@ -144,5 +142,5 @@ def resolve_walks(
 
 def _put(found: Found, rows: NDArray[np.int64], some: Found) -> None:
     """Write what was found of these pages: int64[k]."""
-    for column, values in zip(found, some, strict=True):
-        column[rows] = values
+    for name, values in some._asdict().items():
+        getattr(found, name)[rows] = values

@@ -23,6 +23,7 @@ from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.cluster.answering import answer
 from spotsieve.stream.cluster.filing import file
 from spotsieve.stream.cluster.hosts import first_guess, walk_round
+from spotsieve.stream.cluster.meetings import Meetings
 from spotsieve.stream.cluster.records.columns import ColumnReader
 from spotsieve.stream.cluster.records.frame import (
     KIND_MEETINGS,
@@ -99,14 +100,16 @@ def measure_shards(log: Sequence[bytes], counted: int, number: int) -> Figures:
         with charged.to("resolver"):
             met = [read_meetings(_columns(record, number), entry_count) for record in told]
         guess: NDArray[np.bool_] | None = None
+        read = dict[Share, list[Meetings]]()
         while True:
             walks += 1
             walked = list[bytes]()
             for share, state in zip(shares, states, strict=True):
                 with charged.to("shard: walk"):
-                    read = [read_meetings(_columns(record, number), entry_count) for record in told]
-                    guess = first_guess(round_, read) if guess is None else guess
-                    found = walk_round(round_, held[share], SCHEME, state, LIMITS, share, read, guess)
+                    if share not in read:
+                        read[share] = [read_meetings(_columns(record, number), entry_count) for record in told]
+                    guess = first_guess(round_, read[share]) if guess is None else guess
+                    found = walk_round(round_, held[share], SCHEME, state, LIMITS, share, read[share], guess)
                     body = write_walks(found, guess, entry_count)
                     walked.append(_told(round_, KIND_WALKS, share, body, sent))
             with charged.to("resolver"):

@@ -11,7 +11,7 @@ All integers are little endian. How many there are stands before or follows from
 
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,25 @@ class ColumnWriter:
         return b"".join(self._parts)
 
 
+class PackedTexts(Sequence[str]):
+    """Texts that are decoded one by one."""
+
+    def __init__(self, raw: bytes, bounds: list[int]) -> None:
+        self._raw, self._bounds = raw, bounds
+
+    def __len__(self) -> int:
+        return len(self._bounds) - 1
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[str]: ...
+    def __getitem__(self, row: int | slice) -> str | list[str]:
+        if isinstance(row, slice):
+            return [self[one] for one in range(*row.indices(len(self)))]
+        return self._raw[self._bounds[row] : self._bounds[row + 1]].decode("utf-8", "surrogatepass")
+
+
 class ColumnReader:
     """Reads columns in the order in which they were written. Raises ValueError where they are not there."""
 
@@ -100,9 +119,10 @@ class ColumnReader:
         """float64[rows]."""
         return np.frombuffer(self._take(8 * rows), "<f8").astype(np.float64)
 
-    def texts(self, rows: int) -> list[str]:
-        """As many texts."""
-        return [self._take(size).decode("utf-8", "surrogatepass") for size in self.numbers(rows).tolist()]
+    def texts(self, rows: int) -> "PackedTexts":
+        """As many texts. Each is decoded when it is asked for; UnicodeDecodeError, a ValueError, where it is none."""
+        ends = np.cumsum(self.numbers(rows, len(self._body)), dtype=np.int64).tolist()
+        return PackedTexts(self._take(ends[-1] if rows else 0), [0, *ends])
 
     def end(self) -> None:
         """Nothing may follow."""

@@ -4,7 +4,7 @@ entries = count u32 (e), age[e] (numbers: `next` less the entry's number), sourc
           source[e], partition + 2^31 [e], offset[e] (numbers), event_time_ms + 2^63 (words), urls, labels (texts)
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,18 +32,38 @@ def write_entries(columns: ColumnWriter, entries: Mapping[int, Entry], next_numb
     columns.texts([entry.label for entry in rows])
 
 
-def read_entries(columns: ColumnReader, next_number: int) -> dict[int, Entry]:
-    """Read entries, by number, ascending. Raises ValueError."""
-    count = columns.count()
-    numbers = ascending(next_number - columns.numbers(count, next_number))
-    sources = columns.texts(columns.count())
-    named = columns.numbers(count, max(len(sources) - 1, 0)).tolist()
-    partitions = (columns.numbers(count, 2**32 - 1) - _PARTITION_SHIFT).tolist()
-    offsets = columns.numbers(count).tolist()
-    times = columns.words(count).view(np.int64).tolist()
-    urls, labels = columns.texts(count), columns.texts(count)
-    rows = zip(numbers.tolist(), named, partitions, offsets, times, urls, labels, strict=True)
-    return {number: Entry(sources[source], *rest) for number, source, *rest in rows}
+class PackedEntries(Mapping[int, Entry]):
+    """Entries by number, ascending; each is decoded when it is asked for, since a reader shows few of them."""
+
+    def __init__(self, columns: ColumnReader, next_number: int) -> None:
+        """Raises ValueError."""
+        count = columns.count()
+        self.numbers = ascending(next_number - columns.numbers(count, next_number))
+        self._sources = columns.texts(columns.count())
+        self._source = columns.numbers(count, max(len(self._sources) - 1, 0))
+        self._partition = columns.numbers(count, 2**32 - 1) - _PARTITION_SHIFT
+        self._offset = columns.numbers(count)
+        self._time = columns.words(count).view(np.int64)
+        self._url, self._label = columns.texts(count), columns.texts(count)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.numbers.tolist())
+
+    def __getitem__(self, number: int) -> Entry:
+        row = int(np.searchsorted(self.numbers, number))
+        if row == len(self.numbers) or self.numbers[row] != number:
+            raise KeyError(number)
+        return Entry(
+            self._sources[int(self._source[row])],
+            int(self._partition[row]),
+            int(self._offset[row]),
+            int(self._time[row]),
+            self._url[row],
+            self._label[row],
+        )
 
 
 def ascending(numbers: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ and 4 are the resolver's, and name shard 0.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 import xxhash
@@ -119,6 +119,25 @@ def decode_body(told: Told, kind: int, read: Callable[[ColumnReader], Decoded], 
     except (ValueError, IndexError, OverflowError):
         raise DamagedRecord(topic, offset, rule, _NEXT_STEP) from None
     return found
+
+
+def of_all_shards(told: Sequence[Told], kind: int, range_: Range, topic: str) -> list[Told]:
+    """The records of all shards for this very round, one of each, in the order of the shards.
+
+    Two processes with one number answer alike, so any of their records will do. Raises StateError where a shard has not
+    answered, or has answered for another round: no verdict is given by a part of the shards.
+    """
+    found = {one.share.number: one for one in told if one.kind == kind and one.range == range_}
+    shards = {one.share.shards for one in told}
+    missing = sorted(set(range(max(shards, default=1))) - found.keys())
+    if missing or len(shards) != 1:
+        raise StateError(
+            f"{topic}, the round from {range_.start.record}:{range_.start.page}",
+            f"must be answered by all shards with {_KINDS[kind]} for the same pages, by the same clock",
+            f"none by {missing}" if missing else f"shards of {sorted(shards)}",
+            "wait for the shards that lag, and look whether all follow the same log",
+        )
+    return [found[number] for number in sorted(found)]
 
 
 def _is_sound(record: bytes) -> bool:

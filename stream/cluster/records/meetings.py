@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from spotsieve.state.index import Attempt
 from spotsieve.stream.cluster.meetings import ACCEPTED, Meetings, SentTexts, Sizes
 from spotsieve.stream.cluster.records.columns import MOST_ROWS, ColumnReader, ColumnWriter
-from spotsieve.stream.cluster.records.entries import ascending, read_entries, write_entries
+from spotsieve.stream.cluster.records.entries import PackedEntries, ascending, write_entries
 from spotsieve.stream.signature import MAX_SKETCH_WORDS, OwnText
 
 _KIND_BITS = 6
@@ -42,7 +42,7 @@ def write_meetings(meetings: Meetings, first_number: int) -> bytes:
     columns.count(len(meetings.sizes.keys))
     columns.words(meetings.sizes.keys)
     columns.numbers(meetings.sizes.size)
-    write_entries(columns, dict(zip(meetings.numbers.tolist(), meetings.entries, strict=True)), first_number)
+    write_entries(columns, meetings.entries, first_number)
     _write_texts(columns, meetings.texts)
     pages, attempts = list(meetings.attempts), list(meetings.attempts.values())
     columns.count(len(pages))
@@ -70,7 +70,7 @@ def read_meetings(columns: ColumnReader, first_number: int) -> Meetings:
     length = columns.numbers(pairs)
     count = columns.count()
     sizes = Sizes(columns.words(count), columns.numbers(count))
-    entries = read_entries(columns, first_number)
+    entries = PackedEntries(columns, first_number)
     texts = _read_texts(columns, len(entries))
     some = columns.count(pages)
     rows = ascending(columns.numbers(some, max(pages - 1, 0)))
@@ -88,8 +88,8 @@ def read_meetings(columns: ColumnReader, first_number: int) -> Meetings:
         score,
         length,
         sizes,
-        np.array(list(entries), np.int64),
-        tuple(entries.values()),
+        entries.numbers,
+        entries,
         texts,
         dict(zip(rows.tolist(), (Attempt(*one) for one in attempts), strict=True)),
     )

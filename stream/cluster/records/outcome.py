@@ -12,7 +12,7 @@ import numpy as np
 
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.cluster.records.columns import ColumnReader, ColumnWriter
-from spotsieve.stream.cluster.records.entries import read_entries, write_entries
+from spotsieve.stream.cluster.records.entries import PackedEntries, write_entries
 from spotsieve.stream.cluster.resolving import Resolved
 from spotsieve.stream.signature import Entry
 from spotsieve.stream.verdict import Kind, Verdicts
@@ -64,9 +64,9 @@ def read_outcome(columns: ColumnReader, first_number: int) -> Resolved:
     next_number = first_number + int(filed.sum())
     ages = columns.numbers(pages, next_number), columns.numbers(pages, next_number)
     original, replaced = (np.where(age == 0, NOBODY, next_number - age) for age in ages)
-    entries = read_entries(columns, next_number)
+    entries = PackedEntries(columns, next_number)
     named = np.concatenate([original[copies], replaced[replaced != NOBODY]])
-    if (original[copies] == NOBODY).any() or not np.isin(named, list(entries)).all():
+    if (original[copies] == NOBODY).any() or not np.isin(named, entries.numbers).all():
         raise ValueError
     verdicts = Verdicts(
         kind,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.cluster.hosts import Walks
 from spotsieve.stream.cluster.records.columns import ColumnReader, ColumnWriter
-from spotsieve.stream.cluster.records.entries import read_entries, write_entries
+from spotsieve.stream.cluster.records.entries import PackedEntries, write_entries
 from spotsieve.stream.judge.learning import TAUGHT_REST
 from spotsieve.stream.judge.rules import Found, nothing_found
 
@@ -52,7 +52,7 @@ def read_walks(columns: ColumnReader, first_number: int) -> tuple[Walks, NDArray
     within = _read_found(columns, len(rows), pages)
     within.cut[:] = flags & _CUT != 0
     taught = (flags >> _TAUGHT_SHIFT).astype(np.uint8)
-    entries = read_entries(columns, first_number)
+    entries = PackedEntries(columns, first_number)
     is_filed, is_new = flags & _FILED != 0, flags & _NEW != 0
     return Walks(rows, filed, within, is_filed, taught, is_new, postings, entries), guess
 

@@ -17,9 +17,11 @@ from spotsieve.stream.cluster.records.frame import (
     KIND_RANGE,
     KIND_WALKS,
     Range,
+    Told,
     decode_body,
     decode_told,
     encode_told,
+    of_all_shards,
 )
 from spotsieve.stream.cluster.records.meetings import read_meetings, write_meetings
 from spotsieve.stream.cluster.records.outcome import read_outcome, write_outcome
@@ -65,7 +67,7 @@ MEETINGS = Meetings(
     np.array([10, 20, 0, 70_000, 0]),
     Sizes(np.array([1, 2**64 - 1], np.uint64), np.array([256, 4])),
     np.array(list(ENTRIES)),
-    tuple(ENTRIES.values()),
+    ENTRIES,
     TEXTS,
     {1: Attempt(3, 0.5, Reason.NEAR, FoundBy.MINIMA), 2: Attempt(NOBODY, np.nan, Reason.NO_MATCH, 0)},
 )
@@ -161,7 +163,7 @@ def test_columns_come_back_with_their_values() -> None:
     found = read_meetings(ColumnReader(write_meetings(MEETINGS, FIRST)), FIRST)
     for name in ("postings", "bounds", "number", "proof", "kinds", "distance", "said", "score", "length", "numbers"):
         np.testing.assert_array_equal(getattr(found, name), getattr(MEETINGS, name), name)
-    assert found.entries == MEETINGS.entries
+    assert dict(found.entries) == MEETINGS.entries
     assert list(found.attempts) == list(MEETINGS.attempts)
     outcome = read_outcome(ColumnReader(write_outcome(RESOLVED)), FIRST)
     assert outcome.verdicts.originals == RESOLVED.verdicts.originals
@@ -173,6 +175,18 @@ def test_a_range_needs_no_body() -> None:
     record = encode_told(KIND_RANGE, SETTINGS, Share(0, 3), RANGE)
     assert len(record) == FRAME_BYTES
     assert decode_told(record, SETTINGS, 3, "verdicts", 0).range == RANGE
+
+
+def test_a_round_needs_an_answer_of_every_shard_and_takes_one_of_each() -> None:
+    told = [Told(KIND_WALKS, SETTINGS, Share(number, 3), RANGE, b"") for number in (2, 0, 1, 0)]
+    assert [one.share.number for one in of_all_shards(told, KIND_WALKS, RANGE, "matches")] == [0, 1, 2]
+    with pytest.raises(StateError, match=r"matches, the round from 7:2 must be answered by all .* got 'none by \[2\]'"):
+        of_all_shards(told[1:], KIND_WALKS, RANGE, "matches")
+    for other in (RANGE._replace(end=Place(9, 1)), RANGE._replace(floor=11)):
+        with pytest.raises(StateError, match="none by"):
+            of_all_shards([told[0]._replace(range=other), *told[1:]], KIND_WALKS, RANGE, "matches")
+    with pytest.raises(StateError, match=r"shards of \[3, 4\]|none by"):
+        of_all_shards([*told, told[0]._replace(share=Share(3, 4))], KIND_WALKS, RANGE, "matches")
 
 
 @kinds
