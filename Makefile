@@ -14,7 +14,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test check verdicts bench quality schemes papers soak partitions memory classic exact fuzz run broker setup lock clean
+.PHONY: help demo test check verdicts bench quality schemes papers soak partitions memory classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -66,6 +66,17 @@ exact: setup ## compare exact schemes with brute force, 100,000 random cases eac
 fuzz: $(FUZZ) ## feed every reader of foreign bytes with mutated input for 10 minutes; write docs/fuzz.md (ARGS="--minutes 60")
 	@$(PY) -m tests.measure.fuzz $(ARGS)
 
+chart: $(INSTALLED) ## check the Helm chart and render deploy/kubernetes.yaml (without helm: Go builds it once, in minutes)
+	@$(PY) -m tests.measure.deploy.chart $(ARGS)
+
+dashboard: $(INSTALLED) ## write deploy/grafana/dashboards/spotsieve.json from tests/measure/deploy/dashboard
+	@$(PY) -m tests.measure.deploy.dashboard.write $(ARGS)
+
+sbom: $(INSTALLED) ## list the packages of an installation with versions and hashes: out/sbom.cdx.json (CycloneDX)
+	@mkdir -p out
+	@$(VENV)/bin/cyclonedx-py requirements requirements-run.lock --pyproject pyproject.toml --output-reproducible -o out/sbom.cdx.json
+	@echo "out/sbom.cdx.json"
+
 run: $(INSTALLED) ## run the filter service (CONFIG=spotsieve.toml)
 	@$(VENV)/bin/spotsieve run -c $(CONFIG) $(ARGS)
 
@@ -74,6 +85,15 @@ broker: setup ## run a real Kafka on 127.0.0.1:9092 in the foreground, to play w
 
 setup: $(INSTALLED) ## install the environment into .venv and fetch Kafka into the cache; the tasks above do this themselves
 	@$(PY) -m spotsieve.stream.demo.localkafka --prepare
+
+docs: $(INSTALLED) ## build the documentation site into build/site
+	@$(PY) -m sphinx -W --keep-going -q -b html docs build/site && echo "build/site/index.html"
+
+wheel: $(INSTALLED) ## build dist/spotsieve-*.whl with the kernels of all schemes compiled for this Python (three minutes)
+	@find stream state -name '*.nb[ic]' -delete
+	@$(PY) -m spotsieve.stream.warm
+	@$(PY) -m pip wheel --disable-pip-version-check --quiet --no-deps --no-index --no-build-isolation -w dist .
+	@ls dist/spotsieve-*.whl
 
 $(INSTALLED): requirements.lock pyproject.toml deploy/install.sh
 	@sh deploy/install.sh $(VENV)
@@ -94,6 +114,7 @@ lock: $(INSTALLED) ## resolve the newest allowed dependencies into requirements*
 	@$(VENV)/bin/uv pip compile -q pyproject.toml --all-extras --group dev $(LOCK_OPTIONS) -o requirements.lock
 	@$(VENV)/bin/uv pip compile -q pyproject.toml -c requirements.lock $(LOCK_OPTIONS) -o requirements-run.lock
 	@$(VENV)/bin/uv pip compile -q --group build -c requirements.lock $(LOCK_OPTIONS) -o requirements-build.lock
+	@$(VENV)/bin/uv pip compile -q --group sbom -c requirements.lock $(LOCK_OPTIONS) -o requirements-sbom.lock
 	@$(VENV)/bin/uv pip compile -q --group fuzz -c requirements.lock $(LOCK_OPTIONS) -o requirements-fuzz.lock
 	@$(VENV)/bin/uv pip compile -q --group peers -c requirements.lock $(LOCK_OPTIONS) -o requirements-peers.lock
 LOCK_OPTIONS := --upgrade --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header

@@ -7,6 +7,8 @@ package, and nothing else is installed at top level.
 
 from typing import TYPE_CHECKING
 
+from spotsieve.stream.cpu import choose_cpu
+
 if TYPE_CHECKING:
     from spotsieve.stream.errors import PageError, SettingError, SpotsieveError, StateError
     from spotsieve.stream.library import CrawledPage, Deduplicator, Original, Verdict
@@ -23,6 +25,8 @@ __all__ = [
     "Verdict",
     "__version__",
 ]
+
+choose_cpu()
 
 if not TYPE_CHECKING:  # A type checker must refuse names that are not there, which __getattr__ would hide from it.
 

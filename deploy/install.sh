@@ -57,4 +57,7 @@ if ! "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --
 fi
 # mypy finds packages by folders, not by what is installed: this is the project's folder under its import name.
 mkdir -p "$venv/links" && ln -sfn "$PWD" "$venv/links/spotsieve"
+echo "spotsieve set-up: compiling the kernels of the default scheme"
+"$venv/bin/python" -m spotsieve.stream.warm spotsieve 2>>"$venv/install.log" ||
+    fail "the kernels could not be compiled: $(tail -n 1 "$venv/install.log") ($venv/install.log)"
 touch "$venv/.installed"

@@ -99,6 +99,26 @@ def check_first_record(found: bytes, configuration: str | None, settings_text: s
     )
 
 
+def closed_log(log_name: str, offset: int, into: str) -> StateError:
+    """The error of whoever comes to the record that ends a log."""
+    return StateError(
+        f"log {log_name}[{offset}]",
+        f"ends here and goes on in the log {into!r} (spotsieve migrate)",
+        None,
+        "start every worker with the configuration of that log",
+    )
+
+
+def unopened_log(log_name: str) -> StateError:
+    """The error of whoever would write to a log that a migration has begun and not ended."""
+    return StateError(
+        f"log {log_name}",
+        "must be whole, and spotsieve migrate is filling it from another log, or was interrupted",
+        None,
+        "start the same spotsieve migrate again: it goes on where it was",
+    )
+
+
 def check_last_record(log_name: str, position: int, applied: int, found: int | None) -> None:
     """Check that the record before the state's position is the one that the state applied there.
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.forgetting import removal_of
 from spotsieve.state.horizon import Clock, runs_of, step_of
-from spotsieve.state.identity import check_last_record, check_settings_digest
+from spotsieve.state.identity import check_last_record, check_settings_digest, closed_log
 from spotsieve.state.index import Buckets, Filing, Living, State
 from spotsieve.state.log.record import NO_PAGES, LogRecord, checksum_of, decode
 from spotsieve.state.store.rocks import RocksState
@@ -87,6 +87,7 @@ class Engine:
         offset may be skipped (Kafka numbers transaction markers too).
         Records that are none of ours only move the position, and so do configurations: whoever opens a log has checked
         that its first record is of these settings, and a later one of others lost the race for an empty log.
+        The record that ends a log moves nothing: whoever comes to it stops there, at every start again.
         Raises DamagedRecord, SettingsMismatch, StateError; the state is then as before the call, or before a run.
         """
         if isinstance(record, bytes):
@@ -100,7 +101,9 @@ class Engine:
             check_last_record(self.log_name, state.position + 1, state.last_record, record.checksum)
         if record.forgotten:
             return forget(state, record, offset)
-        if record.foreign or record.configuration is not None or record.skips is not None:
+        if record.handover is not None and record.handover.closed:
+            raise closed_log(self.log_name, offset, record.handover.log)
+        if record.foreign or any(told is not None for told in (record.configuration, record.skips, record.handover)):
             return self._pass_over(record, offset)
         parts, filings = list[Verdicts](), list[Filing]()
         self._broken = {}

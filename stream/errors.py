@@ -69,6 +69,12 @@ class InputError(SpotsieveError):
     exit_code = EXIT_INPUT
 
 
+class NotFound(SpotsieveError):
+    """Stop: what a person named is not there."""
+
+    exit_code = EXIT_NOT_FOUND
+
+
 class StateError(SpotsieveError):
     """Stop: the state cannot be used as it is."""
 

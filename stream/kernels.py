@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.format.buckets import decode_buckets, encode_buckets
 from spotsieve.state.index import Buckets
-from spotsieve.state.log.record import decode, encode
+from spotsieve.state.log.record import encode
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge.alone import find_matches, judge_alone
@@ -57,13 +57,9 @@ def compile_kernels(scheme: Scheme) -> None:
     engine = Engine(scheme, state, IndexSettings(), _NO_SETTINGS, "warm")
     for offset, pages in enumerate((first, [_page(6, EDITED + STORY[: len(STORY) // 4])], first)):
         engine.apply(encode(scheme.sign(pages), bytes(16), offset, _NO_SETTINGS), offset)
-    asked = scheme.sign(first)
-    signatures = decode(encode(asked, bytes(16), 0, _NO_SETTINGS)).signatures
-    # The service judges what it decoded, whose arrays are read-only; a query judges what it signed. Each has kernels of
-    # its own.
-    for one in (asked, signatures):
-        judge_alone(one, scheme, state, IndexSettings().candidate_limit)
-        find_matches(one, scheme, state)
+    signatures = scheme.sign(first)
+    judge_alone(signatures, scheme, state, IndexSettings().candidate_limit)
+    find_matches(signatures, scheme, state)
     # A model may know no term of our pages. Then there are no candidates, and judging has confirmed nothing.
     rows = compared_pages(signatures, scheme.compares_features)
     scheme.confirm(rows, rows)

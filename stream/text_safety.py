@@ -1,6 +1,7 @@
 """Makes foreign text safe to show in logs, on terminals and in headers. Nothing else prints (ruff T20)."""
 
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0))
@@ -17,6 +18,28 @@ _ESCAPES = {
 def escape_control_characters(text: str) -> str:
     """The text without anything that moves a terminal's cursor, starts a line or runs backwards."""
     return text.translate(_ESCAPES)
+
+
+_STYLES = {"": "", "bold": "1", "dim": "2", "good": "32", "bad": "31", "mark": "33"}
+"""Of the parts of a line, by their meaning: the numbers of ANSI X3.64 (SGR)."""
+Span = tuple[str, str]
+"""A part of a line: its text, and one of _STYLES."""
+
+
+def show_styled(lines: Iterable[Sequence[Span]], *, colour: bool, to: TextIO | None = None) -> None:
+    """Print lines whose parts have styles, with the same care as show(). colour: whether the reader is a terminal"""
+    stream = sys.stdout if to is None else to
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    for line in lines:
+        parts = ((escape_control_characters(text), _STYLES[style] if colour else "") for text, style in line)
+        text = "".join(f"\x1b[{code}m{text}\x1b[0m" if code else text for text, code in parts)
+        stream.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))
+    stream.flush()
+
+
+def wants_colour(stream: TextIO, environment: Mapping[str, str]) -> bool:
+    """Whether to print in colour: to a terminal that has some, unless NO_COLOR is set (https://no-color.org)."""
+    return stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
 def show(*lines: str, to: TextIO | None = None) -> None:

@@ -186,16 +186,24 @@ class LocalLog:
 
 def whole_frames(file: BinaryIO) -> tuple[int, int]:
     """Count by their heads the whole records of a log's file, which may be growing: (records, bytes with the magic)."""
-    size, number, at = os.fstat(file.fileno()).st_size, 0, len(MAGIC)
+    places = record_places(file)
+    end = places[-1][1] + _CHECK.size if places else len(MAGIC)
+    return len(places), min(end, os.fstat(file.fileno()).st_size)
+
+
+def record_places(file: BinaryIO) -> list[tuple[int, int]]:
+    """Where the whole records of a log's file, which may be growing, begin and end, by the heads of their frames."""
+    size, at, places = os.fstat(file.fileno()).st_size, len(MAGIC), list[tuple[int, int]]()
     while at + _HEAD.size <= size:
         file.seek(at)
         head = file.read(_HEAD.size)
         length, check = _HEAD.unpack(head)
-        end = at + _HEAD.size + length + _CHECK.size
-        if check != xxhash.xxh32_intdigest(head[:4], number & 0xFFFFFFFF) or end > size:
+        start, end = at + _HEAD.size, at + _HEAD.size + length
+        if check != xxhash.xxh32_intdigest(head[:4], len(places) & 0xFFFFFFFF) or end + _CHECK.size > size:
             break
-        number, at = number + 1, end
-    return number, min(at, size)
+        places.append((start, end))
+        at = end + _CHECK.size
+    return places
 
 
 def _unusable(path: Path, error: OSError) -> StateError:

@@ -123,25 +123,25 @@ def decode_pages(body: bytes) -> tuple[Signatures, tuple[Committed, ...]]:
         at += _LENGTH.size + length
     committed = tuple(_mark(body, at + number * _MARK.size, sources) for number in range(mark_count))
     at += mark_count * _MARK.size
-    offset = np.frombuffer(body, "<i8", pages, at)
+    raw = bytearray(body)  # Columns that may be written, as those of sign(): kernels are compiled for one type.
+    offset = np.frombuffer(raw, "<i8", pages, at)
     at += offset.nbytes
     columns: dict[str, NDArray[Any]] = {}
     for place, column in enumerate(_COLUMNS):
         if mask >> place & 1:
-            columns[column.name] = np.frombuffer(body, column.dtype, pages * column.words, at)
+            columns[column.name] = np.frombuffer(raw, column.dtype, pages * column.words, at)
             at += columns[column.name].nbytes
         else:
             columns[column.name] = np.zeros(pages * column.words, column.dtype)
-            columns[column.name].flags.writeable = False  # As those of frombuffer: kernels are compiled for these.
         if column.words > 1:
             columns[column.name] = columns[column.name].reshape(pages, column.words)
     url_lengths, label_lengths = columns.pop("urls"), columns.pop("labels")
     counts = {name: columns.pop(name) for name in _RAGGED}
-    columns["features"], columns["features_bounds"], at = _ragged(body, "features", counts, at)
-    columns["sketch"] = np.frombuffer(body, "<u8", pages * words, at).reshape(pages, words)
+    columns["features"], columns["features_bounds"], at = _ragged(raw, "features", counts, at)
+    columns["sketch"] = np.frombuffer(raw, "<u8", pages * words, at).reshape(pages, words)
     at += columns["sketch"].nbytes
     for name in ("prints", "titles"):
-        columns[name], columns[f"{name}_bounds"], at = _ragged(body, name, counts, at)
+        columns[name], columns[f"{name}_bounds"], at = _ragged(raw, name, counts, at)
     urls, at = _texts(body, url_lengths, at)
     labels, at = _texts(body, label_lengths, at)
     if at != len(body) or not _sound(columns, source_count):
@@ -234,7 +234,7 @@ def _mark(body: bytes, at: int, sources: Sequence[str]) -> Committed:
 
 
 def _ragged(
-    body: bytes, name: str, counts: dict[str, NDArray[Any]], at: int
+    raw: bytearray, name: str, counts: dict[str, NDArray[Any]], at: int
 ) -> tuple[NDArray[Any], NDArray[np.int64], int]:
     """A column of as many numbers as its pages have: the numbers, their bounds, and where the body goes on."""
     dtype, most = _RAGGED[name]
@@ -242,7 +242,7 @@ def _ragged(
         raise ValueError
     bounds = np.zeros(len(counts[name]) + 1, np.int64)
     np.cumsum(counts[name], out=bounds[1:])
-    numbers = np.frombuffer(body, dtype, int(bounds[-1]), at)
+    numbers = np.frombuffer(raw, dtype, int(bounds[-1]), at)
     return numbers, bounds, at + numbers.nbytes
 
 

@@ -2,7 +2,8 @@
 
 Kind 1 holds the signatures of a micro-batch, and marks of what is committed. Kind 2 names pages to forget. Kind 3 is
 the first record of a log: the settings that change verdicts. Kind 4 names a record that cannot be applied, and that all
-readers pass over. Whatever does not begin with the magic is none of these, and every reader passes over it.
+readers pass over. Kind 5 says that the log ends here and goes on in another one, or that it is open and goes on from
+another one. Whatever does not begin with the magic is none of these, and every reader passes over it.
 
     record   = magic F5 73 70 73, version u8 (3), kind u8, writer 16 bytes, sequence u64, settings digest 16 bytes,
                body, checksum u64
@@ -11,8 +12,8 @@ readers pass over. Whatever does not begin with the magic is none of these, and 
     body     = settings text, UTF-8                            (kind 3, configuration)
              | offset u64                                      (kind 4, skip)
 
-state/log/pages_body.py has the body of kind 1, signatures, and state/log/forget_body.py that of kind 2, forget. All
-integers are little endian.
+state/log/pages_body.py has the body of kind 1, signatures, state/log/forget_body.py that of kind 2, forget, and
+state/log/handover.py that of kind 5. All integers are little endian.
 """
 
 import json
@@ -27,6 +28,7 @@ import xxhash
 from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.index import Committed
 from spotsieve.state.log.forget_body import decode_body, encode_body, split_pages
+from spotsieve.state.log.handover import Handover, decode_handover_body, encode_handover_body, is_migrating
 from spotsieve.state.log.pages_body import decode_pages, encode_pages
 from spotsieve.state.log.pages_body import split as split_signatures
 from spotsieve.stream.errors import DamagedRecord, StateError
@@ -40,11 +42,13 @@ KIND_SIGNATURES = 1
 KIND_FORGET = 2
 KIND_CONFIGURATION = 3
 KIND_SKIP = 4
+KIND_HANDOVER = 5
 _KINDS = {
     KIND_SIGNATURES: "signatures",
     KIND_FORGET: "forget",
     KIND_CONFIGURATION: "configuration",
     KIND_SKIP: "skip",
+    KIND_HANDOVER: "handover",
 }
 
 _HEAD = struct.Struct("<4sBB16sQ16s")
@@ -77,6 +81,7 @@ class LogRecord:
     committed: how far the writer knew its inputs to be committed
     configuration: the text of the settings that a record of kind 3 begins the log with
     skips: the offset of the record that a record of kind 4 tells all readers to pass over
+    handover: of a record of kind 5, the log that it goes on in or from
     foreign: none of ours, of which nothing is known but the checksum
     checksum: xxh3-64 of all before it; it covers writer and sequence, so no two appends have the same
     """
@@ -90,6 +95,7 @@ class LogRecord:
     committed: tuple[Committed, ...] = ()
     configuration: str | None = None
     skips: int | None = None
+    handover: Handover | None = None
     foreign: bool = False
 
 
@@ -128,6 +134,11 @@ def encode_skip(offset: int, settings_digest: bytes) -> bytes:
     return _sealed(KIND_SKIP, uuid.uuid4().bytes, 0, settings_digest, _OFFSET.pack(offset))
 
 
+def encode_handover(handover: Handover, settings_digest: bytes) -> bytes:
+    """Write the record that ends a log, or opens one, by a writer of its own."""
+    return _sealed(KIND_HANDOVER, uuid.uuid4().bytes, 0, settings_digest, encode_handover_body(handover))
+
+
 def decode(record: bytes, log_name: str = "log", offset: int = 0) -> LogRecord:
     """Read a record. log_name, offset: where it was found, for messages
 
@@ -149,6 +160,8 @@ def decode(record: bytes, log_name: str = "log", offset: int = 0) -> LogRecord:
             return replace(found, configuration=_settings_text(body, digest))
         if kind == KIND_SKIP:
             return replace(found, skips=_OFFSET.unpack(body)[0])
+        if kind == KIND_HANDOVER:
+            return replace(found, handover=decode_handover_body(body))
         signatures, committed = decode_pages(body)
         return replace(found, signatures=signatures, committed=committed)
     except (ValueError, struct.error, IndexError):
@@ -176,6 +189,13 @@ def first_of_ours(records: Iterable[tuple[int, bytes]], log_name: str) -> tuple[
         if not record.foreign:
             return offset, record
     return None
+
+
+def tells_open(record: LogRecord) -> bool | None:
+    """Whether a log that a migration has begun is open for workers after this record; None: it does not say."""
+    if record.foreign or record.configuration is not None:
+        return None
+    return record.handover is not None or not is_migrating(record.writer)
 
 
 def split(signatures: Signatures, max_bytes: int, committed: Sequence[Committed] = ()) -> Iterator[Signatures]:

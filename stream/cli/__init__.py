@@ -16,8 +16,14 @@ COMMANDS = {
     "run": "filter a Kafka topic until stopped (the service)",
     "filter": "filter files: JSONL, WARC or standard input, without a broker",
     "query": "ask a state about pages of files: the verdict each would get; nothing is filed",
+    "explain": "tell why a page was dropped or let through, with both texts side by side",
+    "serve": "answer over HTTP whether pages are known, for crawlers in other languages",
     "replay": "judge a topic again, beside the service, and compare with the recorded verdicts",
+    "migrate": "move what a service or a filter remembers under other settings, beside the service, and switch over",
     "score": "filter labelled sets, and print precision, recall and what was lost",
+    "sample": "make a labelled set of your own pages: copies are planted into their real templates, for score",
+    "review": "write pairs of your own pages as an HTML page, to be judged by eye: dropped pages and near misses",
+    "top": "watch a running service: pages a second, what is dropped, what waits, stages, hosts",
     "demo": "see it work: a real Kafka, a small crawl, what is dropped and why",
     "topics": "create or check the topics that the service needs",
     "model": "count the terms of a sample of pages: the frozen statistics that some schemes need",
@@ -31,7 +37,7 @@ imports its module."""
 
 EPILOG = """exit codes: 0 done; 2 wrong setting or usage; 3 unreadable or misread input; 4 state cannot be used;
 5 broker refuses or is not reached; 6 verdicts differ (replay --fail-on-difference); 7 something named is not there
-(state forget); 130 interrupted"""
+(explain, state forget), or no worker answers (top); 130 interrupted"""
 
 EXIT_BROKEN_PIPE = 141
 """The exit code that a shell shows for a program that SIGPIPE ended."""

@@ -1,4 +1,4 @@
-"""`spotsieve calibrate` finds a scheme's table of sizes and sampling ratios, from a sample and a wished precision."""
+"""`spotsieve calibrate` finds settings by a sample: a threshold by labels, or a table of sampling ratios."""
 
 import argparse
 import contextlib
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
+from spotsieve.stream.cli.settings import add_settings_arguments, file_name, settings_of
 from spotsieve.stream.errors import EXIT_OK, SettingError
 from spotsieve.stream.text_safety import show
 
@@ -17,21 +17,30 @@ if TYPE_CHECKING:
 CALIBRATED = "adaptive-shingles"
 SIZES = "500,1000,2000,3000,5000"
 LARGEST_SMALLEST = 64
-ABOUT = """FILES as of `spotsieve filter`; a sample of some thousand pages of the crawl is enough, and of more than
-10,000 different texts the first are taken. For each class of pages, by their words, all pairs are compared by all
+ABOUT = """FILES as of `spotsieve filter`. With --labels, which the page of `spotsieve review` exports, they are those
+that were reviewed: they are filtered under every value of the scheme's threshold, and the value with the greatest
+recall of those that reach --precision is taken, or that with the greatest F1. Precision and recall are estimated from
+the labels, by the strata that they were drawn from, with intervals of 95 %; the interval of `lost` is that of the
+precision. Without --labels, for adaptive-shingles: a sample of some thousand pages of the crawl is enough, and of more
+than 10,000 different texts the first are taken. For each class of pages, by their words, all pairs are compared by all
 shingles and by samples of 1/2, 1/4, ... of them. The precision of a ratio is the share of the pairs found with
 sampling that are found without, on average over the samples of all remainders. The smallest ratio that reaches
 --precision is taken, 1/1 if none does; a class in which no pair is found takes the ratio of the class below it. w,
 resemblance and min_shingles are those of the settings. What is printed goes into the configuration. Exit codes: 0
-printed; 2 wrong setting or usage; 3 a file that cannot be read, or fewer than two texts."""
+printed; 2 wrong setting or usage; 3 a file that cannot be read, labels of other pages, or fewer than two texts."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `spotsieve calibrate`."""
     parser.epilog = ABOUT
     parser.add_argument("files", nargs="+", metavar="FILE", help="files of pages; - is standard input")
-    parser.add_argument("--scheme", required=True, metavar="NAME", help=f"the scheme: {CALIBRATED}")
-    parser.add_argument("--precision", required=True, type=float, help="least precision of every class, such as .8")
+    parser.add_argument(
+        "--labels", type=file_name, metavar="LABELS", help="JSONL: labels that the page of `spotsieve review` exported"
+    )
+    parser.add_argument("--scheme", metavar="NAME", help=f"without --labels: {CALIBRATED}")
+    parser.add_argument(
+        "--precision", type=float, help="least precision, such as .8; without --labels: of every class of pages"
+    )
     parser.add_argument(
         "--sizes", default=SIZES, metavar="WORDS,...", help="words at which the next class begins (%(default)s)"
     )
@@ -43,7 +52,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure and print the table; the exit code."""
+    """Measure and print the settings; the exit code."""
+    return _by_labels(options) if options.labels else _by_sampling(options)
+
+
+def _by_labels(options: argparse.Namespace) -> int:
+    """Print what each value of the threshold is worth by the labels, and the lines of the one to take."""
+    from spotsieve.stream.cli.labels import estimated, reviewed
+    from spotsieve.stream.labelling.estimating import notes, recommend, threshold_choices, worth_json, worth_lines
+
+    if options.precision is not None:
+        _check_precision(options.precision)
+    if options.scheme is not None:
+        then = f"without --labels it finds the ratios of {CALIBRATED}"
+        raise SettingError("--scheme", "must not stand beside --labels, which name it", options.scheme, then)
+    labels, settings = reviewed(options)
+    found = estimated(options, labels, settings, threshold_choices(settings))
+    taken = recommend(found, options.precision)
+    missed = options.precision is not None and (taken.precision is None or taken.precision.value < options.precision)
+    if options.json:
+        figures = {
+            "review": labels.review,
+            "labels": len(labels.later),
+            "skipped": labels.skipped,
+            "recommended": taken.choice.name,
+            "reaches_precision": not missed,
+            "choices": [worth_json(one) for one in found],
+        }
+        show(*json.dumps(figures, indent=2).split("\n"))
+        return EXIT_OK
+    show(*(f"# {line}" for line in (*notes(found, labels), *worth_lines(found))))
+    if missed:
+        show(f"# no value reaches a precision of {options.precision:g}: this is the most precise")
+    own, threshold = taken.choice.settings.scheme, taken.choice.settings.scheme.threshold
+    names = (threshold.setting, *threshold.beside(getattr(own, threshold.setting)))
+    lines = [f"{name} = {json.dumps(getattr(own, name))}" for name in names]
+    show(f"# recommended{': as it is set' * taken.choice.own}", "[scheme]", f'name = "{own.name}"', *lines)
+    return EXIT_OK
+
+
+def _by_sampling(options: argparse.Namespace) -> int:
+    """Print the table of sizes and ratios of adaptive-shingles."""
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.models.calibrating import read_sample
     from spotsieve.stream.models.sampling_trials import choose_ratios, merged, share_processed
@@ -113,14 +162,23 @@ def class_lines(classes: Sequence["SizeClass"], ratios: Sequence[int]) -> list[s
     return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
 
 
+def _check_precision(precision: float) -> None:
+    """Raises SettingError for one that is no share."""
+    if not 0 < precision <= 1:
+        raise SettingError("--precision", "must be above 0 and at most 1", precision, "such as .8")
+
+
 def _checked(options: argparse.Namespace) -> list[int]:
     """The sizes. Raises SettingError for a wrong flag."""
     from spotsieve.stream.features.sampling import check_sizes
 
+    if options.scheme is None or options.precision is None:
+        absent = "--precision" if options.scheme else "--scheme"
+        then = "give --labels to find a threshold, or --scheme and --precision"
+        raise SettingError(absent, "must be given where there is no --labels", None, then)
     if options.scheme != CALIBRATED:
         raise SettingError("--scheme", f"must be {CALIBRATED}", options.scheme, "the other schemes sample nothing")
-    if not 0 < options.precision <= 1:
-        raise SettingError("--precision", "must be above 0 and at most 1", options.precision, "such as .8")
+    _check_precision(options.precision)
     smallest = options.smallest
     if not 2 <= smallest <= LARGEST_SMALLEST or smallest & (smallest - 1):
         rule = f"must be a power of two in 2..{LARGEST_SMALLEST}"

@@ -13,17 +13,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `spotsieve config`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     actions.add_parser("example", help="print every setting with its default, unit, and whether it changes verdicts")
+    actions.add_parser("reference", help="the same as a Markdown page")
     check = actions.add_parser("check", help="load the settings and say what is wrong")
     add_settings_arguments(check)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the example, or check."""
+    """Print the example or the reference, or check."""
     if options.action == "example":
         from spotsieve.stream.settings.load import example_toml
 
         show(*example_toml().splitlines())
-        return 0
+        return EXIT_OK
+    if options.action == "reference":
+        from spotsieve.stream.settings.reference import reference_markdown
+
+        show(*reference_markdown().splitlines())
+        return EXIT_OK
     errors = _errors(options)
     if errors:
         show(*(f"spotsieve: {error}" for error in errors), to=sys.stderr)

@@ -19,25 +19,31 @@ from spotsieve.stream.cli.settings import (
     file_name,
     settings_of,
 )
-from spotsieve.stream.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, StateError
+from spotsieve.stream.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
 from spotsieve.stream.text_safety import show
 
-ABOUT = """JSONL (one object a line, see [input] in `spotsieve config example`) or WARC, by content; gzip, xz, zstd and
-bzip2 are read; .gz .xz .zst are written, by the output's name. Outputs get their name when the run is complete; one
-that is interrupted leaves NAME.partial. A damaged file is judged up to the damage, the others whole, and the exit code
+ABOUT = """JSONL (one object a line, see [input] in `spotsieve config example`), WARC, Parquet, WACZ or ARC, by content;
+gzip, xz, zstd and bzip2 are read, and written by the output's name (.jsonl, .warc or .parquet). Inputs and outputs may
+be URLs, such as s3://bucket/pages.warc.gz. Outputs get their name when the run is complete; one that is interrupted
+leaves NAME.partial. A damaged file is judged up to the damage, the others whole, and the exit code
 is 3."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `spotsieve filter`."""
     parser.epilog = ABOUT
-    parser.add_argument("files", nargs="+", metavar="FILE", help="files of pages; - is standard input")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="files of pages, or URLs; - is standard input")
     parser.add_argument(
         "-o",
         "--out",
         type=file_name,
         metavar="FILE",
         help="novel and unchecked pages as they came; - is standard output",
+    )
+    parser.add_argument(
+        "--revisits",
+        action="store_true",
+        help="of WARC files: --out gets a revisit record for each dropped page, which names its original",
     )
     parser.add_argument(
         "--duplicates",
@@ -72,7 +78,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Filter the files; the exit code."""
     from spotsieve.stream.files import check_inputs, total_bytes
-    from spotsieve.stream.files.writer import Outputs
+    from spotsieve.stream.files.outputs import Outputs
+    from spotsieve.stream.files.reader import check_one_output
     from spotsieve.stream.kernels import compile_kernels
     from spotsieve.stream.local.filtering import filter_files
     from spotsieve.stream.local.local_engine import LocalEngine
@@ -86,6 +93,10 @@ def run(options: argparse.Namespace) -> int:
         show("spotsieve: a file that is named twice is read once", to=sys.stderr)
     names = {flag: getattr(options, flag) for flag in ("out", "duplicates", "verdicts", "rejected")}
     check_names(names, options.files, options.json, options.force)
+    if options.revisits and options.out is None:
+        raise SettingError("--revisits", "needs --out FILE, where the records go", None, "such as --out novel.warc.gz")
+    if options.out is not None:
+        check_one_output(inputs, options.out)
     scheme = scheme_in_scope(settings)
     summary = Summary(files=len(inputs))
     stopping = threading.Event()
@@ -109,6 +120,7 @@ def run(options: argparse.Namespace) -> int:
                 outputs,
                 summary,
                 stopping,
+                revisits=options.revisits,
                 on_batch=lambda: line.update(summary.pages, summary.duplicates, summary.bytes_read),
             )
         if not summary.interrupted:

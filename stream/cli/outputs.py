@@ -37,12 +37,16 @@ def check_names(
 
 def check_new(names: Mapping[str, str | Path | None]) -> None:
     """Raises SettingError if an output is a file that is there already; pipes and devices may be."""
+    from spotsieve.stream.files.targets import output_exists
+
     for flag, name in names.items():
-        if name and str(name) != "-" and Path(name).is_file():
+        if name and output_exists(str(name)):
             raise SettingError(
                 f"--{flag}", "must be a new file", str(name), "name another, or overwrite this one with --force"
             )
 
 
 def _identity(name: str) -> str:
-    return name if name == "-" else str(Path(name).resolve())
+    from spotsieve.stream.files.remote import is_url, local_name
+
+    return name if name == "-" or is_url(name) else str(Path(local_name(name)).resolve())

@@ -8,14 +8,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from spotsieve.stream.cli.outputs import add_force_argument, check_names
-from spotsieve.stream.cli.settings import add_settings_arguments, directory, file_name, settings_of
+from spotsieve.stream.cli.settings import add_settings_arguments, directory, file_name, settings_of_state
 from spotsieve.stream.errors import EXIT_INPUT, EXIT_OK
 from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
-    from spotsieve.state.still.reading import StillState
     from spotsieve.stream.local.summary import Summary
-    from spotsieve.stream.settings.model import Settings
 
 ABOUT = """Each page gets the verdict that it would get if it came next, by itself: pages of the files do not meet each
 other. A page that the state let through itself is novel (first_attempt). DIR is the state of a service or of
@@ -69,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     """Ask about the files; the exit code."""
     from spotsieve.state.still.reading import still_state
     from spotsieve.stream.files import check_inputs, total_bytes
-    from spotsieve.stream.files.writer import Outputs
+    from spotsieve.stream.files.outputs import Outputs
     from spotsieve.stream.kernels import compile_kernels
     from spotsieve.stream.local.querying import StateQuery, query_files
     from spotsieve.stream.local.summary import Summary
@@ -87,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
             line.say(f"{what}: {done:,} of {of:,}")
 
         state = closing.enter_context(still_state(options.state, options.timeout, told))
-        settings = _settings_of(state, options)
+        settings = settings_of_state(options, state)
         query = StateQuery(state, settings)
         line.say("compiling the kernels; after the first time they are read from a cache")
         compile_kernels(scheme_of(settings.scheme))
@@ -108,21 +106,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         show(*_as_text(summary).split("\n"), to=sys.stderr)
     return EXIT_INPUT if summary.faults else EXIT_OK
-
-
-def _settings_of(state: "StillState", options: argparse.Namespace) -> "Settings":
-    """The settings of the named configuration, which must be the state's; without one the state's own, and --set.
-
-    Raises SettingError, StateError (another format), SettingsMismatch.
-    """
-    from spotsieve.state.identity import check_identity
-    from spotsieve.stream.settings.load import stored_values
-    from spotsieve.stream.settings.verdicts import verdict_settings_text
-
-    _, text, log_name = state.identity
-    settings = settings_of(options, stored=None if options.config else stored_values(text))
-    check_identity(str(state.directory), state.identity, verdict_settings_text(settings), log_name)
-    return settings
 
 
 def _as_json(summary: "Summary", passes: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from spotsieve.stream.cli.outputs import add_force_argument, check_new
-from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
+from spotsieve.stream.cli.settings import add_settings_arguments, file_name, settings_of
 from spotsieve.stream.errors import EXIT_OK, SettingError
 from spotsieve.stream.evaluation import ALL, THRESHOLD
 from spotsieve.stream.text_safety import show
@@ -20,7 +20,7 @@ from spotsieve.stream.text_safety import show
 if TYPE_CHECKING:
     from spotsieve.stream.evaluation.judging import SetOutcome
     from spotsieve.stream.evaluation.planning import Wanted
-    from spotsieve.stream.files.writer import Outputs
+    from spotsieve.stream.files.outputs import Outputs
 
 ABOUT = """A SET is a folder with pages.jsonl.xz (a JSON object a line, in stream order: id, url, fetched_at,
 content_type, body), pairs.tsv.gz (id_a id_b similarity kind; id_a earlier; every pair that is not negative) and
@@ -28,13 +28,17 @@ truth.tsv.gz (id kind). A page is a duplicate if an earlier one has a similarity
 if all are below --negative, and ignored otherwise. With --scheme each scheme has its own defaults, except the one that
 the settings name. Of all schemes, those whose model is missing are left out, and how to get it is said. Exit codes:
 0 scored, whatever the figures; 2 wrong setting or usage; 3 a set that cannot be read, or whose pages and labels do not
-fit together; 130 interrupted."""
+fit together; 130 interrupted. With --labels, which the page of `spotsieve review` exports, the SETs are the files that
+were reviewed; precision, recall and what is lost are estimated from the labels, with intervals of 95 %."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `spotsieve score`."""
     parser.epilog = ABOUT
     parser.add_argument("sets", nargs="+", type=Path, metavar="SET", help="folder of a labelled set")
+    parser.add_argument(
+        "--labels", type=file_name, metavar="LABELS", help="JSONL: score reviewed files of pages by these labels"
+    )
     parser.add_argument(
         "--scheme",
         nargs="+",
@@ -95,9 +99,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Score the sets; the exit code."""
+    if options.labels:
+        return _score_labels(options)
     from spotsieve.stream.evaluation.choices import read_models
     from spotsieve.stream.evaluation.planning import Wanted
-    from spotsieve.stream.files.writer import Outputs
+    from spotsieve.stream.files.outputs import Outputs
     from spotsieve.stream.scoring.truth import NEGATIVE, POSITIVE
 
     options.positive = POSITIVE if options.positive is None else options.positive
@@ -125,6 +131,33 @@ def run(options: argparse.Namespace) -> int:
         outputs.complete()
     _show(outcomes, options)
     _draw(outcomes, options)
+    return EXIT_OK
+
+
+def _score_labels(options: argparse.Namespace) -> int:
+    """Print what the settings, or the named schemes, are worth by the labels of a review."""
+    from spotsieve.stream.cli.labels import estimated, reviewed
+    from spotsieve.stream.evaluation.choices import named_schemes, over_given_values, read_models, single, with_model
+    from spotsieve.stream.labelling.estimating import notes, threshold_choices, worth_json, worth_lines
+
+    for flag in ("build_models", "verdicts", "plot", "html", "positive", "negative"):
+        if getattr(options, flag):
+            then = "score a labelled set for that"
+            raise SettingError(f"--{flag.replace('_', '-')}", "must not stand beside --labels", None, then)
+    labels, settings = reviewed(options)
+    models = read_models(options.models)
+    if options.sweeps == [THRESHOLD]:
+        choices = threshold_choices(settings)
+    elif options.sweeps:
+        choices = over_given_values(options.sweeps, lambda values: settings_of(options, values), models)
+    else:
+        schemes = [with_model(scheme, models) for scheme in named_schemes(options.schemes, settings)]
+        choices = [single(settings, scheme) for scheme in schemes]
+    found = estimated(options, labels, settings, choices)
+    if options.json:
+        show(*json.dumps([worth_json(one) for one in found], indent=2).split("\n"))
+    else:
+        show(*worth_lines(found), *notes(found, labels))
     return EXIT_OK
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from spotsieve.stream.errors import SettingError
 
 if TYPE_CHECKING:  # It takes .15 s to read the models of the settings, which --help must not wait for.
+    from spotsieve.state.still.reading import StillState
     from spotsieve.stream.settings.model import Settings
 
 
@@ -71,3 +72,18 @@ def settings_of(
     overrides.update({name: value for name, value in (flags or {}).items() if value is not None})
     scheme, threshold = getattr(options, "chosen_scheme", None), getattr(options, "threshold", None)
     return load_chosen(options.config, os.environ, overrides, scheme, threshold, stored)
+
+
+def settings_of_state(options: argparse.Namespace, state: "StillState") -> "Settings":
+    """The settings of the named configuration, which must be the state's; without one the state's own, and --set.
+
+    Raises SettingError, StateError (another format), SettingsMismatch.
+    """
+    from spotsieve.state.identity import check_identity
+    from spotsieve.stream.settings.load import stored_values
+    from spotsieve.stream.settings.verdicts import verdict_settings_text
+
+    _, text, log_name = state.identity
+    settings = settings_of(options, stored=None if options.config else stored_values(text))
+    check_identity(str(state.directory), state.identity, verdict_settings_text(settings), log_name)
+    return settings

@@ -1,11 +1,7 @@
 """Explains why a page was dropped: it compares kept text, shingles and sketches by the filter's own functions."""
 
-import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,7 +9,8 @@ import numpy as np
 from spotsieve.stream.demo.crawl import RECRAWL, Sent
 from spotsieve.stream.demo.edits import Edit
 from spotsieve.stream.demo.outcome import difference
-from spotsieve.stream.features.sieve import ReadBlock, blocks_of
+from spotsieve.stream.explain.texts import kept_words, longest_left_out, longest_run, shingles_in_words, source_lines
+from spotsieve.stream.features.sieve import blocks_of
 from spotsieve.stream.intake import Decoder, Message
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.registry import scheme_of
@@ -23,9 +20,6 @@ from spotsieve.stream.settings.schemes import SpotsieveSettings
 EXAMPLES = 3
 SHOWN_BLOCKS = 3
 SHOWN_SHINGLES = 3
-SOURCE_WORDS = 4
-SOURCE_BEFORE = 36
-SOURCE_LENGTH = 85
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,30 +71,29 @@ def explain(crawl: list[Sent], report: dict[str, Any], settings: Settings) -> Ex
     truth = {sent.url: sent for sent in crawl}
     sent, first = truth[report["page"]["url"]], truth[report["duplicate_of"]["url"]]
     decoder = Decoder(settings.input)
-    page, original = _decode(decoder, sent), _decode(decoder, first)
+    page, original = decode(decoder, sent), decode(decoder, first)
     scheme = default_scheme(settings)
     signatures = scheme_of(scheme).sign([page, original])
     blocks, original_blocks = blocks_of(page.body, page.markup), blocks_of(original.body, original.markup)
-    kept, original_kept = _kept(blocks), _kept(original_blocks)
+    kept, original_kept = kept_words(blocks), kept_words(original_blocks)
     shingles = Counter(shingles_in_words(kept, scheme.shingle_words))
     original_shingles = Counter(shingles_in_words(original_kept, scheme.shingle_words))
     shared = shingles & original_shingles
-    match = SequenceMatcher(None, kept, original_kept, autojunk=False).find_longest_match()
-    run = tuple(kept[match.a : match.a + match.size])
+    run = longest_run(kept, original_kept)
     own_minima, other_minima = np.split(signatures.features, signatures.features_bounds[1:-1])
     return Explanation(
         report,
         difference(sent, first),
         (sum(len(block.tokens) for block in blocks), sum(len(block.tokens) for block in original_blocks)),
         (len(kept), len(original_kept)),
-        _longest_left_out(blocks),
+        longest_left_out(blocks, SHOWN_BLOCKS),
         (shingles.total(), original_shingles.total(), shared.total()),
         tuple(" ".join(shingle) for shingle in list(shared)[:SHOWN_SHINGLES]),
         bool(signatures.host[0] == signatures.host[1]),
         int(np.bitwise_count(signatures.sketch[0] ^ signatures.sketch[1]).sum()),
         len(np.intersect1d(own_minima, other_minima)),
         run,
-        _sources(page.body, original.body, run),
+        source_lines(page.body, original.body, run),
     )
 
 
@@ -111,43 +104,6 @@ def default_scheme(settings: Settings) -> SpotsieveSettings:
     return settings.scheme
 
 
-def shingles_in_words(words: Sequence[str], length: int) -> list[tuple[str, ...]]:
-    """The shingles of kept text as words: what the kernel hashes (stream/features/shingles.py)."""
-    length = min(length, len(words))
-    return [tuple(words[place : place + length]) for place in range(len(words) - length + 1)] if words else []
-
-
-def _kept(blocks: Sequence[ReadBlock]) -> list[str]:
-    return [*chain.from_iterable(block.tokens for block in blocks if block.kept)]
-
-
-def _longest_left_out(blocks: Sequence[ReadBlock]) -> tuple[str, ...]:
-    """The words of the longest blocks that are left out, the longest first."""
-    left_out = sorted((block.tokens for block in blocks if not block.kept), key=len, reverse=True)
-    return tuple(" ".join(tokens) for tokens in left_out[:SHOWN_BLOCKS])
-
-
-def _decode(decoder: Decoder, sent: Sent) -> Page:
+def decode(decoder: Decoder, sent: Sent) -> Page:
+    """A message of the crawl as a page."""
     return decoder.decode(Message(sent.key, sent.value, (), "demo", 0, 0, 0))
-
-
-def _sources(page: bytes, original: bytes, run: tuple[str, ...]) -> tuple[str, str]:
-    """The bytes of both pages around the first words of the run that stand together in both, on one line each.
-
-    The very first words may not stand together: kept words are in a row even if a block between them is left out.
-    """
-    texts = page.decode("utf-8", "replace"), original.decode("utf-8", "replace")
-    between = r"(?:<[^>]*>|&\w+;|[^\w<&])+"
-    starts = [0, 0]
-    for place in range(len(run)):
-        words = between.join(re.escape(word) for word in run[place : place + SOURCE_WORDS])
-        found = [re.search(rf"\b{words}\b", text, re.IGNORECASE) for text in texts]
-        if all(found):
-            starts = [match.start() for match in found if match]
-            break
-    return _line(texts[0], starts[0]), _line(texts[1], starts[1])
-
-
-def _line(text: str, place: int) -> str:
-    start = max(0, place - SOURCE_BEFORE)
-    return " ".join(text[start : start + 2 * SOURCE_LENGTH].split())[:SOURCE_LENGTH]

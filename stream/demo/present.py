@@ -5,6 +5,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import orjson
 
@@ -73,6 +74,13 @@ def as_json(result: Result) -> str:
         "good": outcome.good,
     }
     return json.dumps(fields, indent=2)
+
+
+def to_look_at(explanation: Path | None) -> str:
+    """What was written to be looked at. explanation: the page of the last example; None where there is none"""
+    if explanation is None:
+        return '\nFor a page of both texts side by side, install the extra "report" and run the demo again.'
+    return f"\nThe last example, with both texts side by side\n  {explanation.resolve().as_uri()}"
 
 
 def next_steps(command: str, *, kept: bool) -> str:

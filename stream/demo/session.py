@@ -15,10 +15,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TextIO
 
+import orjson
+
 from spotsieve.stream.demo import present
 from spotsieve.stream.demo.crawl import build_crawl
 from spotsieve.stream.demo.explain import choose_examples, explain
+from spotsieve.stream.demo.explanation_page import write_page
 from spotsieve.stream.demo.filter_process import FilterProcess
+from spotsieve.stream.demo.localkafka.jars import cache_directory
 from spotsieve.stream.demo.outcome import compare
 from spotsieve.stream.demo.present import Result
 from spotsieve.stream.demo.traffic import count_brokers, delete_topics, receive_outputs, send_crawl
@@ -58,6 +62,7 @@ def run_demo(bootstrap_servers: str | None, *, keep: bool, as_json: bool) -> int
         result = _filter_crawl(settings, filter_process, say)
         _print(present.as_json(result) if as_json else present.as_text(result))
         if not as_json:
+            _print(present.to_look_at(_write_explanation(result)))
             _print(present.next_steps(_command(), kept=keep))
         if keep:
             about = present.still_running(settings, filter_process.metrics_url)
@@ -82,6 +87,15 @@ def _filter_crawl(settings: Settings, filter_process: FilterProcess, say: Callab
     chosen = [] if outcome.lost else choose_examples(crawl, outcome.reports)
     explanations = [explain(crawl, report, settings) for report in chosen]
     return Result(crawl, received, outcome, explanations, seconds, settings)
+
+
+def _write_explanation(result: Result) -> Path | None:
+    """The explanation page of the last example, the most edited copy; None where there is none."""
+    if not result.explanations:
+        return None
+    report = result.explanations[-1].report
+    raw = next(one.value for one in result.received.duplicates if orjson.loads(one.value) == report)
+    return write_page(cache_directory(), result.crawl, report, raw, result.settings)
 
 
 def _start_broker(things: ExitStack, say: Callable[[str], None]) -> str:

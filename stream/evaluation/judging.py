@@ -1,7 +1,7 @@
 """Runs choices of settings over one labelled set. Choices that sign pages alike share the signatures."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,12 +46,15 @@ class SignedPages:
     digest: of the settings of the signing  cpu_seconds, log_bytes: the time of signing and the size of records so far
     """
 
-    def __init__(self, folder: Path, settings: Settings, *, keep: bool) -> None:
-        """keep: whether to keep the records for the next reader. Memory: their bytes and some 400 bytes a page."""
+    def __init__(self, batches: Iterable[list[Page]], settings: Settings, *, keep: bool) -> None:
+        """batches: the pages, in micro-batches
+
+        keep: whether to keep the records for the next reader. Memory: their bytes and some 400 bytes a page
+        """
         self.digest = settings_digest(verdict_settings_text(settings))
         self.cpu_seconds = 0.0
         self.log_bytes = 0
-        self._batches = self._signed(folder, settings)
+        self._batches = self._signed(batches, settings)
         self._kept: list[SignedBatch] | None = [] if keep else None
 
     def __iter__(self) -> Iterator["SignedBatch"]:
@@ -61,9 +64,9 @@ class SignedPages:
                 self._kept.append(batch)
             yield batch
 
-    def _signed(self, folder: Path, settings: Settings) -> Iterator["SignedBatch"]:
+    def _signed(self, batches: Iterable[list[Page]], settings: Settings) -> Iterator["SignedBatch"]:
         trial = Trial(settings)
-        for pages in read_batches(pages_of(folder), settings):
+        for pages in batches:
             began = time.process_time()
             records = list(trial.sign(pages))
             self.cpu_seconds += time.process_time() - began
@@ -83,18 +86,24 @@ def score_set(
     line: shows the progress  verdicts: gets a line for each page
     Raises InputError, PageError, SettingError.
     """
-    alike: dict[str, list[Choice]] = {}
-    for choice in choices:
-        alike.setdefault(signing_text(choice.settings), []).append(choice)
     found: dict[str, Scored] = {}
     several = len(choices) > 1
-    for group in alike.values():
-        signed = SignedPages(folder, group[0].settings, keep=len(group) > 1)
+    for group in signed_alike(choices):
+        own = group[0].settings
+        signed = SignedPages(read_batches(pages_of(folder), own), own, keep=len(group) > 1)
         for choice in group:
             if several:
                 line.say(f"{folder.name}: {len(found) + 1} of {len(choices)}, {choice.name}")
             found[choice.name] = _judge(folder, truth, choice, signed, None if several else line, verdicts)
     return {choice.name: found[choice.name] for choice in choices}
+
+
+def signed_alike(choices: Sequence[Choice]) -> list[list[Choice]]:
+    """The choices in groups that sign pages alike."""
+    alike: dict[str, list[Choice]] = {}
+    for choice in choices:
+        alike.setdefault(signing_text(choice.settings), []).append(choice)
+    return list(alike.values())
 
 
 def _judge(

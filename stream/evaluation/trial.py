@@ -9,12 +9,15 @@ from spotsieve.state.log.record import encode, split
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.errors import InputError, PageError
-from spotsieve.stream.files.reader import FileReader, Input, check_inputs
+from spotsieve.stream.files.inputs import Input, check_inputs
+from spotsieve.stream.files.reader import FileReader
+from spotsieve.stream.judge.alone import Match, find_matches
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import scheme_in_scope
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Verdicts
 
 PAGES_FILE = "pages.jsonl.xz"
@@ -56,6 +59,10 @@ class Trial:
     def apply(self, record: bytes) -> Verdicts:
         """Judge the next record of the log. Raises SettingsMismatch for one signed under other settings."""
         return self._engine.apply(record, self._engine.state.position).verdicts
+
+    def matches(self, signatures: Signatures) -> list[list[Match]]:
+        """All pages filed so far that each page would be accepted as a copy of, in the order of filing."""
+        return find_matches(signatures, self.scheme, self._engine.state)
 
     def judge(self, pages: Sequence[Page]) -> Iterator[tuple[Page, Verdicts, int]]:
         """Sign and judge a micro-batch: each page with the verdicts of its record and its row there."""

@@ -13,13 +13,14 @@ A text is weak if its block is a short one of links that is left out. Weak ones 
 The best of a page stay, more on a short page: that is where each block counts.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.features.scorecard import KEPT_IN_NEED
-from spotsieve.stream.text.hashing import HASH_BITS, SEED, WITH_DIGIT, chain_hash, finish_hash
+from spotsieve.stream.text.hashing import HASH_BITS, SEED, WITH_DIGIT, chain_hash, finish_hash, hash_chain, hash_token
 from spotsieve.stream.text.memory import load_word
 from spotsieve.stream.text.sources import part
 
@@ -72,6 +73,18 @@ class PrintRoom(NamedTuple):
 def identity_of(prints: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """The identities of prints, below 2^27: uint32[p] -> uint32[p]."""
     return prints >> np.uint32(IDENTITY_SHIFT)
+
+
+def identities_of_block(words: Sequence[str]) -> list[int]:
+    """The identities of a block's prints, of its text and of its numbers, each if there are any; words: its tokens.
+
+    A page lists only the best of its blocks' prints.
+    """
+    hashes = [hash_token(word.encode()) for word in words]
+    numbers = [any("0" <= letter <= "9" for letter in word) for word in words]
+    bare = [int(NUMBER_TOKEN) if number else word for word, number in zip(hashes, numbers, strict=True)]
+    text, exact = (hash_chain(tokens) >> HASH_SHIFT << 1 for tokens in (bare, hashes))
+    return [text] * (not all(numbers)) + [exact | 1] * any(numbers)
 
 
 def weight_of(prints: NDArray[np.uint32]) -> NDArray[np.float64]:

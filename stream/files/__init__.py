@@ -1,6 +1,7 @@
-"""Reads files of pages (JSONL and WARC, compressed or not) and writes the records that the filter lets through."""
+"""Reads files of pages (JSONL, WARC, Parquet and more) and writes the records that the filter lets through."""
 
-from spotsieve.stream.files.reader import FileReader, Input, Outcome, check_inputs, total_bytes
+from spotsieve.stream.files.inputs import Input, check_inputs, total_bytes
+from spotsieve.stream.files.reader import FileReader, Outcome
 from spotsieve.stream.files.records import Layout, Record
 from spotsieve.stream.files.writer import OutputFile
 

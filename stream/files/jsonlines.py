@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from spotsieve.stream.errors import InputError, Reject
-from spotsieve.stream.files.records import MAX_RECORD_BYTES, SHOWN_BYTES, Record
+from spotsieve.stream.files.records import MAX_RECORD_BYTES, Record, too_large
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -53,7 +53,7 @@ def _append(line: bytearray, part: bytes, dropped: int, most: int) -> int:
 
 def _record(number: int, raw: bytes, length: int, most: int) -> Record | None:
     if length > most:
-        return Record(number, raw[:SHOWN_BYTES], (Reject.TOO_LARGE, f"must have at most {most} bytes, has {length}"))
+        return too_large(number, raw, length, most)
     if number == 0:
         raw = raw.removeprefix(_BYTE_ORDER_MARK)
     return Record(number, raw) if raw.strip() else None

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from spotsieve.stream.errors import MOST_REJECTED_SHARE, InputError, PageError, Reject
-from spotsieve.stream.files.records import Record
+from spotsieve.stream.files.records import Layout, Record
 from spotsieve.stream.intake import shorten
 from spotsieve.stream.page import Page
 
@@ -29,8 +29,6 @@ def foreign_format(head: bytes) -> tuple[str, str] | None:
     """What a file of this beginning is, and what to do; None where it may be JSONL."""
     if head[_TAR_MAGIC] == b"ustar":
         return "a tar archive", "unpack it, and filter the files in it"
-    if head.startswith(b"filedesc://"):
-        return "ARC, the format before WARC", "convert it to WARC, with arc2warc of warctools for example"
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or _alternates_with_nul(head):
         return "UTF-16", "convert it: iconv -f UTF-16 -t UTF-8 FILE | spotsieve filter -"
     if head.startswith(b" CDX ") or _CDX_LINE.match(head):
@@ -42,9 +40,10 @@ def foreign_format(head: bytes) -> tuple[str, str] | None:
 class Tally:
     """What the records of one input became."""
 
-    def __init__(self, name: str, head: bytes) -> None:
+    def __init__(self, name: str, head: bytes, layout: Layout) -> None:
         """name: of the input, for the error  head: its first bytes, unfolded"""
         self._name = name
+        self._form = "rows with the columns" if layout is Layout.PARQUET else "JSON objects with the fields"
         self._head = head[:HEAD_BYTES]
         self._pages = 0
         self._others = 0
@@ -90,7 +89,7 @@ class Tally:
             return f"the first is wrong so: {self._first}", "look at the file at this place"
         names = list(self._fields)
         more = f" and {len(names) - _SHOWN_FIELDS:,} more" if len(names) > _SHOWN_FIELDS else ""
-        found = f"they are JSON objects with the fields {', '.join(names[:_SHOWN_FIELDS])}{more}"
+        found = f"they are {self._form} {', '.join(names[:_SHOWN_FIELDS])}{more}"
         worst = self._reasons.most_common(1)[0][0]
         if worst is Reject.NO_BODY:
             return found, f"set input.fields.body{_such_as('body', self._longest())}"

@@ -1,27 +1,32 @@
 """Reads a file as pages: it opens the file, finds out its compression and layout, and decodes its records."""
 
-import os
+import importlib.util
 import select
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import Any, BinaryIO, Self
 
 import xxhash
 
 from spotsieve.stream.errors import InputError, PageError
-from spotsieve.stream.files.compression import read_chunks
+from spotsieve.stream.files.compression import compression_of, read_chunks
+from spotsieve.stream.files.inputs import Input, open_input, unreadable
 from spotsieve.stream.files.jsonlines import split_lines
 from spotsieve.stream.files.misread import Tally, foreign_format
+from spotsieve.stream.files.random_access import RandomAccess
 from spotsieve.stream.files.records import MAX_RECORD_BYTES, Layout, Record
 from spotsieve.stream.files.warc import capture_of, split_warc
+from spotsieve.stream.files.warc.wacz import is_zip, split_wacz
 from spotsieve.stream.intake import Acceptance, Decoder, Message, make_page, shorten
 from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import InputSettings
 
-STDIN = "-"
+_PARQUET = b"PAR1"
+_ARC = b"filedesc://"
+_Records = Iterator[tuple[Record, dict[str, Any] | None]]
+"""Records, and of each row of Parquet what stands in its columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,47 +38,11 @@ class Outcome:
     result: Page | PageError | None
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
-    """A file to read, or standard input. source: the first part of its pages' ids; size: bytes on disk, or None."""
-
-    path: Path | None
-    source: str
-    size: int | None
-
-
-def check_inputs(names: Sequence[str], stdin_name: str = STDIN) -> list[Input]:
-    """The inputs of these names, each once; "-" is standard input. Raises InputError for a file that cannot be opened.
-
-    A page's id begins with its file's absolute path, so that the same file is the same source from any directory.
-    """
-    inputs = list[Input]()
-    for name in dict.fromkeys(names):
-        if name == STDIN:
-            inputs.append(Input(None, _as_utf8(stdin_name), None))
-            continue
-        path = Path(name).resolve()
-        if any(path == other.path for other in inputs):
-            continue  # It was named twice: its novel pages would be written twice.
-        try:
-            with path.open("rb") as file:
-                inputs.append(Input(path, _as_utf8(str(path)), os.fstat(file.fileno()).st_size or None))
-        except OSError as error:
-            raise _unreadable(name, error) from None
-    return inputs
-
-
-def total_bytes(inputs: Sequence[Input]) -> int | None:
-    """The size of all files on disk; None if one of them has no known size."""
-    sizes = [file.size for file in inputs]
-    return None if None in sizes else sum(filter(None, sizes))
-
-
 class FileReader:
     """Reads one input, as a context: iterating gives an Outcome for each record, in order, in bounded memory.
 
-    Iterating raises InputError for a file that is neither JSONL nor WARC, and for a damaged file after every record
-    before the damage.
+    Iterating raises InputError for a file of no format that is read, and for a damaged file after every record before
+    the damage.
     before_waiting: called when standard input has nothing to read, so that the pages read so far can be judged
     """
 
@@ -92,42 +61,43 @@ class FileReader:
         self._acceptance = Acceptance(settings)
         self._before_waiting = before_waiting
         self._file: BinaryIO | None = None
+        self._seeking: BinaryIO | None = None
         self._written_ms = 0
         self.bytes_read = 0
         self._tally: Tally | None = None
 
     def __enter__(self) -> Self:
         """Open the file. Raises InputError."""
-        self._file, self._written_ms = _open(self._input)
+        self._file, self._written_ms = open_input(self._input)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._file is not None:
-            self._file.close()
+        for file in (self._file, self._seeking):
+            if file is not None:
+                file.close()
 
     def read(self, size: int, /) -> bytes:
         """The next bytes of the file, still compressed, counted for the progress line."""
         if self._file is None:
             raise ValueError("a FileReader is read inside its context")
-        if self._input.path is None and not select.select([self._file], [], [], 0)[0]:
+        if self._input.is_stdin and not select.select([self._file], [], [], 0)[0]:
             self._before_waiting()
         try:
             data = self._file.read(size)
         except OSError as error:
-            raise _unreadable(self._input.source, error) from None
+            raise unreadable(self._input.source, error) from None
         self.bytes_read += len(data)
         return data
 
     def __iter__(self) -> Iterator[Outcome]:
         chunks = read_chunks(self, self._input.source)
         beginning, fault = _begin(chunks)
-        layout = self._layout_of(beginning)
-        split = split_warc if layout is Layout.WARC else split_lines
-        self._tally = Tally(self._input.source, beginning)
-        for record in split(_again(beginning, chunks, fault), self._max_record_bytes):
-            result = self._decode(record, layout)
+        layout, records = self._records_of(beginning, _again(beginning, chunks, fault))
+        self._tally = Tally(self._input.source, beginning, layout)
+        for record, fields in records:
+            result = self._decode(record, layout, fields)
             self._tally.count(record, result)
             yield Outcome(record, layout, result)
 
@@ -136,24 +106,56 @@ class FileReader:
         if self._tally is not None:
             self._tally.check()
 
-    def _layout_of(self, beginning: bytes) -> Layout:
+    def _records_of(self, beginning: bytes, chunks: Iterator[bytes]) -> tuple[Layout, _Records]:
+        """The layout of the file, by its first bytes, and its records."""
+        name, most = self._input.source, self._max_record_bytes
+        if beginning.startswith(_PARQUET):
+            return Layout.PARQUET, self._rows()
+        if is_zip(beginning):
+            return Layout.WARC, _plain(split_wacz(self._random_access("a zip archive"), name, most))
+        if beginning.startswith(_ARC):
+            return Layout.WARC, _plain(self._arc_records(chunks))
         head = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
-        if head.startswith(b"WARC/") or ".warc" in Path(self._input.source).suffixes:
-            return Layout.WARC
+        if head.startswith(b"WARC/") or ".warc" in Path(name).suffixes:
+            return Layout.WARC, _plain(split_warc(chunks, most))
         foreign = foreign_format(beginning) or foreign_format(head)
         if foreign is not None:
-            rule = f"must be JSONL or WARC, plain or as gzip, xz, zstd or bzip2, and looks like {foreign[0]}"
-            raise InputError(self._input.source, rule, shorten(head[:20]), foreign[1])
-        return Layout.JSONL
+            rule = f"must be JSONL, WARC or Parquet, plain or as gzip, xz, zstd or bzip2, and looks like {foreign[0]}"
+            raise InputError(name, rule, shorten(head[:20]), foreign[1])
+        return Layout.JSONL, _plain(split_lines(chunks, most))
 
-    def _decode(self, record: Record, layout: Layout) -> Page | PageError | None:
+    def _rows(self) -> _Records:
+        check_installed(self._input.source, "Parquet", "pyarrow", "parquet")
+        from spotsieve.stream.files.parquet.rows import read_rows
+
+        file = self._random_access("Parquet")
+        return read_rows(file, self._input.source, self._decoder.body_field, self._max_record_bytes)
+
+    def _arc_records(self, chunks: Iterator[bytes]) -> Iterator[Record]:
+        check_installed(self._input.source, "ARC, the format before WARC", "warcio", "archives")
+        from spotsieve.stream.files.warc.arc import split_arc
+
+        return split_arc(chunks, self._input.source, self._max_record_bytes)
+
+    def _random_access(self, what: str) -> BinaryIO:
+        """The file from its beginning, to be read here and there. Raises InputError where that cannot be."""
+        self.bytes_read = 0
+        file = RandomAccess(self._input, self)
+        self._seeking = file.as_file()
+        if compression_of(file.head) is not None:
+            rule = f"is {what} inside {compression_of(file.head)}, and such a file is read from its end"
+            raise InputError(self._input.source, rule, None, "unpack it first")
+        return self._seeking
+
+    def _decode(self, record: Record, layout: Layout, fields: dict[str, Any] | None) -> Page | PageError | None:
         source, number, partition = self._input.source, record.number, content_number(record.raw)
         if record.fault is not None:
             reason, rule = record.fault
             return PageError(reason, f"{source} record {number}", rule, None, "look at the file at this place")
         try:
-            if layout is Layout.JSONL:
-                return self._decoder.decode(Message(None, record.raw, (), source, partition, number, self._written_ms))
+            if layout is not Layout.WARC:
+                message = Message(None, record.raw, (), source, partition, number, self._written_ms)
+                return self._decoder.decode(message) if fields is None else self._decoder.decode_fields(fields, message)
             capture = capture_of(record.raw, self._max_page_bytes, self._written_ms)
             if capture is None:
                 return None
@@ -182,6 +184,21 @@ def content_number(raw: bytes) -> int:
     return xxhash.xxh3_64_intdigest(raw) >> 33
 
 
+def check_one_output(inputs: Sequence[Input], out: str) -> None:
+    """Raises SettingError, before any work, where the rows of Parquet inputs cannot stand in one output."""
+    named = [file for file in inputs if Path(file.source).suffix.lower() == ".parquet"]
+    if len(named) > 1 and importlib.util.find_spec("pyarrow") is not None:
+        from spotsieve.stream.files.parquet.rows import check_schemas
+
+        check_schemas(named, out)
+
+
+def check_installed(name: str, what: str, package: str, extra: str) -> None:
+    """Raises InputError for a file of a format whose package is not installed, with the extra that brings it."""
+    if importlib.util.find_spec(package) is None:
+        raise InputError(name, f"is {what}, which {package} reads", None, f"pip install 'spotsieve[{extra}]'")
+
+
 def _begin(chunks: Iterator[bytes]) -> tuple[bytes, InputError | None]:
     """The first bytes, which show the layout, and the fault if the file is damaged there."""
     beginning = b""
@@ -204,27 +221,5 @@ def _again(beginning: bytes, chunks: Iterator[bytes], fault: InputError | None) 
     yield from chunks
 
 
-def _open(file: Input) -> tuple[BinaryIO, int]:
-    """The file, and the time when it was written, in ms; for standard input the time now.
-
-    That time replaces a missing fetch time and is an upper bound for the others, so reading a file again gives the same
-    times.
-    """
-    try:
-        if file.path is None:
-            # Unbuffered: a read returns what a pipe holds, and does not wait for a full buffer.
-            return os.fdopen(os.dup(0), "rb", buffering=0), int(time.time() * 1000)
-        return file.path.open("rb"), int(file.path.stat().st_mtime * 1000)
-    except OSError as error:
-        raise _unreadable(file.source, error) from None
-
-
-def _as_utf8(name: str) -> str:
-    """The name with escapes for bytes that are no UTF-8, since page ids are UTF-8."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
-
-
-def _unreadable(name: str, error: OSError) -> InputError:
-    return InputError(
-        name, f"cannot be read: {error.strerror}", None, "check the path and the disk, or use - for standard input"
-    )
+def _plain(records: Iterator[Record]) -> _Records:
+    return ((record, None) for record in records)

@@ -2,6 +2,7 @@
 
 import enum
 from dataclasses import dataclass
+from typing import Any
 
 from spotsieve.stream.errors import Reject
 
@@ -16,6 +17,20 @@ class Layout(enum.Enum):
 
     JSONL = "JSONL"
     WARC = "WARC"
+    PARQUET = "Parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlace:
+    """Where the row of a Parquet file is held.
+
+    batch: the pyarrow.RecordBatch  row: its number in the batch
+    table: the file's pyarrow.parquet.FileMetaData, with its key-value metadata and codecs
+    """
+
+    batch: Any
+    row: int
+    table: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +38,17 @@ class Record:
     """One record as it stands in its file.
 
     number: counts every record of the file from 0
-    raw: its bytes without the line feed (JSONL), or with the line ends that close it (WARC)
+    raw: its bytes without the line feed (JSONL), with the line ends that close it (WARC), or the row as JSON (Parquet)
     fault: why it cannot be a page, and the rule that it broke; raw may then hold its beginning only
+    place: of a row of Parquet
     """
 
     number: int
     raw: bytes
     fault: tuple[Reject, str] | None = None
+    place: RowPlace | None = None
+
+
+def too_large(number: int, shown: bytes, size: int, most: int) -> Record:
+    """The record in place of one that is longer than is held. shown: its beginning"""
+    return Record(number, shown[:SHOWN_BYTES], (Reject.TOO_LARGE, f"must have at most {most} bytes, has {size}"))

@@ -28,9 +28,14 @@ _REASON_TEXT = {reason: reason.label for reason in Reason}
 
 def verdict_line(page: Page | Entry, verdicts: Verdicts, row: int, scheme: str) -> bytes:
     """The verdict of a page as one JSON object."""
+    return orjson.dumps(verdict_fields(page, verdicts, row, scheme))
+
+
+def verdict_fields(page: Page | Entry, verdicts: Verdicts, row: int, scheme: str) -> dict[str, object]:
+    """The fields of a verdict's line, by name."""
     original = verdicts.originals[row]
     score = float(verdicts.score[row])
-    line = {
+    line: dict[str, object] = {
         "id": page.label or page_id_text(page.source, page.partition, page.offset),
         "verdict": _VERDICT_TEXT[Kind(verdicts.kind[row])],
         "duplicate_of": original.id if original else None,
@@ -43,7 +48,7 @@ def verdict_line(page: Page | Entry, verdicts: Verdicts, row: int, scheme: str) 
     replaced = verdicts.replaces[row]
     if replaced is not None:
         line |= {"replaces": replaced.id, "replaced_url": replaced.url}
-    return orjson.dumps(line)
+    return line
 
 
 def match_fields(original: Entry, score: float, reason: Reason) -> dict[str, object]:

@@ -51,14 +51,21 @@ class Decoder:
         self._status_header = settings.status_header.lower()
         self._acceptance = Acceptance(settings)
 
+    @property
+    def body_field(self) -> str:
+        """The path of the body: the one field that may hold bytes, whose character set is yet to be found."""
+        return self._paths["body"].path
+
     def decode(self, message: Message) -> Page:
         """The page of a message. Raises PageError; ValueError for a tombstone, which the caller must pass on."""
         if message.value is None:
             raise ValueError("a message without value is a tombstone, and has no page")
-        return self._decode_html(message, message.value) if self._html else self._decode_json(message, message.value)
+        if self._html:
+            return self._decode_html(message, message.value)
+        return self.decode_fields(parse_object(message.value), message)
 
-    def _decode_json(self, message: Message, value: bytes) -> Page:
-        fields = parse_object(value)
+    def decode_fields(self, fields: dict[str, Any], message: Message) -> Page:
+        """The page of a message whose fields are known already, as those of a row are. Raises PageError."""
         paths = self._paths
         body = self._read_body(fields)
         url = paths["url"].find_text(fields)
@@ -115,6 +122,8 @@ class Decoder:
 
     def _read_body(self, fields: dict[str, Any]) -> bytes | str:
         path = self._paths["body"]
+        if isinstance(raw := path.find(fields), bytes):
+            return raw
         body = path.find_text(fields)
         if body is None:
             raise PageError(

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import FiledPages, StateView
 from spotsieve.stream.judge import judge
+from spotsieve.stream.judge.confirming import confirm_all
 from spotsieve.stream.judge.filed import confirm_met
-from spotsieve.stream.judge.hosts import confirm_all
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
 from spotsieve.stream.judge.rules import KEEP_FIRST, reasons_of
 from spotsieve.stream.judge.slots import slots_of
@@ -68,7 +68,7 @@ def find_matches(signatures: Signatures, scheme: Scheme, view: StateView) -> lis
 def _confirm(
     signatures: Signatures, met: Met, view: StateView, scheme: Scheme
 ) -> tuple[FiledPages, NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64], NDArray[np.uint8]]:
-    """What stream.judge.hosts.confirm_all returns, of a scheme that confirms by itself."""
+    """What stream.judge.confirming.confirm_all returns, of a scheme that confirms by itself."""
     numbers, place = np.unique(met.number, return_inverse=True)
     filed = view.filed(numbers.astype(np.uint64))
     pages = compared_pages(signatures, scheme.compares_features)

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, Buckets, FiledPages, Learned, StateView
+from spotsieve.state.index import NOBODY, Buckets, Learned, StateView
 from spotsieve.stream.features.prints import MOST_PRINTS
 from spotsieve.stream.judge.filed import FiledOriginals
 from spotsieve.stream.judge.known import (
@@ -141,24 +141,6 @@ def walk_hosts(
         record, known, read.memory, bars, limits, learns, first_number, filed, walked, taught, *scratch
     )
     return Walk(walked._replace(capped=capped), within, taught)
-
-
-def confirm_all(
-    signatures: Signatures, met: Met, view: StateView, bars: Bars
-) -> tuple[FiledPages, NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64], NDArray[np.uint8]]:
-    """Ask about every pair that is met, at least one, by what is known of the hosts now.
-
-    -> the entries that were read, and of the m pairs: where in these its page is: int64[m], whether it is a copy:
-    bool[m], score: float64[m], reason: uint8[m] (Reason); the last two where no decisive key found the page
-    """
-    read = recall_record(signatures, met, view, [])
-    if read.filed is None:
-        raise ValueError("no pair is met, so there is nothing to confirm")
-    place = read.place(met.number)
-    accepted, score, reason = _confirm_kernel()(
-        met, place, read.row, texts_of(signatures), read.texts, read.memory, bars, new_asked(), new_answer()
-    )
-    return read.filed, place, accepted, score, reason
 
 
 def _learned(
@@ -291,25 +273,3 @@ def _walk_kernel():
         return capped
 
     return walk
-
-
-@cache
-def _confirm_kernel():
-    sources = judge_sources()
-
-    @njit(nogil=True, cache=True)
-    def confirm(met, place, row, pages, filed, memory, bars, asked, answer):
-        # met: Met of n pages and m pairs  place: int64[m], in filed: Texts  row: int64[n]  pages: Texts
-        # ->  accepted: bool[m]  score: float64[m]  reason: uint8[m]
-        pairs = len(place)
-        accepted, score, reason = np.ones(pairs, np.bool_), np.ones(pairs), np.zeros(pairs, np.uint8)
-        for page in range(len(row) if sources >= 0 else 0):
-            ask(pages, page, memory, row[page], bars.template_share, asked)
-            for at in range(met.bounds[page], met.bounds[page + 1]):
-                if not met.proof[at]:
-                    confirm_pair(pages, page, filed, place[at], memory, row[page], asked, bars, answer)
-                    accepted[at], score[at] = answer.confirmed.accepted[0], answer.confirmed.score[0]
-                    reason[at] = answer.reason[0]
-        return accepted, score, reason
-
-    return confirm

@@ -19,6 +19,7 @@ A host that one filed page has taught is a lead: its entry has all that the memo
 
 from typing import NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -123,16 +124,26 @@ def _rows(
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """A ragged column as rows of one width, and how much of each is used."""
     rows = np.empty((len(bounds) - 1, width), np.uint32)
-    for row in range(len(rows)):
-        part = column[bounds[row] : bounds[row + 1]]
-        rows[row, : len(part)] = part
+    _spread(column, bounds, rows)
     return rows, np.diff(bounds)
 
 
-def _ragged(rows: NDArray[np.uint32], which: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """The used parts of these rows: int64[r], one after the other; bounds: int64[r + 1]."""
-    parts = [rows[row, :size] for row, size in zip(which.tolist(), np.diff(bounds).tolist(), strict=True)]
-    return np.concatenate([np.empty(0, np.uint32), *parts])
+@numba.njit(nogil=True, cache=True)
+def _spread(column, bounds, rows):
+    # column: uint32[c]  bounds: int64[h + 1]  ->  rows: uint32[h, width], of each as much as it has
+    for row in range(len(rows)):
+        for place in range(bounds[row], bounds[row + 1]):
+            rows[row, place - bounds[row]] = column[place]
+
+
+@numba.njit(nogil=True, cache=True)
+def _ragged(rows, which, bounds):
+    # rows: uint32[h, width]  which: int64[r]  bounds: int64[r + 1]  ->  uint32[bounds[r]], the used parts of these rows
+    column = np.empty(bounds[-1], np.uint32)
+    for at in range(len(which)):
+        for place in range(bounds[at], bounds[at + 1]):
+            column[place] = rows[which[at], place - bounds[at]]
+    return column
 
 
 @inlined

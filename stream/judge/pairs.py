@@ -13,6 +13,9 @@ Variants of one product have the same texts and other numbers: where they are to
 Prints are short, so strangers on a large host may share one by accident. What two pages share is in their sketches as
 well: prints that claim more than the sketches can hold count for nothing.
 
+What a pair has and what it needs at each bar is noted on the way (stream/judge/ways.py): explanations are told by what
+has judged.
+
 docs/quality.md has the effect of each rule, measured on the labelled sets.
 """
 
@@ -28,6 +31,7 @@ from numpy.typing import NDArray
 from spotsieve.state.index import ITEM_COUNT_BITS, WORD_COUNT_BITS
 from spotsieve.stream.features.prints import CLASS_MASK, CLASS_WEIGHTS, IDENTITY_SHIFT, KEPT, MOST_PRINTS, NUMBER
 from spotsieve.stream.fingerprints.distance import count_bits
+from spotsieve.stream.judge import ways
 from spotsieve.stream.judge.memory import common_limit, pages_with, template_limit
 from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.schemes import Confirmed
@@ -64,7 +68,7 @@ SURPRISE = 3.0
 _TENTHS, _LEFT_OUT_TENTHS = 10, 4
 """What a word of a kept block counts, and one of a block that is left out."""
 _WEIGHTS = CLASS_WEIGHTS.astype(np.int64)
-_NO_TITLE = -1.0
+_NO_TITLE = ways.NONE
 _OWN_TEXT, _CONTAINED, _SAME_TITLE, _NEAR = (
     np.uint8(reason) for reason in (Reason.OWN_TEXT, Reason.CONTAINED, Reason.SAME_TITLE, Reason.NEAR)
 )
@@ -93,6 +97,19 @@ class Texts(NamedTuple):
     title_end: NDArray[np.int64]
 
 
+class OfHost(NamedTuple):
+    """What is known of a page by its host, for people. pages: that taught the host  limit: a print on more is template
+
+    template_share: of the page's listed kept text  own_words: of its own text  rare_title_words: of its title
+    """
+
+    pages: int
+    limit: float
+    template_share: float
+    own_words: float
+    rare_title_words: int
+
+
 class Asked(NamedTuple):
     """What is known of the page that is judged, by the memory of its host.
 
@@ -108,14 +125,18 @@ class Asked(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Whether the page is a copy of the one that it was compared with last. All have one element.
+    """Whether the page is a copy of the one that it was compared with last. The first three have one element.
 
     confirmed: accepted and score  reason: uint8 (Reason)  sure: bool, it teaches only what its original lacks
+    bars: float64[ways.BARS, 2], what the pair has and what it needs; those of the other case, of one host or of two,
+    are left over from another pair  figures: float64[ways.FIGURES], the other figures of the pair
     """
 
     confirmed: Confirmed
     reason: NDArray[np.uint8]
     sure: NDArray[np.bool_]
+    bars: NDArray[np.float64]
+    figures: NDArray[np.float64]
 
 
 def texts_of(signatures: Signatures) -> Texts:
@@ -164,7 +185,20 @@ def new_asked() -> Asked:
 
 def new_answer() -> Answer:
     """Nothing was compared yet."""
-    return Answer(Confirmed(np.zeros(1, np.bool_), np.zeros(1)), np.zeros(1, np.uint8), np.zeros(1, np.bool_))
+    return Answer(
+        Confirmed(np.zeros(1, np.bool_), np.zeros(1)),
+        np.zeros(1, np.uint8),
+        np.zeros(1, np.bool_),
+        np.zeros((ways.BARS, 2)),
+        np.zeros(ways.FIGURES),
+    )
+
+
+def of_host(asked: Asked) -> OfHost:
+    """What was found out about the page that was asked about last."""
+    figures = asked.figures.tolist()
+    share = figures[_TEMPLATE] / figures[_LISTED] if figures[_LISTED] else 0.0
+    return OfHost(int(figures[_PAGES]), figures[_LIMIT], share, figures[_OWN] / _TENTHS, int(figures[_RARE]))
 
 
 @inlined
@@ -283,10 +317,25 @@ def shared_features(jaccard, one, other):  # float64, float64, float64 -> float6
 
 
 @inlined
+def _reaches(answer, bar, had, needed):  # Answer, int64, float64, float64 -> bool
+    """Whether a pair reaches a bar; noted."""
+    answer.bars[bar, 0], answer.bars[bar, 1] = had, needed
+    return had >= needed
+
+
+@inlined
+def _stays_below(answer, bar, had, most):  # Answer, int64, float64, float64 -> bool
+    """Whether a pair has no more than is allowed; noted."""
+    answer.bars[bar, 0], answer.bars[bar, 1] = had, most
+    return had <= most
+
+
+@inlined
 def confirm_pair(pages, page, others, other, memory, row, asked, bars, answer):
     """Whether a page is a copy of an earlier one. Texts, int64, Texts, int64, Memory, int64, Asked, Bars -> Answer"""
     jaccard = estimated_jaccard(pages, page, others, other)
     title = title_overlap(others, other, memory, row, asked)
+    answer.figures[ways.PAIR_JACCARD], answer.figures[ways.PAIR_TITLE] = jaccard, title
     if pages.host[page] == others.host[other]:
         _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jaccard, title, answer)
     else:
@@ -294,35 +343,50 @@ def confirm_pair(pages, page, others, other, memory, row, asked, bars, answer):
 
 
 @inlined
-def _is_thin(pages, page, others, other):  # Texts, int64, Texts, int64 -> bool
-    """Whether one of two pages is so short that much of it must agree."""
-    return min(np.int64(pages.length[page]), np.int64(others.length[other])) < THIN
+def _least_jaccard(shorter, bars):  # float64, Bars -> float64
+    """The Jaccard of copies on two hosts. shorter: features of the shorter one"""
+    return bars.thin_min_jaccard if shorter < THIN else bars.min_jaccard
+
+
+@inlined
+def _held_across(jaccard, one, another):  # float64, float64, float64 -> float64
+    """The share of the shorter one's features that the other has."""
+    return shared_features(jaccard, one, another) / max(min(one, another), 1.0)
 
 
 @inlined
 def could_be_copy_across(pages, page, others, other, bars, jaccard):
-    """Whether a page may be a copy of one of another host, whatever their hosts' memories say.
+    """Whether a page reaches what _confirm_across asks that does not depend on the memories of hosts.
 
     Texts, int64, Texts, int64, Bars, float64 -> bool
     """
-    if bars.one_host:
-        return False
-    if _is_thin(pages, page, others, other):
-        return jaccard >= bars.thin_min_jaccard
     one, another = np.float64(pages.length[page]), np.float64(others.length[other])
-    held = shared_features(jaccard, one, another) / min(one, another) >= HELD and jaccard >= HELD_JACCARD
-    return jaccard >= bars.min_jaccard or held
+    near = jaccard >= _least_jaccard(min(one, another), bars)
+    held = min(one, another) >= THIN and _held_across(jaccard, one, another) >= HELD and jaccard >= HELD_JACCARD
+    return not bars.one_host and (near or held)
 
 
 @inlined
 def _confirm_across(pages, page, others, other, asked, bars, jaccard, title, answer):
     """The rule for two hosts."""
-    accepted = 1.0 - template_share(asked) >= LEAST_OWN
-    accepted = accepted and could_be_copy_across(pages, page, others, other, bars, jaccard)
-    if pages.site[page] != 0 and pages.site[page] == others.site[other]:
-        accepted = accepted and jaccard >= bar_of(title, float(SITE_WORDS), asked.figures[_PAGES], bars)
-    if jaccard < bars.min_jaccard and not _is_thin(pages, page, others, other):
-        accepted = accepted and title >= ACROSS_TITLE and asked.figures[_RARE] > 1
+    one, another = np.float64(pages.length[page]), np.float64(others.length[other])
+    shorter = min(one, another)
+    of_site = pages.site[page] != 0 and pages.site[page] == others.site[other]
+    for_site = bar_of(title, float(SITE_WORDS), asked.figures[_PAGES], bars) if of_site else 0.0
+    may_meet = (
+        _reaches(answer, ways.HOSTS_MEET, 1.0 - bars.one_host, 1.0)
+        & _reaches(answer, ways.OWN_SHARE, 1.0 - template_share(asked), LEAST_OWN)
+        & _reaches(answer, ways.ONE_SITE, jaccard, for_site)
+    )
+    near = _reaches(answer, ways.JACCARD, jaccard, _least_jaccard(shorter, bars))
+    held = (
+        _reaches(answer, ways.ACROSS_LONG, shorter, float(THIN))
+        & _reaches(answer, ways.ACROSS_TITLE, title, ACROSS_TITLE)
+        & _reaches(answer, ways.ACROSS_WORDS, asked.figures[_RARE], 2.0)
+        & _reaches(answer, ways.ACROSS_HELD, _held_across(jaccard, one, another), HELD)
+        & _reaches(answer, ways.ACROSS_JACCARD, jaccard, HELD_JACCARD)
+    )
+    accepted = may_meet & (near | held)
     answer.confirmed.accepted[0], answer.confirmed.score[0] = accepted, jaccard
     answer.reason[0], answer.sure[0] = _NEAR, False
 
@@ -377,6 +441,7 @@ def _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jacca
     alike = both / union if union > 0 else 0.0
     contained = both / min(mine, theirs) if min(mine, theirs) > 0 else 0.0
     words = min(mine, theirs) / _TENTHS
+    answer.figures[ways.PAIR_BY_PRINTS], answer.figures[ways.PAIR_BY_SKETCHES] = alike, ways.NONE
     # The same by sketches, without the template
     shared = shared_features(jaccard, one, another)
     either = one + another - shared
@@ -391,30 +456,53 @@ def _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jacca
         agreed and left >= max(ROOM_IF_AGREED, SHARE_IF_AGREED * either)
     ):
         rest = max(shared - less, 0.0)
-        shorter = min(one - template_one, another - template_another)
-        held = rest / shorter if shorter > 0 else 0.0
+        less_own = min(one - template_one, another - template_another)
+        held = rest / less_own if less_own > 0 else 0.0
+        answer.figures[ways.PAIR_BY_SKETCHES] = rest / left
         if rest / left > alike:
             alike, words = rest / left, left
     elif figures[_OWN_PRINTS] == 0 and jaccard >= ALL_TEMPLATE_JACCARD:
         alike, words = jaccard, either
+        answer.figures[ways.PAIR_BY_SKETCHES] = jaccard
     none = title == _NO_TITLE
-    long_enough = mine >= LONG * _TENTHS and theirs >= LONG * _TENTHS
     early = known < FEW_PAGES
+    shorter, longer = min(mine, theirs) / _TENTHS, max(mine, theirs) / _TENTHS
+    # Where there are two titles, they must not differ, or the texts must be long.
+    untold = 0.0 if none or title > DIFFER else float(LONG)
+    both_long = _reaches(answer, ways.BOTH_LONG, shorter, float(LONG))
+    variants = bars.keep_variants and my_numbers > 0 and their_numbers > 0 and my_texts == 0 and their_texts == 0
+    differs = _reaches(answer, ways.NOT_A_VARIANT, 0.0 if variants else 1.0, 1.0)
+    own_text = _reaches(answer, ways.ALIKE, alike, bar_of(title, words, known, bars)) & _reaches(
+        answer, ways.OTHER_TITLES, words, untold
+    )
+    same_title = (
+        _reaches(answer, ways.SAME_TITLE, title, EQUAL)
+        & both_long
+        & _reaches(answer, ways.SAME_TITLE_SHARED, alike, EARLY_SAME_TITLE_ALIKE if early else SAME_TITLE_ALIKE)
+    )
+    inside = (
+        _reaches(answer, ways.INSIDE, contained, CONTAINED)
+        & _reaches(answer, ways.INSIDE_LEAST, shorter, float(CONTAINED_LEAST))
+        & _stays_below(answer, ways.INSIDE_MOST, longer, float(CONTAINED_MOST))
+        & _reaches(answer, ways.INSIDE_ALIKE, alike, CONTAINED_ALIKE)
+        & _reaches(answer, ways.INSIDE_TITLE, title, _NO_TITLE if none else AGREE)
+    )
+    within = (
+        _reaches(answer, ways.SAME_HEADLINE, title, SAME)
+        & both_long
+        & _reaches(answer, ways.HELD, max(contained, held), HELD)
+        & _reaches(answer, ways.HELD_ALIKE, alike, HELD_ALIKE)
+    )
     reason = np.uint8(0)
-    if alike >= bar_of(title, words, known, bars) and (none or title > DIFFER or words >= LONG):
+    if differs and own_text:
         reason = _OWN_TEXT
-    elif title >= EQUAL and long_enough and alike >= (EARLY_SAME_TITLE_ALIKE if early else SAME_TITLE_ALIKE):
+    elif differs and same_title:
         reason = _SAME_TITLE
-    elif (
-        contained >= CONTAINED
-        and min(mine, theirs) >= CONTAINED_LEAST * _TENTHS
-        and max(mine, theirs) <= CONTAINED_MOST * _TENTHS
-        and alike >= CONTAINED_ALIKE
-        and (agreed or none)
-    ) or (title >= SAME and long_enough and max(contained, held) >= HELD and alike >= HELD_ALIKE):
+    elif differs and (inside or within):
         reason = _CONTAINED
-    if bars.keep_variants and my_numbers > 0 and their_numbers > 0 and my_texts == 0 and their_texts == 0:
-        reason = np.uint8(0)
+    noted = answer.figures
+    noted[ways.PAIR_OWN], noted[ways.PAIR_OTHERS] = mine / _TENTHS, theirs / _TENTHS
+    noted[ways.PAIR_SHARED], noted[ways.PAIR_ALIKE] = both / _TENTHS, alike
     answer.confirmed.accepted[0], answer.confirmed.score[0] = reason != 0, min(alike, 1.0)
     answer.reason[0], answer.sure[0] = reason, alike >= SURE and (agreed or none)
 

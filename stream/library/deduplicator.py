@@ -12,7 +12,7 @@ from typing import Any, Self
 from spotsieve.stream.errors import SettingError, StateError
 from spotsieve.stream.library.given_pages import CrawledPage, PageMaker
 from spotsieve.stream.library.idle_owner import IdleOwner
-from spotsieve.stream.library.opening import NAME, open_to_add, open_to_ask
+from spotsieve.stream.library.opening import NAME, Opened, open_to_add, open_to_ask
 from spotsieve.stream.library.verdicts import Verdict, verdicts_of
 from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.page import Page
@@ -75,6 +75,16 @@ class Deduplicator:
         if path is not None and not str(path).strip():
             raise SettingError("path", "must not be empty", None, "is a variable unset? None keeps pages in memory")
         opened = (open_to_ask if read_only else open_to_add)(None if path is None else Path(path), settings_for)
+        self._stand_on(opened, clock)
+
+    @classmethod
+    def over(cls, opened: Opened, clock: Callable[[], float] = time.time) -> Self:
+        """One over what is open already, for commands whose settings come from the environment and from flags too."""
+        made = cls.__new__(cls)
+        made._stand_on(opened, clock)
+        return made
+
+    def _stand_on(self, opened: Opened, clock: Callable[[], float]) -> None:
         self._settings, self._scheme = opened.settings, opened.scheme
         self._filing, self._asking, self._release = opened.filing, opened.asking, opened.close
         self._maker = PageMaker(opened.settings.input, clock)
@@ -146,6 +156,18 @@ class Deduplicator:
         """Give the verdict that each page would get if it came next, by itself: they do not meet each other."""
         return self._in_batches(pages, self._ask)
 
+    def add_batch(self, pages: Iterable[GivenPage]) -> list[Verdict]:
+        """Judge the pages in hand as one batch, in the thread that calls: for servers, which collect what arrives.
+
+        Raises PageError before anything is judged, StateError as add().
+        """
+        self._check_files()
+        return self._in_one_batch(pages, self._judge)
+
+    def query_batch(self, pages: Iterable[GivenPage]) -> list[Verdict]:
+        """Ask about the pages in hand as one batch, as add_batch adds them; they do not meet each other."""
+        return self._in_one_batch(pages, self._ask)
+
     def close(self) -> None:
         """Write what is buffered, and let go of the directory. Closing twice does nothing. Raises StateError."""
         with self._lock:
@@ -185,6 +207,10 @@ class Deduplicator:
 
     def _sign(self, batch: _Batch) -> Signatures:
         return self._scheme.sign([page for _, page in batch])
+
+    def _in_one_batch(self, pages: Iterable[GivenPage], act: Callable[[_Batch], Iterator[Verdict]]) -> list[Verdict]:
+        batch = [self._maker.make_of(given) for given in pages]
+        return list(act(batch)) if batch else []
 
     def _in_batches(self, pages: Iterable[GivenPage], act: Callable[[_Batch], Iterator[Verdict]]) -> Iterator[Verdict]:
         """Take pages in the thread that asks, and act on the batch before in another one, as the filter does."""

@@ -85,9 +85,14 @@ class Opened:
     close: Callable[[], None]
 
 
-def open_to_add(directory: Path | None, settings_for: SettingsFor) -> Opened:
-    """Open an engine over a directory, or in memory. Raises SettingError, StateError."""
-    settings = settings_for(None if directory is None else _stored_settings(directory))
+def open_to_add(
+    directory: Path | None, settings_for: SettingsFor, name: str = NAME, to_ask: str = "open it with read_only=True"
+) -> Opened:
+    """Open an engine over a directory, or in memory. Raises SettingError, StateError.
+
+    name: what errors call whoever opens  to_ask: how that one opens a state that it may not add to
+    """
+    settings = settings_for(None if directory is None else _stored_settings(directory, name, to_ask))
     scheme = _ready_scheme(settings)
     if directory is None:
         memory = MemoryEngine(settings, scheme)
@@ -124,22 +129,22 @@ def open_to_ask(directory: Path | None, settings_for: SettingsFor) -> Opened:
         return Opened(settings, scheme, None, view, opening.pop_all().close)
 
 
-def _stored_settings(directory: Path) -> str | None:
+def _stored_settings(directory: Path, name: str, to_ask: str) -> str | None:
     """The canonical text of the settings of the state in a directory; None where there is none yet.
 
     Raises StateError if it may not be added to.
     """
     if directory.exists() and not directory.is_dir():
-        raise StateError(NAME, "must have a directory", str(directory), "name another, or a new one")
+        raise StateError(name, "must have a directory", str(directory), "name another, or a new one")
     if (directory / MANIFEST_FILE).exists():
-        then = "open it with read_only=True, or bring it back with `spotsieve state restore`"
-        raise StateError(NAME, "must not add to a snapshot", str(directory), then)
+        then = f"{to_ask}, or bring it back with `spotsieve state restore`"
+        raise StateError(name, "must not add to a snapshot", str(directory), then)
     if not (directory / INDEX_FOLDER / "CURRENT").exists():
         return None
     facts = describe(directory)
     if facts["log"] != LocalLog.name:
         rule = f"must not add to the state of a service, which follows the log {facts['log']!r}"
-        raise StateError(NAME, rule, str(directory), "open it with read_only=True, or choose a directory of its own")
+        raise StateError(name, rule, str(directory), f"{to_ask}, or choose a directory of its own")
     return str(facts["verdict_settings"])
 
 

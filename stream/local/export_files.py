@@ -27,15 +27,13 @@ def export_to_file(directory: Path, out: str, timeout_s: float, on_progress: OnP
     """
     with still_state(directory, timeout_s, on_progress) as state:
         header = header_of(state)
-        output, last = OutputFile(out), b""
+        output, last = OutputFile(out, lines_only=True), b""
         try:
             for block in export_lines(state, on_progress):
                 output.write_line(block)
                 last = block
         except BaseException:
-            left = output.abandon()
-            if left is not None:
-                left.unlink()
+            output.discard()
             raise
         output.complete()
     facts = {**header, **loaded(last)}

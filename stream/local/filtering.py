@@ -4,13 +4,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from spotsieve.stream.errors import PageError
-from spotsieve.stream.files.reader import Input, Outcome
+from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.outputs import Outputs
 from spotsieve.stream.files.verdict_lines import rejected_line, verdict_line
 from spotsieve.stream.files.warc import is_revisit
-from spotsieve.stream.files.writer import Outputs
 from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.local.read_ahead import Batch, ReadAhead
 from spotsieve.stream.local.summary import Summary
+from spotsieve.stream.local.whole_warc import WholeWarc
 from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.verdict import Kind, Verdicts
@@ -23,19 +24,22 @@ def filter_files(
     outputs: Outputs,
     summary: Summary,
     stopping: threading.Event,
+    revisits: bool = False,
     on_batch: Callable[[], None] = lambda: None,
 ) -> None:
     """Judge every record of the inputs, in order. Figures go into summary, damaged files into summary.faults.
 
+    revisits: whether a revisit record stands in a WARC output for each dropped page
     stopping: when it is set, the present micro-batch is finished and nothing more is read
     on_batch: called after each micro-batch
     Raises StateError (disk full, damaged state) and SettingError (records of two layouts for one output).
     """
+    whole = WholeWarc(outputs.out, summary, revisits) if outputs.out is not None else None
     known = {file.source for file in inputs if local.knows_source(file.source)}
     with ReadAhead(inputs, settings, stopping) as batches:
         for batch in batches:
             before = summary.unseen
-            _judge_batch(batch, settings, local, outputs, summary)
+            _judge_batch(batch, settings, local, outputs, summary, whole)
             if batch.file.source in known and summary.unseen > before:
                 changed = summary.changed.get(batch.file.source, 0)
                 summary.changed[batch.file.source] = changed + summary.unseen - before
@@ -44,10 +48,19 @@ def filter_files(
                 summary.faults.append(batch.fault)
             on_batch()
         summary.interrupted = not batches.complete
+    if whole is not None:
+        whole.end()
     summary.entries = local.entry_count
 
 
-def _judge_batch(batch: Batch, settings: Settings, local: LocalEngine, outputs: Outputs, summary: Summary) -> None:
+def _judge_batch(
+    batch: Batch,
+    settings: Settings,
+    local: LocalEngine,
+    outputs: Outputs,
+    summary: Summary,
+    whole: WholeWarc | None,
+) -> None:
     pages = [outcome.result for outcome in batch.outcomes if isinstance(outcome.result, Page)]
     summary.future_times += sum(page.future_time for page in pages)
     verdicts = _rows(local, pages, summary)
@@ -60,8 +73,13 @@ def _judge_batch(batch: Batch, settings: Settings, local: LocalEngine, outputs: 
         elif outcome.result is None:
             summary.other_records += 1
             summary.revisits += is_revisit(outcome.record.raw)
+            if whole is not None:
+                whole.take_other(outcome.record, batch.file.source)
         else:
-            _write_page(outcome, outcome.result, *next(verdicts), settings, outputs)
+            judged, row = next(verdicts)
+            if whole is not None:
+                whole.take_page(outcome, outcome.result, judged, row)
+            _write_lines(outcome.result, judged, row, settings, outputs)
     outputs.flush()
 
 
@@ -74,12 +92,8 @@ def _rows(local: LocalEngine, pages: Sequence[Page], summary: Summary) -> Iterat
             yield verdicts, row
 
 
-def _write_page(
-    outcome: Outcome, page: Page, verdicts: Verdicts, row: int, settings: Settings, outputs: Outputs
-) -> None:
+def _write_lines(page: Page, verdicts: Verdicts, row: int, settings: Settings, outputs: Outputs) -> None:
     dropped = verdicts.kind[row] == Kind.DUPLICATE
-    if outputs.out is not None and not dropped:
-        outputs.out.write_record(outcome.record, outcome.layout)
     if outputs.verdicts is None and (outputs.duplicates is None or not dropped):
         return
     line = verdict_line(page, verdicts, row, settings.scheme.name)

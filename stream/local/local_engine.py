@@ -9,9 +9,18 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
-from spotsieve.state.identity import check_first_record, check_last_record, check_log_range
+from spotsieve.state.identity import check_first_record, check_last_record, check_log_range, unopened_log
+from spotsieve.state.log.handover import is_migrating
 from spotsieve.state.log.local import RECORD_BYTES, LocalLog, TornTail
-from spotsieve.state.log.record import checksum_of, encode, encode_configuration, first_of_ours, split
+from spotsieve.state.log.record import (
+    checksum_of,
+    decode,
+    encode,
+    encode_configuration,
+    first_of_ours,
+    split,
+    tells_open,
+)
 from spotsieve.state.snapshot.requests import Requests
 from spotsieve.state.store.directory import readable_by_others
 from spotsieve.state.store.rocks import RocksState
@@ -68,6 +77,8 @@ class LocalEngine:
         if first is not None:
             offset, record = first
             check_first_record(record.settings_digest, record.configuration, text, LocalLog.name, offset)
+            if is_migrating(record.writer) and not is_open(self._log):
+                raise unopened_log(str(self._log.path))
         self._catch_up(on_catch_up)
         if first is None:
             configuration = encode_configuration(text, self._writer)
@@ -133,6 +144,16 @@ class LocalEngine:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def is_open(log: LocalLog) -> bool:
+    """Whether a log that a migration has begun is whole: its last record tells. Raises CorruptRecord."""
+    for offset in range(log.end - 1, -1, -1):
+        _, value = next(log.read_from(offset))
+        told = tells_open(decode(value, LocalLog.name, offset))
+        if told is not None:
+            return told
+    return False
 
 
 def open_log(directory: Path) -> tuple[LocalLog, list[str]]:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from spotsieve.stream.errors import InputError
-from spotsieve.stream.files.reader import FileReader, Input, Outcome
+from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.reader import FileReader, Outcome
 from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import Settings
 

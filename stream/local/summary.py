@@ -44,7 +44,8 @@ class Summary:
 
     changed: paths that the state knew, with how many pages they have that it did not know
     other_records: WARC records that are no pages  revisits: those of them that say that a page
-    had not changed  bytes_read: as on disk  entries: pages the state knows
+    had not changed  companions: those of them that went out with their pages  revisits_written: those that were written
+    in place of dropped pages  bytes_read: as on disk  entries: pages the state knows
     future_times: pages with a time later than their file's, which was set back to the file's
     """
 
@@ -52,6 +53,8 @@ class Summary:
     records: int = 0
     other_records: int = 0
     revisits: int = 0
+    companions: int = 0
+    revisits_written: int = 0
     future_times: int = 0
     bytes_read: int = 0
     seconds: float = 0.0
@@ -97,6 +100,8 @@ class Summary:
             "rejected_reasons": dict(self.rejected),
             "other_records": self.other_records,
             "revisits": self.revisits,
+            "companions": self.companions,
+            "revisits_written": self.revisits_written,
             "future_times": self.future_times,
             "bytes_read": self.bytes_read,
             "seconds": round(self.seconds, 3),
@@ -127,7 +132,10 @@ class Summary:
             lines.append(
                 f"  other      {self.other_records:>10,}  WARC records that are no pages"
                 + (f" ({self.revisits:,} revisits)" if self.revisits else "")
+                + (f", {self.companions:,} of them kept" if self.companions else "")
             )
+        if self.revisits_written:
+            lines.append(f"  revisits   {self.revisits_written:>10,}  written in place of dropped pages")
         if self.future_times:
             lines.append(f"  times      {self.future_times:>10,}  later than their file, set back to its time")
         lines.append(f"  the state knows {self.entries:,} pages")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from spotsieve.stream.files.reader import Input
+from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.models.concepts import count_concepts
 from spotsieve.stream.models.counting import count_terms
 from spotsieve.stream.progress import OnPages

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.features.page_shingles import shingle_pages
-from spotsieve.stream.files.reader import Input
+from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.models.counting import batches_of
 from spotsieve.stream.models.sampling_trials import SizeClass, sampling_trials
 from spotsieve.stream.page import Page, lay_out

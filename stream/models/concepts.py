@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.errors import InputError, SettingError
-from spotsieve.stream.files.reader import Input
+from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.models.counting import LEAST_PAGES, TermCounter, batches_of
 from spotsieve.stream.page import Page
 from spotsieve.stream.progress import OnPages

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.errors import InputError
-from spotsieve.stream.files.reader import FileReader, Input
+from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.reader import FileReader
 from spotsieve.stream.page import Page
 from spotsieve.stream.progress import OnPages
 from spotsieve.stream.schemes.idf import IdfModel, Terms

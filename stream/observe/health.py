@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
-from spotsieve.stream.errors import SettingError
+from spotsieve.stream.observe.listening import listen
 from spotsieve.stream.settings.model import MetricsSettings
 from spotsieve.stream.text_safety import escape_control_characters
 
@@ -82,18 +81,7 @@ class HealthServer:
         self._failures = failures
         self._problems = problems
         self._metrics = make_wsgi_app(registry)
-        family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-        try:
-            # Without reuse_port: a second worker on the same port is a mistake that must be reported.
-            self._socket = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
-        except (OSError, UnicodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "this is no host name"
-            raise SettingError(
-                "metrics.port",
-                f"cannot be bound on {settings.host}: {why}",
-                settings.port,
-                "choose a free port, or 0 for any",
-            ) from None
+        self._socket = listen("metrics.port", settings.host, settings.port, BACKLOG)
         self.port = int(self._socket.getsockname()[1])
         self._loop = asyncio.new_event_loop()
         self._closing = asyncio.Event()

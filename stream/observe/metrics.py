@@ -10,7 +10,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from spotsieve.stream.errors import Reject
 from spotsieve.stream.features.languages import path_names
+from spotsieve.stream.observe.top_hosts import HostMetrics
 from spotsieve.stream.signature import FILTERED, IN_NEED, Signatures, Status
 from spotsieve.stream.verdict import FoundBy, Kind, Reason, Verdicts
 
@@ -84,8 +86,13 @@ class Metrics:
                 if (sample.labels["topic"], sample.labels["partition"]) not in kept:
                     self.lag.remove(sample.labels["topic"], sample.labels["partition"])
 
-    def observe_state(self, stats: Mapping[str, int]) -> None:
-        """Take over State.stats(), where swept_buckets counts from the opening of the state."""
+    def observe_state(self, stats: Mapping[str, int], disk: tuple[int, int]) -> None:
+        """Take over State.stats(), where swept_buckets counts from the opening of the state.
+
+        disk: bytes of the file system that holds the state, and those of them that are free
+        """
+        self.disk_size.set(disk[0])
+        self.disk_free.set(disk[1])
         self.state_entries.set(stats["entries"])
         self.state_bytes.set(stats["bytes_on_disk"])
         for kind, figure in INDEX_MEMORY.items():
@@ -165,6 +172,11 @@ class Metrics:
         for path in np.flatnonzero(counts):
             self.languages.labels(path_names()[path]).inc(int(counts[path]))
 
+    def count_hosts(self, signatures: Signatures, verdicts: Verdicts, rows: NDArray[np.int64]) -> None:
+        """Count committed pages by their hosts.  rows: their indices in signatures and verdicts"""
+        dropped = verdicts.kind[rows] == Kind.DUPLICATE
+        self.hosts.count((signatures.urls[row] for row in rows.tolist()), dropped.tolist())
+
     def _counter(self, name: str, about: str, *labels: str) -> Counter:
         return Counter(name, about, labels, registry=self.registry)
 
@@ -189,6 +201,7 @@ class Metrics:
         self.found_by = self._counter(
             "spotsieve_duplicates_met", "Duplicates by each kind of key under which they met their original.", "key"
         )
+        self.hosts = HostMetrics(self.registry)
         self.tombstones = self._counter("spotsieve_tombstones", "Messages without a value, passed through.")
         self.dead_letters = self._counter(
             "spotsieve_dead_letters", "Messages sent to the dead letters, by reason.", "reason"
@@ -238,6 +251,10 @@ class Metrics:
         """Metrics of the state and its log."""
         self.state_entries = self._gauge("spotsieve_state_entries", "Pages filed in the state, and within the horizon.")
         self.state_bytes = self._gauge("spotsieve_state_bytes", "Bytes of the state on disk.")
+        self.disk_size = self._gauge("spotsieve_disk_size_bytes", "Bytes of the file system that holds the state.")
+        self.disk_free = self._gauge(
+            "spotsieve_disk_free_bytes", "Bytes of that file system that the worker may still use."
+        )
         self.index_memory = self._gauge(
             "spotsieve_index_memory_bytes",
             "Memory of RocksDB: cache (index.cache_mb: blocks, filters, indexes), pinned (what of the cache cannot be "
@@ -307,6 +324,8 @@ class Metrics:
             self.stage.labels(stage)
         for kind, reason in VERDICT_REASONS:
             self.pages.labels(kind.name.lower(), reason.label)
+        for rejection in Reject:
+            self.dead_letters.labels(rejection.value)
         for language in path_names():
             self.languages.labels(language)
         for text in TEXTS:

@@ -59,6 +59,41 @@ class Confirmed(NamedTuple):
     score: NDArray[np.float64]
 
 
+class Bar(NamedTuple):
+    """One thing that a scheme asks of c pairs, and what they have of it.
+
+    name: in the words of the scheme  had: float64[c]  needed: what is enough, float64[c], or one for all pairs
+    unit: what it is counted in, "" for a share in 0..1  at_most: less is better  beyond: as much is not enough
+    """
+
+    name: str
+    had: NDArray[np.float64]
+    needed: NDArray[np.float64] | float
+    unit: str = ""
+    at_most: bool = False
+    beyond: bool = False
+
+    @property
+    def reached(self) -> NDArray[np.bool_]:
+        """bool[c]"""
+        if self.at_most:
+            return np.asarray(self.had <= self.needed)
+        return np.asarray(self.had > self.needed if self.beyond else self.had >= self.needed)
+
+
+class Way(NamedTuple):
+    """A way for a pair to be accepted: it reaches every one of these bars. name: what that means"""
+
+    name: str
+    bars: tuple[Bar, ...]
+
+    @property
+    def reached(self) -> NDArray[np.bool_]:
+        """bool[c]"""
+        reached: NDArray[np.bool_] = np.logical_and.reduce([bar.reached for bar in self.bars])
+        return reached
+
+
 class Bars(NamedTuple):
     """What the judge compares pages of one host by (stream/judge/pairs.py). All but the last two are shares in 0..1.
 
@@ -111,6 +146,9 @@ class Scheme(Protocol):
         Each row is judged by itself. A page must be accepted as a copy of itself. The judge does not call it where c
         is 0, nor where the scheme has bars.
         """
+
+    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+        """What confirm() asks of the same pairs, for people: a pair that it accepts reaches all bars of one way."""
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Inline bits that differ in postings which a decisive key accepted: uint8[n] -> similarity: float64[n]."""

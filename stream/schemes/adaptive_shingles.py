@@ -33,7 +33,7 @@ from spotsieve.stream.features.sampling import RatioTable, head_sizes, sample_sh
 from spotsieve.stream.fingerprints.overlap import count_shared
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG, tagged
 from spotsieve.stream.page import Page, lay_out
-from spotsieve.stream.schemes import Confirmed, Probes
+from spotsieve.stream.schemes import Bar, Confirmed, Probes, Way
 from spotsieve.stream.schemes.candidates import CandidateSearch
 from spotsieve.stream.schemes.identity import features_compared, signed, status_of
 from spotsieve.stream.schemes.probes import Keys, build_probes, digest_keys, listed
@@ -103,12 +103,18 @@ class AdaptiveShinglesScheme(CandidateSearch):
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """The resemblance of the two samples, at the coarser ratio."""
+        (way,) = self.ways(pages, others)
+        return Confirmed(way.reached, way.bars[0].had)
+
+    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+        """Enough resemblance."""
         coarser = np.maximum(pages.sketch[:, 0], others.sketch[:, 0])
         # a shingle in both samples is in both at the coarser ratio
         shared = count_shared(pages, others)
         either = head_sizes(pages.features, pages.spans, coarser) + head_sizes(others.features, others.spans, coarser)
         resemblance = shared / np.maximum(either - shared, 1)
-        return Confirmed(resemblance >= self.settings.resemblance, resemblance)
+        name = "resemblance of the sampled shingles, at the coarser ratio"
+        return (Way("the resemblance is enough", (Bar(name, resemblance, self.settings.resemblance),)),)
 
 
 def prefix_lengths(sizes: NDArray[np.int64], threshold: float) -> NDArray[np.int64]:

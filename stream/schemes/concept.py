@@ -39,7 +39,7 @@ from spotsieve.stream.fingerprints.rotations import BITS, rotation_keys
 from spotsieve.stream.fingerprints.tables import KEY_BITS
 from spotsieve.stream.fingerprints.weighted_simhash import weighted_simhash64
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import Confirmed, Probes
+from spotsieve.stream.schemes import Bar, Confirmed, Probes, Way
 from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes
 from spotsieve.stream.schemes.concept_model import ConceptModel
 from spotsieve.stream.schemes.identity import signed, status_of
@@ -104,16 +104,36 @@ class ConceptScheme(CandidateSearch):
         score = np.where(likeness == Likeness.TEXTUAL, textual / BITS, np.maximum(conceptual, 0.0))
         return Confirmed(likeness > Likeness.NONE, np.where(likeness == Likeness.EXACT, 1.0, score))
 
+    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+        """The three cases of fig. 1, step 5."""
+        return ways(*similarities(pages.sketch, others.sketch), self.settings)
+
 
 def compare(
     textual: NDArray[np.int64], conceptual: NDArray[np.float64], settings: ConceptSettings
 ) -> NDArray[np.uint8]:
     """Textual and conceptual similarities of c pairs (fig. 1, step 5) -> Likeness: uint8[c]."""
-    by_concept = (textual > settings.th1) & (conceptual > settings.th4)
-    likeness = np.where(by_concept, Likeness.CONCEPTUAL, Likeness.NONE).astype(np.uint8)
-    likeness[textual > settings.th2] = Likeness.TEXTUAL
-    likeness[textual > settings.th3] = Likeness.EXACT
+    likeness = np.full(len(textual), Likeness.NONE, np.uint8)
+    kinds = (Likeness.EXACT, Likeness.TEXTUAL, Likeness.CONCEPTUAL)
+    for kind, way in reversed([*zip(kinds, ways(textual, conceptual, settings), strict=True)]):
+        likeness[way.reached] = kind
     return likeness
+
+
+def ways(
+    textual: NDArray[np.int64], conceptual: NDArray[np.float64], settings: ConceptSettings
+) -> tuple[Way, Way, Way]:
+    """The same similarities -> the ways to be an exact, a textual and a conceptual duplicate."""
+
+    def bits(needed: int) -> Bar:
+        return Bar(f"bits of {BITS} that agree", textual.astype(np.float64), needed, "bits", beyond=True)
+
+    cosine = Bar("cosine of the concepts", conceptual, settings.th4, beyond=True)
+    return (
+        Way("exact duplicates (th3)", (bits(settings.th3),)),
+        Way("textual duplicates (th2)", (bits(settings.th2),)),
+        Way("conceptual duplicates (th1 and th4)", (bits(settings.th1), cosine)),
+    )
 
 
 def similarities(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from spotsieve.stream.schemes import CANDIDATE_LIMIT, Confirmed
+from spotsieve.stream.schemes import CANDIDATE_LIMIT, Confirmed, Way
 from spotsieve.stream.signature import Compared
 
 
@@ -17,3 +17,8 @@ class DecisiveSearch:
         """Every key decides, so there are no candidates; none would be accepted."""
         count = min(len(pages), len(others))
         return Confirmed(np.zeros(count, np.bool_), np.zeros(count))
+
+    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+        """None: what a key finds is accepted, and what no key finds is not."""
+        del pages, others
+        return ()

@@ -137,16 +137,16 @@ def hash_hosts(pages: Sequence[Page]) -> NDArray[np.uint64]:
 
     Not XXH3: whoever finds another name with a host's hash would be taken for that host (RFC 7693 costs 1 us a host).
     """
-    return _hashed([host_of(page.url) for page in pages])
+    return hash_names([host_of(page.url) for page in pages])
 
 
 def hash_sites(pages: Sequence[Page]) -> NDArray[np.uint16]:
     """16 bits of the hash of each page's registered name: uint16[n], 0 where its address has no host."""
-    return (_hashed([site_of(host_of(page.url)) for page in pages]) & np.uint64(0xFFFF)).astype(np.uint16)
+    return (hash_names([site_of(host_of(page.url)) for page in pages]) & np.uint64(0xFFFF)).astype(np.uint16)
 
 
-def _hashed(names: Sequence[str]) -> NDArray[np.uint64]:
-    """BLAKE2b-64 of names: uint64[n], 0 for an empty one."""
+def hash_names(names: Sequence[str]) -> NDArray[np.uint64]:
+    """BLAKE2b-64 of the names of hosts or sites: uint64[n], 0 for an empty one."""
     known = {"": 0}
     for name in names:
         if name not in known:

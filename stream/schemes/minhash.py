@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from spotsieve.stream.features.page_shingles import shingle_pages
 from spotsieve.stream.fingerprints.minhash import linear_hashes, minimum_hashes
 from spotsieve.stream.page import Page, lay_out
-from spotsieve.stream.schemes import Confirmed, Probes
+from spotsieve.stream.schemes import Bar, Confirmed, Probes, Way
 from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes, placed_keys
 from spotsieve.stream.schemes.identity import signed, status_of
 from spotsieve.stream.settings.schemes import MinhashSettings
@@ -61,9 +61,15 @@ class MinhashScheme(CandidateSearch):
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """The share of functions under which both have the same minimum."""
+        (way,) = self.ways(pages, others)
+        return Confirmed(way.reached, way.bars[0].had / self.settings.h)
+
+    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+        """Enough equal minima."""
         equal = unpack_minima(pages.sketch) == unpack_minima(others.sketch)
-        count = np.count_nonzero(equal[:, : self.settings.h], axis=1)
-        return Confirmed(count >= self.least_equal, count / self.settings.h)
+        count = np.count_nonzero(equal[:, : self.settings.h], axis=1).astype(np.float64)
+        name = f"equal minima of {self.settings.h}"
+        return (Way("the resemblance is enough", (Bar(name, count, self.least_equal, "minima"),)),)
 
 
 def pack_minima(minima: NDArray[np.uint32]) -> NDArray[np.uint64]:

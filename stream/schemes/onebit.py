@@ -24,7 +24,7 @@ from spotsieve.stream.features.page_shingles import shingle_pages
 from spotsieve.stream.fingerprints.grouping import cut_groups, group_values
 from spotsieve.stream.fingerprints.minhash import linear_hashes, minimum_hashes
 from spotsieve.stream.page import Page, lay_out
-from spotsieve.stream.schemes import Confirmed, Probes
+from spotsieve.stream.schemes import Bar, Confirmed, Probes, Way
 from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes, placed_keys
 from spotsieve.stream.schemes.identity import signed, status_of
 from spotsieve.stream.settings.schemes import OnebitSettings
@@ -62,8 +62,14 @@ class OnebitScheme(CandidateSearch):
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """The Hamming distance; the score is the resemblance that it estimates."""
-        distance = np.bitwise_count(pages.sketch ^ others.sketch).sum(axis=1, dtype=np.int64)
-        return Confirmed(distance <= self.r_h, np.maximum(1.0 - 2.0 * distance / self.settings.k, 0.0))
+        (way,) = self.ways(pages, others)
+        return Confirmed(way.reached, np.maximum(1.0 - 2.0 * way.bars[0].had / self.settings.k, 0.0))
+
+    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+        """A Hamming distance that is small enough."""
+        distance = np.bitwise_count(pages.sketch ^ others.sketch).sum(axis=1, dtype=np.int64).astype(np.float64)
+        name = f"bits of {self.settings.k} that differ"
+        return (Way("the fingerprints are near", (Bar(name, distance, self.r_h, "bits", at_most=True),)),)
 
 
 def pack_bits(bits: NDArray[np.uint32]) -> NDArray[np.uint64]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.fingerprints.tables import BARE_TAGS, KEY_BITS, KEY_MASK
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import Bars, Confirmed, Probes, Scheme
+from spotsieve.stream.schemes import Bar, Bars, Confirmed, Probes, Scheme, Way
 from spotsieve.stream.schemes.identity import hash_hosts
 from spotsieve.stream.schemes.probes import mixed_with_host
 from spotsieve.stream.signature import Compared, Signatures
@@ -73,6 +73,11 @@ class HostScope:
         """The scheme's answer, but for pairs of two hosts: these are refused."""
         found = self._scheme.confirm(pages, others)
         return found._replace(accepted=found.accepted & (pages.host == others.host))
+
+    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+        """The scheme's, which need the same host too."""
+        same = Bar("the same host (index.scope = host)", (pages.host == others.host).astype(np.float64), 1.0, "yes")
+        return tuple(way._replace(bars=(same, *way.bars)) for way in self._scheme.ways(pages, others))
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """The scheme's own."""

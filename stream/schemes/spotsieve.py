@@ -27,7 +27,7 @@ from spotsieve.stream.features.prints import CLASS_MASK, IDENTITY_SHIFT, MIDDLE_
 from spotsieve.stream.features.sieve import SieveSettings, sieve_pages
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_MASK, MINIMA_TAG, PRINT_TAG, TITLE_TAG, tagged
 from spotsieve.stream.page import Page, lay_out
-from spotsieve.stream.schemes import CANDIDATE_LIMIT, Bars, Confirmed, Probes
+from spotsieve.stream.schemes import CANDIDATE_LIMIT, Bar, Bars, Confirmed, Probes, Way
 from spotsieve.stream.schemes.identity import hash_hosts, hash_sites, signed, status_of
 from spotsieve.stream.schemes.probes import Keys, build_probes, digest_keys, listed, mixed_with_host
 from spotsieve.stream.settings.schemes import SpotsieveSettings
@@ -106,9 +106,15 @@ class SpotsieveScheme:
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """By estimated Jaccard alone, as pages of two hosts of which nothing is known; the judge asks stream/judge."""
+        (way,) = self.ways(pages, others)
+        return Confirmed(way.reached, way.bars[0].had)
+
+    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+        """As of confirm(); what the judge asks, stream/judge/ways.py has."""
         differing = np.bitwise_count(pages.sketch ^ others.sketch).sum(axis=1, dtype=np.int64)
         jaccard = np.maximum(1.0 - 2.0 * differing / self.settings.sketch_bits, 0.0)
-        return Confirmed(jaccard >= self.settings.min_jaccard, jaccard)
+        name = "Jaccard of the kept texts, by their sketches"
+        return (Way("the Jaccard is enough", (Bar(name, jaccard, self.settings.min_jaccard),)),)
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Only digests decide, and equal ones do."""
@@ -139,12 +145,30 @@ def _print_keys(signatures: Signatures, judged: NDArray[np.bool_]) -> Keys:
     )
     length = signatures.feature_count
     wanted = np.where(length < SHORT_FEATURES, MOST_KEYS, np.where(length < MIDDLE_FEATURES, SOME_KEYS, FEW_KEYS))
-    page = np.repeat(np.arange(len(length)), np.diff(bounds))
-    lightness = int(CLASS_MASK) // 2 - (signatures.prints & CLASS_MASK).astype(np.int64) // 2
-    order = np.lexsort((keys, page * (int(CLASS_MASK) // 2 + 1) + lightness))
-    return Keys(
-        keys[order], bounds[:-1], np.minimum(np.diff(bounds), wanted) * judged, np.zeros(len(length), np.uint64)
-    )
+    counts = np.minimum(np.diff(bounds), wanted) * judged
+    heaviest = _heaviest(keys, signatures.prints, bounds, counts)
+    return Keys(heaviest, np.arange(len(counts)) * MOST_KEYS, counts, np.zeros(len(counts), np.uint64))
+
+
+@numba.njit(nogil=True, cache=True)
+def _heaviest(keys, prints, bounds, counts):  # type: ignore[no-untyped-def]
+    # keys: uint64[p], prints: uint32[p], of n pages by bounds: int64[n + 1]  counts: int64[n], how many are wanted
+    # ->  uint64[n * MOST_KEYS], page i has the first counts[i] from i * MOST_KEYS on, kept in order as they come in
+    chosen = np.empty(len(counts) * MOST_KEYS, np.uint64)
+    weights = np.empty(MOST_KEYS, np.uint32)
+    for page in range(len(counts)):
+        first, wanted, held = page * MOST_KEYS, counts[page], 0
+        for place in range(bounds[page], bounds[page + 1]):
+            weight, key = (prints[place] & CLASS_MASK) // np.uint32(2), keys[place]
+            at = held
+            while at > 0 and (weight > weights[at - 1] or (weight == weights[at - 1] and key < chosen[first + at - 1])):
+                at -= 1
+            if at < wanted:
+                held = min(held + 1, wanted)
+                for later in range(held - 1, at, -1):
+                    weights[later], chosen[first + later] = weights[later - 1], chosen[first + later - 1]
+                weights[at], chosen[first + at] = weight, key
+    return chosen
 
 
 @numba.njit(nogil=True, cache=True)

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, MINIMA_TAG, tagged
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import Confirmed, Probes
+from spotsieve.stream.schemes import Bar, Confirmed, Probes, Way
 from spotsieve.stream.schemes.candidates import CandidateSearch
 from spotsieve.stream.schemes.identity import features_compared, signed, status_of
 from spotsieve.stream.schemes.idf import ranked_lexicon, ranks_of
@@ -94,6 +94,11 @@ class SpotsigsScheme(CandidateSearch):
         tau = self.settings.tau
         jaccard = np.asarray(_jaccard(pages.features, pages.spans, others.features, others.spans, tau))
         return Confirmed(jaccard >= tau, jaccard)
+
+    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+        """Enough Jaccard, which is counted to its end here, and not only until tau is out of reach (delta_2)."""
+        jaccard = np.asarray(_jaccard(pages.features, pages.spans, others.features, others.spans, 0.0))
+        return (Way("the Jaccard is enough", (Bar("Jaccard of the spots", jaccard, self.settings.tau),)),)
 
 
 def partition_boundaries(tau: float, longest: int) -> NDArray[np.int64]:

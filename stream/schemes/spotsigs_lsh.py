@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.fingerprints.minhash import linear_hashes, minimum_hashes
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import Confirmed, Probes
+from spotsieve.stream.schemes import Bar, Confirmed, Probes, Way
 from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes, placed_keys
 from spotsieve.stream.schemes.identity import signed, status_of
 from spotsieve.stream.schemes.idf import lexicon_of, only
@@ -71,10 +71,16 @@ class SpotsigsLshScheme(CandidateSearch):
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """The Jaccard that equal minima estimate."""
+        (way,) = self.ways(pages, others)
+        return Confirmed(way.reached, way.bars[0].had)
+
+    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+        """Enough Jaccard."""
         minima = len(self.functions.A)
         equal = unpack_minima(pages.sketch)[:, :minima] == unpack_minima(others.sketch)[:, :minima]
         jaccard = np.count_nonzero(equal, axis=1) / minima
-        return Confirmed(jaccard >= self.settings.tau, jaccard)
+        name = f"Jaccard of the spots, by {minima} minima"
+        return (Way("the Jaccard is enough", (Bar(name, jaccard, self.settings.tau),)),)
 
 
 def number_equal(spots: NDArray[np.uint64], bounds: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -174,6 +174,7 @@ class Committer:
                 metrics.count_verdicts(batch.verdicts, rows[rows >= 0], sizes[rows >= 0])
                 if batch.signatures is not None:
                     metrics.count_texts(batch.signatures, rows[rows >= 0])
+                    metrics.count_hosts(batch.signatures, batch.verdicts, rows[rows >= 0])
 
 
 def _bytes_of(judged: Judged) -> int:

@@ -5,10 +5,11 @@ from collections.abc import Callable, Sequence
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
+from aiokafka.structs import ConsumerRecord
 
-from spotsieve.state.identity import check_last_record, check_log_range
-from spotsieve.state.log.record import checksum_of
-from spotsieve.stream.errors import BrokerError
+from spotsieve.state.identity import check_last_record, check_log_range, closed_log
+from spotsieve.state.log.record import checksum_of, decode
+from spotsieve.stream.errors import BrokerError, DamagedRecord
 from spotsieve.stream.kafka.clients import log_consumer, log_producer, stop_client
 from spotsieve.stream.kafka.errors import explained
 from spotsieve.stream.kafka.topics import check_topics
@@ -31,11 +32,15 @@ async def check_log_topic(settings: Settings, position: int, last_record: int, p
         begin = (await consumer.beginning_offsets([partition]))[partition]
         end = (await consumer.end_offsets([partition]))[partition]
         check_log_range(partition.topic, position, begin, end, pages_applied)
-        if 0 < position > begin and not pages_applied:
-            consumer.seek(partition, position - 1)
-            async with asyncio.timeout(READ_SECONDS):
+        async with asyncio.timeout(READ_SECONDS):
+            if 0 < position > begin and not pages_applied:
+                consumer.seek(partition, position - 1)
                 record = await consumer.getone(partition)
-            check_last_record(partition.topic, position, last_record, checksum_of(record.value or b""))
+                check_last_record(partition.topic, position, last_record, checksum_of(record.value or b""))
+            if position < end:
+                # Where the log has ended, every state stands before the record that ends it.
+                consumer.seek(partition, position)
+                _check_goes_on(await consumer.getone(partition))
     except TimeoutError:
         raise BrokerError(
             f"topics.log {partition.topic!r}",
@@ -47,6 +52,16 @@ async def check_log_topic(settings: Settings, position: int, last_record: int, p
         raise explained(error, settings, "reading the log") from None
     finally:
         await stop_client(consumer)
+
+
+def _check_goes_on(record: ConsumerRecord) -> None:
+    """Check that the next record does not end the log. Raises StateError."""
+    try:
+        handover = decode(record.value or b"", record.topic, record.offset).handover
+    except DamagedRecord:
+        return
+    if handover is not None and handover.closed:
+        raise closed_log(record.topic, record.offset, handover.log)
 
 
 async def append_records(settings: Settings, records: Sequence[bytes], told: Callable[[int], None]) -> list[int]:

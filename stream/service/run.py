@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import threading
 import time
@@ -163,7 +164,8 @@ class Service:
         every = self._settings.log.summary_seconds
         due = time.monotonic() + every
         while True:
-            self._metrics.observe_state(engine.state.stats())
+            disk = shutil.disk_usage(self._settings.index.directory)
+            self._metrics.observe_state(engine.state.stats(), (disk.total, disk.free))
             if every and time.monotonic() >= due:
                 due += every
                 summary.say()

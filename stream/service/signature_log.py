@@ -10,7 +10,16 @@ from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.identity import check_first_record, check_last_record, check_log_range
 from spotsieve.state.index import Committed
-from spotsieve.state.log.record import checksum_of, encode, encode_configuration, first_of_ours, split
+from spotsieve.state.log.handover import is_migrating
+from spotsieve.state.log.record import (
+    checksum_of,
+    decode,
+    encode,
+    encode_configuration,
+    first_of_ours,
+    split,
+    tells_open,
+)
 from spotsieve.state.recent import RecentPartitions
 from spotsieve.state.snapshot.requests import Requests
 from spotsieve.stream.engine import Applied, Engine
@@ -33,6 +42,8 @@ from spotsieve.stream.verdict import Verdicts, concatenate
 
 FETCH_TIMEOUT_MS = 500
 HEAD_RECORDS = 100
+TAIL_RECORDS = 16
+"""How many records are looked at from a log's end, in one go: one of them has up to 900 KB."""
 MOST_IDS_LOGGED = 100
 PASSED_OVER = {
     "foreign": "passed over a record of the log that is none of ours; all that follow are counted "
@@ -41,6 +52,7 @@ PASSED_OVER = {
     "skipped": "passed over a record that cannot be applied, as the log says (spotsieve topics skip-record)",
 }
 """What is logged of the first record of each kind that moves nothing but the position."""
+FILLING = "waiting until the log is open: spotsieve migrate fills it from another log (--switch opens it)"
 BEGIN_ANEW = (
     "restore a snapshot whose position the log still holds (spotsieve state restore), or begin anew with another log "
     "(topics.log) and another state directory"
@@ -75,6 +87,7 @@ class SignatureLog:
         self._partition = TopicPartition(settings.topics.log, 0)
         self._sequence = 0
         self._skipped, self._told = set[int](), set[str]()
+        self._filling = False
         self._waiting: dict[int, asyncio.Future[Applied]] = {}
         self._judging = ThreadPoolExecutor(1, thread_name_prefix="judge")
         self._consumer: AIOKafkaConsumer = log_consumer(settings)
@@ -83,7 +96,8 @@ class SignatureLog:
     async def start(self, progress: Callable[[str], None]) -> None:
         """Connect, and apply the records that the state has not seen, until the log's end is at most seconds away.
 
-        Calls progress(text) after each fetch.
+        A log that a migration fills is followed until it is open: a worker that joined its group before would judge by
+        less than the old log knows. Calls progress(text) after each fetch.
 
         Raises StateError where the log no longer holds what the state needs, or the state is ahead of the log.
         """
@@ -101,14 +115,14 @@ class SignatureLog:
         end = await self._end()
         await self._begin(begin)
         catching_up = CatchUp(self._engine.state.position, end)
-        while await self._reached() < end:
+        while self._filling or await self._reached() < end:
             records, pages = await self._follow_once()
             catching_up.applied(self._engine.state.position, records, pages)
             # Reading may take hours, and the log grows meanwhile. A worker that joined then would hold up its pages.
-            if await self._reached() >= end and catching_up.goes_on(now := await self._end()):
+            if await self._reached() >= end and (catching_up.goes_on(now := await self._end()) or self._filling):
                 end = now
             self._metrics.log_gap.set(catching_up.seconds_left() or 0.0)
-            progress(catching_up.text())
+            progress(FILLING if self._filling and await self._reached() >= end else catching_up.text())
         self._metrics.log_gap.set(0)
         catching_up.done()
 
@@ -144,7 +158,31 @@ class SignatureLog:
                 offset, record = first
                 log_name = self._partition.topic
                 check_first_record(record.settings_digest, record.configuration, text, log_name, offset)
+                self._filling = is_migrating(record.writer) and not await self._is_open(offset)
+                if self._filling:
+                    logger().info("the log is being filled by spotsieve migrate; waiting until it is open")
                 return
+
+    async def _is_open(self, first: int) -> bool:
+        """Whether a log that a migration has begun at this offset is open: its last record tells."""
+        begin = await self._end()
+        while begin > first:
+            until, begin = begin, max(first, begin - TAIL_RECORDS)
+            self._consumer.seek(self._partition, begin)
+            told = None
+            while await self._consumer.position(self._partition) < until:
+                for record in await self._fetch(TAIL_RECORDS):
+                    said = self._tells_open(record) if record.offset < until else None
+                    told = told if said is None else said
+            if told is not None:
+                return told
+        return False
+
+    def _tells_open(self, record: ConsumerRecord) -> bool | None:
+        try:
+            return tells_open(decode(record.value or b"", self._partition.topic, record.offset))
+        except DamagedRecord:
+            return None
 
     async def _begin(self, first: int) -> None:
         """Seek to the state's position, and check on the way that the record before it is the one that was applied.
@@ -273,6 +311,9 @@ class SignatureLog:
                 applied = await self._apply(record.value or b"", record.offset)
             records, pages = records + 1, pages + len(applied.record.signatures)
             self._metrics.observe_judged(applied.verdicts, applied.bucket_sizes, applied.capped, applied.filled_buckets)
+            if applied.record.handover is not None and self._filling:
+                self._filling = False
+                logger().info("the log is open: it has what another log had", log=applied.record.handover.log)
             if applied.record.forgotten:
                 self._metrics.forgotten.inc(len(applied.forgotten))
                 _log_forgotten(applied, record.offset)

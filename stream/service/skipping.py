@@ -29,7 +29,7 @@ async def skipped_offsets(settings: Settings, after: int) -> set[int]:
     Raises StateError for a record of a newer release, BrokerError, BrokerTrouble.
     """
     digest, found = settings_digest(verdict_settings_text(settings)), set[int]()
-    async for offset, value in _records(settings, after, None):
+    async for offset, value in log_records(settings, after, None):
         try:
             record = decode(value, settings.topics.log, offset)
         except DamagedRecord:
@@ -46,11 +46,11 @@ async def skip_record(settings: Settings, offset: int) -> int:
     SettingsMismatch where the log is of other settings; StateError for a record of a newer release; BrokerError.
     """
     name, text = settings.topics.log, verdict_settings_text(settings)
-    first = await _first_of_ours(settings)
+    first = await first_record(settings)
     if first is not None:
         at, record = first
         check_first_record(record.settings_digest, record.configuration, text, name, at)
-    values = [value async for found, value in _records(settings, offset, offset + 1) if found == offset]
+    values = [value async for found, value in log_records(settings, offset, offset + 1) if found == offset]
     if not values:
         raise SettingError("--offset", f"must be that of a record that the log {name!r} holds", offset, _LOOK)
     try:
@@ -77,16 +77,20 @@ def stopped_at(error: StateError, offset: int) -> StateError:
     )
 
 
-async def _first_of_ours(settings: Settings) -> tuple[int, LogRecord] | None:
-    async for record in _records(settings, 0, None):
+async def first_record(settings: Settings) -> tuple[int, LogRecord] | None:
+    """The first record of ours that the log holds, and its offset; None where there is none. Raises as log_records."""
+    async for record in log_records(settings, 0, None):
         found = first_of_ours([record], settings.topics.log)
         if found is not None:
             return found
     return None
 
 
-async def _records(settings: Settings, first: int, end: int | None) -> AsyncIterator[tuple[int, bytes]]:
-    """What the log holds from an offset on, up to another one or its present end, as (offset, bytes)."""
+async def log_records(settings: Settings, first: int, end: int | None) -> AsyncIterator[tuple[int, bytes]]:
+    """What the log holds from an offset on, up to another one or its present end, as (offset, bytes).
+
+    Raises BrokerError, BrokerTrouble.
+    """
     partition = TopicPartition(settings.topics.log, 0)
     async with RangeReader(settings, {}, _STEP) as asking:
         begins, ends = (await asking.held([partition]))[partition]

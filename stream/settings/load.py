@@ -82,6 +82,14 @@ def stored_values(text: str) -> dict[str, object]:
     return {name: value for name, value in json.loads(text).items() if name != "revision"}
 
 
+def settings_of_text(text: str, idf_model: str = "") -> Settings:
+    """The settings that a log or a state says of itself; what changes no verdict is as by default.
+
+    idf_model: the path of the scheme's model, which is not in the text  Raises SettingError.
+    """
+    return load_settings(None, {}, stored_values(text) | ({"scheme.idf_model": idf_model} if idf_model else {}))
+
+
 def example_toml() -> str:
     """Every setting with its default, unit and whether it changes verdicts, as a TOML file that loads."""
     lines = [
@@ -96,7 +104,7 @@ def example_toml() -> str:
 def leaf_settings(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every setting below a model: its path and pydantic's field. [scheme] gives those of every scheme in turn."""
     for name, field in model.model_fields.items():
-        sections = _sections_of(field.annotation)
+        sections = sections_of(field.annotation)
         for section in sections:
             yield from leaf_settings(section, (*prefix, name))
         if not sections:
@@ -247,7 +255,7 @@ def _unknown_setting(name: str, setting: str, scheme: str) -> SettingError:
     return SettingError(name, "is not a setting", None, hint)
 
 
-def _sections_of(annotation: Any) -> list[type[BaseModel]]:
+def sections_of(annotation: Any) -> list[type[BaseModel]]:
     """The models that a field can hold: one for a section, several for [scheme], none for a plain value."""
     kinds = get_args(annotation) or (annotation,)
     return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
@@ -261,28 +269,29 @@ def _sections(path: str) -> list[str]:
 def _example_section(path: tuple[str, ...], model: type[BaseModel]) -> Iterator[str]:
     if path:
         yield ""
-        yield f"# {_about(model)}"
+        yield f"# {about(model)}"
         yield f"[{'.'.join(path)}]"
     yield from _example_settings(model)
     for name, field in model.model_fields.items():
-        for place, kind in enumerate(_sections_of(field.annotation)):
+        for place, kind in enumerate(sections_of(field.annotation)):
             if place == 0:
                 yield from _example_section((*path, name), kind)
             else:
                 yield ""
-                yield f"# Another scheme, instead of the settings above: {_about(kind)}"
+                yield f"# Another scheme, instead of the settings above: {about(kind)}"
                 # Without the blank behind #, so that an editor's "uncomment" leaves the comments of these comments.
                 yield from (f"#{line}" for line in _example_settings(kind))
 
 
-def _about(model: type[BaseModel]) -> str:
+def about(model: type[BaseModel]) -> str:
+    """The sentence that a section's class says of it."""
     return (model.__doc__ or "").strip().splitlines()[0]
 
 
 def _example_settings(model: type[BaseModel]) -> Iterator[str]:
     """The plain settings of one section, each below its comment."""
     for name, field in model.model_fields.items():
-        if _sections_of(field.annotation):
+        if sections_of(field.annotation):
             continue
         extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
         notes = [str(field.description)]
@@ -291,10 +300,11 @@ def _example_settings(model: type[BaseModel]) -> Iterator[str]:
         if extra.get("verdicts"):
             notes.append("[verdicts]")
         yield f"# {' '.join(notes)}"
-        yield f"{name} = {_toml_value(field.default)}"
+        yield f"{name} = {toml_value(field.default)}"
 
 
-def _toml_value(value: object) -> str:
+def toml_value(value: object) -> str:
+    """A default as TOML writes it; a secret is empty."""
     if isinstance(value, SecretStr):
         return '""'
     if isinstance(value, bool):

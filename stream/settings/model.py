@@ -73,13 +73,14 @@ class IndexSettings(Section):
 
     directory: Path = setting(Path("spotsieve-state"), "state directory, owned by one process")
     bucket_cap: int = setting(
-        256, "a bucket takes no more entries than this", unit="entries", verdicts=True, ge=1, le=65_536
+        256, "a bucket takes no more entries than this", unit="entries", verdicts=True, signs=False, ge=1, le=65_536
     )
     candidate_limit: int = setting(
         0,
         "a page is compared with no more pages that share a key; the earliest count; 0: 256, spotsigs 4096",
         unit="entries",
         verdicts=True,
+        signs=False,
         ge=0,
         le=65_536,
     )
@@ -88,6 +89,7 @@ class IndexSettings(Section):
         "how far back, in the pages' event time, an original counts; older ones are removed; 0: for ever",
         unit="hours",
         verdicts=True,
+        signs=False,
         ge=0,
         le=876_000,
     )
@@ -95,6 +97,7 @@ class IndexSettings(Section):
         "global",
         "global: one page is kept of all copies; host: one for each host, and no page meets one of another host",
         verdicts=True,
+        signs=False,
     )
     cache_mb: int = setting(256, "RocksDB block cache", unit="MiB", ge=8)
     write_buffer_mb: int = setting(32, "RocksDB write buffer", unit="MiB", ge=1)
@@ -116,11 +119,13 @@ class PolicySettings(Section):
         "first: a copy is dropped; longest: one that is longer than all that it is a copy of is let through, and says "
         "which page it replaces",
         verdicts=True,
+        signs=False,
     )
     longer_by: float = setting(
         1.2,
         "keep = longest: how many times the features of a page a copy must exceed to replace it",
         verdicts=True,
+        signs=False,
         ge=1,
         le=100,
     )
@@ -130,6 +135,7 @@ class PolicySettings(Section):
         "pages of one host whose own texts differ in numbers alone, as sizes and prices of a product: drop: they "
         "are judged like any; keep: they are no copies (only with scheme spotsieve)",
         verdicts=True,
+        signs=False,
     )
 
     @property
@@ -230,6 +236,30 @@ class MetricsSettings(Section):
     port: int = setting(9464, "port; 0: any free one", ge=0, le=65_535)
 
 
+class ServeSettings(Section):
+    """What `spotsieve serve` answers over HTTP, and how much at a time."""
+
+    host: str = setting("127.0.0.1", "address to bind; it has no login, so keep it private")
+    port: int = setting(7768, "port; 0: any free one", ge=0, le=65_535)
+    refresh_seconds: float = setting(
+        30.0, "look-ups see what the state's owner filed up to so long ago; 0: what it had at the start", unit="s", ge=0
+    )
+    most_body_bytes: int = setting(32 * 2**20, "a larger request is refused (413)", unit="bytes", ge=1024, le=2**30)
+    most_pages: int = setting(1_000, "a batch of more pages is refused (413)", unit="pages", ge=1, le=16_384)
+    waiting_bytes: int = setting(
+        256 * 2**20, "while requests of so many bytes are in hand, more are refused (503)", unit="bytes", ge=1024
+    )
+    waiting_pages: int = setting(
+        4_096, "while so many pages wait for their verdicts, more are refused (503)", unit="pages", ge=1, le=2**20
+    )
+    linger_ms: float = setting(
+        5.0, "where several clients ask, the wait for more pages that are judged together", unit="ms", ge=0, le=1_000
+    )
+    connections: int = setting(1_024, "connections at a time; more are refused (503)", ge=1, le=65_536)
+    body_seconds: float = setting(30.0, "a client may take so long to send a request (408)", unit="s", gt=0)
+    stop_seconds: int = setting(8, "SIGTERM: time for the requests in hand", unit="s", ge=1, le=600)
+
+
 class LogSettings(Section):
     """Structured logs on standard error."""
 
@@ -249,6 +279,7 @@ class Settings(Section):
     topics: TopicSettings = Field(default=TopicSettings())
     service: ServiceSettings = Field(default=ServiceSettings())
     metrics: MetricsSettings = Field(default=MetricsSettings())
+    serve: ServeSettings = Field(default=ServeSettings())
     log: LogSettings = Field(default=LogSettings())
 
     @model_validator(mode="before")

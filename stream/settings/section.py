@@ -4,11 +4,19 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict
 
 
-def setting(default: Any, about: str, *, unit: str = "", verdicts: bool = False, **rules: Any) -> Any:
-    """A field with its description, its unit, and whether it changes verdicts (`config example` prints all three)."""
-    return Field(default, description=about, json_schema_extra={"unit": unit, "verdicts": verdicts}, **rules)
+def setting(
+    default: Any, about: str, *, unit: str = "", verdicts: bool = False, signs: bool = True, **rules: Any
+) -> Any:
+    """A field with its description, its unit, and whether it changes verdicts (`config example` prints all three).
+
+    signs: of a setting that changes verdicts: whether signatures are made by it. Where it is only judged by, a log of
+    another value is judged again as it is (`spotsieve migrate`), else its pages are signed again.
+    """
+    more: JsonDict = {"unit": unit, "verdicts": verdicts, "signs": verdicts and signs}
+    return Field(default, description=about, json_schema_extra=more, **rules)
 
 
 class Section(BaseModel):

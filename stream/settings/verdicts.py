@@ -24,6 +24,20 @@ def settings_digest(text: str) -> bytes:
     return xxhash.xxh3_128_digest(text.encode())
 
 
+def signing_difference(stored: str, settings: BaseModel) -> str:
+    """What of a stored canonical text makes other signatures than these settings: a clause for each, or "".
+
+    Settings that are only judged by are left out. Another revision counts: a release that raises it may sign otherwise.
+    """
+    judged = {name for name, signs in _verdict_names(settings, "") if not signs}
+    configured = json.loads(verdict_settings_text(settings))
+    there, here = (
+        json.dumps({name: value for name, value in fields.items() if name not in judged})
+        for fields in (json.loads(stored), configured)
+    )
+    return describe_difference(there, here, "log")
+
+
 def describe_difference(stored: str, configured: str, stored_name: str) -> str:
     """One clause for each setting that differs, with both values. For two schemes only the names are compared."""
     there, here = json.loads(stored), json.loads(configured)
@@ -52,3 +66,13 @@ def _verdict_fields(model: BaseModel, prefix: str) -> Iterator[tuple[str, Any]]:
             yield from _verdict_fields(value, f"{prefix}{name}.")
         elif isinstance(field.json_schema_extra, dict) and field.json_schema_extra.get("verdicts"):
             yield prefix + name, model.model_dump(mode="json", include={name})[name]
+
+
+def _verdict_names(model: BaseModel, prefix: str) -> Iterator[tuple[str, bool]]:
+    """Every setting that changes verdicts, by its dotted name, and whether signatures are made by it."""
+    for name, field in type(model).model_fields.items():
+        value, extra = getattr(model, name), field.json_schema_extra
+        if isinstance(value, BaseModel):
+            yield from _verdict_names(value, f"{prefix}{name}.")
+        elif isinstance(extra, dict) and extra.get("verdicts"):
+            yield prefix + name, bool(extra["signs"])

@@ -14,6 +14,8 @@ normalised token holds no NUL byte, so the padding tells the length. The kernel 
     spot hash    = folded(state ^ K1, K2)
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from spotsieve.stream.text.sources import part
@@ -45,6 +47,14 @@ def hash_token(normalised: bytes) -> int:
         first, second = int.from_bytes(part[:8], "little"), int.from_bytes(part[8:], "little")
         state = _folded(first ^ int(K0), second ^ state)
     return _folded(state ^ int(K1), int(K2)) & int(HASH_BITS)
+
+
+def hash_chain(tokens: Iterable[int]) -> int:
+    """Hash of a chain of tokens, by their hashes; flags are ignored."""
+    state = int(SEED)
+    for token in tokens:
+        state = _folded(state ^ int(K3), (token & int(HASH_BITS)) ^ int(K4))
+    return _folded(state ^ int(K1), int(K2))
 
 
 def _folded(left: int, right: int) -> int:

@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from spotsieve.stream.cli import main
 from tests.conftest import Broker
 from tests.worlds.crawls import PageMessage, crawl, edited, html_of, json_page
 from tests.worlds.service import Spotsieve
@@ -79,11 +80,15 @@ MOVING = [
     ("spotsieve_page_candidates_sum", {}),
     ("spotsieve_bucket_entries_count", {}),
     ("spotsieve_state_entries", {}),
+    ("spotsieve_disk_size_bytes", {}),
+    ("spotsieve_disk_free_bytes", {}),
     ("spotsieve_log_position", {}),
     ("spotsieve_log_end", {}),
     ("spotsieve_commits_total", {}),
     ("spotsieve_dead_letters_total", {"reason": "not_json"}),
     ("spotsieve_tombstones_total", {}),
+    ("spotsieve_host_pages_total", {"host": "crawl.example"}),
+    ("spotsieve_host_dropped_pages_total", {"host": "crawl.example"}),
     ("spotsieve_ready", {}),
     ("spotsieve_assigned_partitions", {}),
     ("spotsieve_rebalances_total", {}),
@@ -121,6 +126,14 @@ def test_counts_agree_with_what_was_sent(live: Live) -> None:
     assert service.metric("spotsieve_page_size_bytes_count") == 206
     assert service.metric("spotsieve_consumer_lag") == 0
     assert service.metric("spotsieve_log_position") == service.metric("spotsieve_log_end")
+
+
+def test_top_shows_the_running_service(live: Live, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["top", "--once", "--every", ".1", f"127.0.0.1:{live.service.port()}"]) == 0
+    said = [re.sub(" +", " ", line) for line in capsys.readouterr().out.splitlines()]
+    assert "pages 0.0/s 206" in said
+    assert "rejected 0.0/s 1" in said
+    assert "workers ready 1 of 1" in said
 
 
 def test_metrics_are_named_by_the_conventions_of_prometheus(live: Live) -> None:

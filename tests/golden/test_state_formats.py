@@ -37,6 +37,7 @@ from spotsieve.state.format.sealing import seal
 from spotsieve.state.format.sources import decode_source, encode_source
 from spotsieve.state.horizon import Clock, Mark
 from spotsieve.state.index import Attempt, Buckets, Committed, Filing, Learned
+from spotsieve.state.log.handover import Handover
 from spotsieve.state.log.local import LOG_FILE, LocalLog
 from spotsieve.state.log.record import (
     checksum_of,
@@ -44,6 +45,7 @@ from spotsieve.state.log.record import (
     encode,
     encode_configuration,
     encode_forget,
+    encode_handover,
     encode_skip,
 )
 from spotsieve.state.portable.export import export_lines
@@ -132,6 +134,16 @@ SKIP = (
     "f57370730304000102030405060708090a0b0c0d0e0f0000000000000000101112131415161718191a1b1c1d1e1f0201"
     "000000000000b9d998cd58d499cf"
 )
+HANDOVERS = {
+    Handover(True, "signatures-2"): (
+        "f57370730305000102030405060708090a0b0c0d0e0f0000000000000000101112131415161718191a1b1c1d1e1f0100"
+        "000000000000007369676e6174757265732d32a7471417072d7eae"
+    ),
+    Handover(False, "signatures", 258): (
+        "f57370730305000102030405060708090a0b0c0d0e0f0000000000000000101112131415161718191a1b1c1d1e1f0002"
+        "010000000000007369676e617475726573654fff09c6b5ffe8"
+    ),
+}
 MANIFEST = (
     b"spotsieve-snapshot 1\n"
     b'{"created":"2026-11-21T17:00:00+00:00","entries":3,"files":[{"bytes":16,"name":"index/CURRENT",'
@@ -334,6 +346,10 @@ def test_the_log_record_that_has_another_one_passed_over() -> None:
     record = encode_skip(258, DIGEST).hex()
     assert (record[:12], record[44:-16]) == (SKIP[:12], SKIP[44:-16]), "the writer is drawn"
     assert decode(bytes.fromhex(SKIP)).skips == 258
+    for handover, golden in HANDOVERS.items():
+        record = encode_handover(handover, DIGEST).hex()
+        assert (record[:12], record[44:-16]) == (golden[:12], golden[44:-16])
+        assert decode(bytes.fromhex(golden)).handover == handover
 
 
 def test_a_local_log_file(tmp_path: Path) -> None:

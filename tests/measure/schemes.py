@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         file = plots / f"{folder.name}.svg"
         file.write_bytes(plot([outcome], [folder.name], "svg"))
         table = "\n".join(comparison_text(own))
-        parts += [f"### {folder.name}", f"```\n{table}\n```", f"![{folder.name}]({plots.name}/{file.name})"]
+        parts += [f"## {folder.name}", f"```\n{table}\n```", f"![{folder.name}]({plots.name}/{file.name})"]
     text = options.page.read_text("utf-8")
     before, after = text.split(BEGIN)[0], text.split(END)[1]
     options.page.write_text("\n\n".join([before + BEGIN, *parts, MEANINGS, END + after]), "utf-8")

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from spotsieve.stream.errors import InputError, PageError
 from spotsieve.stream.files.compression import read_chunks
-from spotsieve.stream.files.reader import FileReader, Input, Outcome
+from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.reader import FileReader, Outcome
 from spotsieve.stream.files.records import Layout
 from spotsieve.stream.files.warc import split_warc
 from spotsieve.stream.page import Page
@@ -38,6 +39,13 @@ SNIPPETS = [
     b"BZh9",
     b"\xfd7zXZ\x00",
     b"\x28\xb5\x2f\xfd",
+    b"PAR1",
+    b"\x15\x04\x15\x80",
+    b"\x10\x00\x00\x00PAR1",
+    b"PK\x03\x04",
+    b"PK\x05\x06" + bytes(16),
+    b"filedesc://a 0 20240301 t 3\n1\n2\n3\n",
+    b"http://a 0 20240301000000 text/html 5\n",
     b"\xef\xbb\xbf",
 ]
 contents = st.lists(st.sampled_from(SNIPPETS) | st.binary(max_size=30), max_size=15).map(b"".join)

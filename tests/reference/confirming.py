@@ -18,7 +18,7 @@ from spotsieve.stream.fingerprints.tables import (
     TableDesign,
 )
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import UNCAPPED, Confirmed, Probes
+from spotsieve.stream.schemes import UNCAPPED, Bar, Confirmed, Probes, Way
 from spotsieve.stream.signature import Compared, Signatures, Status
 
 MINIMA_CAP = 3
@@ -77,8 +77,13 @@ class ConfirmingScheme:
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """The sketches' Hamming distance."""
         self.confirmed_pairs += len(pages)
-        differing = np.bitwise_count(pages.sketch ^ others.sketch).sum(axis=1, dtype=np.int64)
-        return Confirmed(differing <= self.most_bits, 1 - differing / 64)
+        (way,) = self.ways(pages, others)
+        return Confirmed(way.reached, 1 - way.bars[0].had / 64)
+
+    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+        """A small distance."""
+        differing = np.bitwise_count(pages.sketch ^ others.sketch).sum(axis=1, dtype=np.int64).astype(np.float64)
+        return (Way("near", (Bar("bits that differ", differing, self.most_bits, "bits", at_most=True),)),)
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Only digests decide."""

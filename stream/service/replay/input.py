@@ -1,7 +1,6 @@
 """Reads the input of a replay in the order of judging: that of the log, and by timestamp for pages it does not name."""
 
 import heapq
-from collections import deque
 from collections.abc import AsyncIterator
 from enum import Enum
 
@@ -11,9 +10,7 @@ from aiokafka.structs import ConsumerRecord
 from spotsieve.stream.kafka.ranges import RangeReader
 from spotsieve.stream.replay.order import Forget, LogOrder, Marks, Run
 from spotsieve.stream.replay.places import Places
-
-HELD_BYTES = 32 * 2**20
-"""Messages of all partitions that wait for their turn. A partition holds at most one fetch more than its share."""
+from spotsieve.stream.service.replay.held import HeldMessages
 
 
 class Turn(Enum):
@@ -34,7 +31,7 @@ class OrderedInput:
 
     The log names a page, and the page's partition is read up to it. Pages that the log does not name lie on the way and
     are judged there. A page on the way that the log names later is passed over, and sought again then. Messages that
-    other partitions bring meanwhile wait. A partition that has enough of them waiting is not fetched.
+    other partitions bring meanwhile wait.
     """
 
     def __init__(self, reader: RangeReader, order: LogOrder, places: Places, again: bool) -> None:
@@ -44,12 +41,9 @@ class OrderedInput:
         self._places = places
         self._again = again
         self._taken = np.zeros(len(places), np.bool_)
-        self._partitions = {partition.partition: partition for partition in reader.spans}
-        self._held: dict[int, deque[ConsumerRecord]] = {number: deque() for number in self._partitions}
-        self._held_bytes = dict.fromkeys(self._partitions, 0)
-        self._most_bytes = HELD_BYTES // max(len(self._partitions), 1)
-        self._next = {partition.partition: first for partition, (first, _) in reader.spans.items()}
-        self._reached = dict(self._next)
+        self._held = HeldMessages(reader)
+        self._partitions = self._held.partitions
+        self._reached = dict(self._held.next)
 
     async def steps(self) -> AsyncIterator[tuple[ConsumerRecord, Turn] | Forget | Marks]:
         """All messages, each with what decided its turn; and the forgettings and marks of the log."""
@@ -57,7 +51,7 @@ class OrderedInput:
         first = {number: span[0] if span else self._end(number) for number, span in named.items()}
         if any(span is not None for span in named.values()):
             # A partition that the log never names comes after it: nothing says that its pages came before.
-            first = {number: first[number] if span else self._next[number] for number, span in named.items()}
+            first = {number: first[number] if span else self._held.next[number] for number, span in named.items()}
         async for message in self._by_time(first):
             yield message, Turn.BEFORE
         for step in self._order.steps(self._again):
@@ -68,7 +62,7 @@ class OrderedInput:
                 yield message, turn
         for number, span in named.items():
             if span is not None:
-                self._go_to(number, span[1])
+                self._held.go_to(number, span[1])
         async for message in self._by_time({number: self._end(number) for number in self._partitions}):
             yield message, Turn.AFTER
 
@@ -78,13 +72,13 @@ class OrderedInput:
     async def _run(self, run: Run) -> AsyncIterator[tuple[ConsumerRecord, Turn]]:
         # Whatever was sought last, the pages that the log does not name must be met on the way.
         begin = run.first if run.again else min(run.first, self._reached[run.partition])
-        if begin != self._next[run.partition]:
-            self._go_to(run.partition, begin)
+        if begin != self._held.next[run.partition]:
+            self._held.go_to(run.partition, begin)
         while True:
-            message = await self._peek(run.partition)
+            message = await self._held.peek(run.partition)
             if message is None or message.offset > run.last:
                 return
-            self._pop(run.partition)
+            self._held.pop(run.partition)
             if run.again:
                 yield message, Turn.AGAIN
                 continue
@@ -100,7 +94,7 @@ class OrderedInput:
         heap: list[tuple[int, int]] = []
 
         async def push(number: int) -> None:
-            message = await self._peek(number)
+            message = await self._held.peek(number)
             if message is not None and message.offset < ends[number]:
                 heapq.heappush(heap, (message.timestamp, number))
 
@@ -108,42 +102,7 @@ class OrderedInput:
             await push(number)
         while heap:
             _, number = heapq.heappop(heap)
-            message = self._pop(number)
+            message = self._held.pop(number)
             self._reached[number] = message.offset + 1
             yield message
             await push(number)
-
-    def _go_to(self, number: int, offset: int) -> None:
-        """Make the first message at or after this offset the next one of its partition."""
-        held = self._held[number]
-        if held and self._next[number] <= offset <= held[-1].offset:
-            while held[0].offset < offset:
-                self._pop(number)
-        elif self._next[number] != offset:
-            held.clear()
-            self._held_bytes[number] = 0
-            self._reader.seek(self._partitions[number], offset)
-        self._next[number] = offset
-
-    async def _peek(self, number: int) -> ConsumerRecord | None:
-        """The next message of a partition; None at the end of its range."""
-        partition = self._partitions[number]
-        while not self._held[number]:
-            if self._reader.at_end(partition):
-                return None
-            for fetched, records in (await self._reader.fetch()).items():
-                held = fetched.partition
-                self._held[held].extend(records)
-                self._held_bytes[held] += sum(len(record.value or b"") for record in records)
-                if self._held_bytes[held] > self._most_bytes:
-                    self._reader.pause(fetched)
-        return self._held[number][0]
-
-    def _pop(self, number: int) -> ConsumerRecord:
-        message = self._held[number].popleft()
-        self._next[number] = message.offset + 1
-        before = self._held_bytes[number]
-        self._held_bytes[number] = before - len(message.value or b"")
-        if before > self._most_bytes // 2 >= self._held_bytes[number]:
-            self._reader.resume(self._partitions[number])
-        return message

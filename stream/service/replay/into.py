@@ -66,7 +66,7 @@ class IntoFile:
 
     async def start(self) -> None:
         """Open the file as NAME.partial."""
-        self._file = OutputFile(self._name)
+        self._file = OutputFile(self._name, lines_only=True)
 
     async def write(self, batch: MicroBatch) -> None:
         """Write a line for each page."""

@@ -33,10 +33,10 @@ async def read_log(settings: Settings, order: LogOrder, told: Told) -> tuple[lis
         held = await asking.held([partition])
     first, end = held[partition]
     digest, foreign = None, 0
-    unread, skipped = dict[int, DamagedRecord](), set[int]()
+    unread, skipped, ended = dict[int, DamagedRecord](), set[int](), False
     async with RangeReader(settings, held, step, "read_uncommitted") as reader:
         async for fetched in reader.batches():
-            for record in fetched.get(partition, ()):
+            for record in () if ended else fetched.get(partition, ()):
                 try:
                     logged = decode(record.value or b"", name, record.offset)
                 except DamagedRecord as error:
@@ -44,7 +44,10 @@ async def read_log(settings: Settings, order: LogOrder, told: Told) -> tuple[lis
                     continue
                 foreign += logged.foreign
                 skipped |= {logged.skips} if logged.skips is not None else set()
-                if logged.foreign or logged.configuration is not None:
+                ended = logged.handover is not None and logged.handover.closed
+                if ended:
+                    break  # What is behind it is judged by nobody (spotsieve migrate).
+                if logged.foreign or logged.configuration is not None or logged.handover is not None:
                     continue
                 digest = logged.settings_digest
                 order.add(logged.signatures)

@@ -13,7 +13,12 @@ class AdaptiveShinglesSettings(Section):
     name: Literal["adaptive-shingles"] = scheme_name("adaptive-shingles")
     w: int = shingle_length(5)
     resemblance: float = setting(
-        0.6, "t: pages whose sampled shingles have at least this resemblance are copies", verdicts=True, gt=0, le=1
+        0.6,
+        "t: pages whose sampled shingles have at least this resemblance are copies",
+        verdicts=True,
+        signs=False,
+        gt=0,
+        le=1,
     )
     sizes: tuple[int, ...] = setting(
         (500,),

@@ -29,28 +29,42 @@ class ConceptSettings(Section):
         "pages that agree in more bits than this may be conceptual duplicates",
         unit="bits",
         verdicts=True,
+        signs=False,
         ge=0,
         le=63,
     )
     th2: int = setting(
-        46, "pages that agree in more bits than this are textual duplicates", unit="bits", verdicts=True, ge=0, le=63
+        46,
+        "pages that agree in more bits than this are textual duplicates",
+        unit="bits",
+        verdicts=True,
+        signs=False,
+        ge=0,
+        le=63,
     )
     th3: int = setting(
         63,
         "pages that agree in more bits than this are exact duplicates: score 1",
         unit="bits",
         verdicts=True,
+        signs=False,
         ge=0,
         le=63,
     )
     th4: float = setting(
-        0.98, "pages whose vectors have a greater cosine than this are conceptual duplicates", verdicts=True, ge=0, le=1
+        0.98,
+        "pages whose vectors have a greater cosine than this are conceptual duplicates",
+        verdicts=True,
+        signs=False,
+        ge=0,
+        le=1,
     )
     leading_bits: int = setting(
         12,
         "pages that agree on so many bits in a row, in some rotation, are compared",
         unit="bits",
         verdicts=True,
+        signs=False,
         ge=8,
         le=56,
     )

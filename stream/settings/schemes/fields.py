@@ -31,7 +31,9 @@ def word_list(effect: str) -> Any:
 
 def permuted_tables(default: int) -> Any:
     """The number of permuted tables (Manku et al. 2007, sec. 3)."""
-    return setting(default, "permuted tables; for k = 3: 4, 10, 16, 20 and more", verdicts=True, ge=1, le=255)
+    return setting(
+        default, "permuted tables; for k = 3: 4, 10, 16, 20 and more", verdicts=True, signs=False, ge=1, le=255
+    )
 
 
 def model_file(content: str) -> Any:

@@ -25,7 +25,7 @@ class ChainSettings(Section):
     )
     name: Literal["chain"] = scheme_name("chain")
     max_distance_bits: int = setting(
-        3, "k: pages whose fingerprints are this near are copies", unit="bits", verdicts=True, ge=0, le=7
+        3, "k: pages whose fingerprints are this near are copies", unit="bits", verdicts=True, signs=False, ge=0, le=7
     )
     tables: int = permuted_tables(10)
     min_features: int = fewest(8, "spots", unit="spots")
@@ -40,7 +40,9 @@ class SubhashSettings(Section):
 
     threshold: ClassVar = Threshold("k", alone(*range(11)), signs=False)
     name: Literal["subhash"] = scheme_name("subhash")
-    k: int = setting(3, "pages whose fingerprints are this near are copies", unit="bits", verdicts=True, ge=0, le=10)
+    k: int = setting(
+        3, "pages whose fingerprints are this near are copies", unit="bits", verdicts=True, signs=False, ge=0, le=10
+    )
     min_tokens: int = fewest(15, "tokens", unit="tokens")
 
 
@@ -51,7 +53,9 @@ class MankuSettings(Section):
         "k", {k: {"tables": tables} for k, tables in enumerate((1, 20, 21, 20, 25, 21, 28, 36))}, signs=False
     )
     name: Literal["manku"] = scheme_name("manku")
-    k: int = setting(3, "pages whose fingerprints are this near are copies", unit="bits", verdicts=True, ge=0, le=7)
+    k: int = setting(
+        3, "pages whose fingerprints are this near are copies", unit="bits", verdicts=True, signs=False, ge=0, le=7
+    )
     tables: int = permuted_tables(20)
     phrase_words: int = setting(
         2,

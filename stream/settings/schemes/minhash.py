@@ -17,7 +17,7 @@ class MinhashSettings(Section):
     w: int = shingle_length(5, "; the paper tried 5, 8 and 10")
     h: int = setting(84, "hash functions, of each of which the minimum is kept", verdicts=True, ge=1, le=255)
     resemblance: float = setting(
-        0.5, "R: pages with at least this share of equal minima are copies", verdicts=True, gt=0, le=1
+        0.5, "R: pages with at least this share of equal minima are copies", verdicts=True, signs=False, gt=0, le=1
     )
     min_tokens: int = fewest(15, "tokens, or none of w in a row,", unit="tokens")
 
@@ -28,7 +28,9 @@ class OnebitSettings(Section):
     threshold: ClassVar = Threshold("r", alone(0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1), signs=False)
     name: Literal["onebit"] = scheme_name("onebit")
     k: int = setting(400, "fingerprint, one bit of each minimum", unit="bits", verdicts=True, ge=64, le=1000)
-    r: float = setting(0.9, "pages of at least this estimated resemblance are copies", verdicts=True, ge=0.5, le=1)
+    r: float = setting(
+        0.9, "pages of at least this estimated resemblance are copies", verdicts=True, signs=False, ge=0.5, le=1
+    )
     w: int = shingle_length(3)
     min_shingles: int = fewest(8, "shingles", unit="shingles")
 

@@ -32,6 +32,7 @@ class SpotsieveSettings(Section):
         "a smallest hash takes no more pages than this; what more novel pages have tells none apart",
         unit="pages",
         verdicts=True,
+        signs=False,
         ge=1,
         le=65_536,
     )
@@ -45,26 +46,30 @@ class SpotsieveSettings(Section):
         multiple_of=64,
     )
     min_jaccard: float = setting(
-        0.32, "pages of different hosts at least this alike are copies", verdicts=True, gt=0, le=1
+        0.32, "pages of different hosts at least this alike are copies", verdicts=True, signs=False, gt=0, le=1
     )
     thin_min_jaccard: float = setting(
-        0.7, "the same, where one of them has fewer than 60 features", verdicts=True, gt=0, le=1
+        0.7, "the same, where one of them has fewer than 60 features", verdicts=True, signs=False, gt=0, le=1
     )
     min_alike: float = setting(
         0.5,
         "on one host, copies share this much of their own text, where their titles agree",
         verdicts=True,
+        signs=False,
         gt=0,
         le=1,
     )
     no_title_min_alike: float = setting(
-        0.6, "the same for a short text, where no title tells them apart", verdicts=True, gt=0, le=1
+        0.6, "the same for a short text, where no title tells them apart", verdicts=True, signs=False, gt=0, le=1
     )
-    other_title_min_alike: float = setting(0.8, "the same, where their titles differ", verdicts=True, gt=0, le=1)
+    other_title_min_alike: float = setting(
+        0.8, "the same, where their titles differ", verdicts=True, signs=False, gt=0, le=1
+    )
     template_share: float = setting(
         0.04,
         "a block on more than this share of a host's pages, and on more than 2, is template; on more than 10 always",
         verdicts=True,
+        signs=False,
         ge=0,
         le=1,
     )

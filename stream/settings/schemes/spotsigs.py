@@ -29,7 +29,9 @@ class SpotsigsSettings(Section):
     idf_digest: str = MODEL_DIGEST
     idf_min: float = lowest_idf(0.2, "spots")
     idf_max: float = highest_idf(0.85, "spots")
-    tau: float = setting(0.44, "pages of at least this Jaccard similarity are copies", verdicts=True, ge=0.01, le=1)
+    tau: float = setting(
+        0.44, "pages of at least this Jaccard similarity are copies", verdicts=True, signs=False, ge=0.01, le=1
+    )
     min_spots: int = fewest(5, "spots in the range", unit="spots")
     distance: int = SPOT_DISTANCE
     chain_length: int = CHAIN_LENGTH
@@ -56,7 +58,9 @@ class SpotsigsLshSettings(Section):
     idf_digest: str = MODEL_DIGEST
     idf_min: float = lowest_idf(0.2, "spots")
     idf_max: float = highest_idf(0.85, "spots")
-    tau: float = setting(0.44, "pages of at least this Jaccard similarity are copies", verdicts=True, gt=0, le=1)
+    tau: float = setting(
+        0.44, "pages of at least this Jaccard similarity are copies", verdicts=True, signs=False, gt=0, le=1
+    )
     k: int = setting(6, "minwise hashes of a band: pages that share a band are compared", verdicts=True, ge=1, le=64)
     l: int = setting(32, "bands", verdicts=True, ge=1, le=255)  # noqa: E741 - the paper's name
     min_spots: int = fewest(5, "spots in the range", unit="spots")

@@ -121,6 +121,12 @@ def _library(quick: bool) -> dict[str, Any]:
     return {**measure_library(1, 2_000, _say)} if quick else {**measure_library(progress=_say)}
 
 
+def _serve(quick: bool) -> dict[str, Any]:
+    from tests.measure.bench.serve import measure_serve
+
+    return {**measure_serve(1, 2_000, 3.0, _say)} if quick else {**measure_serve(progress=_say)}
+
+
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
@@ -132,6 +138,7 @@ MEASUREMENTS: dict[str, Callable[[bool], dict[str, Any]]] = {
     "pipeline": _pipeline,
     "memory": _memory,
     "library": _library,
+    "serve": _serve,
     "index": _index,
     "candidates": _candidates,
 }

@@ -19,6 +19,8 @@ STATE_BYTES = 400
 PIPELINE_RATIO = 0.5
 MEMORY_GROWTH = 0.1
 LIBRARY_RATIO = 1.1
+LOOKUPS_PER_S = 2_000
+LOOKUP_P99_MS = 20
 SIGNING_US = 2_000
 PACKAGES = ("aiokafka", "orjson", "rocksdict", "selectolax")
 
@@ -58,6 +60,7 @@ def table(figures: dict[str, Any]) -> str:
         *_compression_rows(figures.get("compression", {})),
         *_memory_rows(figures.get("memory", {})),
         *_library_rows(figures.get("library", {})),
+        *_serve_rows(figures.get("serve", {})),
     ]
     about = figures.get("machine", {})
     first = f"{about.get('cpu')}, {about.get('cores')} cores, Python {about.get('python')}, Kafka {about.get('kafka')}"
@@ -177,6 +180,21 @@ def _library_rows(library: dict[str, Any]) -> Iterator[Row]:
     yield "`Deduplicator.add`, `Deduplicator.query` of one page of 20 KB", one, "", ""
     memory = f"{library['memory_bytes_per_page'] / 1000:.1f} KB"
     yield "a page let through in `Deduplicator()`, in memory", memory, "", ""
+
+
+def _serve_rows(serve: dict[str, Any]) -> Iterator[Row]:
+    if not serve:
+        return
+    rate, p99 = serve["lookups_per_s"], serve["p99_ms"]
+    yield (
+        f"`spotsieve serve`, look-ups of one page of 20 KB at a steady {serve['rate']:,}/s: answered; p50, p99",
+        f"{rate:.0f}/s; {serve['p50_ms']:.1f}, {p99:.1f} ms",
+        f"{LOOKUPS_PER_S:,}/s; p99 <= {LOOKUP_P99_MS} ms",
+        _met(rate >= 0.98 * LOOKUPS_PER_S and p99 <= LOOKUP_P99_MS),
+    )
+    yield "the same: CPU of the server a look-up", f"{serve['server_cpu_us']:.0f} us", "", ""
+    most = f"{serve['most_lookups_per_s']:.0f}/s; p99 {serve['most_p99_ms']:.0f} ms"
+    yield f"`spotsieve serve`, {serve['connections']} clients that wait for each answer", most, "", ""
 
 
 def _met(good: bool) -> str:

@@ -32,9 +32,10 @@ from spotsieve.state.verify.log import examine_log
 from spotsieve.stream.errors import InputError, PageError, StateError
 from spotsieve.stream.features.sieve import SieveSettings, sieve_pages
 from spotsieve.stream.features.sieve import blocks_of as kept_blocks_of
-from spotsieve.stream.files.http import HttpResponse, read_http
-from spotsieve.stream.files.reader import FileReader, Input
+from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.reader import FileReader
 from spotsieve.stream.files.warc import Capture, capture_of, split_warc
+from spotsieve.stream.files.warc.http import HttpResponse, read_http
 from spotsieve.stream.intake import Decoder, Message
 from spotsieve.stream.intake.charset import to_utf8
 from spotsieve.stream.page import Page

@@ -11,7 +11,7 @@ from spotsieve.stream.features import scorecard
 from spotsieve.stream.features.scorecard import SECOND_CARD
 from spotsieve.stream.judge.slots import kinds_of
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import Confirmed, Probes, Scheme
+from spotsieve.stream.schemes import Confirmed, Probes, Scheme, Way
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import Compared, Signatures
 from spotsieve.stream.verdict import FoundBy
@@ -90,6 +90,9 @@ class _Wrapped:
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         return self.inner.confirm(pages, others)
+
+    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
+        return self.inner.ways(pages, others)
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         return self.inner.score(distance)

@@ -147,7 +147,7 @@ def test_an_output_that_is_there_is_kept_unless_force_is_given(
     assert main(["filter", str(crawl), "--out", "/dev/null"]) == 0
 
 
-@pytest.mark.parametrize("name", ["novel.parquet", "novel.csv.gz", "novel.zip", "novel.WACZ"])
+@pytest.mark.parametrize("name", ["novel.avro", "novel.csv.gz", "novel.zip", "novel.WACZ"])
 def test_an_ending_that_is_not_written_is_refused(
     crawl: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

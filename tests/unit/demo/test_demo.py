@@ -13,10 +13,11 @@ from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.demo.articles import write_articles
 from spotsieve.stream.demo.crawl import HOME, ODD, RECRAWL, SEED, SYNDICATED, Sent, build_crawl
 from spotsieve.stream.demo.edits import Edit, edit_article
-from spotsieve.stream.demo.explain import default_scheme, explain, shingles_in_words
+from spotsieve.stream.demo.explain import default_scheme, explain
 from spotsieve.stream.demo.outcome import compare
 from spotsieve.stream.demo.sites import SITES, render
 from spotsieve.stream.demo.traffic import Received
+from spotsieve.stream.explain.texts import shingles_in_words
 from spotsieve.stream.features.sieve import blocks_of
 from spotsieve.stream.intake import Decoder, Message
 from spotsieve.stream.judge import judge

@@ -75,7 +75,9 @@ def test_the_image_runs_without_rights_and_keeps_state_in_a_volume() -> None:
 
 
 def test_base_images_have_a_version() -> None:
-    images = [arguments.split()[0] for name, arguments in dockerfile() if name == "FROM"]
+    named = dict(arguments.split("=", 1) for name, arguments in dockerfile() if name == "ARG")
+    bases = [arguments.split()[0].strip("${}") for name, arguments in dockerfile() if name == "FROM"]
+    images = [named[base] for base in bases]
     images += [service["image"] for service in services().values() if "build" not in service]
     assert [image for image in images if not is_pinned(image)] == []
 
@@ -85,6 +87,32 @@ def test_the_image_installs_locked_packages_only() -> None:
     installs = [part for part in installs if " install " in part or " wheel " in part]
     assert len(installs) == 4
     assert [part for part in installs if "--require-hashes" not in part and "--no-index" not in part] == []
+
+
+def test_the_list_of_packages_has_the_versions_and_hashes_of_the_lock(tmp_path: Path) -> None:
+    (line,) = re.findall(r"(?m)^\t@\$\(VENV\)/bin/(cyclonedx-py .*)$", (REPOSITORY / "Makefile").read_text("utf-8"))
+    program, *arguments, place = shlex.split(line)
+    assert place == "out/sbom.cdx.json"
+    command = [str(Path(sys.executable).with_name(program)), *arguments, str(tmp_path / "sbom.json")]
+    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
+    listed = json.loads((tmp_path / "sbom.json").read_text("utf-8"))
+    assert listed["bomFormat"] == "CycloneDX"
+    assert listed["metadata"]["component"]["name"] == "spotsieve"
+    locked = re.findall(r"(?m)^([\w.-]+)==([\w.]+)", (REPOSITORY / "requirements-run.lock").read_text("utf-8"))
+    assert sorted((one["name"], one["version"]) for one in listed["components"]) == sorted(locked)
+    assert all(one["purl"] and one["externalReferences"][0]["hashes"] for one in listed["components"])
+
+
+def test_the_image_lists_the_packages_that_are_in_it() -> None:
+    (line,) = [text for name, text in dockerfile() if name == "RUN" and "cyclonedx-py" in text]
+    program, action, *arguments = shlex.split(line)
+    assert (program, action) == ("cyclonedx-py", "environment")
+    assert arguments[arguments.index("--output-file") + 1].startswith("/opt/spotsieve/"), "what the last stage copies"
+    assert arguments[-1] == "/opt/spotsieve/bin/python"
+    options = subprocess.run(
+        [str(Path(sys.executable).with_name(program)), action, "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    assert [one for one in arguments if one.startswith("--") and one not in options] == []
 
 
 @pytest.mark.slow
@@ -119,7 +147,7 @@ def test_compose_refers_to_services_volumes_and_files_that_exist() -> None:
             source = volume.split(":")[0]
             if source.startswith("."):
                 assert (DEPLOY / source).exists(), source
-            else:
+            elif ":" in volume:
                 used.add(source)
     assert used == volumes
 
@@ -137,6 +165,17 @@ def test_the_filter_in_compose_has_no_rights_and_time_to_close() -> None:
     assert int(service["stop_grace_period"].removesuffix("s")) > 10
 
 
+def test_workers_in_compose_share_no_state_no_kernels_and_no_port() -> None:
+    # A volume with a name is one for all containers of a service, and so is a port.
+    own = [volume for volume in services()["filter"]["volumes"] if ":" not in volume]
+    (cache,) = re.findall(r"NUMBA_CACHE_DIR=(\S+)", (DEPLOY / "Dockerfile").read_text("utf-8"))
+    assert own == ["/var/lib/spotsieve", cache]
+    assert [volume for volume in services()["filter"]["volumes"] if ":" in volume and not volume.endswith(":ro")] == []
+    first, last = re.findall(r":(\d+)-(\d+):", services()["filter"]["ports"][0])[0]
+    assert int(last) - int(first) >= 8
+    assert "container_name" not in services()["filter"]
+
+
 @pytest.mark.parametrize("name", ["topics", "filter"])
 def test_the_commands_in_compose_are_commands_of_ours(name: str) -> None:
     command = services()[name]["command"]
@@ -147,7 +186,8 @@ def test_the_settings_in_compose_are_settings_of_ours() -> None:
     environment = {key: str(value) for key, value in services()["filter"]["environment"].items()}
     settings = load_settings(DEPLOY / "spotsieve.toml", environment, {})
     assert settings.kafka.bootstrap_servers == "kafka:19092"
-    assert f"127.0.0.1:{settings.metrics.port}:{settings.metrics.port}" in services()["filter"]["ports"]
+    (ports,) = services()["filter"]["ports"]
+    assert re.fullmatch(rf"127\.0\.0\.1:{settings.metrics.port}-\d+:{settings.metrics.port}", ports)
     assert settings.metrics.host == "0.0.0.0", "Prometheus scrapes from another container"
 
 
@@ -167,3 +207,39 @@ def test_docker_itself_accepts_the_compose_file() -> None:
     if not has_compose:
         pytest.skip("needs the docker client with its compose plug-in")
     subprocess.run(shlex.split("docker compose -f compose.yaml config --quiet"), cwd=DEPLOY, check=True)
+
+
+@pytest.fixture
+def to_pin(tmp_path: Path) -> Path:
+    """A copy of what pin-images.sh changes, beside it."""
+    for name in ("Dockerfile", "compose.yaml", "pin-images.sh"):
+        (tmp_path / name).write_bytes((DEPLOY / name).read_bytes())
+    return tmp_path
+
+
+def pinned(folder: Path, answer: str) -> "subprocess.CompletedProcess[str]":
+    """What pin-images.sh does where docker answers every question with this line of a shell."""
+    docker = folder / "docker"
+    docker.write_text(f"#!/bin/sh\n{answer}\n", "utf-8")
+    docker.chmod(0o755)
+    given = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    script = ["sh", str(folder / "pin-images.sh")]
+    return subprocess.run(script, env=given, capture_output=True, text=True, check=False)
+
+
+def test_images_are_pinned_by_the_digest_that_their_registry_names(to_pin: Path) -> None:
+    before = [(to_pin / name).read_text("utf-8") for name in ("Dockerfile", "compose.yaml")]
+    for letter in "ab":  # the second digest takes the first one's place
+        assert pinned(to_pin, f"echo sha256:{letter * 64}").returncode == 0
+    after = [(to_pin / name).read_text("utf-8") for name in ("Dockerfile", "compose.yaml")]
+    assert [text.count(f"@sha256:{'b' * 64}") for text in after] == [1, 3]
+    assert [text.replace(f"@sha256:{'b' * 64}", "") for text in after] == before
+
+
+@pytest.mark.parametrize(("answer", "said"), [("exit 1", "must be found"), ("echo no digest", "answer with a digest")])
+def test_an_image_without_a_digest_is_said_and_nothing_is_changed(to_pin: Path, answer: str, said: str) -> None:
+    before = (to_pin / "Dockerfile").read_text("utf-8")
+    ran = pinned(to_pin, answer)
+    assert ran.returncode == 1
+    assert said in ran.stderr
+    assert (to_pin / "Dockerfile").read_text("utf-8") == before

@@ -54,12 +54,19 @@ def test_the_topics_in_compose_are_made_on_the_brokers_of_the_environment() -> N
     assert _parser(command).parse_args(command).bootstrap_servers is None
 
 
+def stateful_set() -> dict[str, Any]:
+    resources: list[dict[str, Any]] = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text("utf-8")))
+    (found,) = [one["spec"] for one in resources if one["kind"] == "StatefulSet"]
+    assert isinstance(found, dict)
+    return found
+
+
 def test_workers_on_kubernetes_do_not_wait_for_one_that_rebuilds_its_state() -> None:
-    assert loaded("kubernetes.yaml")["spec"]["podManagementPolicy"] == "Parallel"
+    assert stateful_set()["podManagementPolicy"] == "Parallel"
 
 
 def test_the_login_on_kubernetes_is_settings_of_ours_and_its_files_are_mounted(tmp_path: Path) -> None:
-    pod = loaded("kubernetes.yaml")["spec"]["template"]["spec"]
+    pod = stateful_set()["template"]["spec"]
     (container,) = pod["containers"]
     environment = {each["name"]: each["value"] for each in container["env"]}
     settings = settings_of(environment, tmp_path)
@@ -71,8 +78,12 @@ def test_the_login_on_kubernetes_is_settings_of_ours_and_its_files_are_mounted(t
     assert secret["defaultMode"] & OTHERS_MAY == 0, "else a warning comes at every start"
     assert secret["defaultMode"] & 0o040, "the container's group reads it"
     assert pod["securityContext"]["fsGroup"] == pod["securityContext"]["runAsUser"] == 10001
-    for probe in ("livenessProbe", "readinessProbe"):
-        assert container[probe]["httpGet"]["path"] in {"/healthz", "/readyz"}
+    # A worker that rebuilds its state for hours must have started, and live.
+    paths = {probe: container[f"{probe}Probe"]["httpGet"]["path"] for probe in ("startup", "liveness", "readiness")}
+    assert paths == {"startup": "/healthz", "liveness": "/healthz", "readiness": "/readyz"}
+    (topics,) = [each for each in pod["initContainers"] if each["name"] == "topics"]
+    assert topics["env"] == container["env"]
+    assert _parser(topics["args"]).parse_args(topics["args"]).command == "topics"
     assert [port["containerPort"] for port in container["ports"]] == [settings.metrics.port]
     assert pod["terminationGracePeriodSeconds"] > 10
     assert _parser(container["args"]).parse_args(container["args"]).command == "run"

@@ -76,9 +76,25 @@ def test_every_alert_says_what_it_means_and_what_to_do() -> None:
         assert len(alert["annotations"]["description"]) > 80
 
 
-def test_every_alert_is_exercised_by_a_rule_test() -> None:
-    tested = (PROMETHEUS / "alerts.test.yml").read_text("utf-8")
-    assert [rule["alert"] for rule in rules() if rule.get("alert", "") not in tested] == []
+def test_every_alert_is_seen_firing_by_a_rule_test() -> None:
+    fired = set()
+    for test in yaml.safe_load((PROMETHEUS / "alerts.test.yml").read_text("utf-8"))["tests"]:
+        for asked in test.get("promql_expr_test", []):
+            if asked["exp_samples"] and "ALERTS{" in asked["expr"]:
+                found = {
+                    name for sample in asked["exp_samples"] for name in re.findall(r"Spotsieve\w+", sample["labels"])
+                }
+                fired |= found or set(re.findall(r'alertname="(\w+)"', asked["expr"]))
+        fired |= {asked["alertname"] for asked in test.get("alert_rule_test", []) if asked["exp_alerts"]}
+    assert [rule["alert"] for rule in rules() if "alert" in rule and rule["alert"] not in fired] == []
+
+
+def test_every_alert_has_a_section_of_the_runbook_and_leads_there() -> None:
+    sections = re.findall(r"(?m)^### (\w+)\n\n\S", (REPOSITORY / "docs" / "runbook.md").read_text("utf-8"))
+    alerts = [rule for rule in rules() if "alert" in rule]
+    assert sorted(sections) == sorted(alert["alert"] for alert in alerts)
+    for alert in alerts:
+        assert alert["annotations"]["runbook_url"] == f"docs/runbook.md#{alert['alert'].lower()}"
 
 
 def test_panels_have_a_title_a_meaning_and_a_place_of_their_own() -> None:

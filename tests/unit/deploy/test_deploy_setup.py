@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 
-LOCKS = ("requirements.lock", "requirements-run.lock", "requirements-build.lock")
+LOCKS = ("requirements.lock", "requirements-run.lock", "requirements-build.lock", "requirements-sbom.lock")
 PEERS = "requirements-peers.lock"
 FUZZ = "requirements-fuzz.lock"
 INSTALL = REPOSITORY / "deploy" / "install.sh"

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from spotsieve.stream import cli, errors
 from spotsieve.stream.cli import COMMANDS
 from spotsieve.stream.schemes.registry import SCHEMES
+from spotsieve.stream.settings.reference import reference_markdown
 from tests.conftest import REPOSITORY
 from tests.measure.bench import page as speed
 
@@ -23,7 +25,7 @@ FOLDERS = ("stream", "state", "tests", "docs", "deploy")
 ACTIONS = {
     "state": ("info", "verify", "snapshot", "restore", "forget", "export", "import"),
     "topics": ("create", "check", "skip-record"),
-    "config": ("example", "check"),
+    "config": ("example", "reference", "check"),
     "model": ("build", "info"),
 }
 MOST_LINES = 150
@@ -98,6 +100,34 @@ def test_every_command_that_a_document_names_exists(document: Path) -> None:
             assert not action or command not in ACTIONS or action in ACTIONS[command], code
 
 
+def command_lines_in(text: str) -> list[list[str]]:
+    """The arguments of each line of a shell block that runs our command and leaves nothing out. N is some number."""
+    blocks = re.findall(r"^```(?:sh|console)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines() if "..." not in line]
+    found = []
+    for line in lines:
+        words = shlex.split(line.removeprefix("$ "), comments=True) if "spotsieve " in line else []
+        if words and words[0] in ("spotsieve", ".venv/bin/spotsieve"):
+            end = next(
+                (at for at, word in enumerate(words) if word in ("|", "||", "&&", "&", ">", ">>", "2>", "<")), None
+            )
+            found.append(["0" if word == "N" else word for word in words[1:end]])
+    return found
+
+
+@documents
+def test_every_command_line_of_a_document_is_one_that_the_command_takes(document: Path) -> None:
+    parser = cli.whole_parser()
+    for words in command_lines_in(text_of(document)):
+        if "--help" not in words:
+            parser.parse_args(words)  # Ends the test where it refuses, and says why.
+
+
+def test_the_configuration_reference_is_that_of_the_models() -> None:
+    page = text_of(REPOSITORY / "docs" / "configuration.md")
+    assert page.strip() == reference_markdown().strip(), "run `spotsieve config reference > docs/configuration.md`"
+
+
 @documents
 def test_every_module_that_a_document_runs_exists(document: Path) -> None:
     named = {found for code in code_of(text_of(document)) for found in re.findall(r"python -m ([\w.]+)", code)}
@@ -114,7 +144,7 @@ def test_the_actions_of_commands_are_those_that_they_have() -> None:
 
 def test_every_document_is_named_by_readme() -> None:
     named = paths_in(text_of(README)) | paths_in(text_of(REPOSITORY / "docs" / "guide.md"))
-    known = {"docs/kernel-vs-lexbor.md"}
+    known = {"docs/kernel-vs-lexbor.md", *(f"docs/{name}.md" for name in ("index", "api", "formats", "changelog"))}
     assert {f"docs/{document.name}" for document in DOCUMENTS if document.parent.name == "docs"} - known <= named
 
 
@@ -155,7 +185,7 @@ def test_readme_s_commands_print_what_it_shows(tmp_path: Path) -> None:
     subprocess.run(["sh", "-c", files[0]], cwd=tmp_path, check=True)
     search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     shown = re.findall(r"^```console\n\$ (.*?)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    assert len(shown) == 3
+    assert len(shown) == 4
     for command, output in shown:
         given = {**os.environ, "PATH": search}
         ran = subprocess.run(["sh", "-c", command], cwd=tmp_path, env=given, capture_output=True, text=True, check=True)

@@ -1,6 +1,7 @@
 """The wheel is one import name with its types and data; the source distribution has what the checks need beside it."""
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -57,7 +58,11 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
+    return wheel_of(sources, tmp_path_factory.mktemp("wheel"))
+
+
+def wheel_of(sources: Path, folder: Path) -> Path:
+    """Build the wheel of these sources in a folder that is empty."""
     command = [sys.executable, "-m", "pip", "wheel", *WITHOUT_NETWORK, "--wheel-dir", str(folder), str(sources)]
     subprocess.run(command, check=True)
     (built,) = folder.glob("*.whl")
@@ -138,7 +143,12 @@ class Environment:
 
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    made = Environment(tmp_path_factory.mktemp("environment"))
+    return environment_with(wheel, tmp_path_factory.mktemp("environment"))
+
+
+def environment_with(wheel: Path, folder: Path) -> Environment:
+    """An environment with this wheel installed."""
+    made = Environment(folder)
     done = made.pip("install", "--no-deps", "--no-index", "--ignore-installed", str(wheel))
     assert done.returncode == 0, done.stderr
     return made
@@ -161,6 +171,27 @@ def test_the_installed_command_runs_away_from_the_sources(environment: Environme
     assert "/environment" in found.stdout, found.stderr
     example = environment.run("spotsieve", "config", "example")
     assert "[kafka]" in example.stdout, example.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_an_installed_wheel_with_kernels_compiles_none_at_its_first_use(sources: Path, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "spotsieve.stream.warm", "spotsieve"], cwd=REPOSITORY, check=True)
+    warmed = tmp_path / "sources"
+    shutil.copytree(sources, warmed)
+    for compiled in (path for top in INSTALLED for path in (REPOSITORY / top).rglob("*.nb[ic]")):
+        copy = warmed / compiled.relative_to(REPOSITORY)
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copyfile(compiled, copy)
+    (tmp_path / "dist").mkdir()
+    environment = environment_with(wheel_of(warmed, tmp_path / "dist"), tmp_path / "environment")
+    kernels = {path: path.stat().st_mtime_ns for path in (tmp_path / "environment").rglob("*.nb[ic]")}
+    assert kernels
+    page = tmp_path / "page.jsonl"
+    page.write_text('{"url": "https://a.example/", "body": "<p>The old mill by the river will open again in spring."}')
+    done = environment.run("spotsieve", "filter", str(page), "--state", str(tmp_path / "state"))
+    assert done.returncode == 0, done.stderr
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "environment").rglob("*.nb[ic]")} == kernels
 
 
 def test_a_namesake_of_our_folders_neither_hides_nor_breaks_the_command(environment: Environment) -> None:

@@ -18,8 +18,8 @@ import zstandard
 
 from spotsieve.stream.errors import PageError, Reject
 from spotsieve.stream.files.compression import read_chunks
-from spotsieve.stream.files.http import MAX_CODINGS, MAX_HEADER_BYTES, read_http
 from spotsieve.stream.files.warc import split_warc
+from spotsieve.stream.files.warc.http import MAX_CODINGS, MAX_HEADER_BYTES, read_http
 from tests.conftest import REPOSITORY
 from tests.worlds.filter_crawl import lines, page, read_json, warc_record
 from tests.worlds.warc_records import chunked, http, warc

@@ -40,7 +40,6 @@ MISREAD: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "csv": (lambda: "\n".join(["url,date,body", *ROWS]).encode(), "CSV with the columns url,date,body", "JSON object"),
     "cdx": (lambda: b" CDX N b a m s k\ncom,example)/ 20240301000010 x\n", "CDX", "filter the WARC files"),
     "cdxj": (lambda: b'com,example)/a 20240301000010 {"url": "u"}\n' * 3, "CDX", "filter the WARC files"),
-    "arc": (lambda: b"filedesc://a.arc 0.0.0.0 2004 text/plain 76\n1 0 A\n", "ARC", "convert it to WARC"),
     "tar": (in_tar, "a tar archive", "unpack it"),
     "json array": (lambda: json.dumps([page(1), page(2)]).encode(), "a JSON array", "jq -c '.[]'"),
     "json over lines": (lambda: json.dumps(page(1), indent=1).encode(), "over several lines", "jq -c ."),

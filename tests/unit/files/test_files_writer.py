@@ -11,8 +11,9 @@ import zstandard
 
 from spotsieve.stream.errors import SettingError, StateError
 from spotsieve.stream.files.compression import read_chunks
+from spotsieve.stream.files.outputs import Outputs
 from spotsieve.stream.files.records import Layout, Record
-from spotsieve.stream.files.writer import OutputFile, Outputs
+from spotsieve.stream.files.writer import OutputFile
 
 
 def read(path: Path) -> bytes:

@@ -14,6 +14,7 @@ from tests.measure.bench.index import measure_candidates
 from tests.measure.bench.library import measure_library
 from tests.measure.bench.pages import DUPLICATES, json_messages
 from tests.measure.bench.report import table
+from tests.measure.bench.serve import measure_serve
 from tests.reference.signatures import assert_same
 from tests.worlds.page_tokens import tokens_of
 
@@ -66,6 +67,15 @@ def test_the_library_is_measured_beside_the_filter_and_drops_the_same_pages() ->
     assert figures["ratio"] == pytest.approx(figures["filter_pages_per_s"] / figures["library_pages_per_s"], rel=0.01)
     (line,) = [line for line in table({"library": figures, "machine": MACHINE}).splitlines() if "<= 1.1" in line]
     assert line.endswith("| met |" if figures["ratio"] <= 1.1 else "| NOT MET |")
+
+
+def test_look_ups_are_measured_by_a_client_of_its_own_at_a_steady_rate() -> None:
+    figures = measure_serve(1, 600, 0.5, lambda _: None)
+    assert 0 < figures["p50_ms"] <= figures["p99_ms"]
+    assert 0 < figures["lookups_per_s"] <= figures["rate"] * 1.1
+    (line,) = [line for line in table({"serve": figures, "machine": MACHINE}).splitlines() if "steady" in line]
+    good = figures["lookups_per_s"] >= 1_960 and figures["p99_ms"] <= 20
+    assert line.endswith("| met |" if good else "| NOT MET |")
 
 
 def test_the_index_load_has_the_promised_copies_and_strangers_that_share_a_hash() -> None:

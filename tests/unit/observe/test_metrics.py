@@ -56,12 +56,13 @@ def test_verdicts_are_counted_by_kind_and_reason_and_only_the_rows_given() -> No
 def test_buckets_swept_are_counted_on_and_the_watermark_is_in_seconds() -> None:
     metrics = Metrics()
     stats = {"entries": 5, "bytes_on_disk": 9, "floor": 7, "watermark_ms": 1_500, "swept_buckets": 3}
-    metrics.observe_state(stats)
-    metrics.observe_state({**stats, "swept_buckets": 10})
+    metrics.observe_state(stats, (100, 40))
+    metrics.observe_state({**stats, "swept_buckets": 10}, (100, 39))
     value = metrics.registry.get_sample_value
     assert value("spotsieve_swept_buckets_total") == 10
     assert value("spotsieve_watermark_seconds") == 1.5
     assert (value("spotsieve_state_floor"), value("spotsieve_state_entries")) == (7, 5)
+    assert (value("spotsieve_disk_size_bytes"), value("spotsieve_disk_free_bytes")) == (100, 39)
 
 
 def test_every_verdict_language_text_and_key_is_there_before_the_first_page() -> None:

@@ -15,7 +15,7 @@ from spotsieve.stream.page import Page
 from spotsieve.stream.replay.order import LogOrder
 from spotsieve.stream.replay.places import Places
 from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.service.replay import input as replay_input
+from spotsieve.stream.service.replay import held as held_messages
 from spotsieve.stream.service.replay.input import OrderedInput, Turn
 from spotsieve.stream.settings.schemes import ChainSettings
 
@@ -148,7 +148,7 @@ def test_messages_come_in_the_order_of_the_log_and_each_once(
     messages, spans, named = crawl
     places = Places("pages", spans)
     reader = Reader(messages, {TopicPartition("pages", number): span for number, span in enumerate(spans)})
-    with patch.object(replay_input, "HELD_BYTES", held_bytes):
+    with patch.object(held_messages, "HELD_BYTES", held_bytes):
         found = asyncio.run(taken(reader, log_of(places, named), places, again))
     assert found == list(twin(messages, named, again))
     once = [page for page, turn in found if turn is not Turn.AGAIN]
@@ -162,10 +162,10 @@ async def test_what_waits_for_its_turn_is_bounded_and_a_topic_in_order_is_read_o
     reader = Reader(messages, {TopicPartition("pages", number): span for number, span in enumerate(spans)})
     order = log_of(places, [(number, offset) for number in (0, 1) for offset in range(400)])
     most = 0
-    with patch.object(replay_input, "HELD_BYTES", 4_000):
+    with patch.object(held_messages, "HELD_BYTES", 4_000):
         ordered = OrderedInput(reader, order, places, again=False)  # type: ignore[arg-type]
         async for _ in ordered.steps():
-            most = max(most, sum(ordered._held_bytes.values()))
+            most = max(most, sum(ordered._held._held_bytes.values()))
     assert 2_000 <= most <= 4_000 + 2 * 200
     assert reader.seeks == 0
 

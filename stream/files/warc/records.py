@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spotsieve.stream.errors import InputError, PageError, Reject
-from spotsieve.stream.files.http import header_end, read_http
-from spotsieve.stream.files.records import MAX_RECORD_BYTES, SHOWN_BYTES, Record
+from spotsieve.stream.files.records import MAX_RECORD_BYTES, SHOWN_BYTES, Record, too_large
+from spotsieve.stream.files.warc.http import header_end, read_http
 from spotsieve.stream.intake.times import read_time
 
 _VERSION = b"WARC/"
@@ -29,14 +29,13 @@ class Capture:
     status: int | None = None
 
 
-def split_warc(chunks: Iterator[bytes], max_record_bytes: int = MAX_RECORD_BYTES) -> Iterator[Record]:
-    """WARC records with all their bytes, each up to the beginning of the next.
+def split_warc(chunks: Iterator[bytes], max_record_bytes: int = MAX_RECORD_BYTES, number: int = 0) -> Iterator[Record]:
+    """WARC records with all their bytes, each up to the beginning of the next. number: of the first record
 
     Faults: BAD_WARC (no header or no Content-Length; the reader skips to the next record), TRUNCATED (the file ends
     within the record), TOO_LARGE. The InputError of a damaged file is raised after the last record.
     """
     window = _Window(chunks)
-    number = 0
     while window.skip_line_ends():
         yield _next_record(window, number, max_record_bytes)
         number += 1
@@ -83,18 +82,27 @@ def is_revisit(raw: bytes) -> bool:
 
 
 def read_fields(head: bytes) -> dict[str, str]:
-    """Header lines after the first. Names are in lower case, the first of equals counts, folded lines are joined."""
+    """The fields of a header by their names in lower case; the first of equals counts."""
     fields: dict[str, str] = {}
-    last = ""
-    for line in head.decode("utf-8", "replace").split("\n")[1:]:
-        if line[:1] in (" ", "\t") and last:
-            fields[last] += " " + line.strip()
+    for name, value in field_lines(head.decode("utf-8", "replace")):
+        fields.setdefault(name.lower(), value)
+    return fields
+
+
+def field_lines(head: str) -> list[tuple[str, str]]:
+    """Name and value of every field of a header, whose first line is none. Folded lines are joined."""
+    found = list[tuple[str, str]]()
+    joining = False
+    for line in head.split("\n")[1:]:
+        if line[:1] in (" ", "\t") and joining:
+            name, value = found.pop()
+            found.append((name, f"{value} {line.strip()}"))
             continue
         name, colon, value = line.partition(":")
-        last = name.strip().lower() if colon else ""
-        if last:
-            fields.setdefault(last, value.strip())
-    return fields
+        joining = bool(colon and name.strip())
+        if joining:
+            found.append((name.strip(), value.strip()))
+    return found
 
 
 def _next_record(window: "_Window", number: int, most: int) -> Record:
@@ -112,8 +120,7 @@ def _next_record(window: "_Window", number: int, most: int) -> Record:
         return Record(number, shown, (Reject.BAD_WARC, "must have a Content-Length"))
     size = end + int(length)
     if size > most:
-        shown = window.skip(size)
-        return Record(number, shown, (Reject.TOO_LARGE, f"must have at most {most} bytes, has {size}"))
+        return too_large(number, window.skip(size), size, most)
     raw = window.take(size)
     if len(raw) < size:
         return Record(number, raw, (Reject.TRUNCATED, f"must have {size} bytes, and the file ends after {len(raw)}"))

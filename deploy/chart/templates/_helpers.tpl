@@ -1,0 +1,65 @@
+{{/* Names and labels that several manifests share. */}}
+
+{{- define "spotsieve.name" -}}
+{{ .Release.Name | trunc 52 | trimSuffix "-" }}
+{{- end }}
+
+{{/* What never changes while the release lives: selectors are immutable. */}}
+{{- define "spotsieve.selector" -}}
+app.kubernetes.io/name: spotsieve
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "spotsieve.labels" -}}
+{{ include "spotsieve.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end }}
+
+{{- define "spotsieve.image" -}}
+{{- with .Values.image -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "spotsieve.has-login" -}}
+{{- if hasPrefix "SASL" .Values.kafka.securityProtocol }}yes{{ end }}
+{{- end }}
+
+{{- define "spotsieve.has-tls" -}}
+{{- if hasSuffix "SSL" .Values.kafka.securityProtocol }}yes{{ end }}
+{{- end }}
+
+{{/* The environment of the filter and of what makes its topics. */}}
+{{- define "spotsieve.environment" -}}
+- {name: SPOTSIEVE_KAFKA__BOOTSTRAP_SERVERS, value: {{ .Values.kafka.bootstrapServers | quote }}}
+- {name: SPOTSIEVE_KAFKA__SECURITY_PROTOCOL, value: {{ .Values.kafka.securityProtocol }}}
+{{- if include "spotsieve.has-login" . }}
+- {name: SPOTSIEVE_KAFKA__SASL_MECHANISM, value: {{ .Values.kafka.saslMechanism }}}
+- {name: SPOTSIEVE_KAFKA__SASL_USERNAME, value: {{ .Values.kafka.saslUsername | quote }}}
+# Files, not secretKeyRef: a variable is seen by whoever may describe the process.
+- {name: SPOTSIEVE_KAFKA__SASL_PASSWORD_FILE, value: /etc/spotsieve/kafka/password}
+{{- end }}
+{{- if and (include "spotsieve.has-tls" .) .Values.kafka.secret }}
+- {name: SPOTSIEVE_KAFKA__SSL_CAFILE, value: /etc/spotsieve/kafka/ca.pem}
+{{- end }}
+{{- range $name, $value := .Values.env }}
+- {name: {{ $name }}, value: {{ $value | quote }}}
+{{- end }}
+{{- end }}
+
+{{/* What every container may do: nothing. */}}
+{{- define "spotsieve.rights" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{/* Where the containers that speak to Kafka find settings and secrets. */}}
+{{- define "spotsieve.mounts" -}}
+- {name: config, mountPath: /etc/spotsieve/spotsieve.toml, subPath: spotsieve.toml, readOnly: true}
+{{- if .Values.kafka.secret }}
+- {name: kafka, mountPath: /etc/spotsieve/kafka, readOnly: true}
+{{- end }}
+- {name: kernels, mountPath: /var/cache/spotsieve}
+- {name: tmp, mountPath: /tmp}
+{{- end }}

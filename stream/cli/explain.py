@@ -1,0 +1,218 @@
+"""`spotsieve explain` tells why a page was dropped or let through: what it met, and by how much each bar was failed."""
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spotsieve.stream.cli.outputs import add_force_argument, check_names
+from spotsieve.stream.cli.settings import (
+    add_scheme_arguments,
+    add_settings_arguments,
+    directory,
+    file_name,
+    settings_of,
+    settings_of_state,
+)
+from spotsieve.stream.errors import EXIT_OK, NotFound, SettingError
+from spotsieve.stream.text_safety import show, show_styled, wants_colour
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spotsieve.state.still.reading import StillState
+    from spotsieve.stream.explain.explanation import Explanation
+    from spotsieve.stream.explain.finding import Recorded
+    from spotsieve.stream.files.inputs import Input
+    from spotsieve.stream.page import Page
+    from spotsieve.stream.settings.model import Settings
+
+MOST_COLUMNS = 98
+
+ABOUT = """PAGE is the address or id of a page that the state has judged, of a page in the files of --pages, or the name
+of a file: a page itself (HTML or text, with its address as --url), JSONL or WARC of one page, a line of verdicts, or a
+report of the topic of duplicates; - is standard input. With --state the page is explained by what the state knows; DIR
+is as of `spotsieve query`, may be in use, and is not changed. Without it OTHER, or what stands before the page in the
+files of --pages, is judged first, in memory. A state holds signatures and no pages: --pages gives the texts. A novel
+page is shown beside its nearest one, with what it lacks. Exit codes: 0 explained; 2 wrong setting or usage; 3 a file
+that cannot be read; 4 the state cannot be used; 7 the page is not there; 130 interrupted."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `spotsieve explain`."""
+    parser.epilog = ABOUT
+    parser.add_argument("page", type=file_name, metavar="PAGE", help="an address, an id, or a file")
+    parser.add_argument("other", type=file_name, nargs="?", metavar="OTHER", help="show it beside this page")
+    parser.add_argument("--state", type=directory, metavar="DIR", help="a state directory, or a snapshot")
+    parser.add_argument(
+        "--pages", nargs="+", action="extend", default=[], metavar="FILE", help="files of pages, for their texts"
+    )
+    parser.add_argument("--url", default="", metavar="URL", help="the address of PAGE, where PAGE is a page itself")
+    parser.add_argument(
+        "--other-url", default="", metavar="URL", help="the address of OTHER, where OTHER is a page itself"
+    )
+    parser.add_argument(
+        "--html", type=file_name, metavar="FILE", help="also write one page with both texts side by side"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=300.0,
+        metavar="SECONDS",
+        help="how long to wait for the process that works on the state (300)",
+    )
+    parser.add_argument(
+        "--verdicts", type=file_name, metavar="FILE", help="verdict lines: also tell what the page was told then"
+    )
+    add_force_argument(parser)
+    add_scheme_arguments(parser)
+    add_settings_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Explain one page; the exit code."""
+    named = [name for name in (options.page, options.other, *options.pages) if name]
+    check_names({"html": options.html}, named, False, options.force)
+    if options.html == "-":
+        raise SettingError("--html", "must be a file", "-", "name a new one, such as why.html")
+    if options.html:
+        _check_jinja()
+    explanation = _explained(options)
+    if options.html:
+        from spotsieve.stream.explain.as_html import html_page
+
+        try:
+            Path(options.html).write_text(html_page(explanation), encoding="utf-8")
+        except OSError as error:
+            rule = f"cannot be written: {error.strerror}"
+            raise SettingError("--html", rule, options.html, "name a file that can be made") from None
+    if options.json:
+        from spotsieve.stream.explain.explanation import as_json
+
+        show(json.dumps(as_json(explanation), ensure_ascii=False))
+        return EXIT_OK
+    from spotsieve.stream.explain.as_text import as_text
+
+    columns = min(shutil.get_terminal_size((MOST_COLUMNS, 24)).columns, MOST_COLUMNS)
+    show_styled(as_text(explanation, columns), colour=wants_colour(sys.stdout, os.environ))
+    if options.html:
+        show(f"The texts side by side: {Path(options.html).resolve().as_uri()}")
+    return EXIT_OK
+
+
+def _explained(options: argparse.Namespace) -> "Explanation":
+    from spotsieve.stream.files import check_inputs
+    from spotsieve.stream.progress import ProgressLine
+
+    files = check_inputs(options.pages)
+    line = ProgressLine(sys.stderr, None)
+    with contextlib.closing(line):
+        if options.state is None:
+            return _without_state(options, files)
+        from spotsieve.state.still.reading import still_state
+
+        def told(what: str, done: int, of: int) -> None:
+            line.say(f"{what}: {done:,} of {of:,}")
+
+        with still_state(options.state, options.timeout, told) as state:
+            return _in_state(options, files, state)
+
+
+def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "StillState") -> "Explanation":
+    """Explain by a state."""
+    from spotsieve.state.still.view import StillView
+    from spotsieve.stream.explain.asking import Judged, Subject, explain, explain_entry, find_subject, subject_of
+    from spotsieve.stream.explain.finding import Filed, find_in_entries, first_named
+    from spotsieve.stream.explain.given import read_given
+    from spotsieve.stream.schemes.registry import scheme_in_scope
+
+    settings = settings_of_state(options, state)
+    given = read_given(options.page, options.url, "--url", settings.input)
+    view = StillView(state)
+    scheme, known = scheme_in_scope(settings), view.entry_count - state.clock.floor
+    judged = Judged(settings, scheme, view, state.clock, str(state.directory), known)
+    recorded = given.recorded or _recorded(options, given.name)
+    page, where = given.page, f"file {options.page}"
+    if page is None and files:
+        page, where = first_named(given.name, files, settings.input), "the files of --pages"
+    found: Subject | Filed = (
+        find_subject(state, given.name, settings) if page is None else subject_of(page, scheme, where)
+    )
+    if isinstance(found, Filed):
+        return explain_entry(given.name, found, judged, recorded)
+    beside = None
+    if options.other is not None:
+        filed = find_in_entries(state, options.other)
+        if not filed:
+            then = "name a page that was let through, or leave --state away to compare two files"
+            raise NotFound("OTHER", "is no page that this state let through", options.other, then)
+        beside = filed[-1].number
+    return explain(given.name, found, judged, files, recorded, beside)
+
+
+def _without_state(options: argparse.Namespace, files: "Sequence[Input]") -> "Explanation":
+    """Explain by pages in memory: those before it in the files of --pages, or OTHER alone."""
+    from spotsieve.stream.explain.asking import explain, subject_of
+    from spotsieve.stream.explain.given import named_apart, read_given
+    from spotsieve.stream.local.explaining import judged_after, judged_before
+    from spotsieve.stream.schemes.registry import scheme_in_scope
+
+    settings = settings_of(options)
+    scheme = scheme_in_scope(settings)
+    given = read_given(options.page, options.url, "--url", settings.input)
+    recorded = given.recorded or _recorded(options, given.name)
+    if given.page is None and not files:
+        rule = "must be a file, unless --state or --pages say where to look for an address or id"
+        raise SettingError("PAGE", rule, options.page, "add --state DIR, --pages FILE, or both")
+    others, held = [], {}
+    if options.other is not None:
+        other = read_given(options.other, options.other_url, "--other-url", settings.input)
+        others = [named_apart(other.page, "other") if other.page else _named(other.name, files, settings)]
+        held = {"texts": others}
+    if given.page is not None:
+        page, judged = named_apart(given.page, "page"), judged_after(others, settings, scheme)
+    elif others:
+        page, judged = _named(given.name, files, settings), judged_after(others, settings, scheme)
+    else:
+        page, judged = judged_before(given.name, files, settings, scheme)
+    where = f"file {options.page}" if given.page is not None else "the files of --pages"
+    beside = 0 if others and judged.pages else None
+    return explain(given.name, subject_of(page, scheme, where), judged, files, recorded, beside, **held)
+
+
+def _named(name: str, files: "Sequence[Input]", settings: "Settings") -> "Page":
+    """A page of the files of --pages. Raises NotFound, InputError."""
+    from spotsieve.stream.explain.finding import first_named
+
+    page = first_named(name, files, settings.input)
+    if page is None:
+        raise NotFound("PAGE", "is in none of the files of --pages", name, "give an address or id as they have it")
+    return page
+
+
+def _recorded(options: argparse.Namespace, name: str) -> "Recorded | None":
+    """The verdict that --verdicts has of a page. Raises InputError if it has none."""
+    from spotsieve.stream.explain.finding import find_recorded
+
+    if options.verdicts is None:
+        return None
+    recorded = find_recorded([Path(options.verdicts)], name)
+    if recorded is None:
+        rule = "must have a verdict of PAGE, and has none"
+        raise NotFound("--verdicts", rule, options.verdicts, "name another file, or leave it away")
+    return recorded
+
+
+def _check_jinja() -> None:
+    """Raises SettingError before any work where the extra for HTML is missing."""
+    try:
+        import jinja2  # noqa: F401 - only whether it is there
+    except ImportError:
+        raise SettingError(
+            "--html", "needs the package jinja2", None, 'install the extra: pip install "spotsieve[report]"'
+        ) from None

@@ -1,0 +1,84 @@
+"""`spotsieve migrate` moves the memory of a service, or of a filter, under other settings."""
+
+import argparse
+import contextlib
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spotsieve.stream.cli.settings import add_scheme_arguments, add_settings_arguments, directory, settings_of
+from spotsieve.stream.errors import EXIT_OK, SettingError
+from spotsieve.stream.text_safety import show
+
+if TYPE_CHECKING:
+    from spotsieve.stream.migration.report import Report
+
+ABOUT = """A service: -c is the configuration that runs, --to that of the new settings, with another topics.log, which
+must exist and be empty, and another index.directory. Input topic and group stay the same. The command runs beside the
+service, changes nothing of it, and ends at the end of the old log. Killed or stopped, it goes on where it was when it
+is started again. Workers of the new configuration may be started at once: they follow the new log, and wait. --switch
+then ends the old log, so that every worker of the old settings stops (exit code 4), moves the rest and opens the new
+log: the waiting workers go on at the committed offsets. Files: --from-state is the directory of `spotsieve filter
+--state`, --state a new one. Pages are signed again only where the settings sign otherwise: from the input topic, as
+far as it holds them. STATE/migration/differences.jsonl has a line for each verdict that differs. Exit codes: 0 moved;
+2 wrong setting or usage; 4 state or log cannot be used; 5 broker refuses or is not reached; 130 interrupted."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `spotsieve migrate`."""
+    parser.epilog = ABOUT
+    parser.add_argument(
+        "--to", type=Path, metavar="FILE", help="the new configuration of a service (default: that of -c, with --set)"
+    )
+    parser.add_argument(
+        "--switch", action="store_true", help="end the old log, move the rest, and open the new one: no way back"
+    )
+    parser.add_argument(
+        "--from-state", type=directory, metavar="DIR", help="the old directory of a `spotsieve filter --state`"
+    )
+    parser.add_argument("--state", type=directory, metavar="DIR", help="with --from-state: the new directory")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_scheme_arguments(parser)
+    add_settings_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Migrate; the exit code."""
+    if (options.from_state is None) != (options.state is None):
+        missing = "--state" if options.state is None else "--from-state"
+        raise SettingError(missing, "must be given too", None, "--from-state OLD --state NEW, both directories")
+    if options.from_state is not None and (options.switch or options.to is not None):
+        raise SettingError("--from-state", "must stand without --to and --switch", None, "files have no workers")
+    report = _of_service(options) if options.from_state is None else _of_files(options)
+    from spotsieve.stream.migration.report import as_json, as_text
+
+    show(*(json.dumps(as_json(report), indent=2) if options.json else as_text(report)).split("\n"))
+    return EXIT_OK
+
+
+def _of_files(options: argparse.Namespace) -> "Report":
+    settings = settings_of(options)
+    if options.from_state.resolve() == options.state.resolve():
+        raise SettingError(
+            "--state", "must be another directory than --from-state", str(options.state), "name a new one"
+        )
+    from spotsieve.stream.local.migrating import migrate_state
+    from spotsieve.stream.progress import ProgressLine
+
+    with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
+        return migrate_state(options.from_state, options.state, settings, line.update_step)
+
+
+def _of_service(options: argparse.Namespace) -> "Report":
+    if options.config is None:
+        raise SettingError("-c", "must name the configuration of the service that runs", None, "and --to the new one")
+    old = settings_of(argparse.Namespace(config=options.config, given=[]))
+    new = settings_of(argparse.Namespace(**{**vars(options), "config": options.to or options.config}))
+    from spotsieve.stream.observe.logs import configure_logs
+    from spotsieve.stream.progress import ProgressLine
+    from spotsieve.stream.service.migrate.run import migrate_service
+
+    configure_logs(new.log, of_a_command=True)
+    with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
+        return migrate_service(old, new, options.switch, line.update_step)

@@ -1,0 +1,94 @@
+"""`spotsieve review` draws pairs of one's own pages and writes them as an HTML page, to be judged by eye."""
+
+import argparse
+import contextlib
+import sys
+from pathlib import Path
+
+from spotsieve.stream.cli.outputs import add_force_argument, check_names
+from spotsieve.stream.cli.settings import add_scheme_arguments, add_settings_arguments, file_name, settings_of
+from spotsieve.stream.errors import EXIT_OK, InputError, SettingError
+from spotsieve.stream.text_safety import show
+
+MOST_PAIRS = 5_000
+ABOUT = """FILES as of `spotsieve filter`; they are read twice, so none is standard input. Pairs are dropped pages with
+their originals, and near misses: pages that passed and that the scheme drops at the loosest value that its threshold is
+swept over, with their nearest earlier page. They are drawn by verdict, reason, hosts and score, each stratum by the
+root of its size, the same ones for the same --seed. Without --verdicts the pages are judged as `spotsieve filter`
+without a state does. PAGE is one file that loads nothing: open it in a browser, judge, and export labels.jsonl, which
+`spotsieve calibrate --labels` and `spotsieve score --labels` read. Exit codes: 0 written; 2 wrong setting or usage; 3 a
+file that cannot be read, verdicts of other pages, or nothing to review."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `spotsieve review`."""
+    parser.epilog = ABOUT
+    parser.add_argument("files", nargs="+", metavar="FILE", help="files of pages")
+    parser.add_argument("-o", "--out", type=file_name, required=True, metavar="PAGE", help="the HTML file to write")
+    parser.add_argument(
+        "--verdicts", type=file_name, metavar="FILE", help="JSONL: the verdicts that are reviewed (filter --verdicts)"
+    )
+    parser.add_argument("--pairs", type=int, default=200, metavar="N", help="how many to draw (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="another seed draws others (%(default)s)")
+    add_force_argument(parser)
+    add_scheme_arguments(parser)
+    add_settings_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Draw the pairs and write the page; the exit code."""
+    from spotsieve.stream.files import check_inputs, total_bytes
+    from spotsieve.stream.files.writer import write_whole
+    from spotsieve.stream.kernels import compile_kernels
+    from spotsieve.stream.labelling.review.population import DROPPED, find_population
+    from spotsieve.stream.labelling.review.recorded import read_verdicts
+    from spotsieve.stream.labelling.review.review_page import review_page
+    from spotsieve.stream.labelling.review.strata import draw
+    from spotsieve.stream.progress import ProgressLine
+    from spotsieve.stream.schemes.registry import scheme_of
+
+    _check(options)
+    settings = settings_of(options)
+    inputs = check_inputs(options.files)
+    recorded = read_verdicts(Path(options.verdicts), settings.scheme.name) if options.verdicts else None
+    with contextlib.closing(ProgressLine(sys.stderr, total_bytes(inputs))) as line:
+        line.say("compiling the kernels; after the first time they are read from a cache")
+        compile_kernels(scheme_of(settings.scheme))
+        population = find_population(inputs, settings, recorded, line.update)
+        if not population.pairs:
+            rule = f"have nothing to review: of {len(population.ids):,} pages none was dropped, and none came near"
+            raise InputError("FILES", rule, None, "give more of the crawl, in which pages meet their copies")
+        strata = draw(population, options.pairs, options.seed)
+        line.say("laying the pages side by side")
+        content = review_page(inputs, settings, population, strata, options.seed)
+    write_whole(Path(options.out), content)
+    drawn = [pair for stratum in strata for pair in stratum.drawn]
+    dropped = sum(pair.drawn == DROPPED for pair in drawn)
+    known = sum(pair.drawn == DROPPED for pair in population.pairs)
+    near = len(population.pairs) - known
+    show(
+        f"{len(drawn):,} pairs in {options.out}, {len(content) / 1e6:.1f} MB: open it in a browser",
+        f"  {dropped:,} of {known:,} dropped pages, {len(drawn) - dropped:,} of {near:,} near misses, "
+        f"of {len(population.ids):,} pages",
+    )
+    for number, what in (
+        (population.absent, "dropped pages are left out: their originals are not among the files"),
+        (population.unjudged, "pages are left out: they have no verdict"),
+        (population.repeated, "pages are left out: an earlier page has their id"),
+    ):
+        if number:
+            show(f"  {number:,} {what}")
+    return EXIT_OK
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Raises SettingError for a wrong flag."""
+    if "-" in options.files:
+        raise SettingError("FILES", "must be files, which are read twice", "-", "write standard input to a file first")
+    if not 1 <= options.pairs <= MOST_PAIRS:
+        raise SettingError("--pairs", f"must be in 1..{MOST_PAIRS}", options.pairs, "200 take about an hour to judge")
+    if Path(options.out).suffix.lower() not in (".html", ".htm"):
+        raise SettingError("--out", "must end in .html or .htm", options.out, "choose another name")
+    if not Path(options.out).absolute().parent.is_dir():
+        raise SettingError("--out", "must be in a folder that exists", options.out, "make the folder first")
+    check_names({"out": options.out}, [*options.files, *filter(None, [options.verdicts])], False, options.force)

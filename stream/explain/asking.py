@@ -1,0 +1,219 @@
+"""Asks why: it finds a page in a state, has it judged and told about, and puts the explanation together."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from spotsieve.state.horizon import Clock, step_of
+from spotsieve.state.index import Living, StateView
+from spotsieve.state.still.reading import StillState
+from spotsieve.state.still.view import StillView
+from spotsieve.stream.errors import NotFound
+from spotsieve.stream.explain.explanation import Asked, Compared, Explanation, time_text
+from spotsieve.stream.explain.finding import (
+    Filed,
+    Recorded,
+    find_in_entries,
+    find_in_log,
+    is_named,
+    pages_of,
+)
+from spotsieve.stream.explain.telling import tell
+from spotsieve.stream.explain.texts import TextPair, read_pair
+from spotsieve.stream.explain.told import MetPage, Told
+from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.signature import Entry, Signatures, page_id_text
+from spotsieve.stream.verdict import Reason
+
+_MOST_NAMED = 5
+_HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A page that is asked about. page: its bytes, if they are at hand  known_from: where it was found"""
+
+    signatures: Signatures
+    page: Page | None
+    known_from: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a page is explained by. directory: of the state, "" for pages in memory  pages: that it knows"""
+
+    settings: Settings
+    scheme: Scheme
+    view: StateView
+    clock: Clock
+    directory: str
+    pages: int
+
+
+def subject_of(page: Page, scheme: Scheme, known_from: str) -> Subject:
+    """A page whose bytes are at hand."""
+    return Subject(scheme.sign([page]), page, known_from)
+
+
+def find_subject(state: StillState, name: str, settings: Settings) -> Subject | Filed:
+    """Find a page by its address or id in the log of a state, or else among its entries.
+
+    Raises NotFound, CorruptRecord, DamagedRecord.
+    """
+    logged = find_in_log(state.directory, state.progress.position, name)
+    if logged is None:
+        filed = find_in_entries(state, name)
+        if not filed:
+            rule = "is no page that this state let through: dropped, forgotten, beyond the horizon, or never sent"
+            raise NotFound("PAGE", rule, name, "give its file with --pages, or its line of the verdicts or duplicates")
+        return filed[-1]
+    if not logged.pages:
+        then = "give the address or id as the filter wrote it, or the page's file with --pages"
+        raise NotFound("PAGE", "is no page of this state's log", name, then)
+    last, notes = logged.pages[-1], list[str]()
+    if len(logged.pages) > 1:
+        others = ", ".join(page_id_text(*page.page_id) for page in reversed(logged.pages[:-1][-_MOST_NAMED:]))
+        notes.append(f"{len(logged.pages)} pages of the log have this name. This is the last; others: {others}.")
+    record = logged.forgotten.get(last.page_id)
+    if record is not None:
+        notes.append(f"It was forgotten by record {record} of the log: it is no original any more.")
+    notes += _beyond_horizon(last.signatures, state.clock, settings)
+    return Subject(last.signatures, None, f"record {last.record} of the log of {state.directory}", tuple(notes))
+
+
+def explain(
+    name: str,
+    subject: Subject,
+    judged: Judged,
+    files: Sequence[Input] = (),
+    recorded: Recorded | None = None,
+    beside: int | None = None,
+    texts: Sequence[Page] = (),
+) -> Explanation:
+    """Explain the verdict of a page.
+
+    files: where the texts of the page and of the one beside it are looked for  beside: the entry that it is shown
+    beside, instead of its original or the nearest page  texts: pages at hand that it may be shown beside
+    Raises InputError, StateError.
+    """
+    settings, page = judged.settings, subject.page
+    view = _view_of(judged, subject.signatures)
+    told = tell(
+        subject.signatures,
+        judged.scheme,
+        view,
+        settings.index.candidate_limit,
+        settings.policy.replaces_beyond,
+        () if beside is None else (beside,),
+    )
+    other = _beside(told, beside)
+    own = _entry_of(subject.signatures)
+    wanted = [own] * (page is None) + ([other.entry] if other is not None else [])
+    texts_of = _find_texts(wanted, chain(pages_of(files, settings.input), texts))
+    page = page or texts_of.get(own)
+    pair = _texts(page, texts_of.get(other.entry) if other is not None else None, judged, told)
+    notes = [*subject.notes, *_notes(told, other, pair, bool(files), settings)]
+    asked = Asked(name, own.id, own.url, time_text(own.event_time_ms), subject.known_from)
+    compared = Compared(judged.scheme.name, judged.directory, judged.pages, told)
+    return Explanation(asked, compared, recorded, other, pair, {}, tuple(notes))
+
+
+def explain_entry(name: str, filed: Filed, judged: Judged, recorded: Recorded | None = None) -> Explanation:
+    """Tell what the entry of a page holds, where neither its bytes nor its signature are at hand."""
+    entry, parts = filed.entry, filed.parts
+    facts = {"entry": f"{filed.number} of {judged.pages} pages known", "features": f"{parts.feature_count}"}
+    if parts.own is not None:
+        facts["own text"] = (
+            f"{len(parts.own.prints)} blocks were its own when it was filed; {parts.own.share / 255:.0%} of what it "
+            f"keeps was template of its host; {len(parts.own.titles)} words in its title"
+        )
+    asked = Asked(
+        name, entry.id, entry.url, time_text(entry.event_time_ms), f"entry {filed.number} of {judged.directory}"
+    )
+    note = "An entry does not hold the keys of a page. Give its file with --pages to see what it met, and the texts."
+    return Explanation(
+        asked, Compared(judged.scheme.name, judged.directory, judged.pages, None), recorded, None, None, facts, (note,)
+    )
+
+
+def _view_of(judged: Judged, signatures: Signatures) -> StateView:
+    """The part of the state that a page of this time meets, with the buckets that it needs."""
+    if isinstance(judged.view, StillView):
+        judged.view.load(np.unique(judged.scheme.probe(signatures).keys))
+    step = step_of(judged.settings.index.horizon_hours)
+    if not step:
+        return judged.view
+    time = max(int(signatures.event_time_ms[0]), judged.clock.watermark_ms)
+    return Living(judged.view, judged.clock.moved(time, step, judged.view.entry_count).floor)
+
+
+def _beside(told: Told, number: int | None) -> MetPage | None:
+    """What the page is shown beside: the one that was named, its original, or else the nearest."""
+    if number is not None:
+        return next(page for page in told.met if page.number == number)
+    return told.original or next(iter(told.nearest), None)
+
+
+def _entry_of(signatures: Signatures) -> Entry:
+    """A page of signatures, as an entry."""
+    return Entry(
+        signatures.sources[signatures.source[0]],
+        int(signatures.partition[0]),
+        int(signatures.offset[0]),
+        int(signatures.event_time_ms[0]),
+        signatures.urls[0].decode("utf-8", "replace"),
+        signatures.labels[0].decode("utf-8", "replace"),
+    )
+
+
+def _find_texts(wanted: Sequence[Entry], pages: Iterable[Page]) -> dict[Entry, Page]:
+    """The pages of entries among these: by page id, or else the last one of the same address."""
+    found, sure = dict[Entry, Page](), set[Entry]()
+    for page in pages if wanted else ():
+        for entry in wanted:
+            exactly = is_named(page, entry.page_id)
+            if exactly or (entry not in sure and (is_named(page, entry.url) or is_named(page, entry.label))):
+                found[entry] = page
+                sure.update([entry] * exactly)
+    return found
+
+
+def _texts(page: Page | None, other: Page | None, judged: Judged, told: Told) -> TextPair | None:
+    if page is None:
+        return None
+    return read_pair(page, other, judged.settings.scheme, told.host.prints if told.host else None)
+
+
+def _notes(told: Told, other: MetPage | None, texts: TextPair | None, searched: bool, settings: Settings) -> list[str]:
+    """What a person should know beside the figures."""
+    notes = list[str]()
+    reason = Reason(int(told.verdicts.reason[0]))
+    original = told.original
+    if original is not None and not original.accepted and reason is not Reason.EXACT:
+        notes.append("The verdict is the one that the page had. By what its host has taught since, it would be novel.")
+    if told.verdicts.cut[0]:
+        notes.append(f"It met more than {told.limit} candidates (index.candidate_limit): only the earliest count.")
+    if texts is None or (other is not None and texts.other is None):
+        which = "either page" if texts is None else "the other page"
+        how = "The files of --pages do not hold it" if searched else "Give its file with --pages to see the texts"
+        notes.append(f"A state holds signatures and no pages, so the text of {which} is not shown. {how}.")
+    if settings.policy.variants == "keep":
+        notes.append("policy.variants = keep: pages of one host that differ in numbers alone are no copies.")
+    return notes
+
+
+def _beyond_horizon(signatures: Signatures, clock: Clock, settings: Settings) -> list[str]:
+    hours = settings.index.horizon_hours
+    if not hours or not clock.marks:
+        return []
+    past = (clock.watermark_ms - int(signatures.event_time_ms[0])) / _HOUR_MS
+    if past <= hours:
+        return []
+    lies = f"Its time lies {past:,.0f} hours before the state's, {time_text(clock.watermark_ms)}"
+    return [f"{lies}: it left with the horizon (index.horizon_hours = {hours:g}) and is no original any more."]

@@ -1,0 +1,231 @@
+"""An explanation: what a person asked about, the verdict and why, in the words of the scheme; and the same as JSON."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from spotsieve.stream.explain.finding import Recorded
+from spotsieve.stream.explain.texts import TextPair
+from spotsieve.stream.explain.told import HostMemory, MetPage, PairWay, Told
+from spotsieve.stream.signature import Entry
+from spotsieve.stream.verdict import FoundBy, Kind, Reason
+
+MOST_NEAREST = 50
+"""Pages that were met and are told of, beside the original."""
+KEY_NAMES = {
+    FoundBy.BODY: "digest of the body",
+    FoundBy.TEXT: "digest of the text",
+    FoundBy.TABLES: "tables of the fingerprint",
+    FoundBy.MINIMA: "smallest hashes",
+    FoundBy.PRINTS: "heaviest blocks (prints)",
+    FoundBy.TITLE: "words of the title",
+}
+_OF_SCHEME = {
+    "minhash": {FoundBy.MINIMA: "minima"},
+    "onebit": {FoundBy.MINIMA: "groups of the fingerprint"},
+    "adaptive-shingles": {FoundBy.MINIMA: "first shingles of the sample"},
+    "spotsigs": {FoundBy.MINIMA: "rarest spots"},
+    "spotsigs-lsh": {FoundBy.MINIMA: "bands of minima"},
+    "imatch": {FoundBy.TEXT: "digest of the terms in the IDF range"},
+    "imatch-s": {FoundBy.TEXT: "digest of the spots in the IDF range"},
+    "concept": {FoundBy.TABLES: "rotations of the fingerprint"},
+}
+MEANS = {
+    Reason.NO_MATCH: "no page that was let through is accepted as its original",
+    Reason.FIRST_ATTEMPT: "the state let this very page through",
+    Reason.NEAR: "it is like its original",
+    Reason.EXACT: "its bytes are those of its original",
+    Reason.SAME_TEXT: "its text is that of its original, in other bytes",
+    Reason.TOO_FEW_FEATURES: "it has too little text to be judged; the same bytes would be a copy",
+    Reason.EMPTY: "it has no bytes",
+    Reason.NOT_TEXT: "it is no text, or larger than input.max_page_bytes; the same bytes would be a copy",
+    Reason.TOO_MANY_FEATURES: "it has more features than the log can hold; the same bytes would be a copy",
+    Reason.LONGER: "it is a copy, but so much longer that it replaces its original (policy.keep = longest)",
+    Reason.OWN_TEXT: "on one host, what both share beside the host's template is enough for how alike their titles are",
+    Reason.CONTAINED: "on one host, nearly all of the shorter one's own text stands in the other",
+    Reason.SAME_TITLE: "on one host, their titles agree, and much of two long texts",
+    Reason.HTTP_STATUS: "the server's status is not among input.accepted_statuses",
+    Reason.REDIRECT: "it is a redirect, and input.accepted_statuses does not name its status",
+    Reason.MEDIA_TYPE: "its Content-Type is not among input.accepted_types",
+    Reason.INTERNAL_ERROR: "the filter broke on it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a person asked about. known_from: where the page was found  time: of its fetch, "" if none is known"""
+
+    name: str
+    id: str
+    url: str
+    time: str
+    known_from: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The pages that it was compared with. pages: the state knows, or were read before it  told: None for an entry
+
+    directory: of the state, "" without one
+    """
+
+    scheme: str
+    directory: str
+    pages: int
+    told: Told | None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """All that is told about one page. other: the one that it is shown beside  texts: of both, as far as at hand
+
+    facts: what the entry of a page holds, by name, where nothing else is known of it  notes: whole sentences
+    """
+
+    asked: Asked
+    compared: Compared
+    recorded: Recorded | None
+    other: MetPage | None
+    texts: TextPair | None
+    facts: dict[str, str]
+    notes: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        """The verdict in a word."""
+        told = self.compared.told
+        return "novel" if told is None else Kind(int(told.verdicts.kind[0])).name.lower()
+
+    @property
+    def reason(self) -> Reason:
+        """The reason of the verdict."""
+        told = self.compared.told
+        return Reason.FIRST_ATTEMPT if told is None else Reason(int(told.verdicts.reason[0]))
+
+    @property
+    def score(self) -> float | None:
+        """The similarity to the original; None where there is none."""
+        told = self.compared.told
+        score = math.nan if told is None else float(told.verdicts.score[0])
+        return None if math.isnan(score) else score
+
+    @property
+    def original(self) -> Entry | None:
+        """The page that it is a copy of."""
+        return None if self.compared.told is None else self.compared.told.verdicts.originals[0]
+
+    @property
+    def nearest(self) -> Sequence[MetPage]:
+        """The other pages that it was compared with, the nearest first."""
+        told = self.compared.told
+        return [] if told is None else [page for page in told.nearest if page is not self.other][:MOST_NEAREST]
+
+    @property
+    def host(self) -> HostMemory | None:
+        """What is known of its host."""
+        return None if self.compared.told is None else self.compared.told.host
+
+
+def key_name(kind: FoundBy, scheme: str) -> str:
+    """What the keys of a kind are, in the words of a scheme."""
+    return _OF_SCHEME.get(scheme, {}).get(kind, KEY_NAMES[kind])
+
+
+def time_text(milliseconds: int) -> str:
+    """An event time for people, "" for none; the log may hold times beyond what calendars of Python know."""
+    if not milliseconds:
+        return ""
+    return f"{np.datetime64(milliseconds, 'ms')}Z"
+
+
+def failed_by(way: PairWay | None) -> str:
+    """By how much a pair fails the bars of a way: 'Jaccard ... 0.21 of 0.32'; "" where it fails none."""
+    if way is None:
+        return ""
+    return "; ".join(f"{bar.name} {shown(bar.had, bar.unit)}, {needs(bar)}" for bar in way.bars if not bar.reached)
+
+
+def needs(bar: Any) -> str:
+    """What a bar asks for: "needs 0.5", "needs 46 bits at most"."""
+    word = "more than " if bar.beyond else ""
+    return f"needs {word}{shown(bar.needed, bar.unit)}{' at most' if bar.at_most else ''}"
+
+
+def shown(value: float, unit: str) -> str:
+    """A figure of a bar: a share in three digits, a count with its unit."""
+    if unit == "yes":
+        return "yes" if value else "no"
+    if unit:
+        return f"{value:,.1f}".rstrip("0").rstrip(".") + f" {unit}"
+    return "none" if value < 0 else f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def as_json(explanation: Explanation) -> dict[str, Any]:
+    """The whole explanation for machines. docs/guide.md has the fields."""
+    told, original = explanation.compared.told, explanation.original
+    scheme = explanation.compared.scheme
+    replaced = told.verdicts.replaces[0] if told else None
+    return {
+        "page": asdict(explanation.asked),
+        "verdict": explanation.kind,
+        "reason": explanation.reason.label,
+        "means": MEANS[explanation.reason],
+        "score": None if explanation.score is None else round(explanation.score, 6),
+        "duplicate_of": original.id if original else None,
+        "original_url": original.url if original else None,
+        "replaces": replaced.id if replaced else None,
+        "scheme": scheme,
+        "state": explanation.compared.directory or None,
+        "known_pages": explanation.compared.pages,
+        "candidate_limit": told.limit if told else None,
+        "recorded": asdict(explanation.recorded) if explanation.recorded else None,
+        "keys": [
+            {"kind": key_name(kind, scheme), "keys": looked.keys, "met": looked.met, "postings": looked.postings}
+            for kind, looked in (told.looked.items() if told else ())
+        ],
+        "host": _host_fields(explanation.host),
+        "compared_with": _pair_fields(explanation.other, scheme) if explanation.other else None,
+        "nearest": [_pair_fields(page, scheme) for page in explanation.nearest],
+        "texts": _text_fields(explanation.texts),
+        "entry": explanation.facts or None,
+        "notes": list(explanation.notes),
+    }
+
+
+def _host_fields(host: HostMemory | None) -> dict[str, Any] | None:
+    if host is None:
+        return None
+    fields = {name: value for name, value in asdict(host).items() if name != "prints"}
+    return fields | {"prints": len(host.prints), "template_prints": sum(host.prints.values())}
+
+
+def _pair_fields(page: MetPage, scheme: str) -> dict[str, Any]:
+    return {
+        "id": page.entry.id,
+        "url": page.entry.url,
+        "entry": page.number,
+        "fate": page.fate.value,
+        "accepted": page.accepted,
+        "reason": page.reason.label if page.accepted else None,
+        "score": round(page.score, 6),
+        "keys": {key_name(kind, scheme): count for kind, count in page.keys.items()},
+        "decided_by": [key_name(kind, scheme) for kind in page.proof],
+        "figures": {name: round(value, 6) for name, value in page.figures.items()},
+        "ways": [
+            {
+                "way": way.name,
+                "reached": way.reached,
+                "bars": [asdict(bar) | {"reached": bar.reached, "lacking": round(bar.lacking, 6)} for bar in way.bars],
+            }
+            for way in page.ways
+        ],
+    }
+
+
+def _text_fields(texts: TextPair | None) -> dict[str, Any] | None:
+    if texts is None:
+        return None
+    return asdict(texts) | {"jaccard": round(texts.jaccard, 6)}

@@ -1,0 +1,107 @@
+"""Reads what a person gave as PAGE: a file with a page, a verdict line or a report, or a name to look for."""
+
+import os
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from spotsieve.stream.errors import InputError, SettingError
+from spotsieve.stream.explain.finding import Recorded, pages_of, recorded_of
+from spotsieve.stream.files.inputs import STDIN, check_inputs
+from spotsieve.stream.intake import make_page
+from spotsieve.stream.page import Page
+from spotsieve.stream.settings.model import InputSettings
+
+_PAGE_ENDINGS = {".html": "text/html", ".htm": "text/html", ".xhtml": "text/html", ".txt": "text/plain"}
+_WARC = b"WARC/"
+_COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"BZh")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What was given. name: of the page, an address or id  page: its bytes, or None  recorded: its verdict, or None
+
+    One of page and recorded is None, or both are.
+    """
+
+    name: str
+    page: Page | None = None
+    recorded: Recorded | None = None
+
+
+def read_given(name: str, url: str, flag: str, settings: InputSettings) -> Given:
+    """Read PAGE or OTHER. url: the address of a page that is given itself  flag: that of the address, for messages
+
+    Raises InputError, SettingError, PageError.
+    """
+    if name != STDIN and not Path(name).is_file():
+        return Given(name)
+    try:
+        raw = _read(name, settings.max_page_bytes)
+    except OSError as error:
+        raise InputError(name, f"cannot be read: {error.strerror}", None, "check the path") from None
+    recorded = _only_line(name, raw)
+    if recorded is not None:
+        return Given(recorded.id, None, recorded)
+    if name != STDIN and (raw.lstrip().startswith((b"{", _WARC)) or raw.startswith(_COMPRESSED)):
+        return _only_page(name, url, flag, settings)
+    return _page_itself(name, raw, url, settings)
+
+
+def _read(name: str, most: int) -> bytes:
+    """A file, or its beginning where it is larger than any page."""
+    if name == STDIN:
+        with os.fdopen(os.dup(0), "rb") as file:
+            return file.read()
+    with Path(name).open("rb") as file:
+        return file.read(most + 1)
+
+
+def _only_line(name: str, raw: bytes) -> Recorded | None:
+    """The verdict in a file of one verdict line or report; None if it holds something else. Raises SettingError."""
+    lines = [line for line in raw.split(b"\n", 2) if line.strip()]
+    recorded = recorded_of(lines[0]) if lines else None
+    if recorded is not None and len(lines) > 1:
+        then = (
+            "give one line, as by `grep ADDRESS FILE | spotsieve explain -`, or name the page and add --verdicts FILE"
+        )
+        raise SettingError("PAGE", "must be one line of verdicts, and the file has more", name, then)
+    return recorded
+
+
+def _only_page(name: str, url: str, flag: str, settings: InputSettings) -> Given:
+    """The page of a file of one page. Raises SettingError if it has none, or several."""
+    found = list[Page]()
+    for page in pages_of(check_inputs([name]), settings):
+        found.append(page)
+        if len(found) > 1 and not url:
+            break
+    named = [page for page in found if not url or page.url == url]
+    if not named:
+        raise SettingError(flag, "must be the address of a page in the file", url or None, f"{name} has none of it")
+    if len(named) > 1 and not url:
+        then = f"name one of its pages by address or id, and give the file as --pages {name}; or choose by {flag}"
+        raise SettingError("PAGE", "must be a file of one page, and it has more", name, then)
+    return Given(named[-1].url, named[-1])
+
+
+def _page_itself(name: str, raw: bytes, url: str, settings: InputSettings) -> Given:
+    """The bytes of a page. Raises PageError."""
+    now = int(time.time() * 1000) if name == STDIN else int(Path(name).stat().st_mtime * 1000)
+    page = make_page(
+        raw,
+        source=name if name == STDIN else str(Path(name).resolve()),
+        partition=0,
+        offset=0,
+        url=url,
+        content_type=_PAGE_ENDINGS.get(Path(name).suffix.lower()),
+        event_time_ms=now,
+        latest_ms=now,
+        max_page_bytes=settings.max_page_bytes,
+    )
+    return Given(url or name, page)
+
+
+def named_apart(page: Page, name: str) -> Page:
+    """The page with an address, where none was given: two files without addresses count as pages of two hosts."""
+    return page if page.url else replace(page, url=f"https://{name}.invalid/")

@@ -1,0 +1,299 @@
+"""Tells all that one page meets in a state: under which keys, what each pair has and needs, and what became of it.
+
+The verdict is the judge's own (stream/judge/alone.py), and so is what a pair has and needs: the kernels of
+stream/judge/pairs.py note it, or the scheme tells it by the function that its confirm() is made of.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY, Buckets, FiledPages, StateView
+from spotsieve.stream.explain.told import Fate, HostMemory, Looked, MetPage, PairBar, PairWay, Told
+from spotsieve.stream.features.prints import identity_of
+from spotsieve.stream.judge import ways
+from spotsieve.stream.judge.alone import judge_alone
+from spotsieve.stream.judge.confirming import OfPage, confirm_page
+from spotsieve.stream.judge.met import NEVER, Met, meet_filed
+from spotsieve.stream.judge.pairs import of_host
+from spotsieve.stream.judge.rules import KEEP_FIRST, final_kinds, reasons_of
+from spotsieve.stream.judge.slots import Slots, slots_of
+from spotsieve.stream.page import PageId
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.signature import Entry, Signatures, compared_pages
+from spotsieve.stream.verdict import FoundBy, Reason, Verdicts
+
+_NOTHING_ENDS = np.uint8(0)
+MOST_FAR = 64
+"""Postings that share a bucket and whose inline bits are too far, the nearest ones, that are told of."""
+
+
+def tell(
+    signatures: Signatures,
+    scheme: Scheme,
+    view: StateView,
+    candidate_limit: int,
+    longer_by: float = KEEP_FIRST,
+    also: Sequence[int] = (),
+) -> Told:
+    """Tell of one page, the only one of `signatures`. Limits as of spotsieve.stream.judge.judge.
+
+    also: numbers of filed pages that it is compared with, whether it meets them or not
+    """
+    verdicts = judge_alone(signatures, scheme, view, candidate_limit, longer_by)
+    also = [*also, *_original_of_attempt(signatures, view)]
+    limit = candidate_limit or scheme.candidate_limit
+    keys, slots = slots_of(scheme.probe(signatures))
+    buckets = view.buckets(keys)
+    judged = meet_filed(slots, buckets, limit, final_kinds(longer_by))
+    met = meet_filed(slots, buckets, NEVER, _NOTHING_ENDS)
+    far = _too_far(slots, buckets, set(met.number.tolist()))
+    every = _with_others(met, sorted({*far, *also} - set(met.number.tolist())))
+    most_bits = int(slots.limit.max(initial=0))
+    found, host = _compared(signatures, scheme, view, every, far, most_bits)
+    replacing = longer_by != KEEP_FIRST
+    keys_of = _keys_shared(slots, buckets)
+    return Told(
+        verdicts,
+        tuple(_with_fates(found, verdicts, set(judged.number.tolist()), _page_id(signatures), keys_of, replacing)),
+        _looked(slots, buckets),
+        limit,
+        host,
+    )
+
+
+def _compared(
+    signatures: Signatures, scheme: Scheme, view: StateView, met: Met, far: dict[int, int], most_bits: int
+) -> tuple[list[MetPage], HostMemory | None]:
+    """Every pair by the bars of the scheme; its fate and its keys are still open.
+
+    far: the bits that differ, of those whose inline bits are too far  most_bits: that may differ
+    """
+    if scheme.bars is not None:
+        told = confirm_page(signatures, met, view, scheme.bars)
+        filed, place = told.read.filed, told.place
+        compared = [_by_host(signatures, told, pair) for pair in range(len(met.number))]
+        host = _host_memory(signatures, told)
+    else:
+        host = None
+        numbers, place = np.unique(met.number, return_inverse=True)
+        filed = view.filed(numbers.astype(np.uint64)) if len(numbers) else None
+        compared = _by_scheme(signatures, scheme, filed, place)
+    if filed is None:
+        return [], host
+    reasons = reasons_of(met.proof, np.array([reason for _, _, reason, _ in compared], np.uint8))
+    scores = scheme.score(met.distance)
+    found = []
+    for pair, (entry, (pair_ways, score, reason, figures)) in enumerate(
+        zip(filed.entries(place), compared, strict=True)
+    ):
+        number, proof = int(met.number[pair]), FoundBy(int(met.proof[pair]))
+        if number in far:
+            told_ways: tuple[PairWay, ...] = (_near_bits(far[number], most_bits),)
+        elif proof & FoundBy.TABLES:
+            told_ways = (_near_bits(int(met.distance[pair]), most_bits),)
+        else:
+            told_ways = pair_ways
+        by_bars = any(way.reached for way in told_ways)
+        found.append(
+            MetPage(
+                number,
+                entry,
+                Fate.REFUSED,
+                {},
+                proof,
+                told_ways,
+                bool(proof) or by_bars,
+                float(scores[pair]) if proof else score,
+                Reason(int(reasons[pair])) if proof else reason,
+                figures,
+            )
+        )
+    return found, host
+
+
+_Compared = tuple[tuple[PairWay, ...], float, Reason, dict[str, float]]
+
+
+def _by_host(signatures: Signatures, told: OfPage, pair: int) -> _Compared:
+    """A pair as the kernel of a scheme with a memory of hosts has noted it."""
+    bars, figures = told.noted.bars[pair], told.noted.figures[pair]
+    one_host = bool(signatures.host[0] == told.read.texts.host[told.place[pair]])
+    pair_ways = tuple(
+        PairWay(
+            way.name,
+            way.reason,
+            tuple(
+                PairBar(about.name, float(bars[bar, 0]), float(bars[bar, 1]), about.unit, about.at_most)
+                for bar, about in _asked(way)
+            ),
+        )
+        for way in (ways.ON_HOST if one_host else ways.ACROSS)
+    )
+    named = {"Jaccard of the kept texts, by their sketches": figures[ways.PAIR_JACCARD]}
+    named["one host"] = float(one_host)
+    if figures[ways.PAIR_TITLE] != ways.NONE:
+        named["rare title words that both have"] = figures[ways.PAIR_TITLE]
+    if one_host:
+        named["words of own text"] = figures[ways.PAIR_OWN]
+        named["words of the other's own text"] = figures[ways.PAIR_OTHERS]
+        named["words of own text that both have"] = figures[ways.PAIR_SHARED]
+        named["own text that both share, by prints"] = figures[ways.PAIR_BY_PRINTS]
+        if figures[ways.PAIR_BY_SKETCHES] != ways.NONE:
+            named["own text that both share, by sketches"] = figures[ways.PAIR_BY_SKETCHES]
+    reason = Reason(int(told.reason[pair])) if told.accepted[pair] else Reason.NO_MATCH
+    return pair_ways, float(told.score[pair]), reason, {name: float(value) for name, value in named.items()}
+
+
+def _asked(way: ways.Way) -> list[tuple[int, ways.About]]:
+    return [(bar, ways.ABOUT[bar]) for bar in way.bars]
+
+
+def _by_scheme(
+    signatures: Signatures, scheme: Scheme, filed: FiledPages | None, place: NDArray[np.int64]
+) -> list[_Compared]:
+    """Every pair as the scheme that confirms by itself tells it."""
+    if filed is None:
+        return []
+    others = filed.compared(scheme.compares_features).take(place)
+    pages = compared_pages(signatures, scheme.compares_features).take(np.zeros(len(place), np.int64))
+    confirmed, told = scheme.confirm(pages, others), scheme.ways(pages, others)
+    rows = []
+    for row in range(len(place)):
+        pair_ways = tuple(
+            PairWay(
+                way.name,
+                Reason.NEAR,
+                tuple(
+                    PairBar(
+                        bar.name,
+                        float(bar.had[row]),
+                        float(np.broadcast_to(bar.needed, bar.had.shape)[row]),
+                        bar.unit,
+                        bar.at_most,
+                        bar.beyond,
+                    )
+                    for bar in way.bars
+                ),
+            )
+            for way in told
+        )
+        reason = Reason.NEAR if confirmed.accepted[row] else Reason.NO_MATCH
+        rows.append((pair_ways, float(confirmed.score[row]), reason, dict[str, float]()))
+    return rows
+
+
+def _near_bits(apart: int, most: int) -> PairWay:
+    """The test of a posting's inline bits."""
+    bar = PairBar("bits of the fingerprint that differ", float(apart), float(most), "bits", at_most=True)
+    return PairWay("the fingerprints are near", Reason.NEAR, (bar,))
+
+
+def _too_far(slots: Slots, buckets: Buckets, met: set[int]) -> dict[int, int]:
+    """Of pages in the buckets of a fingerprint whose bits are too far: number -> how many bits differ."""
+    found = dict[int, int]()
+    for slot in np.flatnonzero(slots.limit).tolist():
+        start, end = buckets.bounds[slots.bucket[slot] : slots.bucket[slot] + 2]
+        apart = np.bitwise_count(buckets.inlines[start:end] ^ slots.inline[slot]).tolist()
+        for number, bits in zip(buckets.numbers[start:end].tolist(), apart, strict=True):
+            if number not in met:
+                found[number] = min(bits, found.get(number, bits))
+    nearest = sorted(found, key=lambda number: (found[number], number))[:MOST_FAR]
+    return {number: found[number] for number in nearest}
+
+
+def _with_others(met: Met, numbers: Sequence[int]) -> Met:
+    """The pairs of one page and these, which no key found, in the order of filing."""
+    some = len(numbers)
+    number = np.concatenate([met.number, np.array(numbers, np.int64)])
+    order = np.argsort(number, kind="stable")
+    none = np.zeros(some, np.uint8)
+    return Met(
+        np.array([0, len(number)], np.int64),
+        number[order],
+        np.concatenate([met.proof, none])[order],
+        np.concatenate([met.kinds, none])[order],
+        np.concatenate([met.distance, none])[order],
+        met.cut_at,
+    )
+
+
+def _with_fates(
+    found: Sequence[MetPage],
+    verdicts: Verdicts,
+    judged: set[int],
+    own_id: PageId,
+    keys_of: dict[int, dict[FoundBy, int]],
+    replacing: bool,
+) -> list[MetPage]:
+    """Say of every pair what became of it, and which keys it was met under. judged: what the judge met
+
+    replacing: whether longer copies replace what they copy
+    """
+    original = verdicts.originals[0]
+    named = own_id if original is None else _id_of(original)
+    first = min((page.number for page in found if _id_of(page.entry) == named), default=NEVER)
+    told = []
+    for page in found:
+        shared = keys_of.get(page.number, {})
+        if page.number == first:
+            fate = Fate.ITSELF if original is None else Fate.ORIGINAL
+        elif original is None and page.number > first:
+            fate = Fate.LATER
+        elif not shared:
+            fate = Fate.NOT_MET
+        elif not page.accepted:
+            fate = Fate.REFUSED
+        elif page.number > first:
+            fate = Fate.COPY_TOO
+        elif page.number not in judged:
+            fate = Fate.BEYOND
+        else:
+            fate = Fate.OUTGROWN if replacing else Fate.BY_NOW
+        told.append(replace(page, fate=fate, keys=shared))
+    return told
+
+
+def _page_id(signatures: Signatures) -> PageId:
+    return signatures.sources[signatures.source[0]], int(signatures.partition[0]), int(signatures.offset[0])
+
+
+def _id_of(entry: Entry) -> PageId:
+    return entry.source, entry.partition, entry.offset
+
+
+def _original_of_attempt(signatures: Signatures, view: StateView) -> list[int]:
+    """The entry that a page was judged a copy of before, if that is remembered and it is still there."""
+    (attempt,) = view.attempts([_page_id(signatures)])
+    if attempt is None or attempt.original == NOBODY:
+        return []
+    gone = view.page_ids(np.array([attempt.original], np.uint64))[0] is None
+    return [] if gone else [attempt.original]
+
+
+def _keys_shared(slots: Slots, buckets: Buckets) -> dict[int, dict[FoundBy, int]]:
+    """Of each page in the buckets: by kind, under how many keys it lies there."""
+    found = dict[int, dict[FoundBy, int]]()
+    for slot, kind in enumerate(slots.kind.tolist()):
+        start, end = buckets.bounds[slots.bucket[slot] : slots.bucket[slot] + 2]
+        for number in buckets.numbers[start:end].tolist():
+            kinds = found.setdefault(number, {})
+            kinds[FoundBy(kind)] = kinds.get(FoundBy(kind), 0) + 1
+    return found
+
+
+def _looked(slots: Slots, buckets: Buckets) -> dict[FoundBy, Looked]:
+    sizes = np.diff(buckets.bounds)[slots.bucket]
+    found = {}
+    for kind in np.unique(slots.kind).tolist():
+        of_kind = sizes[slots.kind == kind]
+        found[FoundBy(kind)] = Looked(len(of_kind), int(np.count_nonzero(of_kind)), int(of_kind.sum()))
+    return found
+
+
+def _host_memory(signatures: Signatures, told: OfPage) -> HostMemory:
+    identities = identity_of(signatures.prints).tolist()
+    template = told.asked.template[: len(identities)].tolist()
+    return HostMemory(*of_host(told.asked), dict(zip(identities, template, strict=True)))

@@ -1,0 +1,105 @@
+"""Names the inputs of a run, and opens them: paths, URLs and standard input."""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from spotsieve.stream.errors import InputError
+from spotsieve.stream.files.remote import RemoteFile, is_url, local_name, shown_url
+
+STDIN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A file to read, or standard input.
+
+    path: of a local file, else None  source: the first part of its pages' ids; size: bytes as stored, or None
+    url: of a remote file, else ""
+    """
+
+    path: Path | None
+    source: str
+    size: int | None
+    url: str = ""
+
+    @property
+    def is_stdin(self) -> bool:
+        """Whether it is standard input."""
+        return self.path is None and not self.url
+
+
+def check_inputs(names: Sequence[str], stdin_name: str = STDIN) -> list[Input]:
+    """The inputs of these names, each once; "-" is standard input. Raises InputError for a file that cannot be opened.
+
+    A page's id begins with its file's absolute path, so that the same file is the same source from any directory; or
+    with its URL, without what may be a secret there.
+    """
+    inputs = list[Input]()
+    for name in dict.fromkeys(names):
+        for found in _inputs_of(name, stdin_name):
+            # One that is named twice would have its novel pages written twice.
+            if found.is_stdin or all((found.path, found.url) != (other.path, other.url) for other in inputs):
+                inputs.append(found)
+    return inputs
+
+
+def total_bytes(inputs: Sequence[Input]) -> int | None:
+    """The size of all files as stored; None if one of them has no known size."""
+    sizes = [file.size for file in inputs]
+    return None if None in sizes else sum(filter(None, sizes))
+
+
+def open_input(file: Input) -> tuple[BinaryIO, int]:
+    """The file, and the time when it was written, in ms; for standard input the time now. Raises InputError.
+
+    That time replaces a missing fetch time and is an upper bound for the others, so reading a file again gives the same
+    times.
+    """
+    if file.url:
+        remote = RemoteFile(file.url, InputError)
+        return remote.open_to_read(), remote.written_ms()
+    try:
+        if file.path is None:
+            # Unbuffered: a read returns what a pipe holds, and does not wait for a full buffer.
+            return os.fdopen(os.dup(0), "rb", buffering=0), int(time.time() * 1000)
+        return file.path.open("rb"), int(file.path.stat().st_mtime * 1000)
+    except OSError as error:
+        raise unreadable(file.source, error) from None
+
+
+def open_input_seeking(file: Input) -> BinaryIO:
+    """The file once more, to be read here and there. Raises InputError."""
+    if file.url:
+        return RemoteFile(file.url, InputError).open_to_read(seeking=True)
+    return open_input(file)[0]
+
+
+def unreadable(name: str, error: OSError) -> InputError:
+    """The error of a file that cannot be opened, or read on."""
+    return InputError(
+        name, f"cannot be read: {error.strerror}", None, "check the path and the disk, or use - for standard input"
+    )
+
+
+def _inputs_of(name: str, stdin_name: str) -> Iterator[Input]:
+    if name == STDIN:
+        yield Input(None, _as_utf8(stdin_name), None)
+    elif is_url(name):
+        for url in RemoteFile(name, InputError).expand():
+            yield Input(None, _as_utf8(shown_url(url)), RemoteFile(url, InputError).size(), url)
+    else:
+        path = Path(local_name(name)).resolve()
+        try:
+            with path.open("rb") as file:
+                yield Input(path, _as_utf8(str(path)), os.fstat(file.fileno()).st_size or None)
+        except OSError as error:
+            raise unreadable(name, error) from None
+
+
+def _as_utf8(name: str) -> str:
+    """The name with escapes for bytes that are no UTF-8, since page ids are UTF-8."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -1,0 +1,117 @@
+"""Turns the cells of a record batch into what JSON could hold, and tells how large they are before."""
+
+from datetime import date, datetime, time
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pybase64
+from numpy.typing import NDArray
+
+
+def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
+    """The bytes of each row, with every value of a dictionary counted where it stands. int64[n]"""
+    total = np.zeros(len(batch), np.int64)
+    for column in batch.columns:
+        total += _cell_bytes(column)
+    return total
+
+
+def rows_of(batch: pa.RecordBatch, body: str) -> list[dict[str, Any]]:
+    """Each row as a dict by the names of the columns. Times are ISO 8601, bytes are text; those of the body stay bytes.
+
+    body: the column whose bytes stay, since their character set is yet to be found
+    """
+    names = batch.schema.names
+    columns = [_values(column, text=name != body) for name, column in zip(names, batch.columns, strict=True)]
+    return [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]
+
+
+def json_of(row: dict[str, Any]) -> bytes:
+    """A row as a JSON object: what its digest is taken of, and what people are shown."""
+    return orjson.dumps(row, default=_written, option=orjson.OPT_NON_STR_KEYS)
+
+
+def _cell_bytes(array: pa.Array) -> Any:
+    """The bytes of each cell of a column, or of each element of lists. int64[n]"""
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    kind = array.type
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        array, kind = array.cast(pa.large_binary()), pa.large_binary()
+    if pa.types.is_dictionary(kind):
+        sizes = np.append(_cell_bytes(array.dictionary), 0)  # No index, at the end, is a missing value.
+        return sizes[array.indices.fill_null(len(array.dictionary)).to_numpy(zero_copy_only=False)]
+    if any(is_kind(kind) for is_kind in _WITH_LENGTH):
+        return pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    if pa.types.is_struct(kind):
+        return sum((_cell_bytes(child) for child in array.flatten()), np.zeros(len(array), np.int64))
+    if any(is_kind(kind) for is_kind in _LISTS):
+        starts = _offsets(array)
+        elements = [array.keys, array.items] if pa.types.is_map(kind) else [array.values]
+        inside = [_cell_bytes(part.slice(starts[0], starts[-1] - starts[0])) for part in elements]
+        sums = np.concatenate([[0], np.cumsum(sum(inside, np.int64(8)))])
+        return np.diff(sums[starts - starts[0]])
+    return np.full(len(array), 8, np.int64)
+
+
+def _offsets(array: pa.Array) -> Any:
+    """Where the lists of n rows begin among all elements, and where the last one ends. int64[n + 1]"""
+    if pa.types.is_fixed_size_list(array.type):
+        return (array.offset + np.arange(len(array) + 1)) * array.type.list_size
+    return array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _values(column: pa.Array, *, text: bool) -> list[Any]:
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        # A nanosecond is an object of pandas, which need not be there.
+        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    try:
+        values: list[Any] = column.to_pylist()
+    except (ValueError, OverflowError, pa.ArrowException):
+        values = [_value(cell) for cell in column]
+    if values and any(isinstance(value, date | time | bytes) for value in values):
+        return [_plain(value, text=text) for value in values]
+    return values
+
+
+def _value(cell: Any) -> Any:
+    """One cell; text that is not UTF-8 as its bytes, and what Python cannot hold, as the year 20000, as text."""
+    try:
+        return cell.as_py()
+    except UnicodeDecodeError:
+        return cell.as_buffer().to_pybytes()
+    except (ValueError, OverflowError, pa.ArrowException):
+        try:
+            return cell.cast(pa.string()).as_py()
+        except pa.ArrowException:
+            return None
+
+
+def _plain(value: Any, *, text: bool) -> Any:
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if text and isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return value
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return pybase64.b64encode(value).decode("ascii")
+    return str(value)
+
+
+_WITH_LENGTH = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_fixed_size_binary,
+)
+_LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_map)

@@ -1,0 +1,118 @@
+"""Reads the rows of a Parquet file in bounded memory, row group by row group."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from spotsieve.stream.errors import InputError
+from spotsieve.stream.files.inputs import Input, open_input_seeking
+from spotsieve.stream.files.parquet.cells import json_of, row_bytes, rows_of
+from spotsieve.stream.files.parquet.page_sizes import largest_of
+from spotsieve.stream.files.parquet.sink import other_columns
+from spotsieve.stream.files.records import Record, RowPlace, too_large
+
+MOST_FOOTER_BYTES = 64 * 2**20
+MOST_ROWS = 512
+"""Rows of a batch, as many as the filter judges at once."""
+_BATCH_BYTES = 128 * 2**20
+"""A batch has so few rows that it stays below this if every value were as long as the longest page."""
+_BUFFER_BYTES = 2**20
+MAGIC = b"PAR1"
+"""At the beginning and at the end of a file."""
+_ARROW_ERRORS = (pa.ArrowException, OSError, ValueError, MemoryError)
+
+
+def read_rows(file: BinaryIO, name: str, body: str, max_record_bytes: int) -> Iterator[tuple[Record, dict[str, Any]]]:
+    """The rows of a file with what stands in their columns, in order.
+
+    body: the column whose bytes stay bytes
+    A row longer than max_record_bytes has the fault TOO_LARGE. Raises InputError where the file is damaged, after the
+    rows before the damage.
+    """
+    try:
+        table, repeated = open_table(file, name)
+        number = 0
+        for group in range(table.metadata.num_row_groups):
+            largest = largest_of(file, table.metadata.row_group(group), repeated, name)
+            rows = max(1, min(MOST_ROWS, _BATCH_BYTES // max(largest.page, 1)))
+            for batch in table.iter_batches(rows, row_groups=[group], use_threads=False):
+                yield from _records(batch, number, table.metadata, body, max_record_bytes)
+                number += len(batch)
+    except _ARROW_ERRORS as error:
+        raise damaged(name, error) from None
+
+
+def open_table(file: BinaryIO, name: str) -> tuple[parquet.ParquetFile, frozenset[str]]:
+    """The file, and the paths of its columns in lists and maps. Raises InputError, or what pyarrow raises.
+
+    Text in lists is read as indices into a dictionary: one row may repeat a long value for ever, and its length is
+    known before it is unfolded.
+    """
+    file.seek(-len(MAGIC) - 4, 2)
+    tail = file.read(len(MAGIC) + 4)
+    size = int.from_bytes(tail[:4], "little")
+    if not tail.endswith(MAGIC) or size > MOST_FOOTER_BYTES:
+        rule = f"it must end in {MAGIC.decode()}, and its footer may have {MOST_FOOTER_BYTES:,} bytes"
+        raise damaged(name, ValueError(rule))
+    file.seek(0)
+    metadata = parquet.read_metadata(file)
+    columns = [metadata.schema.column(number) for number in range(metadata.num_columns)]
+    repeated = frozenset(column.path for column in columns if column.max_repetition_level)
+    lists = [column.path for column in columns if column.path in repeated and column.physical_type == "BYTE_ARRAY"]
+    table = parquet.ParquetFile(
+        file, metadata=metadata, read_dictionary=lists, pre_buffer=False, buffer_size=_BUFFER_BYTES
+    )
+    return table, repeated
+
+
+def check_schemas(inputs: Sequence[Input], out: str) -> None:
+    """Check before any work that the rows of all Parquet inputs may stand in one output.
+
+    Raises SettingError for files of several schemas, InputError for a file that cannot be read.
+    """
+    first = None
+    for file in inputs:
+        if not file.is_stdin:
+            with contextlib.closing(open_input_seeking(file)) as source:
+                schema = _schema_of(source, file.source)
+            if first is not None and schema is not None and not schema.equals(first):
+                raise other_columns(out, schema, first)
+            first = first or schema
+
+
+def _schema_of(source: BinaryIO, name: str) -> pa.Schema | None:
+    """The columns of a file, or None where it is no Parquet."""
+    try:
+        if source.read(len(MAGIC)) != MAGIC:
+            return None
+        return open_table(source, name)[0].schema_arrow.remove_metadata()
+    except _ARROW_ERRORS as error:
+        raise damaged(name, error) from None
+
+
+def damaged(name: str, error: BaseException) -> InputError:
+    """The error of a file that pyarrow cannot read on."""
+    text = " ".join(str(error).split())[:200] or type(error).__name__
+    return InputError(
+        name,
+        f"must be whole Parquet: {text}",
+        None,
+        "what came before was judged; get the file again, or write it anew",
+    )
+
+
+def _records(
+    batch: pa.RecordBatch, first: int, table: Any, body: str, most: int
+) -> Iterator[tuple[Record, dict[str, Any]]]:
+    sizes = row_bytes(batch)
+    fitting = [row for row, size in enumerate(sizes.tolist()) if size <= most]
+    rows = iter(rows_of(batch if len(fitting) == len(batch) else batch.take(pa.array(fitting, pa.int32())), body))
+    for row, size in enumerate(sizes.tolist()):
+        if size > most:
+            yield too_large(first + row, b"", size, most), {}
+            continue
+        fields = next(rows)
+        yield Record(first + row, json_of(fields), None, RowPlace(batch, row, table)), fields

@@ -1,0 +1,86 @@
+"""Writes rows of Parquet files as they came: all columns, the same schema and metadata, row group by row group."""
+
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.files.records import RowPlace
+
+GROUP_BYTES = 64 * 2**20
+GROUP_ROWS = 100_000
+_CODECS = {"UNCOMPRESSED": "none", "SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "LZ4": "lz4", "ZSTD": "zstd"}
+
+
+class ParquetSink:
+    """Gathers rows, and writes them as row groups of at most GROUP_BYTES."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        """name: of the output, for errors"""
+        self._file = file
+        self._name = name
+        self._writer: parquet.ParquetWriter | None = None
+        self._schema = pa.schema([])
+        self._batch: pa.RecordBatch | None = None
+        self._rows: list[int] = []
+        self._waiting: list[pa.RecordBatch] = []
+        self._bytes = 0
+
+    def know(self, place: RowPlace) -> None:
+        """Take the schema of a row, which need not be written. Raises SettingError for another one than before."""
+        schema = place.batch.schema.remove_metadata()
+        if self._writer is None:
+            # pyarrow would note with which types it read, text in lists as a dictionary. The source's own metadata has
+            # the types that it was written with.
+            codec = _codec_of(place.table)
+            self._writer = parquet.ParquetWriter(self._file, schema, compression=codec, store_schema=False)
+            self._writer.add_key_value_metadata(place.table.metadata or {})
+            self._schema = schema
+        elif schema is not self._schema and not schema.equals(self._schema):
+            raise other_columns(self._name, schema, self._schema)
+
+    def write(self, place: RowPlace) -> None:
+        """Write one row."""
+        if self._batch is not place.batch:
+            self._gather()
+            self.know(place)
+            self._batch = place.batch
+        self._rows.append(place.row)
+
+    def close(self) -> None:
+        """Write what waits, and the footer. A file without rows has the columns that are known, if any are."""
+        self._gather()
+        self._write_group()
+        if self._writer is None:
+            self._writer = parquet.ParquetWriter(self._file, self._schema)
+        self._writer.close()
+
+    def _gather(self) -> None:
+        """Copy the rows that are kept of a batch, so that the batch itself can go."""
+        if self._batch is not None and self._rows:
+            kept = self._batch.take(pa.array(self._rows, pa.int32()))
+            self._waiting.append(kept)
+            self._bytes += kept.nbytes
+        self._batch, self._rows = None, []
+        if self._bytes >= GROUP_BYTES or sum(map(len, self._waiting)) >= GROUP_ROWS:
+            self._write_group()
+
+    def _write_group(self) -> None:
+        if self._waiting and self._writer is not None:
+            self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema))
+        self._waiting, self._bytes = [], 0
+
+
+def _codec_of(table: Any) -> str:
+    """The compression of a file's first column (pyarrow's FileMetaData), in the word for writing."""
+    named = table.row_group(0).column(0).compression if table.num_row_groups and table.num_columns else ""
+    return _CODECS.get(named, "zstd")
+
+
+def other_columns(name: str, found: Any, before: Any) -> SettingError:
+    """The error of files whose rows cannot stand in one output. found, before: their pyarrow.Schema"""
+    differing = [str(field.name) for field in found if field not in list(before)]
+    differing += [str(field.name) for field in before if field.name not in found.names]
+    rule = f"must hold rows of one schema, and the files differ in {', '.join(differing[:8]) or 'the order of columns'}"
+    return SettingError(name, rule, None, "filter files of each schema in a run of its own, with the same --state")

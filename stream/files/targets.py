@@ -1,0 +1,125 @@
+"""Where an output goes: a file or a URL, which gets its name when it is complete, or a pipe, written directly."""
+
+import sys
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.files.remote import RemoteFile, is_url, local_name
+
+PARTIAL = ".partial"
+STDOUT = "-"
+_FREE = "free disk space, and run again: a --state repeats its verdicts"
+
+
+class Target(Protocol):
+    """A place for one output.
+
+    file: what is open there  direct: a reader may wait for what is written now  next_step: where that fails
+    """
+
+    file: BinaryIO
+    direct: bool
+    next_step: str
+
+    def close(self) -> None:
+        """Close what is open. Raises OSError."""
+
+    def name_it(self) -> None:
+        """Give it its name: it is complete. Raises OSError."""
+
+    def discard(self) -> None:
+        """Remove it: nothing of use is in it. Raises OSError."""
+
+    @property
+    def left(self) -> Path | None:
+        """Where it lies before it is complete, or None."""
+
+
+def target_of(name: str, stdout: BinaryIO | None) -> Target:
+    """Open the place of this name. Raises SettingError if it cannot be written."""
+    if name == STDOUT:
+        return _Direct(stdout or sys.stdout.buffer, owned=False)
+    if is_url(name):
+        return _Remote(name)
+    path = Path(local_name(name))
+    try:
+        if path.exists() and not path.is_file():
+            return _Direct(path.open("wb"), owned=True)
+        return _Local(path)
+    except OSError as error:
+        raise SettingError(
+            name, f"cannot be written: {error.strerror}", None, "check the directory and its permissions"
+        ) from None
+
+
+def output_exists(name: str) -> bool:
+    """Whether a file of this name is there already; pipes and devices are none. Raises SettingError for a wrong URL."""
+    if is_url(name):
+        return RemoteFile(name, SettingError).exists()
+    return name != STDOUT and Path(local_name(name)).is_file()
+
+
+class _Direct:
+    """Standard output, a pipe, or /dev/null."""
+
+    left = None
+    direct = True
+    next_step = _FREE
+
+    def __init__(self, file: BinaryIO, *, owned: bool) -> None:
+        self.file = file
+        self._owned = owned
+
+    def close(self) -> None:
+        self.file.flush()
+        if self._owned:
+            self.file.close()
+
+    def name_it(self) -> None:
+        pass
+
+    def discard(self) -> None:
+        pass
+
+
+class _Local:
+    """A file that is NAME.partial until it is complete."""
+
+    direct = False
+    next_step = _FREE
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.left = path.with_name(path.name + PARTIAL)
+        self.file: BinaryIO = self.left.open("wb")
+
+    def close(self) -> None:
+        self.file.close()
+
+    def name_it(self) -> None:
+        self.left.replace(self._path)
+
+    def discard(self) -> None:
+        self.left.unlink(missing_ok=True)
+
+
+class _Remote:
+    """The same behind a URL. An object store copies and removes where a disk renames."""
+
+    left = None
+    direct = False
+    next_step = "check the server and your access to it, and run again: a --state repeats its verdicts"
+
+    def __init__(self, url: str) -> None:
+        self._remote = RemoteFile(url, SettingError)
+        self.file = self._remote.open_to_write(PARTIAL)
+
+    def close(self) -> None:
+        self.file.close()
+
+    def name_it(self) -> None:
+        self._remote.rename_from(PARTIAL)
+
+    def discard(self) -> None:
+        self._remote.remove(PARTIAL)

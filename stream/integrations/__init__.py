@@ -1,0 +1,1 @@
+"""The filter inside other programs, each with its own package: crawlers' frameworks."""

@@ -1,0 +1,104 @@
+"""Names the bars of the default scheme's rule, and the ways of reaching enough of them, for kernels and explanations.
+
+stream/judge/pairs.py notes of every pair what it has and what it needs at each bar. A pair is accepted where it reaches
+every bar of one way, and has the reason of the first of these ways. So whoever tells people why need not judge again.
+"""
+
+from typing import NamedTuple
+
+from spotsieve.stream.verdict import Reason
+
+ALIKE, OTHER_TITLES, SAME_TITLE, BOTH_LONG, SAME_TITLE_SHARED = range(5)
+INSIDE, INSIDE_LEAST, INSIDE_MOST, INSIDE_ALIKE, INSIDE_TITLE = range(5, 10)
+SAME_HEADLINE, HELD, HELD_ALIKE, NOT_A_VARIANT = range(10, 14)
+HOSTS_MEET, OWN_SHARE, ONE_SITE, JACCARD = range(14, 18)
+ACROSS_LONG, ACROSS_TITLE, ACROSS_WORDS, ACROSS_HELD, ACROSS_JACCARD = range(18, 23)
+BARS = 23
+"""How many bars there are."""
+
+(
+    PAIR_JACCARD,
+    PAIR_TITLE,
+    PAIR_OWN,
+    PAIR_OTHERS,
+    PAIR_SHARED,
+    PAIR_BY_PRINTS,
+    PAIR_BY_SKETCHES,
+    PAIR_ALIKE,
+) = range(8)
+FIGURES = 8
+"""How many figures of a pair are noted beside its bars."""
+NONE = -1.0
+"""The figure of what a pair does not have: titles, or enough text for its sketches to count."""
+
+
+class About(NamedTuple):
+    """What a bar asks for. unit: what it is counted in, "" for a share  at_most: less is better"""
+
+    name: str
+    unit: str = ""
+    at_most: bool = False
+
+
+class Way(NamedTuple):
+    """A way to be accepted: all of these bars are reached. name: what it means, for people"""
+
+    name: str
+    reason: Reason
+    bars: tuple[int, ...]
+
+
+ABOUT: dict[int, About] = {
+    ALIKE: About("own text that both share"),
+    OTHER_TITLES: About("words of own text that pages with other titles need", "words"),
+    SAME_TITLE: About("rare title words that both have"),
+    BOTH_LONG: About("own text of the shorter one", "words"),
+    SAME_TITLE_SHARED: About("own text that both share"),
+    INSIDE: About("of the shorter one's own text, what stands in the other"),
+    INSIDE_LEAST: About("own text of the shorter one", "words"),
+    INSIDE_MOST: About("own text of the longer one", "words", at_most=True),
+    INSIDE_ALIKE: About("own text that both share"),
+    INSIDE_TITLE: About("rare title words that both have, where there are any"),
+    SAME_HEADLINE: About("rare title words that both have"),
+    HELD: About("of the shorter one's own text, what stands in the other"),
+    HELD_ALIKE: About("own text that both share"),
+    NOT_A_VARIANT: About("differs in more than numbers (policy.variants = keep)", "yes"),
+    HOSTS_MEET: About("pages of two hosts may meet (index.scope)", "yes"),
+    OWN_SHARE: About("of what the page keeps, what is not its host's template"),
+    ONE_SITE: About("Jaccard, as both hosts are of one site"),
+    JACCARD: About("Jaccard of the kept texts, by their sketches"),
+    ACROSS_LONG: About("features of the shorter one", "features"),
+    ACROSS_TITLE: About("rare title words that both have"),
+    ACROSS_WORDS: About("rare words in the page's title", "words"),
+    ACROSS_HELD: About("of the shorter one's features, what the other has"),
+    ACROSS_JACCARD: About("Jaccard of the kept texts, by their sketches"),
+}
+ON_HOST = (
+    Way("enough of their own text is the same", Reason.OWN_TEXT, (ALIKE, OTHER_TITLES, NOT_A_VARIANT)),
+    Way(
+        "their titles agree, and much of two long texts",
+        Reason.SAME_TITLE,
+        (SAME_TITLE, BOTH_LONG, SAME_TITLE_SHARED, NOT_A_VARIANT),
+    ),
+    Way(
+        "one short text stands in the other",
+        Reason.CONTAINED,
+        (INSIDE, INSIDE_LEAST, INSIDE_MOST, INSIDE_ALIKE, INSIDE_TITLE, NOT_A_VARIANT),
+    ),
+    Way(
+        "one long text stands in the other, under the same title",
+        Reason.CONTAINED,
+        (SAME_HEADLINE, BOTH_LONG, HELD, HELD_ALIKE, NOT_A_VARIANT),
+    ),
+)
+ACROSS = (
+    Way("enough of their kept text is the same", Reason.NEAR, (HOSTS_MEET, OWN_SHARE, ONE_SITE, JACCARD)),
+    Way(
+        "one text stands in the other, under the same title",
+        Reason.NEAR,
+        (
+            *(HOSTS_MEET, OWN_SHARE, ONE_SITE),
+            *(ACROSS_LONG, ACROSS_TITLE, ACROSS_WORDS, ACROSS_HELD, ACROSS_JACCARD),
+        ),
+    ),
+)

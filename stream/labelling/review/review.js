@@ -1,0 +1,166 @@
+"use strict";
+// Shows one pair at a time; nothing of a page becomes markup, all of it goes through textContent.
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const { review, pairs } = data;
+  const kept = "spotsieve-review-" + review.id;
+  const words = { copy: "copy", different: "no copy", skipped: "skipped" };
+  const element = (id) => document.getElementById(id);
+  let labels = {};
+  let at = 0;
+  let remembers = true;
+
+  const read = () => {
+    try {
+      const stored = JSON.parse(localStorage.getItem(kept) || "{}");
+      labels = {};
+      for (const [number, label] of Object.entries(stored.labels || {}))
+        if (number in pairs && Object.hasOwn(words, label)) labels[number] = label;
+      return stored.at;
+    } catch {
+      remembers = false;
+      return 0;
+    }
+  };
+
+  const store = () => {
+    try {
+      localStorage.setItem(kept, JSON.stringify({ labels, at }));
+    } catch {
+      remembers = false;
+    }
+  };
+
+  const part = (name, className, text) => {
+    const made = document.createElement(name);
+    if (className) made.className = className;
+    if (text !== undefined) made.textContent = text;
+    return made;
+  };
+
+  const page = (side, what) => {
+    const article = part("article");
+    article.setAttribute("aria-label", what);
+    article.append(part("h2", "", side.title || "(no title)"));
+    const address = part("p", "address", what + " \u00b7 " + side.words.toLocaleString("en") + " words \u00b7 ");
+    if (/^https?:\/\//i.test(side.url)) {
+      const link = part("a", "", side.url);
+      link.href = side.url;
+      link.target = "_blank";
+      link.rel = "noopener noreferrer nofollow";
+      address.append(link);
+    } else address.append(side.url);
+    article.append(address);
+    for (const [isKept, parts] of side.lines) {
+      const line = part("p", isKept ? "line" : "line left-out");
+      parts.forEach((text, number) => {
+        if (text) line.append(number % 2 ? part("mark", "", text) : text);
+      });
+      article.append(line);
+    }
+    if (side.cut) article.append(part("p", "address", "(" + side.cut.toLocaleString("en") + " more words)"));
+    return article;
+  };
+
+  const show = (place) => {
+    at = Math.max(0, Math.min(place, pairs.length - 1));
+    const [earlier, later] = pairs[at].sides;
+    element("pair").replaceChildren(page(earlier, "earlier page"), page(later, "later page"));
+    element("note").textContent = remembers ? "" : "This browser keeps nothing for this file: export before you close it.";
+    scrollTo(0, 0);
+    tell();
+  };
+
+  const tell = () => {
+    const count = { copy: 0, different: 0, skipped: 0 };
+    for (const label of Object.values(labels)) count[label] += 1;
+    const done = count.copy + count.different + count.skipped;
+    element("place").textContent = "Pair " + (at + 1) + " of " + pairs.length;
+    element("label").textContent = words[labels[at]] || "not judged";
+    element("label").className = labels[at] || "";
+    element("counts").textContent =
+      done + " judged: " + count.copy + " copies, " + count.different + " no copies, " + count.skipped + " skipped";
+    element("progress").max = pairs.length;
+    element("progress").value = done;
+    for (const name of Object.keys(words)) element(name).setAttribute("aria-pressed", String(labels[at] === name));
+  };
+
+  const judge = (label) => {
+    read(); // another tab may have judged since
+    labels[at] = label;
+    const last = at === pairs.length - 1;
+    at = last ? at : at + 1;
+    store();
+    show(at);
+    if (Object.keys(labels).length === pairs.length)
+      element("note").textContent = "All pairs are judged. Export the labels (e), then run: spotsieve calibrate --labels";
+    else if (last) element("note").textContent = "This was the last pair; u goes to those that are not judged.";
+  };
+
+  const goTo = (place) => {
+    show(place);
+    store();
+  };
+
+  const nextOpen = () => {
+    for (let step = 1; step <= pairs.length; step += 1) {
+      const place = (at + step) % pairs.length;
+      if (!(place in labels)) return goTo(place);
+    }
+    element("note").textContent = "All pairs are judged.";
+  };
+
+  const tellVerdict = () => {
+    const { drawn, reason, score, stratum } = pairs[at];
+    const said = drawn === "dropped" ? "dropped (" + reason + ")" : "passed; this is its nearest earlier page";
+    element("note").textContent = said + ", score " + score.toFixed(3) + "; drawn from: " + review.strata[stratum].name;
+  };
+
+  const save = () => {
+    const lines = [{ review }];
+    pairs.forEach((pair, number) => {
+      if (number in labels)
+        lines.push({
+          id_a: pair.id_a, id_b: pair.id_b, label: labels[number], stratum: review.strata[pair.stratum].name,
+          drawn: pair.drawn, score: pair.score, reason: pair.reason,
+        });
+    });
+    const text = lines.map((line) => JSON.stringify(line) + "\n").join("");
+    const address = URL.createObjectURL(new Blob([text], { type: "application/x-ndjson" }));
+    const link = part("a");
+    link.href = address;
+    link.download = "labels.jsonl";
+    document.body.append(link);
+    link.click();
+    link.remove();
+    setTimeout(() => URL.revokeObjectURL(address), 60000);
+    element("note").textContent = lines.length - 1 + " labels exported as labels.jsonl";
+  };
+
+  const acts = {
+    copy: () => judge("copy"), different: () => judge("different"), skipped: () => judge("skipped"),
+    back: () => goTo(at - 1), next: nextOpen, verdict: tellVerdict, export: save,
+    rest: () => element("rest").setAttribute("aria-pressed", String(document.body.classList.toggle("short"))),
+  };
+  const keys = {
+    c: "copy", n: "different", s: "skipped", b: "back", ArrowLeft: "back", u: "next", v: "verdict", e: "export", g: "rest",
+  };
+  for (const [name, act] of Object.entries(acts))
+    element(name).addEventListener("click", (event) => {
+      event.currentTarget.blur(); // so that a space bar does not judge the next pair
+      act();
+    });
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+    if (event.key === "ArrowRight") goTo(at + 1);
+    else if (Object.hasOwn(keys, event.key)) acts[keys[event.key]]();
+    else return;
+    event.preventDefault();
+  });
+  addEventListener("storage", (event) => {
+    if (event.key !== kept) return;
+    read();
+    tell();
+  });
+  show(read() || 0);
+})();

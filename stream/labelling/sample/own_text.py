@@ -1,0 +1,138 @@
+"""Reads the pages of a sample: of each its own text, by which it is compared and into which copies are planted.
+
+Own text is what the default scheme keeps of a page, without the paragraphs that stand on many pages of its host.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import xxhash
+
+from spotsieve.stream.hosts import host_of
+from spotsieve.stream.labelling.shown_text import Paragraph, ShownText, paragraphs_of, read_text, words_of
+from spotsieve.stream.page import Page, lay_out
+from spotsieve.stream.signature import page_id_text
+from spotsieve.stream.text.tokens import extract_tokens
+
+HOST_SHARE = 0.15
+"""A paragraph on more than this share of a host's pages, and on more than HOST_PAGES, is its template."""
+HOST_PAGES = 2
+FEWEST_WORDS = 20
+"""Pages with less own text take no part: nobody could say what is a copy of them."""
+MOST_ALIKE = 20
+"""Of pages with one text no more are taken."""
+
+
+@dataclass(frozen=True)
+class OwnPage:
+    """A page of the sample. own: the paragraphs of its own text  digest: of all its words"""
+
+    page: Page
+    shown: ShownText
+    own: tuple[Paragraph, ...]
+    digest: int
+
+    @property
+    def texts(self) -> list[str]:
+        """Its own text, by paragraphs."""
+        return [self.shown.text[one.start : one.end] for one in self.own]
+
+    @property
+    def host(self) -> str:
+        """The host of its address."""
+        return host_of(self.page.url)
+
+    @cached_property
+    def words(self) -> int:
+        """Words of its own text."""
+        return sum(len(one.words) for one in self.own)
+
+
+class Chosen:
+    """The pages with the smallest digests of all that were read: pages with one text are taken or left together."""
+
+    def __init__(self, most: int, seed: int) -> None:
+        self._most, self._seed, self._bound = most, seed, 1 << 64
+        self._heap: list[tuple[int, int, Page]] = []
+        self._names = set[str]()
+        self._alike = Counter[int]()
+        self.pages = self.repeated = 0
+
+    def add(self, pages: Sequence[Page]) -> None:
+        """Read more pages. Those with the id of an earlier one are counted, and left."""
+        for page, digest in zip(pages, _digests(pages, self._seed), strict=True):
+            self.pages += 1
+            name = id_of(page)
+            self.repeated += name in self._names
+            if name in self._names or digest >= self._bound or self._alike[digest] >= MOST_ALIKE:
+                continue
+            self._names.add(name)
+            self._alike[digest] += 1
+            heapq.heappush(self._heap, (-digest, self.pages, page))
+            while len(self._heap) > self._most:
+                self._bound = -self._heap[0][0]
+                while self._heap and -self._heap[0][0] == self._bound:
+                    heapq.heappop(self._heap)
+
+    def taken(self) -> list[Page]:
+        """The pages, in the order in which they were read."""
+        return [page for _, _, page in sorted(self._heap, key=lambda one: one[1])]
+
+
+def id_of(page: Page) -> str:
+    """The page's own name, or its page id as text."""
+    return page.label or page_id_text(page.source, page.partition, page.offset)
+
+
+def read_own(pages: Sequence[Page]) -> list[OwnPage]:
+    """The pages with enough own text, in order."""
+    read = [(page, read_text(page.body, page.markup)) for page in pages]
+    found = [(page, shown, paragraphs_of(shown, page)) for page, shown in read]
+    digests = _digests(pages, 0)
+    of_host = Counter(host_of(page.url) for page in pages)
+    on_host = Counter[tuple[str, tuple[str, ...]]]()
+    for page, _, paragraphs in found:
+        on_host.update({(host_of(page.url), _forms(one)) for one in paragraphs})
+    own_pages = []
+    for (page, shown, paragraphs), digest in zip(found, digests, strict=True):
+        host = host_of(page.url)
+        most = max(HOST_PAGES, HOST_SHARE * of_host[host])
+        own = tuple(one for one in paragraphs if one.kept and on_host[host, _forms(one)] <= most)
+        made = OwnPage(page, shown, own, digest)
+        if made.words >= FEWEST_WORDS:
+            own_pages.append(made)
+    return own_pages
+
+
+class Shingles:
+    """The sets of three words in a row of texts, as numbers, which are given as texts are met."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, str, str], int] = {}
+
+    def of(self, texts: Sequence[str]) -> frozenset[int]:
+        """Those of one text, whose paragraphs follow each other."""
+        numbers, forms = self._numbers, [word.form for text in texts for word in words_of(text)]
+        threes = zip(forms, forms[1:], forms[2:], strict=False)
+        return frozenset(numbers.setdefault(three, len(numbers)) for three in threes)
+
+
+def _forms(paragraph: Paragraph) -> tuple[str, ...]:
+    return tuple(word.form for word in paragraph.words)
+
+
+def _digests(pages: Sequence[Page], seed: int) -> list[int]:
+    """A digest of all words of each page."""
+    if not pages:
+        return []
+    batch = lay_out(pages)
+    tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_))
+    return [
+        xxhash.xxh3_64_intdigest(tokens.hashes[first:last].tobytes(), seed=seed)
+        for first, last in pairwise(tokens.bounds.tolist())
+    ]

@@ -1,0 +1,49 @@
+"""Explains pages of files without a state: those before a page are judged in memory first, as the filter would."""
+
+from collections.abc import Iterable, Sequence
+
+from spotsieve.stream.errors import NotFound
+from spotsieve.stream.explain.asking import Judged
+from spotsieve.stream.explain.finding import is_named, pages_of
+from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.local.memory_engine import MemoryEngine
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.settings.model import Settings
+
+
+def judged_before(name: str, files: Sequence[Input], settings: Settings, scheme: Scheme) -> tuple[Page, Judged]:
+    """Judge the pages of files in their order, up to the first one of this name; -> it, and what is known before it.
+
+    Raises NotFound, InputError.
+    """
+    before = list[Page]()
+    engine = MemoryEngine(settings, scheme)
+    for page in pages_of(files, settings.input):
+        if is_named(page, name):
+            _judge(engine, before)
+            return page, judged_by(engine, settings)
+        before.append(page)
+        if len(before) == settings.service.batch_pages:
+            _judge(engine, before)
+            before = []
+    raise NotFound("PAGE", "is in none of the files of --pages", name, "give an address or id as these files have it")
+
+
+def judged_after(pages: Iterable[Page], settings: Settings, scheme: Scheme) -> Judged:
+    """Judge these pages in memory; -> what is known then."""
+    engine = MemoryEngine(settings, scheme)
+    _judge(engine, list(pages))
+    return judged_by(engine, settings)
+
+
+def judged_by(engine: MemoryEngine, settings: Settings) -> Judged:
+    """What an engine in memory knows."""
+    state = engine.engine.state
+    return Judged(settings, engine.engine.scheme, state, state.clock, "", engine.entry_count)
+
+
+def _judge(engine: MemoryEngine, pages: Sequence[Page]) -> None:
+    if pages:
+        for _ in engine.judge_signed(engine.engine.scheme.sign(pages)):
+            pass

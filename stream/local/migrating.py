@@ -1,0 +1,146 @@
+"""Migrates a state with a local log: its log is judged again by other settings, into another directory."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from spotsieve.state.log.local import LOG_FILE, RECORD_BYTES, LocalLog
+from spotsieve.state.log.record import LogRecord, first_of_ours
+from spotsieve.stream.engine import Engine, open_engine
+from spotsieve.stream.errors import SettingError, StateError
+from spotsieve.stream.local.local_engine import is_open, open_log
+from spotsieve.stream.migration.journal import Journal
+from spotsieve.stream.migration.moving import Migration
+from spotsieve.stream.migration.report import Report
+from spotsieve.stream.settings.load import settings_of_text
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.verdicts import describe_difference, signing_difference, verdict_settings_text
+
+Told = Callable[[str, int, int], None]
+"""told(what, done, of): how many records of the old log are moved."""
+
+
+def migrate_state(old: Path, new: Path, settings: Settings, told: Told) -> Report:
+    """Judge the local log of one directory again, into another one.
+
+    settings: the new ones
+    A migration that was interrupted goes on where it was. Nothing in the old directory changes.
+    Raises SettingError where signing differs, StateError, CorruptRecord.
+    """
+    with ExitStack() as stack:
+        old_log, notices = open_old_log(old)
+        stack.enter_context(old_log)
+        text, stored = verdict_settings_text(settings), _configuration(old_log, old)
+        signing = signing_difference(stored, settings)
+        if signing:
+            raise SettingError(
+                "settings",
+                f"must sign pages as those of {old} do, since a local log has signatures and no pages: {signing}",
+                None,
+                f"judge the files again: spotsieve filter FILES --state {new}, with these settings",
+            )
+        new_log, more = open_log(new)
+        stack.enter_context(new_log)
+        begun = first_of_ours(new_log.read_from(0), LocalLog.name)
+        engine = _engine(settings, new, stack)
+        journal = stack.enter_context(closing(Journal(new)))
+        report = Report(str(old), str(new), describe_difference(stored, text, "old log"), False, journal.differences)
+        report.notices = [*notices, *more]
+        # Where signing is the same, so is the model of terms.
+        old_settings = settings_of_text(stored, getattr(settings.scheme, "idf_model", ""))
+        old_engine = _engine(old_settings, journal.old_directory, stack)
+        migration = Migration(str(old), old_engine, engine, journal, RECORD_BYTES, drops=True)
+        _begin(migration, new_log, begun, text)
+        began = time.monotonic()
+        _move(migration, old_log, new_log, told)
+        report.seconds = time.monotonic() - began
+        report.counts, report.record, report.open = journal.counts, old_log.end, migration.open
+        new_log.sync()
+    journal.end()
+    report.next_step = f"filter with --state {new} and these settings from now on"
+    return report
+
+
+def open_old_log(directory: Path) -> tuple[LocalLog, list[str]]:
+    """Open the log of a state at rest, with its notices. Raises StateError where there is none, StateLocked."""
+    if not (directory / LOG_FILE).is_file():
+        raise StateError(
+            "--from-state",
+            f"must be the directory of `spotsieve filter --state`, and holds no file {LOG_FILE!r}",
+            str(directory),
+            "for a service, name its configuration: -c OLD --to NEW",
+        )
+    return open_log(directory)
+
+
+def _configuration(log: LocalLog, directory: Path) -> str:
+    """The canonical text of the settings of a local log. Raises StateError where it is empty."""
+    first = first_of_ours(log.read_from(0), LocalLog.name)
+    if first is None or first[1].configuration is None:
+        raise StateError(
+            "--from-state", "must hold a log that says its settings", str(directory), "it is empty: begin anew"
+        )
+    return first[1].configuration
+
+
+def _engine(settings: Settings, directory: Path, stack: ExitStack) -> Engine:
+    placed = settings.index.model_copy(update={"directory": directory})
+    engine = open_engine(settings.model_copy(update={"index": placed}), LocalLog.name)
+    stack.callback(engine.state.close)
+    return engine
+
+
+def _begin(migration: Migration, log: LocalLog, begun: tuple[int, LogRecord] | None, text: str) -> None:
+    if begun is None:
+        log.append(migration.configuration(text))
+        return
+    migration.check_begun(*begun)
+    if is_open(log):
+        raise StateError(
+            "--state",
+            "must not hold a migration that has ended",
+            str(log.path.parent),
+            "use it as it is; to move what was filtered since, name another directory",
+        )
+
+
+def _move(migration: Migration, old_log: LocalLog, new_log: LocalLog, told: Told) -> None:
+    ahead = _Ahead(migration, new_log)
+    first = migration.journal.record
+    for offset, value in old_log.read_from(max(first - 1, 0)):
+        if offset < first:
+            migration.check_old(offset, value)
+            continue
+        moving = migration.begin(offset, value)
+        if moving is None:
+            continue
+        migration.take(moving, ahead.up_to(offset))
+        if ahead.ended:
+            values = migration.values(moving, migration.fitted(moving.record.signatures))
+            migration.take(moving, [(new_log.append(made), made) for made in values])
+        migration.note(moving)
+        told("records moved", offset + 1, old_log.end)
+    migration.pass_on(ahead.up_to(old_log.end))
+    if not migration.open:
+        migration.pass_on([(new_log.append(made), made) for made in migration.ending(old_log.end)])
+
+
+class _Ahead:
+    """What the new log has already, as a migration left it that was interrupted."""
+
+    def __init__(self, migration: Migration, log: LocalLog) -> None:
+        self._migration = migration
+        self._records = log.read_from(migration.journal.offset)
+        self._next = next(self._records, None)
+
+    @property
+    def ended(self) -> bool:
+        """Whether all of it was given."""
+        return self._next is None
+
+    def up_to(self, origin: int) -> Iterator[tuple[int, bytes]]:
+        """The next records, as long as they come from this old record or from none or earlier ones."""
+        while self._next is not None and self._migration.origin(*self._next) <= origin:
+            yield self._next
+            self._next = next(self._records, None)

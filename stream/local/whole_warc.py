@@ -1,0 +1,79 @@
+"""Writes the records of `filter --out`; of WARC also those that go with a page, or stand for a dropped one."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.files.reader import Outcome
+from spotsieve.stream.files.records import Layout, Record
+from spotsieve.stream.files.warc import is_revisit
+from spotsieve.stream.files.warc.companions import Companions
+from spotsieve.stream.files.warc.revisits import Originals, revisit_of
+from spotsieve.stream.files.writer import OutputFile
+from spotsieve.stream.local.summary import Summary
+from spotsieve.stream.page import Page
+from spotsieve.stream.verdict import Kind, Reason, Verdicts
+
+
+class WholeWarc:
+    """The output `--out`. Records are taken in the order of their files, whatever the micro-batches."""
+
+    def __init__(self, out: OutputFile, summary: Summary, revisits: bool) -> None:
+        """revisits: whether a revisit record stands for each dropped page"""
+        self._out = out
+        self._summary = summary
+        self._revisits = revisits
+        self._companions = Companions()
+        self._originals = Originals()
+
+    def take_page(self, outcome: Outcome, page: Page, verdicts: Verdicts, row: int) -> None:
+        """Write a page, unless it is dropped. Raises SettingError for records of several layouts, or no WARC."""
+        record, layout = outcome.record, outcome.layout
+        dropped = verdicts.kind[row] == Kind.DUPLICATE
+        if layout is not Layout.WARC:
+            if self._revisits:
+                rule = f"stand for dropped pages of WARC files, and {page.source} is {layout.value}"
+                raise SettingError("--revisits", rule, None, "leave it out; --duplicates FILE lists what was dropped")
+            (self._out.know_record if dropped else self._out.write_record)(record, layout)
+            return
+        self._write_others(self._companions.page(record, page.source, self._revisits or not dropped))
+        if not dropped:
+            self._out.write_record(record, layout)
+            if self._revisits:
+                self._originals.add((page.source, page.partition, page.offset), record.raw)
+        elif self._revisits:
+            self._write_revisit(record, verdicts, row)
+        else:
+            self._out.know_record(record, layout)
+
+    def take_other(self, record: Record, source: str) -> None:
+        """Write a WARC record that is no page, if it goes with a page that is written."""
+        if is_revisit(record.raw):
+            self._write_others(self._companions.page(record, source, self._revisits))
+            if self._revisits:
+                self._write_others([record])
+        else:
+            self._write_others(self._companions.add(record, source))
+
+    def end(self) -> None:
+        """All files have ended."""
+        self._write_others(self._companions.end())
+
+    def _write_others(self, records: Iterable[Record]) -> None:
+        for record in records:
+            self._summary.companions += 1
+            self._out.write_record(record, Layout.WARC)
+
+    def _write_revisit(self, record: Record, verdicts: Verdicts, row: int) -> None:
+        original, reason = verdicts.originals[row], Reason(verdicts.reason[row])
+        assert original is not None
+        raw = revisit_of(
+            record.raw,
+            original,
+            self._originals,
+            reason.label,
+            float(verdicts.score[row]),
+            exact=reason is Reason.EXACT,
+        )
+        self._out.write_record(replace(record, raw=raw), Layout.WARC)
+        self._summary.revisits_written += 1

@@ -1,0 +1,1 @@
+"""Moves a log into another one with other settings, record by record, and tells which verdicts differ."""

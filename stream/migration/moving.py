@@ -1,0 +1,193 @@
+"""Moves a log into another one, record by record: judges it by the old and by the new settings, and compares.
+
+The order is that of the old log. A record of the new log says which record of the old log it comes from, so a migration
+that was killed goes on behind the last one that it wrote, and writes none twice. The new state follows the new log, as
+every worker's does. That of the old settings follows the old log, in a folder beside it, while the migration lasts.
+
+Reading and writing logs is the caller's. Of each record of the old log: begin(), take() what the new log has of it
+already, values() and take() for what it lacks, note().
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from spotsieve.state.forgetting import ForgottenPage
+from spotsieve.state.identity import check_last_record
+from spotsieve.state.log.handover import Handover, is_migrating, migration_writer, origin_of
+from spotsieve.state.log.record import LogRecord, checksum_of, decode, encode_configuration, encode_handover
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.errors import StateError
+from spotsieve.stream.migration.differences import Judged, counted, lines, pairs
+from spotsieve.stream.migration.journal import Journal
+from spotsieve.stream.migration.translating import Translator, filed_as, fitted, unsent_pages
+from spotsieve.stream.signature import Signatures
+from spotsieve.stream.verdict import Kind
+
+PAGES, FORGOTTEN, UNSENT = "pages", "forgotten", "unsent"
+
+
+@dataclass(slots=True)
+class Moving:
+    """A record of the old log on its way. old: what the old settings say of it, if that is known  new: so far"""
+
+    offset: int
+    record: LogRecord
+    old: Judged | None = None
+    new: list[Judged] = field(default_factory=list)
+
+
+class EndsInError(Exception):
+    """The old log ends at the record that was begun. handover: what it says"""
+
+    def __init__(self, handover: Handover) -> None:
+        super().__init__(handover.log)
+        self.handover = handover
+
+
+class Migration:
+    """One migration: both states, and the journal between them. Call it from one thread at a time.
+
+    open: whether the new log is open, so that nothing is left to do
+    """
+
+    def __init__(
+        self, old_log: str, old: Engine | None, new: Engine, journal: Journal, most_bytes: int, *, drops: bool
+    ) -> None:
+        """old: the engine of the old settings, None where verdicts cannot be compared
+
+        most_bytes: of a record of the new log  drops: whether the old settings left duplicates out
+        """
+        self._old_log = old_log
+        self._old = old
+        self._new = new
+        self._drops = drops
+        self._writer = migration_writer(old_log)
+        self._translator = Translator(new, self._writer, most_bytes)
+        self.journal = journal
+        self.open = False
+        if journal.offset > new.state.position or (old is not None and journal.record > old.state.position):
+            journal.reset()
+        # Not the position of the new state: after a loss of the other one that may lie ahead.
+        self._taken = journal.offset
+
+    def configuration(self, text: str) -> bytes:
+        """The record that the new log begins with. text: the canonical text of the new settings"""
+        return encode_configuration(text, self._writer)
+
+    def check_begun(self, offset: int, record: LogRecord) -> None:
+        """Check that the first record of the new log is of this migration. Raises StateError."""
+        if record.writer != self._writer:
+            raise StateError(
+                f"log {self._new.log_name}[{offset}]",
+                f"must be empty, or begun by a migration of {self._old_log!r}",
+                None,
+                "name another log (topics.log) and another state directory for the new settings",
+            )
+
+    def origin(self, offset: int, value: bytes) -> int:
+        """The old record that a record of the new log comes from; -1 for one that comes from none.
+
+        Raises StateError where others have written to the new log before it was open.
+        """
+        record = decode(value, self._new.log_name, offset)
+        if record.foreign or record.configuration is not None:
+            return -1
+        if record.writer == self._writer:
+            return origin_of(record.sequence).offset
+        if record.handover is not None and not record.handover.closed:
+            return record.handover.offset
+        what = "another migration" if is_migrating(record.writer) else "a worker"
+        raise StateError(
+            f"log {self._new.log_name}[{offset}]",
+            f"must be of this migration, and {what} wrote it",
+            None,
+            "begin anew: another log (topics.log) and another state directory",
+        )
+
+    def opens(self, offset: int, value: bytes) -> bool:
+        """Whether a record of the new log opens it."""
+        return decode(value, self._new.log_name, offset).handover is not None
+
+    def check_old(self, offset: int, value: bytes) -> None:
+        """Check that the record before the journal's is the one that the old settings were applied to.
+
+        Raises StateError: the old log was made anew.
+        """
+        old = self._old
+        if old is not None and old.state.position == offset + 1:
+            check_last_record(self._old_log, offset + 1, old.state.last_record, checksum_of(value))
+
+    def begin(self, offset: int, value: bytes) -> Moving | None:
+        """Judge a record of the old log by the old settings; None for one that holds nothing.
+
+        Raises EndsInError, DamagedRecord, StateError.
+        """
+        record = decode(value, self._old_log, offset)
+        if record.handover is not None and record.handover.closed:
+            raise EndsInError(record.handover)
+        if not (len(record.signatures) or record.committed or record.forgotten):
+            return None
+        moving = Moving(offset, record)
+        if self._old is not None:
+            verdicts = self._old.apply(record, offset).verdicts
+            moving.old = Judged(record.signatures, verdicts, self._old.scheme.name)
+        return moving
+
+    def values(self, moving: Moving, signatures: Signatures) -> list[bytes]:
+        """The records that the new log lacks of one of the old log, whose pages have these signatures now."""
+        record, written = moving.record, len(moving.new)
+        if record.forgotten:
+            pages = filed_as(record.forgotten, self._new.state, self.journal.folder)
+            return self._translator.of_forgotten(moving.offset, pages, written)
+        return self._translator.of_pages(moving.offset, record, signatures, written)
+
+    def take(self, moving: Moving, appended: Iterable[tuple[int, bytes]]) -> None:
+        """Judge records of the new log, (offset, bytes) each, which come from the one that is moving."""
+        for offset, value in appended:
+            judged = self._apply(offset, value)
+            self._taken = offset + 1
+            if len(judged.signatures) or self.origin(offset, value) == moving.offset:
+                moving.new.append(judged)
+
+    def note(self, moving: Moving) -> None:
+        """Write down what the record came to. Raises StateError."""
+        record, old, new = moving.record, moving.old, moving.new
+        counts: Counter[str] = Counter({PAGES: len(record.signatures), FORGOTTEN: len(record.forgotten)})
+        differing, unsent = list[dict[str, object]](), list[ForgottenPage]()
+        if old is not None and len(record.signatures):
+            met = list(pairs(old, new))
+            counts += counted(old, new, met)
+            differing = list(lines(moving.offset, old, new, met))
+            for number, part in enumerate(new if self._drops else ()):
+                rows = [
+                    new_row
+                    for row, of, new_row in met
+                    if of == number
+                    and old.verdicts.kind[row] == Kind.DUPLICATE
+                    and part.verdicts.kind[new_row] != Kind.DUPLICATE
+                ]
+                unsent += unsent_pages(part.signatures, rows, self._new)
+        counts[UNSENT] = len(unsent)
+        self.journal.note(moving.offset + 1, self._taken, +counts, differing, unsent)
+
+    def fitted(self, signatures: Signatures) -> Signatures:
+        """The pages of the old log as the new scheme signs them, where signing has not changed."""
+        return fitted(signatures, self._new.scheme)
+
+    def pass_on(self, appended: Iterable[tuple[int, bytes]]) -> None:
+        """Apply records of the new log that come from no record that is moving."""
+        for offset, value in appended:
+            self._apply(offset, value)
+
+    def ending(self, offset: int) -> list[bytes]:
+        """The records that end the migration before this offset of the old log: they forget the pages that nobody was
+        sent, and open the new log. To be passed on once they are appended.
+        """
+        forgetting = self._translator.of_forgotten(offset, list(self.journal.unsent()), 0)
+        return [*forgetting, encode_handover(Handover(False, self._old_log, offset), self._new.settings_digest)]
+
+    def _apply(self, offset: int, value: bytes) -> Judged:
+        applied = self._new.apply(value, offset)
+        self.open |= applied.record.handover is not None
+        return Judged(applied.record.signatures, applied.verdicts, self._new.scheme.name)

@@ -1,0 +1,103 @@
+"""Makes the records of the new log from one record of the old log."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from spotsieve.state.forgetting import ForgottenPage
+from spotsieve.state.index import State
+from spotsieve.state.log.forget_body import split_pages
+from spotsieve.state.log.handover import Origin
+from spotsieve.state.log.record import FRAME_BYTES, NO_PAGES, LogRecord, encode, encode_forget, split
+from spotsieve.state.still.finding import Wanted, file_places, find_entries
+from spotsieve.state.still.reading import own_still_state
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.hosts import host_of
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.schemes.identity import hash_names
+from spotsieve.stream.schemes.scope import HostScope
+from spotsieve.stream.signature import Signatures, page_id_text
+
+
+class Translator:
+    """Writes records for the new log, by one writer, each with its origin in the old one."""
+
+    def __init__(self, engine: Engine, writer: bytes, most_bytes: int) -> None:
+        """engine: of the new log  most_bytes: of one record"""
+        self._engine = engine
+        self._writer = writer
+        self._most_bytes = most_bytes
+
+    def of_pages(self, offset: int, record: LogRecord, signatures: Signatures, written: int) -> list[bytes]:
+        """The records for one of pages. offset: of the old record  written: how many of them the new log has already"""
+        if not len(signatures):
+            again = written or not record.committed
+            return [] if again else [self._encoded(offset, 0, NO_PAGES, record)]
+        parts = enumerate(split(signatures, self._most_bytes, record.committed))
+        return [self._encoded(offset, number, part, record) for number, part in parts if number >= written]
+
+    def of_forgotten(self, offset: int, pages: Sequence[ForgottenPage], written: int) -> list[bytes]:
+        """The records that forget these pages, which are filed in the new state."""
+        parts = enumerate(split_pages(pages, self._most_bytes - FRAME_BYTES), written)
+        return [
+            encode_forget(part, self._writer, Origin(offset, number).sequence, self._engine.settings_digest)
+            for number, part in parts
+        ]
+
+    def _encoded(self, offset: int, number: int, part: Signatures, record: LogRecord) -> bytes:
+        marks = () if number else record.committed
+        sequence = Origin(offset, number).sequence
+        return encode(part, self._writer, sequence, self._engine.settings_digest, marks)
+
+
+def fitted(signatures: Signatures, scheme: Scheme) -> Signatures:
+    """Signatures of a log whose index.scope may be another, as this scheme would have made them.
+
+    Within the scope `host` every page has its host, without it only pages of a scheme that remembers hosts. It is read
+    from the address as the log has it, whose first 2,048 bytes hold every host that DNS allows.
+    """
+    if scheme.bars is not None:
+        return signatures
+    if not isinstance(scheme, HostScope):
+        return replace(signatures, host=np.zeros(len(signatures), np.uint64))
+    return replace(signatures, host=hash_names([host_of(url.decode("utf-8", "replace")) for url in signatures.urls]))
+
+
+def filed_as(pages: Sequence[ForgottenPage], state: State, folder: Path) -> list[ForgottenPage]:
+    """The pages that the old log forgets, as the new state has filed them: by other numbers, under other keys.
+
+    A walk over the new state finds them, as `state forget` does. One that it has not filed is passed over. Raises
+    CorruptRecord, StateError.  folder: for the checkpoint
+    """
+    with_host = {page.page_id: page.with_host for page in pages}
+    names = frozenset(page_id_text(*page_id) for page_id in with_host)
+    with own_still_state(state, folder) as still:
+        found = find_entries(still, Wanted(ids=names))
+        # A page's own name may be another one's id.
+        found.pages = {
+            number: entry
+            for number, entry in found.pages.items()
+            if (entry.source, entry.partition, entry.offset) in with_host
+        }
+        places = file_places(still, found) if found.pages else []
+    return [page._replace(with_host=with_host[page.page_id]) for page in places]
+
+
+def unsent_pages(signatures: Signatures, rows: Sequence[int], engine: Engine) -> Iterator[ForgottenPage]:
+    """Of these rows of pages that were just judged, those that are filed. Raises CorruptRecord, StateError."""
+    if not rows:
+        return
+    probes = engine.scheme.probe(signatures)
+    for row in rows:
+        keys = np.unique(probes.keys[probes.bounds[row] : probes.bounds[row + 1]])
+        page = (
+            signatures.sources[signatures.source[row]],
+            int(signatures.partition[row]),
+            int(signatures.offset[row]),
+        )
+        numbers = np.unique(engine.state.buckets(keys).numbers)
+        for number, page_id in zip(numbers.tolist(), engine.state.page_ids(numbers), strict=True):
+            if page_id == page:
+                yield ForgottenPage(number, *page, tuple(keys.tolist()))

@@ -1,0 +1,96 @@
+"""Checks that two configurations are the two sides of a migration: what they share, what they must not share."""
+
+from typing import NamedTuple
+
+from aiokafka.errors import KafkaError
+
+from spotsieve.state.identity import check_first_record
+from spotsieve.stream.errors import SettingError, StateError
+from spotsieve.stream.kafka.clients import client_options
+from spotsieve.stream.kafka.cluster import administrator
+from spotsieve.stream.kafka.errors import explained
+from spotsieve.stream.kafka.topics import check_topics, topic_facts
+from spotsieve.stream.service.skipping import first_record
+from spotsieve.stream.settings.load import stored_values
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+
+
+class OldLog(NamedTuple):
+    """What the old log says of itself.
+
+    first: the offset of the first record of ours that it holds  text: the settings that it was begun with
+    digest: of all its records  judged_as_now: whether this release judges by these settings as the log's workers do
+    """
+
+    first: int
+    text: str
+    digest: bytes
+    judged_as_now: bool
+
+
+def check_sides(old: Settings, new: Settings) -> None:
+    """Check what both sides must share and what not. Raises SettingError."""
+    for name, why in (
+        ("kafka.bootstrap_servers", "the new workers go on where the old ones stop"),
+        ("kafka.group_id", "the new workers go on at the committed offsets of the group"),
+        ("topics.input", "the pages are the same"),
+    ):
+        section, field = name.split(".")
+        theirs, ours = (getattr(getattr(side, section), field) for side in (old, new))
+        if theirs != ours:
+            raise SettingError(name, f"must be that of the old configuration, {theirs!r}: {why}", ours, "correct it")
+    if old.topics.log == new.topics.log:
+        raise SettingError(
+            "topics.log",
+            "must be another one under the new settings: a log belongs to one choice of them",
+            new.topics.log,
+            "name a new one, in the configuration of --to or with --set topics.log=NAME",
+        )
+    if old.index.directory.resolve() == new.index.directory.resolve():
+        raise SettingError(
+            "index.directory",
+            "must be another one under the new settings",
+            str(new.index.directory),
+            "name a new one, in the configuration of --to or with --set index.directory=DIR",
+        )
+
+
+async def check_logs(old: Settings, new: Settings) -> OldLog:
+    """Look at the topics of both sides, and at the old log's beginning.
+
+    Raises SettingError, SettingsMismatch, StateError, BrokerError.
+    """
+    await check_topics(new)
+    if old.topics.log not in await topic_facts(old, [old.topics.log]):
+        raise SettingError("topics.log", "of the old configuration does not exist", old.topics.log, "see -c")
+    found = await first_record(old)
+    if found is None:
+        raise StateError(
+            f"log {old.topics.log}", "must hold pages, and is empty", None, "there is nothing to move: just start anew"
+        )
+    offset, record = found
+    text, stored = verdict_settings_text(old), record.configuration
+    if stored is not None and stored != text and stored_values(stored) == stored_values(text):
+        return OldLog(offset, stored, record.settings_digest, judged_as_now=False)
+    check_first_record(record.settings_digest, stored, text, old.topics.log, offset)
+    return OldLog(offset, text, settings_digest(text), judged_as_now=True)
+
+
+async def check_group(new: Settings) -> None:
+    """Check that the group has committed offsets of the input: there the new workers go on.
+
+    Raises SettingError, BrokerError.
+    """
+    try:
+        async with administrator(**client_options(new.kafka)) as admin:
+            offsets = await admin.list_consumer_group_offsets(new.kafka.group_id)
+    except KafkaError as error:
+        raise explained(error, new, "asking for the committed offsets") from None
+    if not any(partition.topic == new.topics.input for partition in offsets):
+        raise SettingError(
+            "kafka.group_id",
+            f"must be the group of the service, and this one has committed nothing of {new.topics.input!r}",
+            new.kafka.group_id,
+            "correct it: the new workers would not know where to go on",
+        )

@@ -1,0 +1,248 @@
+"""Runs a migration beside a service: follows the old log to its end, fills the new one, and ends the old one on demand.
+
+The old log ends with a record of its own (kind 5). Whatever is before it belongs to the old settings and is moved; what
+workers still append behind it is judged by nobody. An old worker that comes to it stops, at every start again. A new
+worker joins the group only once the new log is open, which comes after it. So no two workers judge by two logs. What an
+old worker has judged and not committed is fenced by the next owner of the partition, as ever: the group is the same,
+and with it the transactional ids are.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, ExitStack, closing
+from typing import TypeVar
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from spotsieve.state.log.handover import Handover
+from spotsieve.state.log.record import decode, encode_handover
+from spotsieve.stream.engine import Engine, open_engine
+from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
+from spotsieve.stream.kafka.clients import log_producer, stop_client
+from spotsieve.stream.kafka.errors import ended
+from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES, check_topic_names
+from spotsieve.stream.kernels import compile_kernels
+from spotsieve.stream.migration.journal import Journal
+from spotsieve.stream.migration.moving import PAGES, EndsInError, Migration, Moving
+from spotsieve.stream.migration.report import Report
+from spotsieve.stream.progress import OnProgress
+from spotsieve.stream.service.log_topic import append_records
+from spotsieve.stream.service.migrate.again import SigningAgain
+from spotsieve.stream.service.migrate.ahead import Ahead
+from spotsieve.stream.service.migrate.checking import OldLog, check_group, check_logs, check_sides
+from spotsieve.stream.service.skipping import first_record, log_records, skipped_offsets, stopped_at
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.verdicts import describe_difference, signing_difference, verdict_settings_text
+
+NEAR_SECONDS = 2.0
+"""A round that took no longer has reached the end: what came meanwhile takes no longer either."""
+_Done = TypeVar("_Done")
+
+
+def migrate_service(old: Settings, new: Settings, switch: bool, told: OnProgress) -> Report:
+    """Move the log of a service into another one; with `switch`, end the old one and open the new one.
+
+    Raises SettingError, StateError, SettingsMismatch, BrokerError, BrokerTrouble; it goes on where it was when it is
+    started again.
+    """
+    check_sides(old, new)
+    for side in (old, new):
+        check_topic_names(side.topics)
+    old_log = asyncio.run(check_logs(old, new))
+    with ExitStack() as stack:
+        engine = open_engine(new, new.topics.log)
+        stack.callback(engine.state.close)
+        told("compiling the kernels", 0, 1)
+        compile_kernels(engine.scheme)
+        journal = stack.enter_context(closing(Journal(new.index.directory)))
+        old_engine = None
+        if old_log.judged_as_now:
+            placed = old.index.model_copy(update={"directory": journal.old_directory})
+            old_engine = open_engine(old.model_copy(update={"index": placed}), old.topics.log)
+            stack.callback(old_engine.state.close)
+        judging = stack.enter_context(ThreadPoolExecutor(1, "judge"))
+        migrating = _Migrating(old, new, old_log, (old_engine, engine), journal, judging, told)
+        asyncio.run(migrating.run(switch))
+    if migrating.report.open:
+        journal.end()
+    return migrating.report
+
+
+class _Migrating:
+    """One run of a migration between two topics."""
+
+    def __init__(
+        self,
+        old: Settings,
+        new: Settings,
+        old_log: OldLog,
+        engines: tuple[Engine | None, Engine],
+        journal: Journal,
+        judging: ThreadPoolExecutor,
+        told: OnProgress,
+    ) -> None:
+        """engines: of the old and of the new settings"""
+        self._old, self._new, self._old_log = old, new, old_log
+        self._engine = engines[1]
+        self._judging = judging
+        self._told = told
+        drops = old.service.mode == "filter"
+        self._migration = Migration(old.topics.log, *engines, journal, LOG_RECORD_BYTES, drops=drops)
+        self._journal = journal
+        self._next = max(journal.record, old_log.first)
+        text = verdict_settings_text(new)
+        signs_again = bool(signing_difference(old_log.text, new))
+        self.report = Report(
+            old.topics.log,
+            new.topics.log,
+            describe_difference(old_log.text, text, "old log"),
+            signs_again,
+            journal.differences,
+            compared=engines[0] is not None,
+        )
+        self._tell_notices()
+        self._again = SigningAgain(new, engines[1].scheme, judging) if signs_again else None
+        self._ahead = Ahead(new, self._migration)
+
+    async def run(self, switch: bool) -> None:
+        """Move all that the old log holds; with `switch`, end it, move the rest and open the new log."""
+        began = time.monotonic()
+        async with AsyncExitStack() as stack:
+            self._producer: AIOKafkaProducer = log_producer(self._new)
+            stack.push_async_callback(stop_client, self._producer)
+            try:
+                await self._producer.start()
+            except KafkaError as error:
+                raise ended(error, self._new, "connecting") from None
+            if self._again is not None:
+                await stack.enter_async_context(self._again)
+            await self._begin()
+            try:
+                await self._catch_up()
+                if switch:
+                    if self._journal.counts[PAGES]:
+                        await check_group(self._new)
+                    closing_record = encode_handover(Handover(True, self._new.topics.log), self._old_log.digest)
+                    await append_records(self._old, [closing_record], lambda _: None)
+                    await self._catch_up()
+            except EndsInError as end:
+                await self._finish(end.handover)
+        self.report.seconds = time.monotonic() - began
+        self.report.counts, self.report.record = self._journal.counts, self._next
+        self.report.open = self._migration.open
+        self.report.next_step = (
+            f"start workers with the new configuration: the log {self._new.topics.log} is open"
+            if self._migration.open
+            else "start this command again with --switch, as soon as workers with the new configuration may take over"
+        )
+
+    def _tell_notices(self) -> None:
+        name, notices = self._old.topics.log, self.report.notices
+        if self._old_log.first:
+            notices.append(
+                f"the log {name} begins at record {self._old_log.first:,}: what it had before is not known to the new "
+                "state"
+            )
+        if not self.report.compared:
+            notices.append(f"the log {name} is of another revision of verdicts: what it said cannot be compared")
+
+    async def _begin(self) -> None:
+        """Begin the new log with its configuration, or check that this migration has begun it."""
+        found = await first_record(self._new)
+        if found is None:
+            await self._append([self._migration.configuration(verdict_settings_text(self._new))])
+            found = await first_record(self._new)
+        if found is not None:
+            self._migration.check_begun(*found)
+        await self._ahead.open()
+
+    async def _catch_up(self) -> None:
+        """Move records until the end of the old log is at most seconds away. Raises EndsInError where it ends."""
+        while True:
+            began = time.monotonic()
+            await self._round()
+            if time.monotonic() - began < NEAR_SECONDS:
+                return
+
+    async def _round(self) -> None:
+        """Move what the old log holds now."""
+        first, checked = self._next, max(self._next - 1, 0)
+        async for offset, value in log_records(self._old, checked, None):
+            if offset < first:
+                self._migration.check_old(offset, value)
+                continue
+            moving = await self._begun(offset, value)
+            if moving is not None:
+                await self._move(moving)
+            self._next = offset + 1
+            self._told("records moved", self._next, 0)
+
+    async def _begun(self, offset: int, value: bytes) -> Moving | None:
+        try:
+            return await self._judge(self._migration.begin, offset, value)
+        except (DamagedRecord, SettingsMismatch) as error:
+            if offset in await skipped_offsets(self._old, offset + 1):
+                return None
+            raise stopped_at(error, offset) from None
+
+    async def _move(self, moving: Moving) -> None:
+        migration = self._migration
+        await self._judge(migration.take, moving, await self._ahead.up_to(moving.offset))
+        if self._ahead.ended:
+            pages = moving.record.signatures
+            if self._again is not None and len(pages):
+                signatures = await self._again.sign(pages)
+            else:
+                signatures = migration.fitted(pages)
+            values = await self._judge(migration.values, moving, signatures)
+            await self._judge(migration.take, moving, await self._append(values))
+        await self._judge(migration.note, moving)
+
+    async def _finish(self, handover: Handover) -> None:
+        """The old log has ended: open the new one."""
+        if handover.log != self._new.topics.log:
+            raise StateError(
+                f"log {self._old.topics.log}",
+                f"has ended and goes on in the log {handover.log!r}",
+                None,
+                "move that log, with the configuration of its workers",
+            )
+        migration = self._migration
+        await self._judge(migration.pass_on, await self._ahead.up_to(self._next))
+        if not migration.open:
+            values = await self._judge(migration.ending, self._next)
+            await self._judge(migration.pass_on, await self._append(values))
+
+    async def _append(self, values: list[bytes]) -> list[tuple[int, bytes]]:
+        """Append records to the new log, one by one; -> (offset, bytes) of each. Raises StateError, BrokerError."""
+        name, appended = self._new.topics.log, list[tuple[int, bytes]]()
+        expected = self._engine.state.position
+        for value in values:
+            try:
+                written = await self._producer.send_and_wait(name, value, partition=0)
+            except KafkaError as error:
+                raise ended(error, self._new, "writing the new log") from None
+            await self._check_alone(expected, written.offset)
+            appended.append((written.offset, value))
+            expected = written.offset + 1
+        return appended
+
+    async def _check_alone(self, expected: int, offset: int) -> None:
+        """Check that records before the one that was appended are none of ours: this state would not have them."""
+        if offset == expected:
+            return
+        name = self._new.topics.log
+        async for between, value in log_records(self._new, expected, offset):
+            if not decode(value, name, between).foreign:
+                raise StateError(
+                    f"log {name}[{between}]",
+                    "must be of this migration, and somebody else wrote it at the same time",
+                    None,
+                    "let one migration fill the log: begin anew with another log and another state directory",
+                )
+
+    async def _judge(self, act: Callable[..., _Done], *given: object) -> _Done:
+        return await asyncio.get_running_loop().run_in_executor(self._judging, act, *given)

@@ -1,0 +1,190 @@
+"""Owns the JSON of the HTTP port: what a request holds, what an answer holds, and the pages in between."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NotRequired
+
+import pybase64
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from pydantic.config import JsonDict
+from pydantic_core import ErrorDetails
+from typing_extensions import TypedDict  # pydantic takes no other below Python 3.12
+
+from spotsieve.stream.errors import PageError, Reject
+from spotsieve.stream.intake.times import read_time
+from spotsieve.stream.library import CrawledPage, Verdict
+from spotsieve.stream.text_safety import escape_control_characters
+
+_STRICT = ConfigDict(extra="forbid", strict=True)
+_ONE_BODY: JsonDict = {"oneOf": [{"required": ["body"]}, {"required": ["body_base64"]}]}
+_A_NAME: JsonDict = {"anyOf": [{"required": ["id"]}, {"properties": {"url": {"minLength": 1}}}]}
+
+
+@with_config(ConfigDict(extra="forbid", strict=True, json_schema_extra={"allOf": [_ONE_BODY, _A_NAME]}))
+class AskedPage(TypedDict):
+    """A page: its address, its body, and what else the crawler knows of it."""
+
+    url: Annotated[str, Field(description='the address, whose host the verdict depends on; "" where there is none')]
+    id: NotRequired[
+        Annotated[
+            Annotated[str, Field(min_length=1)] | int,
+            Field(description="the crawler's own name of the page; without it, the url"),
+        ]
+    ]
+    body: NotRequired[Annotated[str, Field(description="HTML or plain text")]]
+    body_base64: NotRequired[
+        Annotated[
+            str,
+            Field(
+                description="the body's bytes in base64, in whatever character set they came",
+                json_schema_extra={"contentEncoding": "base64"},
+            ),
+        ]
+    ]
+    content_type: NotRequired[Annotated[str | None, Field(description="the Content-Type header's value")]]
+    status: NotRequired[Annotated[int | None, Field(description="the HTTP status")]]
+    fetched_at: NotRequired[
+        Annotated[
+            str | int | float | None,
+            Field(description="ISO 8601, or epoch seconds or milliseconds; without it: now"),
+        ]
+    ]
+
+
+@with_config(_STRICT)
+class AskedPages(TypedDict):
+    """Pages, whose verdicts come in the same order."""
+
+    pages: list[AskedPage]
+
+
+@with_config(_STRICT)
+class Told(TypedDict):
+    """The verdict of a page, with the names of the lines of `spotsieve filter --verdicts`."""
+
+    id: Annotated[str, Field(description="as it was given, as text")]
+    url: str
+    known: Annotated[
+        bool, Field(description="whether the state has this page: it is a copy of one, or the very page of this id")
+    ]
+    verdict: Literal["novel", "duplicate", "unchecked"]
+    reason: Annotated[str, Field(description="why, in the words of docs/guide.md: no_match, near, exact, ...")]
+    duplicate_of: Annotated[str | None, Field(description="the id of the page that it is a copy of")]
+    original_url: str | None
+    score: Annotated[float | None, Field(description="similarity to that page, 0 to 1")]
+    scheme: str
+    replaces: NotRequired[
+        Annotated[str, Field(description="the id of the page that this longer copy replaces (policy.keep = longest)")]
+    ]
+    replaced_url: NotRequired[str]
+
+
+@with_config(_STRICT)
+class ToldPages(TypedDict):
+    """The verdicts, in the order of the pages."""
+
+    verdicts: list[Told]
+
+
+@with_config(_STRICT)
+class Refused(TypedDict):
+    """What is wrong, by which rule, and what to do next, in one line."""
+
+    error: str
+
+
+ONE = TypeAdapter(AskedPage)
+MANY = TypeAdapter(AskedPages)
+
+
+def read_page(body: bytes) -> list[CrawledPage]:
+    """The one page of a request. Raises PageError."""
+    try:
+        return [_crawled(ONE.validate_json(body), "")]
+    except ValidationError as error:
+        raise _told(error) from None
+
+
+def read_pages(body: bytes) -> list[CrawledPage]:
+    """The pages of a request. Raises PageError, which names the first one that is wrong by its number from 0."""
+    try:
+        asked = MANY.validate_json(body)
+    except ValidationError as error:
+        raise _told(error) from None
+    return [_crawled(page, f"pages.{number}.") for number, page in enumerate(asked["pages"])]
+
+
+def told(verdict: Verdict, scheme: str) -> Told:
+    """A verdict as the port gives it."""
+    original, replaced = verdict.original, verdict.replaces
+    fields: Told = {
+        "id": verdict.id,
+        "url": verdict.url,
+        "known": verdict.is_duplicate or verdict.reason == "first_attempt",
+        "verdict": verdict.kind,
+        "reason": verdict.reason,
+        "duplicate_of": None if original is None else original.id,
+        "original_url": None if original is None else original.url,
+        "score": None if verdict.score is None else round(verdict.score, 6),
+        "scheme": scheme,
+    }
+    if replaced is not None:
+        fields |= {"replaces": replaced.id, "replaced_url": replaced.url}
+    return fields
+
+
+def refused(error: object) -> Refused:
+    """An error as the port gives it."""
+    return {"error": escape_control_characters(str(error))}
+
+
+def _crawled(page: AskedPage, place: str) -> CrawledPage:
+    """Check what the types leave open, so that no page fails among those of others. place: where it stands"""
+    coded = page.get("body_base64")
+    if ("body" in page) == (coded is not None):
+        rule = "must be there, in place of `body`" if coded is None else "must not be there beside `body`"
+        raise PageError(Reject.NO_BODY, f"{place}body_base64", rule, None, "send one of the two")
+    try:
+        body = page["body"] if coded is None else pybase64.b64decode(coded, validate=True)
+    except ValueError:
+        then = "send the bytes in base64, or text as `body`"
+        raise PageError(Reject.BAD_BASE64, f"{place}body_base64", "must be base64", None, then) from None
+    name = page.get("id", page["url"])
+    if name == "":
+        raise PageError(
+            Reject.NO_URL, f"{place}id", "must be there where the url is empty", None, "name the page by one of the two"
+        )
+    read_time(page.get("fetched_at"), 0, f"{place}fetched_at")
+    return CrawledPage(name, page["url"], body, page.get("content_type"), page.get("status"), page.get("fetched_at"))
+
+
+def _told(error: ValidationError) -> PageError:
+    """The first thing that is wrong, without the value, which may be a page."""
+    first: ErrorDetails = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = ".".join(map(str, _named(first["loc"])))
+    if first["type"] == "json_invalid":
+        return PageError(Reject.NOT_JSON, "the request", f"must be JSON: {_plain(first['msg'])}", None, _SEE)
+    rule = _OF_TYPES.get(place.rpartition(".")[2]) or _RULES.get(first["type"]) or _plain(first["msg"])
+    return PageError(Reject.FIELD_TYPE, place or "the request", rule, None, _SEE)
+
+
+_SEE = "GET /openapi.json says what a request holds"
+_RULES = {"missing": "must be there", "extra_forbidden": "is no field of a page"}
+_OF_TYPES = {
+    "id": "must be text that is not empty, or a whole number",
+    "fetched_at": "must be text, a number or null",
+}
+"""Of the fields that have several types. pydantic's error names one of them only."""
+
+
+def _named(places: Sequence[Any]) -> list[Any]:
+    """Leave out the types that pydantic tried, which stand behind the field's name in capitals or brackets."""
+    found: list[Any] = []
+    for place in places:
+        found.append(place)
+        if place in AskedPage.__annotations__:
+            break
+    return found
+
+
+def _plain(text: str) -> str:
+    return text.removeprefix("Input ").removeprefix("Invalid JSON: ").removeprefix("String ")

@@ -1,0 +1,54 @@
+"""What panels ask Prometheus for. Every query is narrowed to the chosen workers in one place."""
+
+import re
+
+from grafana_foundation_sdk.builders import prometheus
+
+SERIES = re.compile(r"\b((?:spotsieve|process)_\w+)(?:\{([^}]*)\})?")
+CHOSEN = 'instance=~"$instance"'
+
+
+def asked(expression: str, legend: str = "") -> prometheus.Dataquery:
+    """A query, narrowed to the chosen workers: each of its series is one of ours."""
+    narrowed = SERIES.sub(lambda found: f"{found[1]}{{{', '.join(filter(None, (found[2], CHOSEN)))}}}", expression)
+    return prometheus.Dataquery().expr(narrowed).legend_format(legend).range()
+
+
+def each(name: str, legend: str = "{{instance}}") -> prometheus.Dataquery:
+    """A gauge of each worker."""
+    return asked(name, legend)
+
+
+def rate(name: str, by: str = "", where: str = "", legend: str = "", *, or_zero: bool = False) -> prometheus.Dataquery:
+    """A counter's growth a second, over all workers. or_zero: also where nothing was counted yet."""
+    return _summed("rate", name, by, where, legend, or_zero=or_zero)
+
+
+def gained(name: str, by: str = "", where: str = "", legend: str = "") -> prometheus.Dataquery:
+    """A counter's growth between two points of the graph."""
+    return _summed("increase", name, by, where, legend)
+
+
+def quantile(q: float, name: str, by: str = "", legend: str = "") -> prometheus.Dataquery:
+    """A quantile of a histogram over all workers."""
+    labels = ", ".join(filter(None, ("le", by)))
+    buckets = f"sum by ({labels}) (rate({name}_bucket[$__rate_interval]))"
+    return asked(f"histogram_quantile({q:g}, {buckets})", legend or _legend(by))
+
+
+def mean(name: str, legend: str) -> prometheus.Dataquery:
+    """The mean of a histogram over all workers."""
+    return asked(f"sum(rate({name}_sum[$__rate_interval])) / sum(rate({name}_count[$__rate_interval]))", legend)
+
+
+def _summed(
+    function: str, name: str, by: str, where: str, legend: str, *, or_zero: bool = False
+) -> prometheus.Dataquery:
+    total = f"sum by ({by}) " if by else "sum"
+    series = f"{name}{{{where}}}" if where else name
+    text = f"{total}({function}({series}[$__rate_interval])){' or vector(0)' * or_zero}"
+    return asked(text, legend or _legend(by))
+
+
+def _legend(by: str) -> str:
+    return " ".join(f"{{{{{label}}}}}" for label in by.split(", ")) if by else ""

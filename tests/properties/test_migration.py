@@ -1,0 +1,333 @@
+"""A migrated state is what judging from scratch would have made, wherever the migration was killed on its way."""
+
+import contextlib
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from spotsieve.state.forgetting import ForgottenPage
+from spotsieve.state.index import State, first_difference
+from spotsieve.state.log.local import LocalLog
+from spotsieve.state.log.record import decode, encode, encode_forget
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.cli import main
+from spotsieve.stream.engine import Engine, open_engine
+from spotsieve.stream.errors import SettingError, StateError
+from spotsieve.stream.local.local_engine import LocalEngine
+from spotsieve.stream.local.migrating import migrate_state
+from spotsieve.stream.migration.journal import Journal
+from spotsieve.stream.migration.moving import Migration
+from spotsieve.stream.page import Page, PageId
+from spotsieve.stream.progress import ignore_progress
+from spotsieve.stream.schemes.registry import scheme_in_scope, scheme_of
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.schemes import SCHEME_SETTINGS
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.signature import page_id_text, page_of_id
+from spotsieve.stream.verdict import Kind
+from tests.reference.signatures import assert_same
+from tests.worlds.crawls import crawl, edited
+from tests.worlds.scheme_settings import settings_named
+from tests.worlds.small_crawl import CRAWL
+
+Told = tuple[str, Kind, str | None]
+"""A page, its verdict, and its original or the page that it replaces."""
+HOUR_MS = 3_600_000
+BATCH = 23
+CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "a stricter threshold": ({}, {"scheme": {"min_alike": 0.99, "other_title_min_alike": 1.0, "min_jaccard": 0.99}}),
+    "a looser threshold and smaller caps": (
+        {"scheme": {"min_alike": 0.99, "other_title_min_alike": 1.0, "min_jaccard": 0.99}},
+        {"index": {"bucket_cap": 2, "candidate_limit": 1}, "scheme": {"minima_cap": 2}},
+    ),
+    "a horizon": ({}, {"index": {"horizon_hours": 4.0}}),
+    "another horizon": ({"index": {"horizon_hours": 8.0}}, {"index": {"horizon_hours": 2.0}}),
+    "the scope of a host": ({}, {"index": {"scope": "host"}}),
+    "the longest kept": ({}, {"policy": {"keep": "longest", "longer_by": 1.0}}),
+    "no scope, a scheme without hosts": (
+        {"scheme": {"name": "onebit"}, "index": {"scope": "host"}},
+        {"scheme": {"name": "onebit", "r": 0.7}},
+    ),
+    "a scope, a scheme without hosts": (
+        {"scheme": {"name": "minhash"}},
+        {"scheme": {"name": "minhash"}, "index": {"scope": "host"}},
+    ),
+}
+changes = pytest.mark.parametrize("change", CHANGES)
+
+
+def pages() -> list[Page]:
+    """A crawl of three hosts over ten hours, 40 % of it copies, a quarter edited, and some pages a second time."""
+    made = [
+        Page(
+            "pages",
+            number % 2,
+            number // 2,
+            f"https://host{number % 3}.example/{number}",
+            (edited if number % 4 == 0 else str)(json.loads(message.value or b"{}")["body"]).encode(),
+            markup=True,
+            event_time_ms=number * HOUR_MS // 16,
+        )
+        for number, message in enumerate(crawl(160, copies_percent=40, seed=3).messages)
+    ]
+    return [*made[:90], *made[70:80], *made[90:]]
+
+
+PAGES = pages()
+
+
+def settings_of(given: dict[str, Any]) -> Settings:
+    return Settings.model_validate(given)
+
+
+def filtered(directory: Path, settings: Settings) -> None:
+    """A local log with pages, and with two that are forgotten on the way."""
+    with LocalEngine(directory, settings, scheme_in_scope(settings)) as local:
+        for first in range(0, 92, BATCH):
+            list(local.judge(PAGES[first : first + BATCH]))
+    named = [word for number in (0, 3) for word in ("--id", page_id_text("pages", number % 2, number // 2))]
+    assert main(["state", "forget", "--state", str(directory), *named]) == 0
+    with LocalEngine(directory, settings, scheme_in_scope(settings)) as local:
+        for first in range(92, len(PAGES), BATCH):
+            list(local.judge(PAGES[first : first + BATCH]))
+
+
+def records_of(directory: Path) -> list[tuple[int, bytes]]:
+    with LocalLog(directory) as log:
+        return list(log.read_from(0))
+
+
+def remembered(state: State) -> dict[bytes, bytes]:
+    """All that a state remembers, but how far its log is applied: another log has other records."""
+    return {name: value for name, value in state.items() if not name.endswith(b"progress")}
+
+
+class FromScratch:
+    """A state and verdicts under settings, of the pages themselves, in the order of an old log.
+
+    Pages are signed by these settings. What the old log forgets is forgotten, by the numbers and keys of this state.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.state = MemoryState()
+        self.scheme = scheme_in_scope(settings)
+        digest = settings_digest(verdict_settings_text(settings))
+        longer = settings.policy.replaces_beyond
+        self.engine = Engine(self.scheme, self.state, settings.index, digest, "scratch", longer)
+        self.by_id = {(one.source, one.partition, one.offset): one for one in PAGES}
+
+    def judge(self, log: Sequence[tuple[int, bytes]]) -> list[Told]:
+        """The verdicts, in the order of the log."""
+        found = []
+        for _, value in log:
+            record = decode(value)
+            if record.forgotten:
+                self.forget([page.page_id for page in record.forgotten])
+            if not len(record.signatures):
+                continue
+            rows = zip(record.signatures.partition.tolist(), record.signatures.offset.tolist(), strict=True)
+            signatures = self.scheme.sign([self.by_id["pages", *row] for row in rows])
+            again = encode(signatures, bytes(16), 0, self.engine.settings_digest, record.committed)
+            verdicts = self.engine.apply(again, self.state.position).verdicts
+            for row in range(len(signatures)):
+                page = page_id_text("pages", int(signatures.partition[row]), int(signatures.offset[row]))
+                original = verdicts.originals[row] or verdicts.replaces[row]
+                found.append((page, Kind(verdicts.kind[row]), original.page_id if original else None))
+        return found
+
+    def forget(self, page_ids: Sequence[PageId]) -> None:
+        """Take pages out, wherever this state has filed them."""
+        buckets, forgotten = self.state._buckets.items(), list[ForgottenPage]()
+        filed = self.state.page_ids(np.arange(self.state.entry_count, dtype=np.uint64))
+        for number, page_id in enumerate(filed):
+            if page_id is not None and page_id in set(page_ids):
+                keys = tuple(key for key, (numbers, _) in buckets if number in numbers)
+                forgotten.append(ForgottenPage(number, *page_id, keys))
+        if forgotten:
+            record = encode_forget(forgotten, bytes(16), 0, self.engine.settings_digest)
+            self.engine.apply(record, self.state.position)
+
+
+def differing(old: Sequence[Told], new: Sequence[Told]) -> list[tuple[str, str, str]]:
+    """(page, old verdict, new verdict) of every page whose verdicts or originals differ."""
+    assert [page for page, *_ in old] == [page for page, *_ in new]
+    return [(was[0], was[1].name.lower(), now[1].name.lower()) for was, now in zip(old, new, strict=True) if was != now]
+
+
+def lines_of(directory: Path) -> list[dict[str, Any]]:
+    text = (directory / "migration" / "differences.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def without_reasons(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A novel page that is judged once more says first_attempt, as everywhere."""
+    for line in lines:
+        line["old"].pop("reason")
+        line["new"].pop("reason")
+    return lines
+
+
+def opened(directory: Path, settings: Settings) -> RocksState:
+    return RocksState.open(directory, verdict_settings_text(settings), LocalLog.name, settings.index)
+
+
+@pytest.mark.promise("a migrated state is one judged anew in the log's order", fault="none: every kind of change")
+@changes
+def test_a_migrated_state_is_one_judged_from_scratch_and_tells_what_differs(tmp_path: Path, change: str) -> None:
+    old, new = map(settings_of, CHANGES[change])
+    filtered(tmp_path / "old", old)
+    report = migrate_state(tmp_path / "old", tmp_path / "new", new, ignore_progress)
+    log = records_of(tmp_path / "old")
+    was, becomes = FromScratch(old), FromScratch(new)
+    before, after = was.judge(log), becomes.judge(log)
+    expected = differing(before, after)
+    assert [(line["page"], line["old"]["verdict"], line["new"]["verdict"]) for line in lines_of(tmp_path / "new")] == (
+        expected
+    )
+    assert report.differ == len(expected) > 0
+    assert report.counts["pages"] == len(PAGES)
+    kinds = {(page, old_kind): (page, kind) for (page, old_kind, _), (_, kind, _) in zip(before, after, strict=True)}
+    unsent = [page for (page, was), (_, now) in kinds.items() if was == Kind.DUPLICATE != now]
+    becomes.forget([found for page in unsent if (found := page_of_id(page)) is not None])
+    with opened(tmp_path / "new", new) as state:
+        assert remembered(state) == remembered(becomes.state)
+        # And it is the function of its log that every worker's is.
+        engine = open_engine(
+            new.model_copy(update={"index": new.index.model_copy(update={"directory": tmp_path / "fresh"})}), "local"
+        )
+        for offset, value in records_of(tmp_path / "new"):
+            engine.apply(value, offset)
+        assert first_difference(state, engine.state) is None
+        engine.state.close()
+    with LocalEngine(tmp_path / "new", new, scheme_in_scope(new)) as local:
+        judged = [verdicts for _, verdicts in local.judge(PAGES[-9:])]
+        assert all(len(verdicts) for verdicts in judged), "it goes on from there"
+
+
+class Killed(Exception):
+    """In place of a SIGKILL: nothing after it is done."""
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an old local log, and what a migration of it made that nobody killed."""
+    folder = tmp_path_factory.mktemp("unbroken")
+    old, new = map(settings_of, CHANGES["a stricter threshold"])
+    filtered(folder / "old", old)
+    migrate_state(folder / "old", folder / "new", new, ignore_progress)
+    return folder
+
+
+@pytest.mark.promise("a migration that is killed goes on where it was", fault="killed at any of its steps")
+@pytest.mark.parametrize(
+    ("step", "lost"),
+    [
+        ("append", "nothing"),
+        ("applied", "index"),
+        ("lines written", "nothing"),
+        ("lines written", "migration/old/index"),
+        ("noted", "nothing"),
+    ],
+)
+def test_a_migration_that_was_killed_at_any_step_ends_as_one_that_was_not(
+    tmp_path: Path, unbroken: Path, monkeypatch: pytest.MonkeyPatch, step: str, lost: str
+) -> None:
+    new = settings_of(CHANGES["a stricter threshold"][1])
+    steps: dict[str, tuple[Any, str]] = {
+        "append": (LocalLog, "append"),
+        "applied": (Migration, "note"),
+        "lines written": (Journal, "_save"),
+        "noted": (Journal, "note"),
+    }
+    owner, name = steps[step]
+    act, left = getattr(owner, name), 0
+
+    def killing(*given: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left == 0 and step in ("applied", "lines written"):
+            raise Killed
+        done = act(*given)
+        if left == 0:
+            raise Killed
+        return done
+
+    monkeypatch.setattr(owner, name, killing)
+    kills = 0
+    for after in (1, 3, 4, 2, 5, 0):
+        left = after
+        try:
+            migrate_state(unbroken / "old", tmp_path / "new", new, ignore_progress)
+        except Killed:
+            kills += 1
+            if lost != "nothing" and kills == 2:
+                shutil.rmtree(tmp_path / "new" / lost)
+            if kills == 1:
+                with pytest.raises(StateError, match="spotsieve migrate is filling it"):
+                    LocalEngine(tmp_path / "new", new, scheme_in_scope(new))
+            continue
+        break
+    assert kills >= 3
+    # The record that opens the log is the last one, and has a random writer.
+    assert records_of(tmp_path / "new")[:-1] == records_of(unbroken / "new")[:-1]
+    folders = [folder / "new" / "migration" for folder in (tmp_path, unbroken)]
+    assert without_reasons(lines_of(tmp_path / "new")) == without_reasons(lines_of(unbroken / "new"))
+    assert (folders[0] / "unsent.jsonl").read_bytes() == (folders[1] / "unsent.jsonl").read_bytes()
+    counts = [json.loads((folder / "journal.json").read_bytes())["counts"] for folder in folders]
+    assert counts[0] == counts[1]
+    with opened(tmp_path / "new", new) as state, opened(unbroken / "new", new) as whole:
+        assert remembered(state) == remembered(whole)
+
+
+@pytest.mark.parametrize("name", SCHEME_SETTINGS)
+def test_settings_that_are_only_judged_by_leave_signatures_as_they_are(name: str) -> None:
+    given = settings_named(name)
+    signed, tried = scheme_of(given).sign(CRAWL), set[str]()
+    for field, about in type(given).model_fields.items():
+        extra = about.json_schema_extra
+        assert isinstance(extra, dict)
+        if not extra["verdicts"] or extra["signs"]:
+            continue
+        for value in (getattr(given, field) * factor for factor in (0.5, 2, 0.8, 1.1)):
+            with contextlib.suppress(SettingError, ValidationError):
+                other = type(given).model_validate(given.model_dump() | {field: type(getattr(given, field))(value)})
+                assert_same(scheme_of(other).sign(CRAWL), signed)
+                tried.add(field)
+    judged = {field for field, about in type(given).model_fields.items() if judged_by(about.json_schema_extra)}
+    assert tried == judged
+    assert judged or name in ("imatch", "imatch-s")
+
+
+def judged_by(extra: Any) -> bool:
+    return bool(extra["verdicts"]) and not extra["signs"]
+
+
+def test_a_change_that_signs_otherwise_is_refused_for_a_local_log_with_the_way_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    with LocalEngine(old, Settings(), scheme_in_scope(Settings())) as local:
+        list(local.judge(PAGES[:5]))
+    run = ["migrate", "--from-state", str(old), "--state"]
+    assert main([*run, str(new), "--set", "scheme.shingle_words=4"]) == 2
+    told = capsys.readouterr().err
+    assert "scheme.shingle_words is 3 in the log and 4 in the configuration" in told
+    assert f"spotsieve filter FILES --state {new}" in told
+    assert main([*run, str(old)]) == 2
+    assert main([*run, str(new), "--set", "scheme.min_alike=0.9", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["pages"], found["open"], found["signed_again"]) == (5, True, False)
+    assert main([*run, str(new), "--set", "scheme.min_alike=0.9"]) == 4, "it has ended"
+    assert "must not hold a migration that has ended" in capsys.readouterr().err
+    with LocalEngine(tmp_path / "other", Settings(), scheme_in_scope(Settings())) as local:
+        list(local.judge(PAGES[:5]))
+    assert main([*run, str(tmp_path / "other")]) == 4
+    assert "must be empty, or begun by a migration" in capsys.readouterr().err
+    assert main(["migrate", "--from-state", str(tmp_path / "none"), "--state", str(new)]) == 4

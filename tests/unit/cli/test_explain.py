@@ -1,0 +1,295 @@
+"""`spotsieve explain`: a page by address, id, file or verdict line, against a state, files, or one other page."""
+
+import io
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spotsieve.stream.cli import main
+from spotsieve.stream.errors import EXIT_INPUT, EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
+from tests.worlds.filter_crawl import article, filter_json, lines, page, read_json, write_crawl
+
+COPY = "https://example.com/copy"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A crawl of five pages, two of them copies, its state, and its verdicts."""
+    made = tmp_path_factory.mktemp("made")
+    write_crawl(made / "crawl.jsonl")
+    arguments = [made / "crawl.jsonl", "--state", made / "state", "--verdicts", made / "v.jsonl", "--json"]
+    assert main(["filter", *map(str, arguments)]) == 0
+    return made
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    """What --json prints."""
+    assert main(["explain", "--json", *map(str, arguments)]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    fields: dict[str, Any] = json.loads(line)
+    return fields
+
+
+def shown(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert main(["explain", *map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+def refused(capsys: pytest.CaptureFixture[str], code: int, *arguments: object) -> str:
+    assert main(["explain", *map(str, arguments)]) == code
+    captured = capsys.readouterr()
+    assert not captured.out
+    (line,) = captured.err.splitlines()
+    return line
+
+
+def holdings(directory: Path) -> dict[str, bytes]:
+    """The files of a state, without what RocksDB writes down about itself."""
+    return {
+        path.name: path.read_bytes() for path in directory.rglob("*") if path.suffix == ".sst" or path.name == "log"
+    }
+
+
+def test_a_dropped_page_has_the_verdict_that_it_had_by_address_and_by_id(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = holdings(folder / "state")
+    by_address = told(capsys, COPY, "--state", folder / "state")
+    given = next(line for line in read_json(folder / "v.jsonl") if line["url"] == COPY)
+    for name in ("verdict", "reason", "duplicate_of", "score", "scheme", "original_url"):
+        assert by_address[name] == given[name]
+    (way, *_) = by_address["compared_with"]["ways"]
+    assert way["reached"]
+    assert by_address["compared_with"]["fate"] == "original"
+    assert by_address["compared_with"]["keys"]["smallest hashes"] > 4
+    assert by_address["texts"] is None
+    by_id = told(capsys, "copy", "--state", folder / "state")
+    assert by_id["page"].pop("name") != by_address["page"].pop("name")
+    assert by_id == by_address
+    assert holdings(folder / "state") == before
+
+
+def test_with_the_pages_it_shows_both_texts_and_what_they_share(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = told(capsys, COPY, "--state", folder / "state", "--pages", folder / "crawl.jsonl")
+    texts = found["texts"]
+    assert texts["shared"] == texts["other"]["shingles"] < texts["page"]["shingles"]
+    pieces = [piece for block in texts["page"]["blocks"] for piece in block["pieces"]]
+    assert next("editor" in piece["text"] for piece in pieces if not piece["shared"])
+    assert sum(len(piece["text"]) for piece in pieces if piece["shared"]) > 500
+    assert texts["jaccard"] == pytest.approx(found["score"], abs=0.1)
+
+
+def test_a_verdict_line_and_a_report_are_explained_with_what_the_page_was_told(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = next(line for line in (folder / "v.jsonl").read_bytes().splitlines() if b'"copy"' in line)
+    given = json.loads(line)
+    report = {
+        "page": {"id": "copy", "url": COPY},
+        "duplicate_of": {"id": "p1", "url": given["original_url"]},
+        "reason": given["reason"],
+        "score": given["score"],
+    }
+    one, other = tmp_path / "line", tmp_path / "report"
+    one.write_bytes(line)
+    other.write_text(json.dumps(report))
+    as_line, as_report = (told(capsys, file, "--state", folder / "state") for file in (one, other))
+    assert as_line["recorded"] == as_report["recorded"]
+    assert as_line["recorded"]["original"] == as_line["duplicate_of"] == "p1"
+    looked_up = told(capsys, COPY, "--state", folder / "state", "--verdicts", folder / "v.jsonl")
+    assert looked_up["recorded"] == as_line["recorded"]
+
+
+def test_a_novel_page_is_shown_beside_its_nearest_with_what_that_lacks(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    half, file = page(1, "half"), tmp_path / "half.jsonl"
+    half["url"] = "https://elsewhere.example/half"
+    half["body"] = f"<p>{article(1)[:1500]} {article(8)[:2000]}</p>"
+    file.write_bytes(lines([half]))
+    found = told(capsys, file, "--state", folder / "state")
+    assert (found["verdict"], found["reason"]) == ("novel", "no_match")
+    beside = found["compared_with"]
+    assert (beside["id"], beside["fate"], beside["accepted"]) == ("p1", "refused", False)
+    bars = [bar for way in beside["ways"] for bar in way["bars"] if not bar["reached"]]
+    assert any(bar["name"].startswith("Jaccard") and 0 < bar["lacking"] < 0.32 for bar in bars)
+    text = shown(capsys, file, "--state", folder / "state")
+    assert "- Jaccard of the kept texts, by their sketches: 0." in text
+    assert "needs 0.32" in text
+
+
+def test_a_page_that_was_let_through_is_told_of_beside_those_it_met(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = told(capsys, "p1", "p2", "--state", folder / "state")
+    assert (found["verdict"], found["reason"]) == ("novel", "first_attempt")
+    assert found["compared_with"]["id"] == "p2"
+    assert "p1" not in [other["id"] for other in found["nearest"]]
+
+
+def test_two_files_are_compared_without_a_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other = tmp_path / "one.html", tmp_path / "other.html"
+    one.write_text(f"<title>Mills</title><ul><li>Menu</ul><p>{article(3)}")
+    other.write_text(f"<p>{article(3)[:-400]}")
+    found = told(capsys, one, other)
+    assert (found["verdict"], found["original_url"]) == ("duplicate", "https://other.invalid/")
+    assert found["texts"]["page"]["title"] == "Mills"
+    assert [block["kept"] for block in found["texts"]["page"]["blocks"]] == [False, True]
+    same = told(capsys, one, other, "--url", "https://a.example/1", "--other-url", "https://a.example/2")
+    assert same["compared_with"]["figures"]["one host"] == 1
+    alone = told(capsys, one)
+    assert (alone["verdict"], alone["compared_with"]) == ("novel", None)
+
+
+def test_without_a_state_the_pages_before_it_are_judged_first(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = told(capsys, "copy", "--pages", folder / "crawl.jsonl")
+    by_state = told(capsys, "copy", "--state", folder / "state")
+    for name in ("verdict", "reason", "score", "duplicate_of"):
+        assert found[name] == by_state[name]
+    assert found["known_pages"] == 2
+    assert found["texts"]["other"] is not None
+
+
+@pytest.mark.parametrize("scheme", ["manku", "minhash", "onebit"])
+def test_other_schemes_tell_their_own_bars(scheme: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other = tmp_path / "one.html", tmp_path / "other.html"
+    one.write_text(f"<p>{article(3)}")
+    other.write_text(f"<p>{article(3)} And one sentence more.")
+    found = told(capsys, one, other, "--set", f"scheme.name={scheme}")
+    assert found["scheme"] == scheme
+    names = {bar["name"] for way in found["compared_with"]["ways"] for bar in way["bars"]}
+    expected = {
+        "manku": "bits of the fingerprint that differ",
+        "minhash": "equal minima of 84",
+        "onebit": "bits of 400 that differ",
+    }
+    assert names <= {expected[scheme]}
+    assert names or not found["compared_with"]["keys"], "a page that no table finds has no distance"
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.marked = ""
+        self.outside: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+        self.outside += [value or "" for name, value in attrs if name in ("src", "href", "onclick")]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.marked += data if "mark" in self.open else ""
+
+
+def test_the_html_page_marks_what_is_shared_and_escapes_what_strangers_wrote(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile, file, out = page(1, "<script>alert(1)</script>"), tmp_path / "h.jsonl", tmp_path / "why.html"
+    hostile["body"] = f"<p>{article(1)}</p><p>&lt;img src=x onerror=alert(2)&gt; and \u202e backwards</p>"
+    file.write_bytes(lines([hostile]))
+    arguments = [file, "--state", folder / "state", "--pages", folder / "crawl.jsonl", "--html", out]
+    assert out.name in shown(capsys, *arguments)
+    markup = out.read_text("utf-8")
+    reader = _Reader()
+    reader.feed(markup)
+    assert not reader.open
+    assert not reader.outside
+    assert article(1)[4:60] in reader.marked
+    assert "<script" not in markup
+    assert "<img" not in markup
+    assert "\u202e" not in markup
+    assert "must be a new file" in refused(capsys, EXIT_SETTING, *arguments)
+
+
+def test_a_terminal_gets_colour_and_neither_a_pipe_nor_no_color_does(folder: Path) -> None:
+    command = [sys.executable, "-m", "spotsieve.stream", "explain", COPY, "--state", str(folder / "state")]
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm"}
+    reading, writing = pty.openpty()
+    subprocess.run(command, stdout=writing, env=environment, check=True)
+    os.close(writing)
+    with io.FileIO(reading) as terminal:
+        assert b"\x1b[" in terminal.read(65_536)
+    for changed in ({}, {"NO_COLOR": "1"}):
+        piped = subprocess.run(command, stdout=subprocess.PIPE, env=environment | changed, check=True)
+        assert b"\x1b" not in piped.stdout
+
+
+def test_a_state_without_a_log_tells_what_its_entry_holds(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the state of a service, whose log is a topic."""
+    state = tmp_path / "state"
+    shutil.copytree(folder / "state", state)
+    (state / "log").unlink()
+    found = told(capsys, "https://example.com/1", "--state", state)
+    assert found["entry"]["entry"].startswith("0 of 3")
+    assert found["verdict"] == "novel"
+    line = refused(capsys, EXIT_NOT_FOUND, COPY, "--state", state)
+    assert "dropped, forgotten, beyond the horizon, or never sent" in line
+    assert "--pages" in line
+    whole = told(capsys, COPY, "--state", state, "--pages", folder / "crawl.jsonl")
+    assert (whole["verdict"], whole["duplicate_of"]) == ("duplicate", "p1")
+
+
+def test_a_forgotten_page_says_where_in_the_log_it_left(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "state"
+    shutil.copytree(folder / "state", state)
+    assert main(["state", "forget", "--state", str(state), "--id", "p2"]) == 0
+    capsys.readouterr()
+    (note, *_) = told(capsys, "p2", "--state", state)["notes"]
+    assert "forgotten by record 2 of the log" in note
+
+
+def test_a_page_beyond_the_horizon_says_when_it_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    crawl, state = tmp_path / "crawl.jsonl", tmp_path / "state"
+    crawl.write_bytes(lines([page(1), page(2) | {"fetched_at": "2024-03-02T00:00:10Z"}]))
+    filter_json(capsys, crawl, "--state", state, "--set", "index.horizon_hours=10")
+    (note, *_) = told(capsys, "p1", "--state", state)["notes"]
+    assert "24 hours before the state's, 2024-03-02T00:00:10.000Z: it left with the horizon" in note
+
+
+def test_a_snapshot_is_explained_too(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    snapshot = tmp_path / "snapshot"
+    assert main(["state", "snapshot", str(snapshot), "--state", str(folder / "state")]) == 0
+    capsys.readouterr()
+    assert told(capsys, "p1", "--state", snapshot)["verdict"] == "novel"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["https://nowhere.example/"], EXIT_SETTING, "add --state DIR, --pages FILE, or both"),
+        (["https://nowhere.example/", "--state", "{}/state"], EXIT_NOT_FOUND, "is no page of this state's log"),
+        (["https://nowhere.example/", "--pages", "{}/crawl.jsonl"], EXIT_NOT_FOUND, "is in none of the files"),
+        (["p1", "--state", "{}/nothing"], EXIT_STATE, "must hold a state"),
+        (["p1", "--pages", "{}/nothing.jsonl"], EXIT_INPUT, "cannot be read"),
+        (["{}/crawl.jsonl"], EXIT_SETTING, "must be a file of one page"),
+        (["{}/v.jsonl", "--state", "{}/state"], EXIT_SETTING, "must be one line of verdicts"),
+        (["p1", "p9", "--state", "{}/state"], EXIT_NOT_FOUND, "OTHER is no page that this state let through"),
+        (["p9", "--state", "{}/state", "--verdicts", "{}/v.jsonl"], EXIT_NOT_FOUND, "must have a verdict of PAGE"),
+        (["p1", "--state", "{}/state", "--set", "scheme.min_alike=0.6"], EXIT_STATE, "scheme.min_alike"),
+        (["p1", "--state", "{}/state", "--html", "{}/no/why.html"], EXIT_SETTING, "cannot be written"),
+    ],
+)
+def test_bad_input_is_one_line_with_the_next_step(
+    arguments: list[str], code: int, says: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = refused(capsys, code, *(argument.replace("{}", str(folder)) for argument in arguments))
+    assert says in line

@@ -1,0 +1,181 @@
+"""WACZ and ARC are read as the WARC records that they hold, in bounded memory; what is no such file is told."""
+
+import gzip
+import io
+import struct
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from warcio.archiveiterator import ArchiveIterator
+
+from spotsieve.stream.errors import InputError, Reject
+from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.reader import FileReader, Outcome
+from spotsieve.stream.files.records import Record
+from spotsieve.stream.files.warc import wacz
+from spotsieve.stream.files.warc.arc import split_arc
+from spotsieve.stream.page import Page
+from spotsieve.stream.settings.model import InputSettings
+from tests.worlds.filter_crawl import filter_json, page, refused, warc_record
+from tests.worlds.warc_records import http
+
+ABOUT = b"1 0 InternetArchive\nURL IP-address Archive-date Content-type Archive-length\n"
+
+
+def arc(*captures: tuple[str, bytes]) -> bytes:
+    """An ARC file of version 1. captures: an address and what the server sent"""
+    head = f"filedesc://crawl.arc 0.0.0.0 20240301000000 text/plain {len(ABOUT)}\n".encode() + ABOUT
+    records = [f"{url} 10.0.0.1 20240301000010 text/html {len(sent)}\n".encode() + sent for url, sent in captures]
+    return b"\n".join([head, *records, b""])
+
+
+def crawl() -> bytes:
+    seeds = (("https://e.com/1", 1), ("https://e.com/a b", 2), ("https://e.com/copy", 1))
+    return arc(
+        *((url, http(page(seed)["body"].encode())) for url, seed in seeds), ("dns:e.com", b"20240301 10.0.0.1\n")
+    )
+
+
+def write_wacz(path: Path, method: int = zipfile.ZIP_STORED) -> Path:
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("datapackage.json", b"{}")
+        for name, seeds in (("a", (1, 2)), ("b", (1, 3))):
+            records = [gzip.compress(warc_record(seed, f"https://e.com/{name}/{seed}")) for seed in seeds]
+            archive.writestr(f"archive/{name}.warc.gz", b"".join(records))
+        archive.writestr("indexes/index.cdx.gz", gzip.compress(b"com,e)/ 20240301000010 {}\n"))
+    return path
+
+
+def read(path: Path) -> list[Outcome]:
+    with FileReader(Input(path, str(path), None), InputSettings()) as reader:
+        return list(reader)
+
+
+def split(data: bytes, step: int = 1000, most: int = 100_000) -> list[Record]:
+    return list(split_arc(iter([data[start : start + step] for start in range(0, len(data), step)]), "a.arc", most))
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_wacz_is_its_warc_files_one_after_the_other(
+    tmp_path: Path, method: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = write_wacz(tmp_path / "crawl.wacz", method), tmp_path / "novel.warc.gz"
+    summary = filter_json(capsys, path, "--out", out)
+    assert (summary["pages"], summary["novel"], summary["duplicate"]) == (4, 3, 1)
+    assert summary["bytes_read"] >= 0.5 * path.stat().st_size
+    found = [outcome.result for outcome in read(path)]
+    assert [(one.offset, one.url) for one in found if isinstance(one, Page)] == [
+        (0, "https://e.com/a/1"),
+        (1, "https://e.com/a/2"),
+        (2, "https://e.com/b/1"),
+        (3, "https://e.com/b/3"),
+    ]
+    with out.open("rb") as file:
+        assert len(list(ArchiveIterator(file))) == 3
+
+
+def test_arc_is_read_as_warc_with_the_same_names_every_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = tmp_path / "crawl.arc.gz", tmp_path / "novel.warc.gz"
+    path.write_bytes(gzip.compress(crawl()))
+    summary = filter_json(capsys, path, "--out", out, "--revisits")
+    assert (summary["pages"], summary["novel"], summary["duplicate"]) == (4, 2, 1)
+    assert summary["unchecked"] == 1, "a DNS record is text that is too short"
+    assert [record.raw for record in split(crawl(), 7)] == [record.raw for record in split(crawl(), 10**6)]
+    page_of = {one.result.url: one.result for one in read(path) if isinstance(one.result, Page)}
+    assert page_of["https://e.com/a b"].body == page(2)["body"].encode()
+    assert page_of["https://e.com/1"].event_time_ms == 1_709_251_210_000
+    with out.open("rb") as file:
+        found = [(one.rec_type, one.rec_headers.get_header("WARC-Target-URI")) for one in ArchiveIterator(file)]
+    assert [kind for kind, _ in found] == ["warcinfo", "response", "response", "revisit", "resource"]
+
+
+def test_records_of_arc_that_are_none_are_rejected_alone() -> None:
+    wrong_date = arc(("https://e.com/", b"x")).replace(b"20240301000010", b"yesterday")
+    assert [record.fault and record.fault[0] for record in split(wrong_date)] == [None, Reject.BAD_WARC]
+    assert [record.fault and record.fault[0] for record in split(crawl(), most=300)][1] is Reject.TOO_LARGE
+    cut = split(crawl()[:-400])
+    assert [record.fault and record.fault[0] for record in cut] == [None, None, None, Reject.TRUNCATED]
+    with pytest.raises(InputError, match=r"must be whole ARC: Invalid ARC record"):
+        split(arc(("https://e.com/", b"x")) + b"no header\n")
+
+
+@pytest.mark.promise("memory is bounded, whatever an archive holds", fault="a header of ARC that never ends")
+def test_a_header_that_never_ends_is_not_read_into_memory() -> None:
+    given = 0
+
+    def chunks() -> Iterator[bytes]:
+        nonlocal given
+        yield arc(("https://e.com/", b"x"))
+        for _ in range(1000):
+            given += 2**20
+            yield b"x" * 2**20
+
+    with pytest.raises(InputError, match="a record's header is longer than 65536 bytes"):
+        list(split_arc(chunks(), "a.arc", 2**20))
+    assert given < 2**23
+
+
+def test_a_deflated_bomb_in_a_wacz_is_read_in_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.wacz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/a.warc", b"WARC/1.1\r\nContent-Length: 100000000\r\n\r\n" + bytes(10**8))
+    (outcome,) = read(path)
+    assert outcome.record.fault is not None
+    assert outcome.record.fault[0] is Reject.TOO_LARGE
+
+
+def zipped(*files: tuple[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", method) as archive:
+        for name, content in files:
+            archive.writestr(name, content)
+    return data.getvalue()
+
+
+def encrypted() -> bytes:
+    """The flag of a password in both headers of the file."""
+    data = zipped(("archive/a.warc", b"x"))
+    for magic, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        at = data.index(magic) + place
+        data = data[:at] + struct.pack("<H", 1) + data[at + 2 :]
+    return data
+
+
+WRONG: dict[str, tuple[Callable[[], bytes], str]] = {
+    "no WARC in it": (lambda: zipped(("pages.jsonl", b"{}")), "a zip with WARC files in archive/, and has none there"),
+    "cut": (lambda: zipped(("archive/a.warc", b"x"))[:-30], "must be a whole zip: it has no end record"),
+    "another method": (lambda: zipped(("archive/a.warc", b"x"), method=zipfile.ZIP_BZIP2), "stored or deflated"),
+    "a password": (encrypted, "stored or deflated, without a password"),
+    "in gzip": (lambda: gzip.compress(zipped(("archive/a.warc", b"x"))), "a zip archive inside gzip"),
+    "a damaged file": (
+        lambda: zipped(("archive/a.warc", warc_record(1, "u"))).replace(b"200 OK", b"299 OK", 1),
+        "must be a whole zip: Bad CRC-32",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_zip_that_cannot_be_read_is_one_line(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make, words = WRONG[case]
+    path = tmp_path / "crawl.wacz"
+    path.write_bytes(make())
+    code, error = refused(capsys, path)
+    assert (code, words in error) == (3, True), error
+
+
+def test_a_long_list_of_files_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_wacz(tmp_path / "crawl.wacz")
+    monkeypatch.setattr(wacz, "MOST_DIRECTORY_BYTES", 100)
+    with pytest.raises(InputError, match="must have a list of files of at most 100 bytes, got 2"):
+        read(path)
+
+
+def test_without_warcio_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "crawl.arc"
+    path.write_bytes(crawl())
+    monkeypatch.setitem(sys.modules, "warcio", None)
+    with pytest.raises(InputError, match=r"is ARC.*which warcio reads; pip install 'spotsieve\[archives\]'"):
+        read(path)

@@ -1,0 +1,239 @@
+"""Parquet: rows are pages by their columns, kept rows go out with all columns, and memory is bounded."""
+
+import gzip
+import io
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from spotsieve.stream.cli import main
+from spotsieve.stream.errors import InputError, Reject
+from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.parquet import page_sizes
+from spotsieve.stream.files.parquet.cells import row_bytes
+from spotsieve.stream.files.parquet.rows import read_rows
+from spotsieve.stream.files.reader import FileReader, Outcome
+from spotsieve.stream.page import Page
+from spotsieve.stream.settings.model import InputSettings
+from tests.worlds.filter_crawl import filter_json, lines, page, read_json, refused
+
+WHEN = datetime(2024, 3, 1, 0, 0, 10, tzinfo=UTC)
+
+
+def crawl() -> list[dict[str, Any]]:
+    """Three pages, of which the third copies the first."""
+    return [page(1), page(2), page(1, "copy", "a note")]
+
+
+def table(pages: list[dict[str, Any]]) -> pa.Table:
+    """The pages as rows, with columns of several kinds beside them."""
+    columns: dict[str, Any] = {name: [one[name] for one in pages] for name in pages[0]}
+    columns["body"] = pa.array([one["body"].encode() for one in pages], pa.binary())
+    columns["fetched_at"] = pa.array([WHEN] * len(pages), pa.timestamp("ns", "UTC"))
+    columns["links"] = pa.array([["a", "b"], None, []] * (len(pages) // 3), pa.list_(pa.string()))
+    columns["headers"] = pa.array([[("k", "v")]] * len(pages), pa.map_(pa.string(), pa.large_string()))
+    columns["kind"] = pa.array(["news"] * len(pages)).dictionary_encode()
+    columns["rank"] = pa.array(range(len(pages)), pa.decimal128(9, 2))
+    return pa.table(columns).replace_schema_metadata({"crawl": "of March"})
+
+
+def write(path: Path, rows: pa.Table, **options: Any) -> Path:
+    parquet.write_table(rows, path, **options)
+    return path
+
+
+def read(path: Path, most: int = 2**26) -> list[Outcome]:
+    with FileReader(Input(path, str(path), None), InputSettings(), most) as reader:
+        return list(reader)
+
+
+def test_kept_rows_go_out_with_all_columns_their_schema_and_their_metadata(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = table(crawl())
+    path, out = write(tmp_path / "crawl.parquet", rows, compression="zstd"), tmp_path / "novel.parquet"
+    verdicts = tmp_path / "v.jsonl"
+    summary = filter_json(capsys, path, "--out", out, "--verdicts", verdicts)
+    assert (summary["pages"], summary["novel"], summary["duplicate"]) == (3, 2, 1)
+    assert summary["bytes_read"] >= path.stat().st_size
+    found = parquet.read_table(out)
+    assert found.equals(parquet.read_table(path).slice(0, 2))
+    assert found.schema.equals(parquet.read_schema(path), check_metadata=True)
+    assert parquet.read_metadata(out).row_group(0).column(0).compression == "ZSTD"
+    assert [line["duplicate_of"] for line in read_json(verdicts)] == [None, None, "p1"]
+
+
+def test_rows_are_the_pages_that_their_columns_say_whatever_the_row_groups(tmp_path: Path) -> None:
+    as_lines, as_rows = tmp_path / "a.jsonl", write(tmp_path / "a.parquet", table(crawl() * 5), row_group_size=4)
+    as_lines.write_bytes(lines(crawl() * 5))
+    by_lines, by_rows = read(as_lines), read(as_rows)
+    assert [outcome.record.number for outcome in by_rows] == list(range(15))
+    for expected, found in zip(by_lines, by_rows, strict=True):
+        assert isinstance(expected.result, Page)
+        assert isinstance(found.result, Page)
+        for field in ("url", "body", "label", "event_time_ms", "markup"):
+            assert getattr(found.result, field) == getattr(expected.result, field)
+    other = write(tmp_path / "b.parquet", table(crawl() * 5), compression="gzip")
+    assert [one.record.raw for one in read(other)] == [one.record.raw for one in by_rows], (
+        "the digests of ids are equal"
+    )
+
+
+def test_columns_of_other_names_are_named_and_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = table([page(seed) for seed in range(12)]).rename_columns(
+        ["id", "link", "fetched_at", "content_type", "html", "links", "headers", "kind", "rank"]
+    )
+    path = write(tmp_path / "crawl.parquet", rows)
+    code, error = refused(capsys, path)
+    assert code == 3
+    assert "they are rows with the columns id, link, fetched_at, content_type, html" in error
+    assert "set input.fields.body, such as --set input.fields.body=html" in error
+    names = ["--set", "input.fields.body=html", "--set", "input.fields.url=link"]
+    assert filter_json(capsys, path, *names)["pages"] == 12
+    nested = pa.table({"url": ["https://e.com/"], "response": [{"html": page(1)["body"].encode(), "status": 404}]})
+    found = ["--set", "input.fields.body=response.html", "--set", "input.fields.status=response.status"]
+    summary = filter_json(capsys, write(tmp_path / "nested.parquet", nested), *found)
+    assert summary["reasons"] == {"http_status": 1}
+
+
+def test_cells_that_are_no_page_are_rejected_alone(tmp_path: Path) -> None:
+    bodies = pa.array([b"\xff\xfe<p>no text</p>", None, b"<p>caf\xe9</p>"], pa.binary())
+    rows = pa.table({"url": ["u", "v", None], "body": bodies, "content_type": ["text/html; charset=latin-1"] * 3})
+    first, second, third = read(write(tmp_path / "a.parquet", rows))
+    assert isinstance(first.result, Page)
+    assert getattr(second.result, "reason", None) is Reject.NO_BODY
+    assert getattr(third.result, "reason", None) is Reject.NO_URL
+    assert json.loads(second.record.raw) == {"url": "v", "body": None, "content_type": "text/html; charset=latin-1"}
+
+
+WRONG: dict[str, tuple[Callable[[Path], list[object]], int, str]] = {
+    "cut": (lambda folder: [_bytes(folder / "a.parquet", _whole()[:-9])], 3, "must be whole Parquet: it must end in"),
+    "damaged": (
+        lambda folder: [_bytes(folder / "a.parquet", _whole().replace(b"\x15", b"\x7f", 1))],
+        3,
+        "must be whole Parquet: column id has a damaged page header at byte 4",
+    ),
+    "compressed": (
+        lambda folder: [_bytes(folder / "a.parquet.gz", gzip.compress(_whole()))],
+        3,
+        "is Parquet inside gzip, and such a file is read from its end; unpack it first",
+    ),
+    "two schemas": (
+        lambda folder: [
+            write(folder / "a.parquet", table(crawl())),
+            write(folder / "b.parquet", table(crawl()).drop_columns(["rank"])),
+            "--out",
+            folder / "o.parquet",
+        ],
+        2,
+        "must hold rows of one schema, and the files differ in rank; filter files of each schema in a run of its own",
+    ),
+    "rows in a .jsonl": (
+        lambda folder: [write(folder / "a.parquet", table(crawl())), "--out", folder / "o.jsonl"],
+        2,
+        "is named as of another format than the rows of Parquet that go into it; end it in .parquet",
+    ),
+    "lines in a .parquet": (
+        lambda folder: [_bytes(folder / "a.jsonl", lines(crawl())), "--out", folder / "o.parquet"],
+        2,
+        "is named as of another format than the JSON lines that go into it; end it in .jsonl",
+    ),
+    "verdicts in a .parquet": (
+        lambda folder: [_bytes(folder / "a.jsonl", lines(crawl())), "--verdicts", folder / "o.parquet"],
+        2,
+        "is named as of another format than the JSON lines",
+    ),
+    "compressed twice": (
+        lambda folder: [_bytes(folder / "a.jsonl", lines(crawl())), "--out", folder / "o.parquet.gz"],
+        2,
+        "must end in .parquet alone",
+    ),
+}
+
+
+def _bytes(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+def _whole() -> bytes:
+    data = io.BytesIO()
+    parquet.write_table(table(crawl()), data)
+    return data.getvalue()
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_cannot_be_is_one_line_with_the_next_step(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make, code, words = WRONG[case]
+    found, error = refused(capsys, *make(tmp_path))
+    assert (found, words in error) == (code, True), error
+    assert not (tmp_path / "o.parquet").exists()
+
+
+def test_an_output_without_rows_has_the_columns_of_its_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out, state = write(tmp_path / "a.parquet", table(crawl())), tmp_path / "o.parquet", tmp_path / "state"
+    again = write(tmp_path / "b.parquet", table(crawl()))
+    filter_json(capsys, path, "--state", state)
+    assert filter_json(capsys, again, "--state", state, "--out", out)["novel"] == 0
+    assert parquet.read_table(out).equals(parquet.read_table(path).slice(0, 0))
+
+
+def test_query_and_model_build_read_rows_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, state = write(tmp_path / "a.parquet", table(crawl())), tmp_path / "state"
+    filter_json(capsys, path, "--state", state)
+    assert main(["query", "--state", str(state), str(path), "--json", "--verdicts", str(tmp_path / "v")]) == 0
+    assert json.loads(capsys.readouterr().out)["reasons"] == {"first_attempt": 2, "own_text": 1}
+    assert main(["model", "build", "--scheme", "imatch", str(path), "-o", str(tmp_path / "m.idf")]) == 0
+
+
+@pytest.mark.promise("memory is bounded, whatever a Parquet file unfolds to", fault="values that stand in every row")
+def test_a_long_value_in_every_row_is_read_in_small_batches_and_in_lists_not_at_all(tmp_path: Path) -> None:
+    long, count = "x" * 2**20, 3000
+    values = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([long]))
+    wide = {"store_schema": False, "dictionary_pagesize_limit": 2**30}
+    rows = pa.table({"url": ["u"] * count, "body": values})
+    path = write(tmp_path / "a.parquet", rows, **wide)
+    assert path.stat().st_size < 2**18
+    before = pa.total_allocated_bytes()
+    with path.open("rb") as file:
+        for number, (record, _) in enumerate(read_rows(file, "a", "body", 2**26)):
+            assert record.fault is None
+            assert pa.total_allocated_bytes() - before < 600 * 2**20, "of 3 GB"
+            if number > 300:
+                break
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, count], pa.int32()), values)
+    with write(tmp_path / "b.parquet", pa.table({"url": ["u", "v"], "body": lists}), **wide).open("rb") as file:
+        found = [record.fault and record.fault[0] for record, _ in read_rows(file, "b", "body", 2**26)]
+    assert found == [None, Reject.TOO_LARGE]
+
+
+def test_pages_that_unfold_to_more_than_is_held_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_sizes, "MOST_UNFOLDED_BYTES", 2**20)
+    monkeypatch.setattr(page_sizes, "MOST_FREE_VALUES", 2**20)
+    rows = pa.table({"url": ["u"] * 3, "body": ["x" * 2**19] * 3})
+    path = write(tmp_path / "a.parquet", rows, use_dictionary=False, data_page_size=2**30)
+    with path.open("rb") as file, pytest.raises(InputError, match=r"unfold to .* 1,048,576 at most.*data_page_size"):
+        next(read_rows(file, "a", "body", 2**26))
+    zeros = pa.ListArray.from_arrays(pa.array([0, 2**21], pa.int32()), pa.array([0] * 2**21, pa.int8()))
+    path = write(tmp_path / "b.parquet", pa.table({"url": ["u"], "ranks": zeros}))
+    assert path.stat().st_size < 2**14
+    with path.open("rb") as file, pytest.raises(InputError, match=r"column ranks.* repeats a value .* times in lists"):
+        next(read_rows(file, "b", "body", 2**26))
+
+
+def test_the_size_of_a_row_counts_every_value_where_it_stands() -> None:
+    batch = table(crawl()).combine_chunks().to_batches()[0]
+    texts = [sum(len(one[name]) for name in ("id", "url", "body", "content_type")) for one in crawl()]
+    fixed = 8 + len("news") + 8 + (8 + len("kv"))
+    assert row_bytes(batch).tolist() == [texts[0] + fixed + 2 * 9, texts[1] + fixed, texts[2] + fixed]
+    assert row_bytes(batch.slice(1)).tolist() == [texts[1] + fixed, texts[2] + fixed]

@@ -1,0 +1,240 @@
+"""Scrapy itself crawls a site of our own, with middleware and pipeline: what is skipped, marked and counted."""
+
+import inspect
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import scrapy
+from scrapy import signals
+from scrapy.utils.misc import load_object
+from scrapy.utils.test import get_crawler
+
+from spotsieve import Deduplicator, SettingError, StateError
+from spotsieve.stream.integrations.scrapy import DuplicateMiddleware, DuplicatePipeline
+from tests.conftest import REPOSITORY
+from tests.worlds.filter_crawl import article
+
+SITE = {
+    "/": "".join(f'<p><a href="/{name}">{name}</a></p>' for name in ("a", "b", "copy", "image", "gone")),
+    "/a": f'<h1>One</h1><p>{article(1)}</p><a href="/from-a">more</a>',
+    "/b": f"<h1>Two</h1><p>{article(2)}</p>",
+    "/copy": f'<nav>Menu</nav><h1>One</h1><p>{article(1)}</p><a href="/from-copy">more</a>',
+    "/from-a": f"<h1>Three</h1><p>{article(3)}</p>",
+    "/from-copy": f"<h1>Four</h1><p>{article(4)}</p>",
+}
+SPIDER = """
+import json, sys
+import scrapy
+from scrapy.crawler import CrawlerProcess
+from scrapy.http import TextResponse
+
+class Crawl(scrapy.Spider):
+    name = "crawl"
+    custom_settings = {"TELNETCONSOLE_ENABLED": False, "CONCURRENT_REQUESTS": 1, "DEPTH_PRIORITY": 1,
+                       "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue"}
+
+    async def start(self):
+        yield scrapy.Request(sys.argv[1], meta={"spotsieve": False})
+
+    def parse(self, response):
+        readable = isinstance(response, TextResponse)
+        for link in response.css("a::attr(href)").getall() if readable else ():
+            yield response.follow(link)
+        verdict = response.meta.get("spotsieve")
+        yield {"url": response.url, "body": response.text if readable else None, "told": verdict and verdict.kind}
+
+process = CrawlerProcess(settings=json.loads(sys.argv[2]) | {"FEEDS": {sys.argv[3]: {"format": "jsonlines"}}})
+crawler = process.create_crawler(Crawl)
+process.crawl(crawler)
+process.start()
+print(json.dumps({name: value for name, value in crawler.stats.get_stats().items() if "time" not in name}))
+"""
+MIDDLEWARE = {"SPIDER_MIDDLEWARES": {"spotsieve.stream.integrations.scrapy.DuplicateMiddleware": 60}}
+PIPELINE = {"ITEM_PIPELINES": {"spotsieve.stream.integrations.scrapy.DuplicatePipeline": 100}}
+
+
+class _Site(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body, kind, status = SITE.get(self.path, "").encode(), "text/html", 200 if self.path in SITE else 404
+        if self.path == "/image":
+            body, kind, status = b"\x89PNG\r\n\x1a\n\x00\x00", "image/png", 200
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Site)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+class Crawl:
+    """One run of Scrapy in a process of its own: its items by path, its statistics, and what it logged."""
+
+    def __init__(self, site: str, tmp_path: Path, settings: dict[str, Any]) -> None:
+        feed = tmp_path / "items.jsonl"
+        feed.unlink(missing_ok=True)
+        script = tmp_path / "crawl.py"
+        script.write_text(SPIDER, "utf-8")
+        ran = subprocess.run(
+            [sys.executable, str(script), site, json.dumps(settings), str(feed)],
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        self.log = ran.stderr
+        self.stats: dict[str, int] = json.loads(ran.stdout)
+        lines = feed.read_text("utf-8").splitlines() if feed.exists() else []
+        self.items = {one["url"].removeprefix(site): one for one in map(json.loads, lines)}
+
+    def counted(self) -> dict[str, int]:
+        return {name.removeprefix("spotsieve/"): n for name, n in self.stats.items() if name.startswith("spotsieve/")}
+
+
+def test_the_middleware_keeps_copies_from_the_spider_and_counts_them(site: str, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    first = Crawl(site, tmp_path, {**MIDDLEWARE, "SPOTSIEVE_STATE": str(state)})
+    assert sorted(first.items) == ["", "a", "b", "from-a", "image"], "the links of a copy are not followed"
+    assert (first.items[""]["told"], first.items["image"]["told"]) == (False, "unchecked")
+    assert first.counted() == {
+        "pages": 5,
+        "novel": 3,
+        "novel/no_match": 3,
+        "duplicate": 1,
+        "duplicate/own_text": 1,
+        "unchecked": 1,
+        "unchecked/not_text": 1,
+        "known_pages": 4,
+    }
+    assert "Traceback" not in first.log
+
+    # Another day: pages that did not change are copies of their first visit; the state can be asked by others, too.
+    again = Crawl(site, tmp_path, {**MIDDLEWARE, "SPOTSIEVE_STATE": str(state)})
+    assert sorted(again.items) == [""]
+    assert (again.counted()["duplicate"], again.counted()["known_pages"]) == (4, 4)
+    with Deduplicator(state, read_only=True) as seen:
+        original = seen.query("x", "", SITE["/a"]).original
+    assert original is not None
+    assert original.url == f"{site}a"
+
+
+def test_with_mark_every_response_reaches_the_spider_with_its_verdict(site: str, tmp_path: Path) -> None:
+    crawl = Crawl(site, tmp_path, {**MIDDLEWARE, "SPOTSIEVE_MODE": "mark"})
+    assert {path: item["told"] for path, item in crawl.items.items()} == {
+        "": False,
+        "a": "novel",
+        "b": "novel",
+        "copy": "duplicate",
+        "image": "unchecked",
+        "from-a": "novel",
+        "from-copy": "novel",
+    }
+
+
+def test_the_pipeline_drops_items_that_are_copies(site: str, tmp_path: Path) -> None:
+    crawl = Crawl(site, tmp_path, {**PIPELINE, "SPOTSIEVE_SETTINGS": {"index": {"scope": "global"}}})
+    assert sorted(crawl.items) == ["", "a", "b", "from-a", "from-copy", "image"]
+    assert crawl.stats["item_dropped_count"] == 1
+    assert crawl.counted()["duplicate"] == 1
+    assert crawl.counted()["no_page"] == 1, "an item without a body is passed on"
+    assert f"a copy of {site}a" in crawl.log
+
+
+def test_items_are_marked_and_an_unchanged_address_can_pass_again(tmp_path: Path) -> None:
+    settings = {"SPOTSIEVE_MODE": "mark", "SPOTSIEVE_RECRAWL": "pass", "SPOTSIEVE_FIELD": "told"}
+    settings |= {"SPOTSIEVE_STATE": str(tmp_path / "state")}
+    told = []
+    for _ in range(2):
+        crawler = get_crawler(settings_dict=settings)
+        pipeline = DuplicatePipeline.from_crawler(crawler)
+        items = [{"url": f"https://{name}.example/", "body": SITE[f"/{name}"]} for name in ("a", "copy")]
+        told += [pipeline.process_item(item)["told"] for item in items]
+        crawler.signals.send_catch_log(signals.spider_closed)
+    kinds = [(one["verdict"], one["reason"], one["original_url"]) for one in told]
+    assert kinds[0] == ("novel", "no_match", None)
+    assert kinds[2] == ("novel", "first_attempt", None)
+    assert kinds[1] == kinds[3] == ("duplicate", "near", "https://a.example/")
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"SPOTSIEVE_MODE": "drop"}, "SPOTSIEVE_MODE must be skip or mark, got 'drop'"),
+        ({"SPOTSIEVE_RECRAWL": "yes"}, "SPOTSIEVE_RECRAWL must be drop or pass"),
+        ({"SPOTSIEVE_FIELDS": {"html": "body"}}, "SPOTSIEVE_FIELDS must name fields among id, url, body"),
+        ({"SPOTSIEVE_SETTINGS": {"index": {"scpoe": "host"}}}, "did you mean index.scope?"),
+        ({"SPOTSIEVE_READ_ONLY": True}, "read_only needs the path of a state"),
+        ({"SPOTSIEVE_STATE": "nowhere", "SPOTSIEVE_READ_ONLY": True}, "must hold a state"),
+    ],
+)
+def test_a_wrong_setting_of_a_project_is_told_at_the_start(settings: dict[str, Any], says: str) -> None:
+    with pytest.raises((SettingError, StateError)) as error:
+        DuplicatePipeline.from_crawler(get_crawler(settings_dict=settings))
+    assert says in str(error.value)
+
+
+class WithoutField(scrapy.Item):
+    url = scrapy.Field()
+    body = scrapy.Field()
+
+
+def test_an_item_class_without_the_field_of_the_mark_is_told_what_to_add() -> None:
+    crawler = get_crawler(settings_dict={"SPOTSIEVE_MODE": "mark"})
+    pipeline = DuplicatePipeline.from_crawler(crawler)
+    with pytest.raises(SettingError, match=r"add `spotsieve = scrapy.Field\(\)` to WithoutField"):
+        pipeline.process_item(WithoutField(url="u", body="<p>x"))
+    crawler.signals.send_catch_log(signals.spider_closed)
+
+
+def test_where_the_state_fails_pages_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise StateError("the state", "is full", None, "make room")
+
+    monkeypatch.setattr(Deduplicator, "add", fail)
+    crawler = get_crawler(settings_dict={})
+    pipeline = DuplicatePipeline.from_crawler(crawler)
+    items = [{"url": "u", "body": f"<p>{article(1)}"} for _ in range(2)]
+    assert [pipeline.process_item(item) for item in items] == items
+    assert crawler.stats is not None
+    assert crawler.stats.get_value("spotsieve/failed") == 2
+    crawler.signals.send_catch_log(signals.spider_closed)
+
+
+def test_the_settings_of_the_document_are_those_that_scrapy_takes(tmp_path: Path) -> None:
+    text = (REPOSITORY / "docs" / "integrations.md").read_text("utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    made = []
+    for block in blocks:
+        given: dict[str, Any] = {}
+        exec(block, given)
+        settings = {name: value for name, value in given.items() if name.isupper()}
+        (path,) = (settings.get("SPIDER_MIDDLEWARES") or settings["ITEM_PIPELINES"]).keys()
+        crawler = get_crawler(settings_dict={**settings, "SPOTSIEVE_STATE": str(tmp_path / "seen")})
+        made.append(load_object(path).from_crawler(crawler))
+        if isinstance(made[-1], DuplicatePipeline):
+            assert made[-1].process_item({"url": "", "html": f"<p>{article(1)}"})["html"]
+        crawler.signals.send_catch_log(signals.spider_closed)
+    assert [type(one) for one in made] == [DuplicateMiddleware, DuplicatePipeline]
+    source = Path(inspect.getfile(DuplicatePipeline)).read_text("utf-8")
+    assert set(re.findall(r"SPOTSIEVE_[A-Z_]+", source)) == set(re.findall(r"`(SPOTSIEVE_[A-Z_]+)`", text))

@@ -1,0 +1,128 @@
+"""`spotsieve review`: what is drawn, and what is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from spotsieve.stream.cli import main
+from spotsieve.stream.labelling.review.population import DROPPED, PASSED, Pair, Population
+from spotsieve.stream.labelling.review.strata import allocate, draw, in_order
+from tests.worlds.judged import review_of
+
+
+@pytest.fixture(scope="module")
+def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("crawl") / "crawl.jsonl"
+    assert main(["demo", "--crawl", str(path)]) == 0
+    return path
+
+
+def population(pairs: int, hosts: int = 10) -> Population:
+    return Population(
+        [f"p{number}" for number in range(2 * pairs)],
+        [f"https://site{number // 2 % hosts}.example/{number}" for number in range(2 * pairs)],
+        [
+            Pair(
+                2 * n,
+                2 * n + 1,
+                PASSED if n % 5 == 0 else DROPPED,
+                (n * 37 % 100) / 100,
+                "near" * (n % 5 > 0),
+                n % 2 > 0,
+            )
+            for n in range(pairs)
+        ],
+    )
+
+
+def test_small_strata_are_drawn_whole_and_large_ones_by_their_root() -> None:
+    assert allocate([1, 2, 3, 10_000], 100) == [1, 2, 2, 95]
+    assert allocate([100, 400, 900], 60) == [10, 20, 30]
+    assert allocate([5, 5], 100) == [5, 5]
+    assert allocate([9, 7, 8], 2) == [1, 0, 1]
+
+
+@pytest.mark.parametrize("wanted", [1, 7, 50, 400])
+def test_as_many_as_are_wanted_are_drawn_each_once_and_the_same_for_a_seed(wanted: int) -> None:
+    whole = population(1_000)
+    strata = draw(whole, wanted, 3)
+    drawn = [pair for stratum in strata for pair in stratum.drawn]
+    assert len(set(drawn)) == len(drawn) == wanted
+    assert sum(stratum.pages for stratum in strata) == 1_000
+    assert draw(whole, wanted, 3) == strata
+    assert wanted == 1 or draw(whole, wanted, 4) != strata
+    assert sorted(pair for _, pair in in_order(strata, 3)) == sorted(drawn)
+
+
+def test_every_host_has_its_share_of_a_stratum() -> None:
+    pages = [f"https://{'abbcccc'[n % 7]}.example/{n}" for n in range(1_400)]
+    whole = Population(pages, pages, [Pair(0, n, DROPPED, 0.55, "near", False) for n in range(1_400)])
+    (stratum,) = draw(whole, 70, 0)
+    hosts = [pages[pair.later][8] for pair in stratum.drawn]
+    assert [hosts.count(host) for host in "abc"] == pytest.approx([10, 20, 40], abs=1)
+
+
+def test_every_beginning_of_a_review_has_its_part_of_each_stratum() -> None:
+    strata = draw(population(1_000), 200, 0)
+    half = [stratum.name for stratum, _ in in_order(strata, 0)[:100]]
+    for stratum in strata:
+        assert abs(half.count(stratum.name) - len(stratum.drawn) / 2) <= 1
+
+
+def test_recorded_verdicts_are_reviewed_as_those_of_a_filter(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdicts, one, other = tmp_path / "verdicts.jsonl", tmp_path / "one.html", tmp_path / "other.html"
+    assert main(["filter", str(crawl), "--verdicts", str(verdicts)]) == 0
+    asked = ["--pairs", "40", "--seed", "2"]
+    assert main(["review", str(crawl), "-o", str(one), *asked]) == 0
+    assert main(["review", str(crawl), "-o", str(other), "--verdicts", str(verdicts), *asked]) == 0
+    assert one.read_bytes() == other.read_bytes()
+    shown = review_of(one)
+    names = [json.loads(line)["id"] for line in verdicts.read_text("utf-8").splitlines()]
+    assert all(names.index(pair["id_a"]) < names.index(pair["id_b"]) for pair in shown["pairs"])
+    capsys.readouterr()
+    kept = verdicts.read_text("utf-8").splitlines()[100:]
+    verdicts.write_text("\n".join(kept), "utf-8")
+    assert main(["review", str(crawl), "-o", str(other), "--verdicts", str(verdicts), *asked, "--force"]) == 0
+    said = capsys.readouterr().out
+    assert "100 pages are left out: they have no verdict" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["CRAWL", "-o", "a.txt"], 2, "--out must end in .html or .htm"),
+        (["CRAWL", "-o", "none/a.html"], 2, "--out must be in a folder that exists"),
+        (["CRAWL", "-o", "a.html", "--pairs", "0"], 2, "--pairs must be in 1..5000, got 0"),
+        (["-", "-o", "a.html"], 2, "FILES must be files, which are read twice"),
+        (["none.jsonl", "-o", "a.html"], 3, "none.jsonl cannot be read"),
+        (["CRAWL", "-o", "a.html", "--verdicts", "CRAWL"], 3, "must be a verdict: id, duplicate_of, score and reason"),
+        (["CRAWL", "-o", "a.html", "--verdicts", "strange.jsonl"], 3, "must name pages of the files, and none of the"),
+        (["CRAWL", "-o", "a.html", "--verdicts", "empty.jsonl"], 3, "must hold verdicts, and is empty"),
+        (["CRAWL", "-o", "a.html", "--verdicts", "other.jsonl"], 3, "must be of the scheme spotsieve"),
+        (["lonely.jsonl", "-o", "a.html"], 3, "have nothing to review: of 1 pages none was dropped"),
+        (["empty.jsonl", "-o", "a.html"], 3, "must hold pages of text, and hold none"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    crawl: Path,
+    tmp_path: Path,
+    arguments: list[str],
+    code: int,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = {"id": "x", "verdict": "novel", "duplicate_of": None, "score": None, "reason": "no_match"}
+    Path("strange.jsonl").write_text(json.dumps({**line, "scheme": "spotsieve"}), "utf-8")
+    Path("other.jsonl").write_text(json.dumps({**line, "scheme": "manku"}), "utf-8")
+    Path("empty.jsonl").write_text("", "utf-8")
+    Path("lonely.jsonl").write_bytes(crawl.read_bytes().split(b"\n")[0])
+    assert main(["review", *(str(crawl) if one == "CRAWL" else one for one in arguments)]) == code
+    shown = capsys.readouterr()
+    assert said in shown.err
+    assert (shown.out, shown.err.count("\n")) == ("", 1)
+    assert not Path("a.html").exists()

@@ -1,0 +1,124 @@
+"""The micro-batches of `spotsieve serve`: what is joined, what is refused, and what a failure does to others."""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from spotsieve import CrawledPage, Deduplicator, StateError, Verdict
+from spotsieve.stream.serving.answering import Answering
+from spotsieve.stream.serving.metrics import ServeMetrics
+from spotsieve.stream.serving.room import Busy
+from spotsieve.stream.settings.model import ServeSettings
+from tests.worlds.filter_crawl import article
+from tests.worlds.waiting import SECONDS, wait_until_async
+
+
+class Watched(Deduplicator):
+    """One in memory that notes its batches, and fails where it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[list[Any]] = []
+
+    def query_batch(self, pages: Iterable[Any]) -> list[Verdict]:
+        batch = list(pages)
+        self.batches.append([page.id for page in batch])
+        if "defect" in self.batches[-1]:
+            raise ZeroDivisionError("made up by the test")
+        if "broken state" in self.batches[-1]:
+            raise StateError("the state", "is broken", None, "mend it")
+        return super().query_batch(batch)
+
+
+@asynccontextmanager
+async def answering(seen: Watched, **settings: Any) -> Any:
+    made = Answering(lambda: seen, ServeSettings(**settings), 64, ServeMetrics())
+    work = asyncio.create_task(made.work())
+    try:
+        yield made
+    finally:
+        work.cancel()
+        with suppress(asyncio.CancelledError):
+            await work
+        made.close()
+
+
+def page(name: str) -> CrawledPage:
+    return CrawledPage(name, f"https://{name}.example/".replace(" ", "-"), f"<p>{article(len(name))}</p>")
+
+
+async def ask(port: Answering, *names: str, adds: bool = False) -> list[str]:
+    return [verdict.id for verdict in await port.verdicts([page(name) for name in names], adds)]
+
+
+async def test_requests_that_wait_make_one_batch_each_with_its_own_verdicts() -> None:
+    seen = Watched()
+    async with answering(seen) as port:
+        names = [[f"{number}", f"{number}+"] for number in range(20)]
+        assert await asyncio.gather(*(ask(port, *some) for some in names)) == names
+    assert [len(batch) for batch in seen.batches] == [40]
+
+
+async def test_a_batch_is_cut_at_its_size_and_a_larger_request_goes_alone() -> None:
+    seen = Watched()
+    async with answering(seen, linger_ms=0) as port:
+        sizes = (40, 30, 70, 1)
+        await asyncio.gather(*(ask(port, *(f"{size}.{one}" for one in range(size))) for size in sizes))
+    assert [len(batch) for batch in seen.batches] == [40, 30, 70, 1]
+
+
+async def test_pages_that_are_added_are_known_to_look_ups_of_the_same_batch() -> None:
+    async with answering(Watched()) as port:
+        asked, added = await asyncio.gather(port.verdicts([page("a")], False), port.verdicts([page("a")], True))
+        assert (added[0].kind, asked[0].reason) == ("novel", "first_attempt")
+        assert port.known_pages == 1
+
+
+async def test_beyond_the_bound_pages_are_refused_and_later_ones_are_not() -> None:
+    async with answering(Watched(), waiting_pages=4) as port:
+        outcomes = await asyncio.gather(*(ask(port, str(one), f"{one}+") for one in range(4)), return_exceptions=True)
+        assert [type(one) for one in outcomes] == [list, list, Busy, Busy]
+        assert await ask(port, "later") == ["later"]
+        assert len(await ask(port, *map(str, range(9)))) == 9, "what exceeds the bound goes where nothing else waits"
+
+
+async def test_a_defect_that_one_page_meets_does_not_fail_the_look_ups_of_others() -> None:
+    async with answering(Watched()) as port:
+        outcomes = await asyncio.gather(ask(port, "a"), ask(port, "defect"), ask(port, "b"), return_exceptions=True)
+        assert [outcomes[0], type(outcomes[1]), outcomes[2]] == [["a"], ZeroDivisionError, ["b"]]
+        assert port.failure == ""
+
+
+async def test_a_state_that_fails_is_told_to_all_and_mended_by_a_refresh() -> None:
+    broken, whole = Watched(), Watched()
+    states = iter([broken, whole])
+    port = Answering(lambda: next(states, whole), ServeSettings(), 64, ServeMetrics())
+    tasks = [asyncio.create_task(port.work())]
+    with pytest.raises(StateError, match="mend it"):
+        await ask(port, "broken state")
+    assert "is broken" in port.failure
+    tasks.append(asyncio.create_task(port.refresh(0.01)))
+
+    async def mended() -> bool:
+        return not port.failure
+
+    await wait_until_async(mended, SECONDS, "a refresh")
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    with pytest.raises(ValueError, match="closed"):
+        broken.query("a", "", "")
+    port.close()
+
+
+async def test_a_client_that_left_spoils_no_batch() -> None:
+    async with answering(Watched()) as port:
+        left = asyncio.create_task(ask(port, "left"))
+        stays = asyncio.create_task(ask(port, "stays"))
+        await asyncio.sleep(0)
+        left.cancel()
+        assert await stays == ["stays"]
+        assert await ask(port, "next") == ["next"]

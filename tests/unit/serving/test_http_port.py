@@ -1,0 +1,227 @@
+"""`spotsieve serve`: look-ups and additions over HTTP, what it refuses, and how it stops."""
+
+import base64
+import json
+import socket
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spotsieve import Deduplicator
+from spotsieve.stream.cli import main
+from tests.worlds.filter_crawl import article, filter_json, read_json, write_crawl
+from tests.worlds.http_port import JSON, HttpPort, http_port
+from tests.worlds.waiting import SECONDS, wait_until
+
+SMALL = ("--set", "serve.most_body_bytes=20000", "--set", "serve.most_pages=6", "--set", "serve.body_seconds=1")
+
+
+@pytest.fixture(scope="module")
+def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("crawl") / "crawl.jsonl"
+    write_crawl(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def asking(tmp_path_factory: pytest.TempPathFactory, crawl: Path) -> Iterator[HttpPort]:
+    """A port over the state of a filter, with small bounds."""
+    state = tmp_path_factory.mktemp("asking") / "state"
+    assert main(["filter", str(crawl), "--state", str(state)]) == 0
+    with http_port(state, *SMALL) as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+def adding(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpPort]:
+    """A port that owns a new state."""
+    with http_port(tmp_path_factory.mktemp("adding") / "state", "--add") as port:
+        yield port
+
+
+def pages_of(crawl: Path) -> list[dict[str, Any]]:
+    names = ("id", "url", "body", "content_type", "fetched_at")
+    return [{name: one[name] for name in names} for one in read_json(crawl)]
+
+
+def test_a_look_up_names_the_original_and_remembers_nothing(asking: HttpPort) -> None:
+    copy = {"url": "https://copy.example/", "body": f"<h2>A note</h2><p>{article(1)}</p>"}
+    other = {"url": "https://other.example/", "body": f"<p>{article(77)}</p>"}
+    for _ in range(2):
+        status, told = asking.ask("/v1/lookup", copy)
+        assert (status, told["known"], told["verdict"], told["reason"]) == (200, True, "duplicate", "near")
+        assert (told["id"], told["duplicate_of"], told["original_url"]) == (copy["url"], "p1", "https://example.com/1")
+        assert 0.9 < told["score"] <= 1
+        status, told = asking.ask("/v1/lookup", other)
+        assert (status, told["known"], told["verdict"], told["duplicate_of"]) == (200, False, "novel", None)
+
+
+def test_bytes_in_base64_are_read_in_their_character_set(asking: HttpPort) -> None:
+    body = base64.b64encode(f"<p>é {article(2)}</p>".encode("latin-1")).decode()
+    page = {"id": 7, "url": "", "body_base64": body, "content_type": "text/html; charset=latin-1", "status": 200}
+    status, told = asking.ask("/v1/lookup", page)
+    assert (status, told["id"], told["duplicate_of"]) == (200, "7", "p2")
+
+
+def test_a_batch_has_the_verdicts_of_the_filter_in_its_order(
+    adding: HttpPort, crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    filter_json(capsys, crawl, "--verdicts", tmp_path / "v.jsonl")
+    status, first = adding.ask("/v1/add/batch", {"pages": pages_of(crawl)})
+    assert status == 200
+    told = [{name: value for name, value in one.items() if name != "known"} for one in first["verdicts"]]
+    assert told == read_json(tmp_path / "v.jsonl")
+    assert [one["known"] for one in first["verdicts"]] == [False, False, True, False, True]
+
+    # Sent again, as after an answer that was lost: the same verdicts, and now the state has them all.
+    status, again = adding.ask("/v1/add/batch", {"pages": pages_of(crawl)})
+    assert [one["verdict"] for one in again["verdicts"]] == [one["verdict"] for one in first["verdicts"]]
+    assert [one["known"] for one in again["verdicts"]] == [True, True, True, False, True]
+    status, asked = adding.ask("/v1/lookup/batch", {"pages": pages_of(crawl)})
+    assert asked == again
+    assert adding.ask("/v1/lookup/batch", {"pages": []}) == (200, {"verdicts": []})
+
+
+def test_what_was_added_is_known_to_the_next_request(adding: HttpPort) -> None:
+    page = {"url": "https://new.example/", "body": f"<p>{article(500)}</p>"}
+    assert adding.ask("/v1/lookup", page)[1]["known"] is False
+    assert adding.ask("/v1/add", page)[1]["known"] is False
+    for url in ("https://new.example/", "https://mirror.example/"):
+        assert adding.ask("/v1/lookup", page | {"url": url})[1]["known"] is True
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "headers", "status", "says"),
+    [
+        ("/v1/lookup", b"{", JSON, 400, "must be JSON"),
+        ("/v1/lookup", b"\xff", JSON, 400, "must be JSON"),
+        ("/v1/lookup", {"body": "x"}, JSON, 422, "url must be there"),
+        ("/v1/lookup", {"url": "u"}, JSON, 422, "body_base64 must be there, in place of `body`"),
+        ("/v1/lookup", {"url": "u", "body": "x", "body_base64": "eA=="}, JSON, 422, "must not be there beside"),
+        ("/v1/lookup", {"url": "u", "body_base64": "%"}, JSON, 422, "body_base64 must be base64"),
+        ("/v1/lookup", {"url": "", "body": "x"}, JSON, 422, "id must be there where the url is empty"),
+        ("/v1/lookup", {"url": "u", "body": "x", "id": 1.5}, JSON, 422, "id must be text that is not empty"),
+        ("/v1/lookup", {"url": "u", "body": "x", "html": ""}, JSON, 422, "html is no field of a page"),
+        ("/v1/lookup", {"url": "u", "body": "x", "fetched_at": "noon"}, JSON, 422, "fetched_at"),
+        ("/v1/lookup/batch", {"pages": [{"url": "u", "body": "x"}, {"url": "u"}]}, JSON, 422, "pages.1.body_base64"),
+        ("/v1/lookup/batch", {"pages": [{"url": "u", "body": "x"}] * 7}, JSON, 413, "at most 6 pages"),
+        ("/v1/lookup", {"url": "u", "body": "x" * 20_000}, JSON, 413, "at most 20,000 bytes"),
+        ("/v1/lookup", {"url": "u", "body": "x"}, {}, 415, "application/json"),
+        ("/v1/lookup", b"", {**JSON, "Content-Encoding": "gzip"}, 415, "must not be compressed"),
+        ("/v1/add", {"url": "u", "body": "x"}, JSON, 404, "with --add"),
+        ("/v2/lookup", {"url": "u", "body": "x"}, JSON, 404, "no such path"),
+        ("/v1/lookup", None, JSON, 405, "another method"),
+    ],
+)
+def test_a_bad_request_is_told_what_to_change(
+    asking: HttpPort, path: str, body: object, headers: dict[str, str], status: int, says: str
+) -> None:
+    got, told = asking.ask(path, body, headers)
+    assert (got, list(told)) == (status, ["error"])
+    assert says in told["error"]
+    assert "\n" not in told["error"]
+
+
+def test_a_body_that_does_not_come_or_never_ends_is_refused(asking: HttpPort) -> None:
+    head = b"POST /v1/lookup HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    for rest, status in (
+        (b"Content-Length: 100\r\n\r\n{", b"HTTP/1.1 408"),
+        (b"Transfer-Encoding: chunked\r\n\r\n" + b"4e20\r\n" + b"x" * 20_000 + b"\r\n4e20\r\nx", b"HTTP/1.1 413"),
+    ):
+        with socket.create_connection(("127.0.0.1", asking.number), timeout=SECONDS) as client:
+            client.sendall(head + rest)
+            assert client.recv(4096).startswith(status)
+    assert asking.metric("spotsieve_serve_waiting_bytes") == 0
+
+
+def test_requests_that_come_together_are_judged_together(asking: HttpPort) -> None:
+    before = asking.metric("spotsieve_serve_batch_pages_count")
+    pages = [{"url": f"https://a.example/{number}", "body": f"<p>{article(number)}</p>"} for number in range(60)]
+    with ThreadPoolExecutor(20) as clients:
+        answers = list(clients.map(lambda page: asking.ask("/v1/lookup", page)[1], pages))
+    assert [one["url"] for one in answers] == [page["url"] for page in pages]
+    assert [one["known"] for one in answers] == [number in (1, 2) for number in range(60)]
+    assert asking.metric("spotsieve_serve_batch_pages_count") - before < 60
+    assert asking.metric("spotsieve_serve_waiting_pages") == 0
+
+
+def test_health_readiness_and_metrics_tell_of_the_port(asking: HttpPort) -> None:
+    assert asking.ask("/healthz") == (200, "ok\n")
+    assert asking.ask("/readyz") == (200, "ok\n")
+    assert asking.ask("/healthz", method="HEAD")[0] == 200
+    assert asking.metric("spotsieve_serve_known_pages") == 3
+    asking.ask("/v1/lookup", {"url": "u", "body": "x"})
+    assert asking.metric('spotsieve_serve_requests_total{path="/v1/lookup",status="200"}') >= 1
+    asking.ask("/made-up-by-a-stranger")
+    assert "stranger" not in asking.ask("/metrics")[1]
+
+
+def test_look_ups_see_what_the_owner_filed_since(tmp_path: Path) -> None:
+    page = {"url": "https://later.example/", "body": f"<p>{article(9)}</p>"}
+    with Deduplicator(tmp_path / "state") as seen:
+        seen.add("first", "", f"<p>{article(8)}</p>")
+        with http_port(tmp_path / "state", "--set", "serve.refresh_seconds=0.2") as port:
+            assert port.ask("/v1/lookup", page)[1]["known"] is False
+            seen.add("later", page["url"], page["body"])
+            wait_until(lambda: port.ask("/v1/lookup", page)[1]["known"], SECONDS, "the page that was filed since")
+            port.process.terminate()
+            assert port.process.wait(SECONDS) == 0
+
+
+def test_sigterm_answers_what_is_in_hand_and_keeps_it(tmp_path: Path) -> None:
+    body = json.dumps({"url": "https://last.example/", "body": f"<p>{article(3)}</p>"}).encode()
+    head = f"POST /v1/add HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    with http_port(tmp_path / "state", "--add") as port:
+        with socket.create_connection(("127.0.0.1", port.number), timeout=SECONDS) as client:
+            client.sendall(head.encode() + body[:10])
+            wait_until(lambda: port.metric("spotsieve_serve_waiting_bytes"), SECONDS, "the request to be in hand")
+            port.process.terminate()
+            wait_until(lambda: _closed(port), SECONDS, "the port to take no more")
+            client.sendall(body[10:])
+            assert client.recv(4096).startswith(b"HTTP/1.1 200")
+        assert port.process.wait(SECONDS) == 0
+    with Deduplicator(tmp_path / "state", read_only=True) as seen:
+        assert seen.query("x", "", f"<p>{article(3)}</p>").original is not None
+
+
+def _closed(port: HttpPort) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port.number), timeout=SECONDS).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        ([], 4, "must hold a state"),
+        (["--port", "seven"], 2, "serve.port"),
+        (["--port", "TAKEN"], 2, "choose a free port"),
+        (["--set", "serve.hots=::1"], 2, "did you mean serve.host?"),
+        (["--host", "no such host"], 2, "serve.port cannot be bound"),
+    ],
+)
+def test_a_wrong_start_is_one_line(
+    tmp_path: Path, arguments: list[str], code: int, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = str(taken.getsockname()[1])
+        given = [number if word == "TAKEN" else word for word in arguments] or ["--port", "0"]
+        assert main(["serve", "--state", str(tmp_path), *given]) == code
+    error = [line for line in capsys.readouterr().err.splitlines() if line.startswith("spotsieve:")]
+    assert len(error) == 1
+    assert says in error[0]
+
+
+def test_without_its_packages_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "spotsieve.stream.serving.server", raising=False)
+    assert main(["serve", "--state", str(tmp_path), "--port", "0"]) == 2
+    assert "pip install 'spotsieve[serve]'" in capsys.readouterr().err

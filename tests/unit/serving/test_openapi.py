@@ -1,0 +1,67 @@
+"""The OpenAPI document is what the port does: generated requests, right and wrong, get the answers it describes."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import Case, GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from spotsieve.stream.serving.openapi import document
+from spotsieve.stream.settings.model import ServeSettings
+from tests.worlds.http_port import HttpPort, http_port
+
+CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance]
+POSTS = ["/v1/lookup", "/v1/lookup/batch", "/v1/add", "/v1/add/batch"]
+GETS = ["/healthz", "/readyz", "/metrics"]
+WRONG, RIGHT = GenerationMode.NEGATIVE, GenerationMode.POSITIVE
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpPort]:
+    with http_port(tmp_path_factory.mktemp("port") / "state", "--add") as port:
+        yield port
+
+
+def test_the_document_names_every_path(port: HttpPort) -> None:
+    status, told = port.ask("/openapi.json")
+    assert (status, told) == (200, document(ServeSettings(), adds=True))
+    assert sorted(told["paths"]) == sorted(POSTS + GETS)
+    assert [path for path in document(ServeSettings(), adds=False)["paths"] if "add" in path] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "mode"), [*((path, mode) for path in POSTS for mode in (RIGHT, WRONG)), *((path, RIGHT) for path in GETS)]
+)
+def test_generated_requests_get_the_answers_that_are_described(port: HttpPort, path: str, mode: GenerationMode) -> None:
+    schema = schemathesis.openapi.from_dict(document(ServeSettings(), adds=True))
+    operation = schema[path]["POST" if path in POSTS else "GET"]
+    answers = set[int]()
+
+    @settings(
+        max_examples=20 if path in POSTS else 2,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(operation.as_strategy(generation_mode=mode))
+    def send(case: Case[Any]) -> None:
+        response = case.call_and_validate(base_url=f"http://127.0.0.1:{port.number}", checks=CHECKS)
+        answers.add(response.status_code)
+
+    send()
+    if mode is WRONG:
+        assert answers <= {400, 413, 415, 422}, "nothing that is described as wrong is judged"
+    else:
+        # A time, or base64, is text to the document, and may still be none.
+        assert 200 in answers
+        assert answers <= {200, 422}
