@@ -18,7 +18,7 @@ from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
 from spotsieve.stream.signature import Signatures, compared_pages
 from spotsieve.stream.verdict import FoundBy, Kind, Reason
-from tests.properties.test_host_memory import any_world
+from tests.worlds.host_logs import any_world
 from tests.worlds.hosts import signatures_of
 from tests.worlds.remembering import SCHEME, cut, run
 from tests.worlds.scheme_settings import settings_named

@@ -19,9 +19,8 @@ from spotsieve.stream.schemes.scope import HostScope
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Verdicts, concatenate
-from tests.properties.test_host_memory import SIZES, Log, any_world
-from tests.properties.test_judge import any_look
-from tests.worlds.generated import WORLDS, pages_of, signatures_of
+from tests.worlds.generated import WORLDS, any_look, pages_of, signatures_of
+from tests.worlds.host_logs import SIZES, Log, any_world
 from tests.worlds.hosts import signatures_of as signatures_of_hosts
 from tests.worlds.remembering import SCHEME
 from tests.worlds.scheme_settings import settings_named
@@ -78,7 +77,7 @@ def signed_log(dice: random.Random, one: OneProcess, signatures: Signatures) -> 
 )
 @pytest.mark.parametrize("scope", ["global", "host"])
 @pytest.mark.parametrize("name", SCHEMES)
-def test_every_scheme_judges_alike_in_shards_and_in_one_process(name: str, scope: str) -> None:
+def test_every_scheme_judges_in_shards_as_in_one_process(name: str, scope: str) -> None:
     scheme: Scheme = scheme_of(settings_named(name))
     scheme = HostScope(scheme) if scope == "host" else scheme
     for seed in range(2):
@@ -97,7 +96,7 @@ def test_every_scheme_judges_alike_in_shards_and_in_one_process(name: str, scope
 )
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("name", WORLDS)
-def test_generated_pages_are_judged_alike_in_shards_and_in_one_process(name: str, seed: int) -> None:
+def test_generated_pages_are_judged_in_shards_as_in_one_process(name: str, seed: int) -> None:
     dice, world = random.Random(seed), WORLDS[name]
     looks = [any_look(dice, name == "confirming") for _ in range(dice.randrange(10, 60))]
     looks += [look._replace(length=dice.choice([8, 10, 12, 30])) for look in dice.choices(looks, k=20)]
@@ -112,7 +111,7 @@ def test_generated_pages_are_judged_alike_in_shards_and_in_one_process(name: str
     fault="pages of remembered hosts come again, die and are forgotten",
 )
 @pytest.mark.parametrize("seed", range(8000, 8024))
-def test_pages_of_remembered_hosts_are_judged_alike_in_shards_and_in_one_process(seed: int) -> None:
+def test_remembered_hosts_are_judged_in_shards_as_in_one_process(seed: int) -> None:
     dice, pages, limits = any_world(seed)
     settings, _ = any_limits(dice)
     settings = settings.model_copy(update={"bucket_cap": limits.cap, "candidate_limit": limits.candidates})
