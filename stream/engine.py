@@ -12,7 +12,7 @@ from spotsieve.state.identity import check_last_record, check_settings_digest, c
 from spotsieve.state.index import Buckets, Filing, Living, State
 from spotsieve.state.log.record import NO_PAGES, LogRecord, checksum_of, decode
 from spotsieve.state.store.rocks import RocksState
-from spotsieve.stream.judge import KEEP_FIRST, judge
+from spotsieve.stream.judge import PLAIN, Policy, judge, policy_of
 from spotsieve.stream.judge.sparing import judge_sparing
 from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Scheme
@@ -50,7 +50,7 @@ def open_engine(settings: Settings, log_name: str) -> "Engine":
     text = verdict_settings_text(settings)
     scheme = scheme_in_scope(settings)
     state = RocksState.open(settings.index.directory, text, log_name, settings.index)
-    return Engine(scheme, state, settings.index, settings_digest(text), log_name, settings.policy.replaces_beyond)
+    return Engine(scheme, state, settings.index, settings_digest(text), log_name, policy_of(settings))
 
 
 class Engine:
@@ -63,14 +63,14 @@ class Engine:
         limits: IndexSettings,
         settings_digest: bytes,
         log_name: str,
-        longer_by: float = KEEP_FIRST,
+        policy: Policy = PLAIN,
     ) -> None:
         self.scheme = scheme
         self.state = state
         self.limits = limits
         self.settings_digest = settings_digest
         self.log_name = log_name
-        self._longer_by = longer_by
+        self._policy = policy
         self._step_ms = step_of(limits.horizon_hours)
         self._broken: dict[int, Exception] = {}
 
@@ -158,7 +158,7 @@ class Engine:
         view = Living(self.state, clock.floor) if clock.floor else self.state
         limits = self.limits
         verdicts, filing, broken = judge_sparing(
-            lambda pages: judge(pages, self.scheme, view, limits.bucket_cap, limits.candidate_limit, self._longer_by),
+            lambda pages: judge(pages, self.scheme, view, limits.bucket_cap, limits.candidate_limit, self._policy),
             part,
         )
         self._broken |= {start + row: error for row, error in broken.items()}

@@ -1,4 +1,4 @@
-"""Reads the host of an address, as signatures hash it and as people name it to forget its pages."""
+"""Reads the parts of an address: its host, as signatures hash it and as people name it to forget its pages."""
 
 MAX_HOST_CHARACTERS = 253
 """The length of a name in DNS. A longer one is none, and its labels are not examined: that took a second a megabyte."""
@@ -19,6 +19,11 @@ def host_of(url: str) -> str:
         return host.partition("]")[0] + "]"
     host = host.partition(":")[0].rstrip(".").removeprefix("www.")
     return host if host.isascii() else _in_ascii(host)
+
+
+def address_of(url: str) -> str:
+    """Return the text before an address's fragment (RFC 3986, sec. 3.5): what a server is asked for."""
+    return url.partition("#")[0]
 
 
 def site_of(host: str) -> str:

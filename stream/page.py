@@ -24,6 +24,8 @@ class Filtered(enum.IntEnum):
     """The server answered with a redirect (3xx) that input.accepted_statuses does not name."""
     MEDIA_TYPE = 42
     """Its Content-Type is not among input.accepted_types."""
+    EXEMPT = 43
+    """A rule exempts pages of its address."""
 
 
 @dataclass(frozen=True, slots=True)

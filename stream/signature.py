@@ -14,6 +14,8 @@ MAX_SKETCH_WORDS = 255
 """1-bit minwise sketches of Yuan et al. 2012 have 64-1000 bits: 1-16 words."""
 MAX_FEATURES = 65_535
 """Of one page in a record: half a megabyte. A page with more is judged by its digest alone (TOO_MANY_FEATURES)."""
+MAX_ADDRESS_BYTES = 2048
+"""The log cuts longer URLs and labels: verdicts show them cut, and rules and policies go by what is left."""
 IN_NEED = 0x80
 """The bit of `language` that says that blocks were kept for want of better ones."""
 
@@ -29,9 +31,10 @@ class Status(enum.IntEnum):
     HTTP_STATUS = Filtered.HTTP_STATUS
     REDIRECT = Filtered.REDIRECT
     MEDIA_TYPE = Filtered.MEDIA_TYPE
+    EXEMPT = Filtered.EXEMPT
 
 
-FILTERED = (Status.HTTP_STATUS, Status.REDIRECT, Status.MEDIA_TYPE)
+FILTERED = (Status.HTTP_STATUS, Status.REDIRECT, Status.MEDIA_TYPE, Status.EXEMPT)
 """Of pages that the settings keep out of judging."""
 MATCHING_NOTHING = (Status.EMPTY, *FILTERED)
 """Pages of these are filed under no key and meet no page, not even one of the same bytes."""
@@ -95,6 +98,10 @@ class Signatures:
     def __len__(self) -> int:
         return len(self.offset)
 
+    def addresses(self) -> list[str]:
+        """The URLs as text, as the log holds them."""
+        return list(map(_as_logged, self.urls))
+
     def part(self, start: int, end: int) -> "Signatures":
         """Pages start..end - 1."""
         whole, cuts = slice(start, end), slice(start, end + 1)
@@ -123,6 +130,17 @@ class Signatures:
             self.titles[titles[0] : titles[-1]],
             titles - titles[0],
         )
+
+
+def logged_address(url: str) -> str:
+    """A URL as the log holds it."""
+    return url if 4 * len(url) <= MAX_ADDRESS_BYTES else _as_logged(url.encode("utf-8", "replace"))
+
+
+def _as_logged(url: bytes) -> str:
+    if len(url) > MAX_ADDRESS_BYTES:
+        return url[:MAX_ADDRESS_BYTES].decode("utf-8", "ignore")
+    return url.decode("utf-8", "replace")
 
 
 def joined(parts: Sequence[Signatures]) -> Signatures:
@@ -276,3 +294,14 @@ def page_of_id(text: str) -> PageId | None:
         return None
     partition, offset = map(int, numbers)
     return (source, partition, offset) if partition < 2**31 and offset < 2**63 else None
+
+
+def page_ids_of(signatures: Signatures) -> list[PageId]:
+    """The ids of a record's pages."""
+    return page_ids_at(signatures, slice(None))
+
+
+def page_ids_at(signatures: Signatures, rows: NDArray[np.int64] | slice) -> list[PageId]:
+    """The ids of some pages of a record: int64[r]."""
+    sources = [signatures.sources[source] for source in signatures.source[rows].tolist()]
+    return list(zip(sources, signatures.partition[rows].tolist(), signatures.offset[rows].tolist(), strict=True))

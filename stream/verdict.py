@@ -28,6 +28,7 @@ class FoundBy(enum.IntFlag):
     MINIMA = 8
     PRINTS = 16
     TITLE = 32
+    ADDRESS = 64
 
 
 class Reason(enum.IntEnum):
@@ -62,12 +63,16 @@ class Reason(enum.IntEnum):
     """Duplicate: of one host; nearly all of the shorter one's own text stands in the other."""
     SAME_TITLE = 12
     """Duplicate: of one host; their titles agree beside what all titles of the host share, and much of a long text."""
+    RECRAWL = 13
+    """Novel: a copy, but only of pages of its own address (policy.recrawl)."""
     HTTP_STATUS = Filtered.HTTP_STATUS
     """Unchecked: the server's status is not among input.accepted_statuses; matches nothing."""
     REDIRECT = Filtered.REDIRECT
     """Unchecked: a redirect; matches nothing."""
     MEDIA_TYPE = Filtered.MEDIA_TYPE
     """Unchecked: the Content-Type is not among input.accepted_types; matches nothing."""
+    EXEMPT = Filtered.EXEMPT
+    """Unchecked: a rule exempts pages of its address; matches nothing."""
 
     INTERNAL_ERROR = 60
     """Unchecked: decoding, signing or judging the page raised an error of ours; matches nothing."""

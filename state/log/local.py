@@ -206,6 +206,29 @@ def record_places(file: BinaryIO) -> list[tuple[int, int]]:
     return places
 
 
+def read_records(path: Path) -> Iterator[tuple[int, bytes, int, int]]:
+    """Give the whole records of a log's file, which another process may be growing: its end is that of the first look.
+
+    Each with its offset, and with how many bytes of how many were read. Raises StateError, CorruptRecord.
+    """
+    try:
+        with path.open("rb") as file:
+            records, size = whole_frames(file)
+            file.seek(len(MAGIC))
+            for number in range(records):
+                length, _ = _HEAD.unpack(file.read(_HEAD.size))
+                record, check = file.read(length), file.read(_CHECK.size)
+                if check != _CHECK.pack(xxhash.xxh3_64_intdigest(record)):
+                    if number == records - 1:
+                        return  # A torn tail: the next start of the owner cuts it off.
+                    raise CorruptRecord(
+                        str(path), number, "must match its checksum", "restore the log from a copy, or begin anew"
+                    )
+                yield number, record, file.tell(), size
+    except OSError as error:
+        raise StateError("local log", f"cannot be read: {error.strerror}", str(path), "check its permissions") from None
+
+
 def _unusable(path: Path, error: OSError) -> StateError:
     return StateError(
         "local log",

@@ -28,11 +28,9 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import Committed
 from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
-from spotsieve.stream.signature import MAX_FEATURES, MAX_SKETCH_WORDS, Signatures, Status
+from spotsieve.stream.signature import MAX_ADDRESS_BYTES, MAX_FEATURES, MAX_SKETCH_WORDS, Signatures, Status
 from spotsieve.stream.text.titles import MOST_TITLE_WORDS
 
-MAX_ADDRESS_BYTES = 2048
-"""The log cuts longer URLs and labels, and so verdicts show them cut. They are only shown, never compared."""
 MAX_MARKS = 4096
 """Of one record: 56 KiB beside the sources."""
 

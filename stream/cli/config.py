@@ -46,11 +46,11 @@ def _errors(options: argparse.Namespace) -> list[SettingError]:
         return [error, *error.others]
     from spotsieve.stream.intake import Decoder
     from spotsieve.stream.kafka.topics import check_topic_names
-    from spotsieve.stream.schemes.registry import scheme_of
+    from spotsieve.stream.schemes.registry import scheme_in_scope
 
     # Some settings are right alone and wrong together: those of a scheme, of the input, and of the topics.
     checks: tuple[Callable[[], object], ...] = (
-        lambda: scheme_of(settings.scheme),
+        lambda: scheme_in_scope(settings),
         lambda: Decoder(settings.input),
         lambda: check_topic_names(settings.topics),
     )

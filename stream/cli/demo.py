@@ -4,6 +4,8 @@ import argparse
 
 from spotsieve.stream.errors import EXIT_OK
 
+REVIEWED_PAIRS = 50
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `spotsieve demo`."""
@@ -26,20 +28,50 @@ def run(options: argparse.Namespace) -> int:
         return _write_crawl(options.crawl)
     from spotsieve.stream.demo.session import run_demo
 
-    return run_demo(options.bootstrap_servers, keep=options.keep, as_json=options.json)
+    code = run_demo(options.bootstrap_servers, keep=options.keep, as_json=options.json)
+    if code == EXIT_OK and not options.keep and not options.json:
+        _write_review()
+    return code
 
 
 def _write_crawl(name: str) -> int:
     """Write the pages of the demo, without its odd messages. Raises SettingError if the file is there already."""
     from spotsieve.stream.cli.outputs import check_new
-    from spotsieve.stream.demo.crawl import build_crawl
-    from spotsieve.stream.files.writer import OutputFile
     from spotsieve.stream.text_safety import show
 
     check_new({"crawl": name})
+    show(f"{_write_pages(name)} made-up pages in {name}")
+    return EXIT_OK
+
+
+def _write_pages(name: str) -> int:
+    from spotsieve.stream.demo.crawl import build_crawl
+    from spotsieve.stream.files.writer import OutputFile
+
     out, pages = OutputFile(name), [sent for sent in build_crawl() if sent.article is not None]
     for sent in pages:
         out.write_line(sent.value or b"")
     out.complete()
-    show(f"{len(pages)} made-up pages in {name}")
-    return EXIT_OK
+    return len(pages)
+
+
+def _write_review() -> None:
+    """Write a review of the demo's pages into the cache, and tell where it is."""
+    from spotsieve.stream.demo.localkafka.jars import cache_directory
+    from spotsieve.stream.files import check_inputs
+    from spotsieve.stream.files.writer import write_whole
+    from spotsieve.stream.labelling.review.population import find_population
+    from spotsieve.stream.labelling.review.review_page import review_page
+    from spotsieve.stream.labelling.review.strata import draw
+    from spotsieve.stream.settings.model import Settings
+    from spotsieve.stream.text_safety import show
+
+    directory, settings = cache_directory(), Settings()
+    directory.mkdir(parents=True, exist_ok=True)
+    crawl, page = directory / "demo-crawl.jsonl", directory / "demo-review.html"
+    _write_pages(str(crawl))
+    inputs = check_inputs([str(crawl)])
+    population = find_population(inputs, settings, None)
+    strata = draw(population, REVIEWED_PAIRS, 0)
+    write_whole(page, review_page(inputs, settings, population, strata, 0))
+    show("", f"{REVIEWED_PAIRS} pairs of these pages, to be judged by eye (docs/evaluate.md)", f"  {page.as_uri()}")

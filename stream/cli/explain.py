@@ -112,6 +112,7 @@ def _explained(options: argparse.Namespace) -> "Explanation":
     files = check_inputs(options.pages)
     line = ProgressLine(sys.stderr, None)
     with contextlib.closing(line):
+        line.say("reading the kernels from a cache; the first time they are compiled, which takes up to a minute")
         if options.state is None:
             return _without_state(options, files)
         from spotsieve.state.still.reading import still_state
@@ -175,9 +176,9 @@ def _without_state(options: argparse.Namespace, files: "Sequence[Input]") -> "Ex
         others = [named_apart(other.page, "other") if other.page else _named(other.name, files, settings)]
         held = {"texts": others}
     if given.page is not None:
-        page, judged = named_apart(given.page, "page"), judged_after(others, settings, scheme)
+        page, judged = named_apart(given.page, "page"), judged_after(next(iter(others), None), settings, scheme)
     elif others:
-        page, judged = _named(given.name, files, settings), judged_after(others, settings, scheme)
+        page, judged = _named(given.name, files, settings), judged_after(next(iter(others), None), settings, scheme)
     else:
         page, judged = judged_before(given.name, files, settings, scheme)
     where = f"file {options.page}" if given.page is not None else "the files of --pages"
@@ -196,7 +197,7 @@ def _named(name: str, files: "Sequence[Input]", settings: "Settings") -> "Page":
 
 
 def _recorded(options: argparse.Namespace, name: str) -> "Recorded | None":
-    """The verdict that --verdicts has of a page. Raises InputError if it has none."""
+    """The verdict that --verdicts has of a page. Raises NotFound if it has none, InputError if it cannot be read."""
     from spotsieve.stream.explain.finding import find_recorded
 
     if options.verdicts is None:

@@ -60,6 +60,8 @@ def run(options: argparse.Namespace) -> int:
         line.say("comparing the texts")
         pairs = pairs_of(stream, pages)
     kinds = list(count_kinds(stream, pairs))
+    if not chosen.pages:
+        raise InputError("FILES", "must hold pages of text, and hold none", None, "give the files of a crawl")
     if not kinds:
         rule = f"hold no copies, and no page to plant one of: of {chosen.pages:,} pages none has the words"
         then = f"give pages of at least {FEWEST_COPIED_WORDS} words beside their template, or raise --copies"

@@ -1,9 +1,14 @@
-"""`spotsieve topics` creates the topics that are missing, checks them, or has a record of the log passed over."""
+"""`spotsieve topics` creates the missing topics, checks them, saves pages, or has a record of the log passed over."""
 
 import argparse
+from typing import TYPE_CHECKING
 
+from spotsieve.stream.cli.outputs import add_force_argument, check_new
 from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
 from spotsieve.stream.text_safety import show
+
+if TYPE_CHECKING:
+    from spotsieve.stream.settings.model import Settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +26,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "where their verdicts were not committed; of the others the next copy is novel.",
     )
     skip.add_argument("--offset", type=_offset, required=True, metavar="N", help="of the record, as the worker said it")
-    for action in (create, check, skip):
+    save = actions.add_parser(
+        "save",
+        help="save the newest pages of the input topic to a file, for review, sample and calibrate",
+        epilog="Pages are written as JSON lines under the ids that they have in verdicts and reports, in the order of "
+        "their messages' timestamps. Messages that are no text page are left out, and counted.",
+    )
+    save.add_argument("file", metavar="FILE", help="the file to write: .jsonl, and .gz, .xz or .zst to compress it")
+    save.add_argument("--pages", type=_count, default=10_000, metavar="N", help="about so many (%(default)s)")
+    add_force_argument(save)
+    for action in (create, check, skip, save):
         add_settings_arguments(action)
         action.add_argument("--bootstrap-servers", metavar="HOST:PORT", help="brokers (kafka.bootstrap_servers)")
     create.add_argument(
@@ -50,6 +64,8 @@ def run(options: argparse.Namespace) -> int:
             "workers"
         )
         return 0
+    if options.action == "save":
+        return _save(options, settings)
     if options.action == "create":
         made = asyncio.run(create_topics(settings, options.partitions, options.replication))
         for name, new in made.items():
@@ -57,6 +73,34 @@ def run(options: argparse.Namespace) -> int:
     facts = asyncio.run(check_topics(settings))
     for role, name in topic_names(settings.topics).items():
         show(f"{name}: fits as topics.{role}, {facts[role].partitions} partition(s)")
+    return 0
+
+
+def _save(options: argparse.Namespace, settings: "Settings") -> int:
+    """Save pages, and say how many."""
+    import asyncio
+    import contextlib
+    import sys
+
+    from spotsieve.stream.files.writer import OutputFile
+    from spotsieve.stream.progress import ProgressLine
+    from spotsieve.stream.service.saving import save_pages
+
+    if not options.force:
+        check_new({"file": options.file})
+    with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
+        out = OutputFile(options.file)
+        try:
+            saved = asyncio.run(save_pages(settings, out, options.pages, line.say))
+        except BaseException:
+            partial = out.abandon()
+            if partial is not None:
+                partial.unlink()
+            raise
+        out.complete()
+    show(f"{saved.pages:,} pages of {settings.topics.input} in {options.file}")
+    if saved.others:
+        show(f"  {saved.others:,} messages are left out: they are no text page")
     return 0
 
 

@@ -9,7 +9,8 @@ A round is a range of the log (rounds.py). For each the same steps, all plain fu
     shards    file         what the state of the shard takes                         filing.py -> Filing
 
 A scheme that confirms candidates by itself has no second and third step. The rules are those of stream/judge; they are
-called here and stand there. shares.py says what is whose, meetings.py merges answers.
+called here and stand there. shares.py says what is whose, meetings.py merges answers. limits.py says by which limits
+rounds are judged, and which settings are refused: those by which addresses decide.
 
 No program runs this yet: nothing here reads or writes a topic. docs/scale.md says what is there and what is not.
 """

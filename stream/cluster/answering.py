@@ -19,13 +19,14 @@ from spotsieve.state.index import NOBODY, Attempt, Buckets, FiledPages, StateVie
 from spotsieve.stream.cluster.meetings import ACCEPTED, OF_HOST, OPEN, REFUSED, Meetings, SentTexts, Sizes
 from spotsieve.stream.cluster.shares import Held, Own, Share, shards_of_pages
 from spotsieve.stream.judge.filed import confirm_met
-from spotsieve.stream.judge.known import known_attempts, page_ids_at
+from spotsieve.stream.judge.known import known_attempts
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
 from spotsieve.stream.judge.pairs import could_be_copy_across, estimated_jaccard, texts_filed, texts_of
-from spotsieve.stream.judge.rules import KEEP_FIRST, Limits, final_kinds, judge_sources, outgrows
+from spotsieve.stream.judge.policy import KEEP_FIRST
+from spotsieve.stream.judge.rules import Limits, final_kinds, judge_sources, outgrows
 from spotsieve.stream.judge.slots import Slots
 from spotsieve.stream.schemes import Bars, Scheme
-from spotsieve.stream.signature import Entry, OwnText, Signatures, Status, compared_pages, emptied
+from spotsieve.stream.signature import Entry, OwnText, Signatures, Status, compared_pages, emptied, page_ids_at
 
 _OF_HOST, _OPEN = np.uint8(OF_HOST), np.uint8(OPEN)
 
@@ -53,7 +54,7 @@ def answer_of_hosts(signatures: Signatures, held: Held, bars: Bars, view: StateV
 def _answer_confirmed(signatures: Signatures, own: Own, view: StateView, scheme: Scheme, limits: Limits) -> Meetings:
     """The answer where the scheme confirms candidates. limits: with the candidates that are listed"""
     buckets = own.buckets
-    met = meet_filed(own.slots, buckets, limits.candidates, final_kinds(limits.longer_by))
+    met = meet_filed(own.slots, buckets, limits.candidates, final_kinds(limits))
     pages = compared_pages(signatures, scheme.compares_features)
     numbers, place = np.unique(met.number, return_inverse=True)
     pairs = len(place)
@@ -94,7 +95,7 @@ def _answer_unconfirmed(
     attempts: verdicts that pages had, by page; their originals are in the shard's state
     """
     buckets = own.buckets
-    met = meet_filed(own.slots, buckets, limits.candidates, final_kinds(limits.longer_by))
+    met = meet_filed(own.slots, buckets, limits.candidates, final_kinds(limits))
     originals = [attempt.original for attempt in attempts.values() if attempt.original != NOBODY]
     numbers = np.unique(np.concatenate([met.number, np.array(originals, np.int64)]))
     place = np.searchsorted(numbers, met.number)
@@ -137,7 +138,7 @@ def _listed(slots: Slots, limits: Limits) -> int:
 
     slots: of all shards
     """
-    final = final_kinds(limits.longer_by)
+    final = final_kinds(limits)
     decides = np.unique(slots.kind[slots.decisive])
     mixed = not slots.decisive.all() and (decides & final == 0).any()
     return NEVER if mixed else limits.candidates + 1

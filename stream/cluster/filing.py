@@ -13,7 +13,6 @@ from spotsieve.stream.cluster.resolving import Resolved
 from spotsieve.stream.cluster.rounds import Round, is_below
 from spotsieve.stream.cluster.shares import Held, Share, shards_of, shards_of_pages
 from spotsieve.stream.judge import entry_of
-from spotsieve.stream.judge.known import page_ids_at
 from spotsieve.stream.judge.learning import TAUGHT_NOTHING, TAUGHT_REST, learn_again, owned_texts
 from spotsieve.stream.judge.memory import living_leads, recall, recall_leads, to_remember
 from spotsieve.stream.judge.pairs import Texts, texts_filed
@@ -21,7 +20,7 @@ from spotsieve.stream.judge.recalled import no_texts
 from spotsieve.stream.judge.rules import Limits
 from spotsieve.stream.judge.walk import file_given, grown_buckets
 from spotsieve.stream.schemes import Bars, Scheme
-from spotsieve.stream.signature import Status
+from spotsieve.stream.signature import Status, page_ids_at
 from spotsieve.stream.verdict import Kind, Reason
 
 

@@ -20,14 +20,16 @@ from spotsieve.stream.cluster.meetings import OF_HOST, OPEN, Meetings, merge
 from spotsieve.stream.cluster.resolving import SentEntries, counted_postings, known_sizes
 from spotsieve.stream.cluster.rounds import Round
 from spotsieve.stream.cluster.shares import Held, Share, shards_of_hosts
+from spotsieve.stream.judge.addresses import no_addresses
+from spotsieve.stream.judge.bars import bars_of_pages
 from spotsieve.stream.judge.hosts import walk_hosts
-from spotsieve.stream.judge.known import ELSEWHERE, FILED_ELSEWHERE, NEW, find_known, find_repeated, page_ids_of
+from spotsieve.stream.judge.known import ELSEWHERE, FILED_ELSEWHERE, NEW, find_known, find_repeated
 from spotsieve.stream.judge.memory import living_leads, recall, recall_leads
 from spotsieve.stream.judge.pairs import Texts, texts_filed
 from spotsieve.stream.judge.recalled import Recalled, no_texts
 from spotsieve.stream.judge.rules import Found, Limits, final_kinds, nothing_found
 from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.signature import Compared, Entry, OwnText, Status
+from spotsieve.stream.signature import Compared, Entry, OwnText, Status, page_ids_of
 
 
 class Walks(NamedTuple):
@@ -102,7 +104,7 @@ def walk_round(
     mine = shards_of_hosts(signatures, share.shards) == share.number
     local = answer_of_hosts(signatures, held, scheme.bars, view, limits)
     answers = [*meetings, local]
-    merged = merge(answers, limits.candidates, final_kinds(limits.longer_by), mine)
+    merged = merge(answers, limits.candidates, final_kinds(limits), mine)
     met, judged = merged.met, mine & (signatures.status == Status.FINGERPRINTED)
     attempts: list[Attempt | None] = [None] * len(signatures)
     for one in meetings:
@@ -124,7 +126,8 @@ def walk_round(
         judged,
         read,
         known,
-        scheme.bars,
+        no_addresses(len(signatures), len(read.numbers)),
+        bars_of_pages(signatures, scheme.bars, None),
         limits,
         round_.first_number,
         filed,

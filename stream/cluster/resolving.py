@@ -14,6 +14,7 @@ from spotsieve.stream.cluster.meetings import Meetings, Sizes, merge
 from spotsieve.stream.cluster.rounds import Round
 from spotsieve.stream.cluster.shares import Laid
 from spotsieve.stream.judge import verdicts_of
+from spotsieve.stream.judge.addresses import no_addresses
 from spotsieve.stream.judge.filed import FiledOriginals, choose
 from spotsieve.stream.judge.rules import Limits, final_kinds, nothing_found
 from spotsieve.stream.judge.walk import Walked, walk_record
@@ -68,13 +69,15 @@ class SentEntries:
 def resolve(round_: Round, laid: Laid, scheme: Scheme, limits: Limits, meetings: Sequence[Meetings]) -> Resolved:
     """The outcome of a round where the scheme confirms candidates. meetings: of all shards, for this very round"""
     signatures = round_.signatures
-    merged = merge(meetings, limits.candidates, final_kinds(limits.longer_by))
+    merged = merge(meetings, limits.candidates, final_kinds(limits))
     pages, found = compared_pages(signatures, scheme.compares_features), nothing_found(len(signatures))
-    choose(merged.met, merged.answers, pages, limits.longer_by, found)
+    # Addresses make no difference in shards (limits.py), so any place in them will do.
+    addresses, place = no_addresses(len(signatures), 1), np.zeros(len(merged.met.number), np.int64)
+    choose(merged.met, place, merged.answers, pages, addresses, limits, found)
     sent = SentEntries([one.entries for one in meetings])
-    filed = FiledOriginals(found, sent.numbers.astype(np.uint64), sent)
+    filed = FiledOriginals(found, sent.numbers.astype(np.uint64), sent, addresses)
     sizes = known_sizes(laid, [one.sizes for one in meetings])
-    walked = walk_record(laid.slots, sizes, found, scheme, pages, round_.first_number, limits)
+    walked = walk_record(laid.slots, sizes, filed, scheme, pages, round_.first_number, limits)
     walked = walked._replace(postings=counted_postings(walked, laid, sizes, meetings))
     verdicts = verdicts_of(signatures, scheme, filed, walked)
     return resolved_of(round_, verdicts, filed, walked)

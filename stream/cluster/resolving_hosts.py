@@ -24,6 +24,7 @@ from spotsieve.stream.cluster.resolving import Resolved, SentEntries, resolved_o
 from spotsieve.stream.cluster.rounds import Round
 from spotsieve.stream.cluster.shares import NO_SHARD, lay_out
 from spotsieve.stream.judge import verdicts_of
+from spotsieve.stream.judge.addresses import no_addresses
 from spotsieve.stream.judge.filed import FiledOriginals
 from spotsieve.stream.judge.pairs import could_be_copy_across, estimated_jaccard, texts_of
 from spotsieve.stream.judge.rules import Found, Limits, judge_sources, nothing_found
@@ -134,7 +135,7 @@ def resolve_walks(
     entry = np.where(is_filed, round_.first_number + np.cumsum(is_filed) - 1, NOBODY)
     walked = Walked(within, postings, entry, _NO_POSTINGS, 0)
     sent = SentEntries([*(one.entries for one in meetings), *(one.entries for one in walks)])
-    originals = FiledOriginals(filed, sent.numbers.astype(np.uint64), sent)
+    originals = FiledOriginals(filed, sent.numbers.astype(np.uint64), sent, no_addresses(pages, 1))
     verdicts = verdicts_of(signatures, scheme, originals, walked)
     resolved = resolved_of(round_, verdicts, originals, walked)
     return resolved._replace(taught=taught, is_new=is_new)

@@ -13,9 +13,8 @@ from spotsieve.state.horizon import Clock, runs_of
 from spotsieve.state.index import Committed
 from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.remembered import EVERY_PARTITION
-from spotsieve.stream.judge.known import page_ids_of
 from spotsieve.stream.page import PageId
-from spotsieve.stream.signature import Signatures, joined
+from spotsieve.stream.signature import Signatures, joined, page_ids_of
 
 
 class Place(NamedTuple):

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets, StateView
 from spotsieve.stream.fingerprints.tables import KEY_BITS, PRINT_TAG, TITLE_TAG
-from spotsieve.stream.judge.known import page_ids_of
 from spotsieve.stream.judge.slots import Slots, slots_of
 from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.signature import Signatures, emptied
+from spotsieve.stream.signature import Signatures, emptied, page_ids_of
 
 MOST_SHARDS, NO_SHARD = 1024, -1
 # Odd, and so are shares of equal size: SplitMix64's (Steele, Lea, Flood 2014).
@@ -142,4 +141,5 @@ def _chosen(keys: NDArray[np.uint64], slots: Slots, which: NDArray[np.bool_]) ->
         slots.decisive[taken],
         slots.cap[taken],
         slots.kind[taken],
+        slots.least_shared,
     )

@@ -11,6 +11,7 @@ from spotsieve.stream.engine import Engine
 from spotsieve.stream.errors import InputError, PageError
 from spotsieve.stream.files.inputs import Input, check_inputs
 from spotsieve.stream.files.reader import FileReader
+from spotsieve.stream.judge import policy_of
 from spotsieve.stream.judge.alone import Match, find_matches
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
@@ -39,9 +40,7 @@ class Trial:
         self._digest = digest or settings_digest(verdict_settings_text(settings))
         self._sequence = 0
         self.log_bytes = 0
-        self._engine = Engine(
-            self.scheme, MemoryState(), settings.index, self._digest, _LOG_NAME, settings.policy.replaces_beyond
-        )
+        self._engine = Engine(self.scheme, MemoryState(), settings.index, self._digest, _LOG_NAME, policy_of(settings))
 
     def sign(self, pages: Sequence[Page]) -> Iterator[bytes]:
         """The log records of a micro-batch."""

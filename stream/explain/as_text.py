@@ -155,7 +155,7 @@ def _nearest(explanation: Explanation) -> Iterator[_Row]:
     nearest = explanation.nearest
     if not nearest:
         if explanation.compared.told is not None and explanation.other is None:
-            yield "nearest", "it shares no key with any page", ""
+            yield "nearest", "it shares no key with any other page", ""
         return
     yield "others met", f"{len(nearest)}, the nearest first", ""
     for page in nearest[:SHOWN_NEAREST]:

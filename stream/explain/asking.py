@@ -1,7 +1,7 @@
 """Asks why: it finds a page in a state, has it judged and told about, and puts the explanation together."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
@@ -24,6 +24,7 @@ from spotsieve.stream.explain.telling import tell
 from spotsieve.stream.explain.texts import TextPair, read_pair
 from spotsieve.stream.explain.told import MetPage, Told
 from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.judge import policy_of
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.settings.model import Settings
@@ -46,7 +47,10 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a page is explained by. directory: of the state, "" for pages in memory  pages: that it knows"""
+    """What a page is explained by. directory: of the state, "" for pages in memory  pages: that it knows
+
+    fingerprints: of its entries, as far as they are at hand
+    """
 
     settings: Settings
     scheme: Scheme
@@ -54,6 +58,7 @@ class Judged:
     clock: Clock
     directory: str
     pages: int
+    fingerprints: dict[int, int] = field(default_factory=dict)
 
 
 def subject_of(page: Page, scheme: Scheme, known_from: str) -> Subject:
@@ -109,8 +114,9 @@ def explain(
         judged.scheme,
         view,
         settings.index.candidate_limit,
-        settings.policy.replaces_beyond,
+        policy_of(settings),
         () if beside is None else (beside,),
+        judged.fingerprints,
     )
     other = _beside(told, beside)
     own = _entry_of(subject.signatures)

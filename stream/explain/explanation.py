@@ -22,6 +22,7 @@ KEY_NAMES = {
     FoundBy.MINIMA: "smallest hashes",
     FoundBy.PRINTS: "heaviest blocks (prints)",
     FoundBy.TITLE: "words of the title",
+    FoundBy.ADDRESS: "digest of text and address",
 }
 _OF_SCHEME = {
     "minhash": {FoundBy.MINIMA: "minima"},
@@ -50,6 +51,8 @@ MEANS = {
     Reason.HTTP_STATUS: "the server's status is not among input.accepted_statuses",
     Reason.REDIRECT: "it is a redirect, and input.accepted_statuses does not name its status",
     Reason.MEDIA_TYPE: "its Content-Type is not among input.accepted_types",
+    Reason.EXEMPT: "a rule exempts pages of its address",
+    Reason.RECRAWL: "it is a copy, but only of pages of its own address (policy.recrawl)",
     Reason.INTERNAL_ERROR: "the filter broke on it",
 }
 

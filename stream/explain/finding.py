@@ -103,10 +103,13 @@ def find_recorded(files: Sequence[Path], name: str) -> Recorded | None:
     """The last verdict of a page in files of verdict lines. Raises InputError."""
     found, mark = None, orjson.dumps(name)[1:-1]
     for path in files:
-        with path.open("rb") as file:
-            for record in split_lines(read_chunks(file, str(path))):
-                if mark in record.raw and (line := recorded_of(record.raw)) and name in (line.id, line.url):
-                    found = line
+        try:
+            with path.open("rb") as file:
+                for record in split_lines(read_chunks(file, str(path))):
+                    if mark in record.raw and (line := recorded_of(record.raw)) and name in (line.id, line.url):
+                        found = line
+        except OSError as error:
+            raise InputError(str(path), f"cannot be read: {error.strerror}", None, "check the path") from None
     return found
 
 

@@ -40,6 +40,8 @@ def read_given(name: str, url: str, flag: str, settings: InputSettings) -> Given
         raw = _read(name, settings.max_page_bytes)
     except OSError as error:
         raise InputError(name, f"cannot be read: {error.strerror}", None, "check the path") from None
+    if name == STDIN and not raw.strip():
+        raise InputError("standard input", "holds nothing", None, "did grep find no line? pipe one, or a page")
     recorded = _only_line(name, raw)
     if recorded is not None:
         return Given(recorded.id, None, recorded)

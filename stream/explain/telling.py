@@ -4,7 +4,7 @@ The verdict is the judge's own (stream/judge/alone.py), and so is what a pair ha
 stream/judge/pairs.py note it, or the scheme tells it by the function that its confirm() is made of.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from spotsieve.state.index import NOBODY, Buckets, FiledPages, StateView
 from spotsieve.stream.explain.told import Fate, HostMemory, Looked, MetPage, PairBar, PairWay, Told
 from spotsieve.stream.features.prints import identity_of
+from spotsieve.stream.hosts import address_of
 from spotsieve.stream.judge import ways
 from spotsieve.stream.judge.alone import judge_alone
 from spotsieve.stream.judge.confirming import OfPage, confirm_page
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
 from spotsieve.stream.judge.pairs import of_host
-from spotsieve.stream.judge.rules import KEEP_FIRST, final_kinds, reasons_of
+from spotsieve.stream.judge.policy import ANY_KIND, KEEP_FIRST, PLAIN, Policy
+from spotsieve.stream.judge.rules import Limits, final_kinds, reasons_of
 from spotsieve.stream.judge.slots import Slots, slots_of
 from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Scheme
@@ -35,29 +37,34 @@ def tell(
     scheme: Scheme,
     view: StateView,
     candidate_limit: int,
-    longer_by: float = KEEP_FIRST,
+    policy: Policy = PLAIN,
     also: Sequence[int] = (),
+    fingerprints: Mapping[int, int] | None = None,
 ) -> Told:
     """Tell of one page, the only one of `signatures`. Limits as of spotsieve.stream.judge.judge.
 
     also: numbers of filed pages that it is compared with, whether it meets them or not
+    fingerprints: of filed pages, as far as known: entries do not hold them, and postings are found by keys alone
     """
-    verdicts = judge_alone(signatures, scheme, view, candidate_limit, longer_by)
+    verdicts = judge_alone(signatures, scheme, view, candidate_limit, policy)
     also = [*also, *_original_of_attempt(signatures, view)]
     limit = candidate_limit or scheme.candidate_limit
     keys, slots = slots_of(scheme.probe(signatures))
     buckets = view.buckets(keys)
-    judged = meet_filed(slots, buckets, limit, final_kinds(longer_by))
+    judged = meet_filed(slots, buckets, limit, final_kinds(Limits(0, limit, policy.longer_by, policy.same_address)))
     met = meet_filed(slots, buckets, NEVER, _NOTHING_ENDS)
     far = _too_far(slots, buckets, set(met.number.tolist()))
+    if (slots.decisive & (slots.limit > 0)).any():
+        own = int(signatures.fingerprint[0])
+        unmet = (fingerprints or {}).keys() - set(met.number.tolist())
+        far |= {number: (own ^ (fingerprints or {})[number]).bit_count() for number in unmet}
     every = _with_others(met, sorted({*far, *also} - set(met.number.tolist())))
     most_bits = int(slots.limit.max(initial=0))
-    found, host = _compared(signatures, scheme, view, every, far, most_bits)
-    replacing = longer_by != KEEP_FIRST
+    found, host = _compared(signatures, scheme, view, every, far, most_bits, policy)
     keys_of = _keys_shared(slots, buckets)
     return Told(
         verdicts,
-        tuple(_with_fates(found, verdicts, set(judged.number.tolist()), _page_id(signatures), keys_of, replacing)),
+        tuple(_with_fates(found, verdicts, set(judged.number.tolist()), signatures, keys_of, policy)),
         _looked(slots, buckets),
         limit,
         host,
@@ -65,14 +72,20 @@ def tell(
 
 
 def _compared(
-    signatures: Signatures, scheme: Scheme, view: StateView, met: Met, far: dict[int, int], most_bits: int
+    signatures: Signatures,
+    scheme: Scheme,
+    view: StateView,
+    met: Met,
+    far: dict[int, int],
+    most_bits: int,
+    policy: Policy,
 ) -> tuple[list[MetPage], HostMemory | None]:
     """Every pair by the bars of the scheme; its fate and its keys are still open.
 
     far: the bits that differ, of those whose inline bits are too far  most_bits: that may differ
     """
     if scheme.bars is not None:
-        told = confirm_page(signatures, met, view, scheme.bars)
+        told = confirm_page(signatures, met, view, scheme.bars, policy.rules)
         filed, place = told.read.filed, told.place
         compared = [_by_host(signatures, told, pair) for pair in range(len(met.number))]
         host = _host_memory(signatures, told)
@@ -94,6 +107,8 @@ def _compared(
             told_ways: tuple[PairWay, ...] = (_near_bits(far[number], most_bits),)
         elif proof & FoundBy.TABLES:
             told_ways = (_near_bits(int(met.distance[pair]), most_bits),)
+        elif not pair_ways and not proof:
+            told_ways = (_no_key(),)
         else:
             told_ways = pair_ways
         by_bars = any(way.reached for way in told_ways)
@@ -191,6 +206,11 @@ def _near_bits(apart: int, most: int) -> PairWay:
     return PairWay("the fingerprints are near", Reason.NEAR, (bar,))
 
 
+def _no_key() -> PairWay:
+    """The test of a pair that a scheme accepts by its keys alone, and that has none in common."""
+    return PairWay("a key that decides is the same", Reason.NEAR, (PairBar("such keys", 0.0, 1.0, "keys"),))
+
+
 def _too_far(slots: Slots, buckets: Buckets, met: set[int]) -> dict[int, int]:
     """Of pages in the buckets of a fingerprint whose bits are too far: number -> how many bits differ."""
     found = dict[int, int]()
@@ -224,16 +244,17 @@ def _with_fates(
     found: Sequence[MetPage],
     verdicts: Verdicts,
     judged: set[int],
-    own_id: PageId,
+    signatures: Signatures,
     keys_of: dict[int, dict[FoundBy, int]],
-    replacing: bool,
+    policy: Policy,
 ) -> list[MetPage]:
     """Say of every pair what became of it, and which keys it was met under. judged: what the judge met
 
-    replacing: whether longer copies replace what they copy
+    signatures: of the page
     """
     original = verdicts.originals[0]
-    named = own_id if original is None else _id_of(original)
+    address, by_address = address_of(signatures.addresses()[0]), policy.same_address != ANY_KIND
+    named = _page_id(signatures) if original is None else _id_of(original)
     first = min((page.number for page in found if _id_of(page.entry) == named), default=NEVER)
     told = []
     for page in found:
@@ -250,8 +271,10 @@ def _with_fates(
             fate = Fate.COPY_TOO
         elif page.number not in judged:
             fate = Fate.BEYOND
+        elif by_address and address and address_of(page.entry.url) == address:
+            fate = Fate.FETCHED_AGAIN
         else:
-            fate = Fate.OUTGROWN if replacing else Fate.BY_NOW
+            fate = Fate.OUTGROWN if policy.longer_by != KEEP_FIRST else Fate.BY_NOW
         told.append(replace(page, fate=fate, keys=shared))
     return told
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import chain
 
-from spotsieve.stream.explain.spelling import Source
+from spotsieve.stream.explain.shown_text import read_text, spell_out
 from spotsieve.stream.features.prints import identities_of_block
 from spotsieve.stream.features.sieve import ReadBlock, blocks_of
 from spotsieve.stream.hosts import host_of
@@ -16,6 +16,8 @@ from spotsieve.stream.settings.schemes import SchemeSettings, SpotsieveSettings
 
 PASSAGE_WORDS = 3
 """Words in a row that make a passage, for schemes that do not compare shingles."""
+MOST_BETWEEN = 12
+"""More characters than this between two words are shown as a blank."""
 SOURCE_WORDS = 4
 SOURCE_BEFORE = 36
 SOURCE_LENGTH = 85
@@ -163,15 +165,29 @@ def _shown(
     sieves: bool,
 ) -> PageText:
     """A page with its shared shingles marked. both: shingles of both pages"""
-    marks = iter(_marks(kept, both, length))
-    source, shown = Source(page), list[Block]()
+    marks, shown_text = iter(_marks(kept, both, length)), read_text(page.body, page.markup)
+    places = iter(spell_out(shown_text, [*chain.from_iterable(block.tokens for block in blocks)]))
+    shown = list[Block]()
     for block in blocks:
         shared = [next(marks) if block.kept else False for _ in block.tokens]
-        pieces = tuple(_pieces(source.take(block.tokens), shared))
+        spelled = _spelled(shown_text.text, block.tokens, [next(places) for _ in block.tokens])
+        pieces = tuple(_pieces(spelled, shared))
         reason = block.reason if sieves else _WHOLE_TEXT
         shown.append(Block(len(block.tokens), block.kept, reason, _is_template(block, template), pieces))
     words = sum(block.words for block in shown)
-    return PageText(source.title, words, len(kept), len(shingles_in_words(kept, length)), tuple(shown))
+    return PageText(shown_text.title, words, len(kept), len(shingles_in_words(kept, length)), tuple(shown))
+
+
+def _spelled(text: str, tokens: Sequence[str], places: Sequence[tuple[int, int] | None]) -> list[tuple[str, str]]:
+    """The tokens of a block as they stand in the text, each with what stands before it in its block."""
+    spelled, before = list[tuple[str, str]](), None
+    for token, place in zip(tokens, places, strict=True):
+        between = " "
+        if before is not None and place is not None and place[0] - before[1] <= MOST_BETWEEN:
+            between = text[before[1] : place[0]]
+        spelled.append((between if spelled else "", token if place is None else text[place[0] : place[1]]))
+        before = place
+    return spelled
 
 
 def _marks(words: Sequence[str], both: Mapping[tuple[str, ...], int], length: int) -> list[bool]:

@@ -1,6 +1,7 @@
-"""Reads a JSONL file of small objects, compressed or not: verdicts, labels."""
+"""Reads a JSONL file of small objects, compressed or not: verdicts, labels. Writes a page as such an object."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,3 +31,15 @@ def read_objects(path: Path, what: str) -> Iterator[tuple[int, dict[str, Any]]]:
                 yield record.number + 1, value
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror}", None, "check the path") from None
+
+
+def page_line(name: str, url: str, time_ms: int, markup: bool, body: str) -> bytes:
+    """A page as the fields that every command reads. time_ms: when it was fetched  markup: whether it is HTML"""
+    fields = {
+        "id": name,
+        "url": url,
+        "fetched_at": datetime.fromtimestamp(max(time_ms, 0) / 1000, UTC).isoformat(),
+        "content_type": f"text/{'html' if markup else 'plain'}; charset=utf-8",
+        "body": body,
+    }
+    return orjson.dumps(fields)

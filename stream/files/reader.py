@@ -184,13 +184,18 @@ def content_number(raw: bytes) -> int:
     return xxhash.xxh3_64_intdigest(raw) >> 33
 
 
-def check_one_output(inputs: Sequence[Input], out: str) -> None:
-    """Raises SettingError, before any work, where the rows of Parquet inputs cannot stand in one output."""
-    named = [file for file in inputs if Path(file.source).suffix.lower() == ".parquet"]
-    if len(named) > 1 and importlib.util.find_spec("pyarrow") is not None:
-        from spotsieve.stream.files.parquet.rows import check_schemas
+def columns_before(inputs: Sequence[Input], out: str) -> Record | None:
+    """A record that tells an output the columns of its Parquet inputs before any work, by their names; else None.
 
-        check_schemas(named, out)
+    Raises SettingError where their rows cannot stand in one output.
+    """
+    named = [file for file in inputs if not file.is_stdin and Path(file.source).suffix.lower() == ".parquet"]
+    if not named or importlib.util.find_spec("pyarrow") is None:
+        return None
+    from spotsieve.stream.files.parquet.rows import columns_of
+
+    columns = columns_of(named, out)
+    return None if columns is None else Record(0, b"", None, columns)
 
 
 def check_installed(name: str, what: str, package: str, extra: str) -> None:

@@ -24,7 +24,7 @@ class Layout(enum.Enum):
 class RowPlace:
     """Where the row of a Parquet file is held.
 
-    batch: the pyarrow.RecordBatch  row: its number in the batch
+    batch: the pyarrow.RecordBatch, or a pyarrow.Table without rows  row: its number in the batch
     table: the file's pyarrow.parquet.FileMetaData, with its key-value metadata and codecs
     """
 

@@ -19,6 +19,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _SECRETS = re.compile(r"(?<=://)[^/@\s]*@|[?#][^\s'\"]*")
 _MOST_SHOWN = 200
 _GLOB = "*"
+_NOT_THERE = (404, 410)
 _NO_LISTS = ("http", "https")
 _TIMES = ("LastModified", "last_modified", "Last-Modified", "updated", "mtime", "created")
 """The fields of a driver's info() that may tell when a file was written, as the drivers call them."""
@@ -169,7 +170,10 @@ def _as_oserror(url: str) -> Iterator[None]:
 def _told(error: Exception, url: str) -> str:
     """What an exception of a driver says, on one line and without the secrets of the URL."""
     if isinstance(error, FileNotFoundError):
-        return "there is no such file, or it is not for you"
+        # The driver of http:// says so of every trouble, and has the trouble itself behind it.
+        if isinstance(error.__cause__, Exception) and getattr(error.__cause__, "status", None) not in _NOT_THERE:
+            return _told(error.__cause__, url)
+        return "there is no such file"
     if isinstance(error, PermissionError):
         return "access is refused: look at the driver's credentials"
     if isinstance(error, NotImplementedError):

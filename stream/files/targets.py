@@ -72,9 +72,11 @@ class _Direct:
         self._owned = owned
 
     def close(self) -> None:
-        self.file.flush()
-        if self._owned:
-            self.file.close()
+        try:
+            self.file.flush()
+        finally:
+            if self._owned:
+                self.file.close()
 
     def name_it(self) -> None:
         pass

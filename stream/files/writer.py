@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _GZIP_LEVEL = 6
 _ZSTD_LEVEL = 3
 _PARQUET = ".parquet"
+CSV = ".csv"
 _FOREIGN = frozenset(
     ".7z .arc .arrow .avro .br .cdx .cdxj .csv .db .feather .htm .html .lz4 .lzma .npy .orc .pickle .pkl .rar "
     ".sqlite .sz .tar .tgz .toml .tsv .wacz .xls .xlsx .xml .yaml .yml .z .zip".split()
@@ -53,12 +54,17 @@ class _Sink(Protocol):
 class OutputFile:
     """One output. write_line takes lines, write_record takes records as they came; then call complete or abandon."""
 
-    def __init__(self, name: str, stdout: BinaryIO | None = None, *, lines_only: bool = False) -> None:
-        """Open it. lines_only: no records go into it. Raises SettingError if the file cannot be written."""
+    def __init__(
+        self, name: str, stdout: BinaryIO | None = None, *, lines_only: bool = False, writes: str = ""
+    ) -> None:
+        """Open it. Raises SettingError if the file cannot be written.
+
+        lines_only: no records go into it  writes: the ending of another format that the lines are of, such as CSV
+        """
         self.name = shown_url(name)
         path = PurePosixPath("" if name == STDOUT else self.name)
         endings = [ending.lower() for ending in path.suffixes[-2:]]
-        self._check_endings(endings)
+        self._check_endings([ending for ending in endings if ending != writes])
         self._named = {layout for layout, known in _NAMED.items() if known & set(endings)}
         if lines_only:
             self._check_named(Layout.JSONL)

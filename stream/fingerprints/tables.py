@@ -33,10 +33,12 @@ PRINT_TAG = 251
 """The tag of keys of one of a page's prints, mixed with its host; their postings have no inline bits."""
 TITLE_TAG = 250
 """The tag of keys of a page's title words, mixed with its host; their postings have no inline bits."""
+ADDRESS_TAG = 249
+"""The tag of keys of a page's text and address together; the inline bits are the high word of their digest."""
 BARE_TAGS = (MINIMA_TAG, PRINT_TAG, TITLE_TAG)
 """The tags of keys whose postings have no inline bits."""
-MAX_TABLES = 250
-"""Tables have the tags 0..249. A tag is stored in every key: its meaning never changes."""
+MAX_TABLES = 249
+"""Tables have the tags 0..248. A tag is stored in every key: its meaning never changes."""
 RETIRED_TAG = 252
 """Of the first page of a host, in states of format 2. It stays free."""
 MAX_DISTANCE_BITS = 7

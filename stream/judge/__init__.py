@@ -2,7 +2,9 @@
 
 slots.py   the keys of the pages, and the postings that these lead to, as the kernels see them
 met.py     which earlier pages a page meets: the one merge of postings
+policy.py  what the settings ask beside the scheme
 rules.py   the verdict rule
+addresses.py which pairs are one address fetched twice
 filed.py   the search for originals among the filed pages
 walk.py    the search within the record, and filing
 learning.py what pages teach their hosts, and what entries keep of pages
@@ -23,14 +25,15 @@ from numpy.typing import NDArray
 from spotsieve.state.index import NOBODY, Filing, StateView
 from spotsieve.stream.judge.filed import FiledOriginals, find_filed
 from spotsieve.stream.judge.hosts import judge_with_hosts
-from spotsieve.stream.judge.rules import KEEP_FIRST, Limits, reasons_of
+from spotsieve.stream.judge.policy import KEEP_FIRST, PLAIN, Policy, policy_of
+from spotsieve.stream.judge.rules import Limits, reasons_of
 from spotsieve.stream.judge.slots import slots_of
 from spotsieve.stream.judge.walk import Walked, grown_buckets, walk_record
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.signature import Entry, Signatures, Status, compared_pages
 from spotsieve.stream.verdict import Kind, Reason, Verdicts
 
-__all__ = ["KEEP_FIRST", "entry_of", "judge", "verdicts_of"]
+__all__ = ["KEEP_FIRST", "PLAIN", "Policy", "entry_of", "judge", "policy_of", "verdicts_of"]
 
 _REASON_OF_STATUS = np.zeros(max(Status) + 1, np.uint8)
 """Indexed by Status: a page that could not be judged has the reason of its status' name."""
@@ -46,26 +49,27 @@ def judge(
     view: StateView,
     cap: int,
     candidate_limit: int,
-    longer_by: float = KEEP_FIRST,
+    policy: Policy = PLAIN,
     *,
     alone: bool = False,
 ) -> tuple[Verdicts, Filing]:
     """Verdicts of a record's pages, and what filing them adds to the state.
 
     cap: most postings of a bucket  candidate_limit: most candidates of a page that are confirmed; 0: the scheme's own
-    longer_by: a copy with more than so many times the features of what it copies replaces it
     alone: each page is judged by itself, as if it had never come before; pass a cap of 0, so that none is filed
     """
-    limits = Limits(cap, candidate_limit or scheme.candidate_limit, longer_by)
+    limits = Limits(cap, candidate_limit or scheme.candidate_limit, policy.longer_by, policy.same_address)
     keys, slots = slots_of(scheme.probe(signatures))
     buckets = view.buckets(keys)
     first_number, learned = view.entry_count, None
     if scheme.bars is not None:
-        filed, walked, learned = judge_with_hosts(signatures, slots, buckets, view, scheme.bars, limits, alone)
+        filed, walked, learned = judge_with_hosts(
+            signatures, slots, buckets, view, scheme.bars, limits, policy.rules, alone
+        )
     else:
         pages = compared_pages(signatures, scheme.compares_features)
-        filed = find_filed(slots, buckets, view, scheme, pages, limits)
-        walked = walk_record(slots, np.diff(buckets.bounds), filed.found, scheme, pages, first_number, limits)
+        filed = find_filed(slots, buckets, view, scheme, signatures, pages, limits, policy.rules)
+        walked = walk_record(slots, np.diff(buckets.bounds), filed, scheme, pages, first_number, limits)
     grown, contents = grown_buckets(buckets, walked.added, walked.entry)
     to_file = np.flatnonzero(walked.entry != NOBODY)
     filing = Filing(
@@ -100,6 +104,8 @@ def verdicts_of(signatures: Signatures, scheme: Scheme, filed: FiledOriginals, w
     replaces = _replaced(signatures, filed, walked, kind == Kind.NOVEL)
     longer = [page for page, replaced in enumerate(replaces) if replaced and reason[page] == Reason.NO_MATCH]
     reason[longer] = Reason.LONGER
+    recrawl = filed.found.recrawl | walked.found.recrawl
+    reason[recrawl & (kind == Kind.NOVEL) & (reason == Reason.NO_MATCH)] = Reason.RECRAWL
     return Verdicts(kind, reason, score, tuple(originals), walked.postings, found_by, walked.found.cut, replaces)
 
 

@@ -10,7 +10,8 @@ from spotsieve.stream.judge import judge
 from spotsieve.stream.judge.confirming import confirm_all
 from spotsieve.stream.judge.filed import confirm_met
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
-from spotsieve.stream.judge.rules import KEEP_FIRST, reasons_of
+from spotsieve.stream.judge.policy import PLAIN, Policy
+from spotsieve.stream.judge.rules import reasons_of
 from spotsieve.stream.judge.slots import slots_of
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.signature import Entry, Signatures, compared_pages
@@ -31,13 +32,13 @@ class Match(NamedTuple):
 
 
 def judge_alone(
-    signatures: Signatures, scheme: Scheme, view: StateView, candidate_limit: int, longer_by: float = KEEP_FIRST
+    signatures: Signatures, scheme: Scheme, view: StateView, candidate_limit: int, policy: Policy = PLAIN
 ) -> Verdicts:
     """The verdict that each page would get if it came next, whatever stands beside it. Limits as of `judge`."""
-    return judge(signatures, scheme, view, _NO_ROOM, candidate_limit, longer_by, alone=True)[0]
+    return judge(signatures, scheme, view, _NO_ROOM, candidate_limit, policy, alone=True)[0]
 
 
-def find_matches(signatures: Signatures, scheme: Scheme, view: StateView) -> list[list[Match]]:
+def find_matches(signatures: Signatures, scheme: Scheme, view: StateView, policy: Policy = PLAIN) -> list[list[Match]]:
     """All filed pages that each page is accepted as a copy of, in the order of filing, and not only the earliest.
 
     The candidate limit, which bounds what a stream pays for a page, is not applied; full buckets hold no more than they
@@ -48,7 +49,7 @@ def find_matches(signatures: Signatures, scheme: Scheme, view: StateView) -> lis
     if not len(met.number):
         return [[] for _ in range(len(signatures))]
     if scheme.bars is not None:
-        filed, place, copies, scores, reasons = confirm_all(signatures, met, view, scheme.bars)
+        filed, place, copies, scores, reasons = confirm_all(signatures, met, view, scheme.bars, policy.rules)
     else:
         filed, place, copies, scores, reasons = _confirm(signatures, met, view, scheme)
     by_proof = np.flatnonzero(met.proof)

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import FiledPages, StateView
 from spotsieve.stream.judge import ways
+from spotsieve.stream.judge.bars import bars_in, bars_of_pages
 from spotsieve.stream.judge.met import Met
 from spotsieve.stream.judge.pairs import Asked, ask, confirm_pair, new_answer, new_asked, texts_of
 from spotsieve.stream.judge.recalled import Recalled, recall_record
 from spotsieve.stream.judge.rules import judge_sources
 from spotsieve.stream.schemes import Bars
+from spotsieve.stream.schemes.rules import PageRules
 from spotsieve.stream.signature import Signatures
 
 
@@ -44,31 +46,36 @@ class OfPage(NamedTuple):
 
 
 def confirm_all(
-    signatures: Signatures, met: Met, view: StateView, bars: Bars
+    signatures: Signatures, met: Met, view: StateView, bars: Bars, rules: PageRules | None = None
 ) -> tuple[FiledPages, NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64], NDArray[np.uint8]]:
     """Ask about every pair that is met, at least one, by what is known of the hosts now.
 
     -> the entries that were read, and of the m pairs: where in these its page is: int64[m], whether it is a copy:
     bool[m], score: float64[m], reason: uint8[m] (Reason); the last two where no decisive key found the page
     """
-    answer = _confirm(signatures, met, view, bars, 0)
+    answer = _confirm(signatures, met, view, bars, rules, 0)
     if answer.read.filed is None:
         raise ValueError("no pair is met, so there is nothing to confirm")
     return answer.read.filed, answer.place, answer.accepted, answer.score, answer.reason
 
 
-def confirm_page(signatures: Signatures, met: Met, view: StateView, bars: Bars) -> OfPage:
+def confirm_page(
+    signatures: Signatures, met: Met, view: StateView, bars: Bars, rules: PageRules | None = None
+) -> OfPage:
     """Ask about every pair that one page meets, also where a decisive key found it, and note what each pair has."""
-    return _confirm(signatures, met._replace(proof=np.zeros_like(met.proof)), view, bars, len(met.number))
+    return _confirm(signatures, met._replace(proof=np.zeros_like(met.proof)), view, bars, rules, len(met.number))
 
 
-def _confirm(signatures: Signatures, met: Met, view: StateView, bars: Bars, noting: int) -> OfPage:
+def _confirm(
+    signatures: Signatures, met: Met, view: StateView, bars: Bars, rules: PageRules | None, noting: int
+) -> OfPage:
     """noting: how many pairs are noted, all or none"""
     read = recall_record(signatures, met, view, [])
     place, asked = read.place(met.number), new_asked()
     noted = Noted(np.zeros((noting, ways.BARS, 2)), np.zeros((noting, ways.FIGURES)))
     accepted, score, reason = _confirm_kernel()(
-        met, place, read.row, texts_of(signatures), read.texts, read.memory, bars, asked, new_answer(), noted
+        *(met, place, read.row, texts_of(signatures), read.texts, read.memory),
+        *(*bars_of_pages(signatures, bars, rules), asked, new_answer(), noted),
     )
     return OfPage(read, place, accepted, score, reason, noted, asked)
 
@@ -78,12 +85,14 @@ def _confirm_kernel():
     sources = judge_sources()
 
     @njit(nogil=True, cache=True)
-    def confirm(met, place, row, pages, filed, memory, bars, asked, answer, noted):
+    def confirm(met, place, row, pages, filed, memory, chosen, table, asked, answer, noted):
         # met: Met of n pages and m pairs  place: int64[m], in filed: Texts  row: int64[n]  pages: Texts
+        # chosen, table: as of bars_of_pages
         # noted: Noted, of all pairs or of none  ->  accepted: bool[m]  score: float64[m]  reason: uint8[m]
         pairs = len(place)
         accepted, score, reason = np.ones(pairs, np.bool_), np.ones(pairs), np.zeros(pairs, np.uint8)
         for page in range(len(row) if sources >= 0 else 0):
+            bars = bars_in(table, chosen[page])
             ask(pages, page, memory, row[page], bars.template_share, asked)
             for at in range(met.bounds[page], met.bounds[page + 1]):
                 if not met.proof[at]:

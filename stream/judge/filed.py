@@ -12,9 +12,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets, FiledPages, StateView
+from spotsieve.stream.judge.addresses import Addresses, addresses_of, no_addresses, relation_to_filed
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
+from spotsieve.stream.judge.policy import ANY_KIND, KEEP_FIRST
 from spotsieve.stream.judge.rules import (
-    KEEP_FIRST,
     NO_PAIRS,
     Found,
     Limits,
@@ -26,7 +27,8 @@ from spotsieve.stream.judge.rules import (
 )
 from spotsieve.stream.judge.slots import Slots
 from spotsieve.stream.schemes import Confirmed, Scheme
-from spotsieve.stream.signature import Compared, Entry
+from spotsieve.stream.schemes.rules import PageRules
+from spotsieve.stream.signature import Compared, Entry, Signatures
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +36,13 @@ class FiledOriginals:
     """What is found among the filed pages.
 
     found: of all pages  numbers: uint64[e], ascending, the entries that were read  filed: the same, as read
+    addresses: of pages and entries
     """
 
     found: Found
     numbers: NDArray[np.uint64]
     filed: FiledPages | None
+    addresses: Addresses
 
     def entries(self, numbers: NDArray[np.int64]) -> list[Entry]:
         """numbers: int64[a], of entries that were read -> the filed pages."""
@@ -60,25 +64,53 @@ class Answers(NamedTuple):
 
 
 def find_filed(
-    slots: Slots, buckets: Buckets, view: StateView, scheme: Scheme, pages: Compared, limits: Limits
+    slots: Slots,
+    buckets: Buckets,
+    view: StateView,
+    scheme: Scheme,
+    signatures: Signatures,
+    pages: Compared,
+    limits: Limits,
+    rules: PageRules | None,
 ) -> FiledOriginals:
     """The original of each page among the filed ones. All entries of a record are read and confirmed at once."""
-    met = meet_filed(slots, buckets, limits.candidates, final_kinds(limits.longer_by))
+    met = meet_filed(slots, buckets, limits.candidates, final_kinds(limits))
     found = nothing_found(len(pages))
     wanted = np.unique(met.number).astype(np.uint64)
-    if not len(wanted):
-        return FiledOriginals(found, wanted, None)
-    filed = view.filed(wanted)
-    answers = confirm_met(
-        met, np.searchsorted(wanted, met.number.astype(np.uint64)), filed, scheme, pages, limits.longer_by != KEEP_FIRST
-    )
-    choose(met, answers, pages, limits.longer_by, found)
-    return FiledOriginals(found, wanted, filed)
+    filed = view.filed(wanted) if len(wanted) else None
+    addresses = known_addresses(signatures, filed, len(wanted), limits, rules)
+    if filed is None:
+        return FiledOriginals(found, wanted, None, addresses)
+    place = np.searchsorted(wanted, met.number.astype(np.uint64))
+    answers = confirm_met(met, place, filed, scheme, pages, limits.longer_by != KEEP_FIRST)
+    choose(met, place, answers, pages, addresses, limits, found)
+    return FiledOriginals(found, wanted, filed, addresses)
 
 
-def choose(met: Met, answers: Answers, pages: Compared, longer_by: float, found: Found) -> None:
-    """Apply the rule to what the n pages meet among the filed ones  ->  found: Found."""
-    _choose_kernel()(met, answers, pages.feature_count, longer_by, found)
+def known_addresses(
+    signatures: Signatures, filed: FiledPages | None, entries: int, limits: Limits, rules: PageRules | None
+) -> Addresses:
+    """The addresses of pages and of the entries that they meet, where these make a difference."""
+    scoping = rules is not None and rules.scoping
+    if limits.same_address == ANY_KIND and not scoping:
+        return no_addresses(len(signatures), entries)
+    return addresses_of(signatures, filed, entries, rules if scoping else None)
+
+
+def choose(
+    met: Met,
+    place: NDArray[np.int64],
+    answers: Answers,
+    pages: Compared,
+    addresses: Addresses,
+    limits: Limits,
+    found: Found,
+) -> None:
+    """Apply the rule to what the n pages meet among the filed ones  ->  found: Found.
+
+    place: int64[m], where in `addresses` the filed page of each pair is
+    """
+    _choose_kernel()(met, place, answers, pages.feature_count, addresses, limits, found)
 
 
 def confirm_met(
@@ -106,8 +138,9 @@ def _choose_kernel():
     sources = judge_sources()
 
     @njit(nogil=True, cache=True)
-    def choose(met, answers, lengths, longer_by, found):
-        # met: Met  answers: Answers  lengths: uint32[n], of the pages  longer_by: float64  ->  found: Found
+    def choose(met, entry, answers, lengths, addresses, limits, found):
+        # met: Met  entry: int64[m], where the page of each pair is among the entries  answers: Answers
+        # lengths: uint32[n], of the pages  addresses: Addresses  limits: Limits  ->  found: Found
         for page in range(len(lengths) if sources >= 0 else 0):
             found.cut[page] = met.cut_at[page] != NEVER
             for place in range(met.bounds[page], met.bounds[page + 1]):
@@ -120,7 +153,8 @@ def _choose_kernel():
                     answers.row[place],
                     np.int64(lengths[page]),
                     np.int64(answers.length[place]),
-                    longer_by,
+                    relation_to_filed(addresses, page, entry[place]),
+                    limits,
                 )
                 if is_original:
                     found.cut[page] = place >= met.cut_at[page]

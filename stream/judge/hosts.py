@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Buckets, Learned, StateView
 from spotsieve.stream.features.prints import MOST_PRINTS
-from spotsieve.stream.judge.filed import FiledOriginals
+from spotsieve.stream.judge.addresses import Addresses, relation_to_filed, relation_within
+from spotsieve.stream.judge.bars import bars_in, bars_of_pages
+from spotsieve.stream.judge.filed import FiledOriginals, known_addresses
 from spotsieve.stream.judge.known import (
     AGAIN,
     FILED_ELSEWHERE,
@@ -26,7 +28,6 @@ from spotsieve.stream.judge.known import (
     find_known,
     find_repeated,
     known_attempts,
-    page_ids_of,
     repeat,
 )
 from spotsieve.stream.judge.learning import (
@@ -54,7 +55,8 @@ from spotsieve.stream.judge.slots import Slots, inlined
 from spotsieve.stream.judge.walk import Walked, count_postings, file_page, nothing_walked
 from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Bars
-from spotsieve.stream.signature import Signatures, Status
+from spotsieve.stream.schemes.rules import PageRules
+from spotsieve.stream.signature import Signatures, Status, page_ids_of
 from spotsieve.stream.text.titles import MOST_TITLE_WORDS
 
 
@@ -64,6 +66,7 @@ class _Record(NamedTuple):
     judged: bool[n], pages that are compared and teach  place: int64[m], of each pair that is met, where in `filed`;
     NOBODY of a candidate that is known to be no original
     pages: as they are  filed: the entries that were read  within: the pages that are filed, as their entries keep them
+    addresses: of pages and entries
     """
 
     slots: Slots
@@ -75,6 +78,20 @@ class _Record(NamedTuple):
     pages: Texts
     filed: Texts
     within: Texts
+    addresses: Addresses
+
+
+class _Recrawled(NamedTuple):
+    """Of a page: the earliest page of its own address that it is a copy of. All have one element.
+
+    place: int64, in the entries or the record; NOBODY: there is none  within: bool, in the record
+    proof: bool, a decisive key found it  sure: bool, as of Answer
+    """
+
+    place: NDArray[np.int64]
+    within: NDArray[np.bool_]
+    proof: NDArray[np.bool_]
+    sure: NDArray[np.bool_]
 
 
 def judge_with_hosts(
@@ -84,10 +101,11 @@ def judge_with_hosts(
     view: StateView,
     bars: Bars,
     limits: Limits,
+    rules: PageRules | None = None,
     alone: bool = False,
 ) -> tuple[FiledOriginals, Walked, Learned]:
     """Judge and file the pages of a record in order. alone: each by itself; none is filed or teaches"""
-    met = meet_filed(slots, buckets, limits.candidates, final_kinds(limits.longer_by))
+    met = meet_filed(slots, buckets, limits.candidates, final_kinds(limits))
     judged = signatures.status == Status.FINGERPRINTED
     page_ids = page_ids_of(signatures)
     attempts = known_attempts(page_ids, judged, view)
@@ -96,12 +114,26 @@ def judge_with_hosts(
     known = find_known(page_ids, judged, met, read, attempts, filed)
     if not alone:
         find_repeated(page_ids, judged, known)
+    addresses = known_addresses(signatures, read.filed, len(read.numbers), limits, rules)
     place, sizes = read.place(met.number), np.diff(buckets.bounds)
     walk = walk_hosts(
-        signatures, slots, sizes, met, place, judged, read, known, bars, limits, view.entry_count, filed, not alone
+        signatures,
+        slots,
+        sizes,
+        met,
+        place,
+        judged,
+        read,
+        known,
+        addresses,
+        bars_of_pages(signatures, bars, rules),
+        limits,
+        view.entry_count,
+        filed,
+        not alone,
     )
     learned = _learned(signatures, walk.walked, filed, known, walk.within, read.memory, page_ids)
-    return FiledOriginals(filed, read.numbers, read.filed), walk.walked, learned
+    return FiledOriginals(filed, read.numbers, read.filed, addresses), walk.walked, learned
 
 
 class Walk(NamedTuple):
@@ -121,7 +153,8 @@ def walk_hosts(
     judged: NDArray[np.bool_],
     read: Recalled,
     known: Known,
-    bars: Bars,
+    addresses: Addresses,
+    bars: tuple[NDArray[np.int64], NDArray[np.float64]],
     limits: Limits,
     first_number: int,
     filed: Found,
@@ -129,16 +162,16 @@ def walk_hosts(
 ) -> Walk:
     """Judge the pages of a record in order, and have them teach read.memory; columns as of _Record.
 
-    known, filed: what is known of pages by their ids  first_number: entry number of the next filed page
-    learns: whether pages are filed and teach  ->  filed: Found, too
+    known, filed: what is known of pages by their ids  bars: as of bars_of_pages  learns: whether pages are filed and
+    teach  first_number: entry number of the next filed page  ->  filed: Found, too
     """
     pages = texts_of(signatures)
     within = nothing_owned(pages)
-    record = _Record(slots, sizes, read.row, judged, met, place, pages, read.texts, within)
+    record = _Record(slots, sizes, read.row, judged, met, place, pages, read.texts, within, addresses)
     walked, taught = nothing_walked(slots, len(signatures), len(sizes)), np.zeros(len(signatures), np.uint8)
-    scratch = new_cursors(slots), new_asked(), new_answer()
+    scratch = new_cursors(slots), new_asked(), new_answer(), _not_recrawled()
     capped = _walk_kernel()(
-        record, known, read.memory, bars, limits, learns, first_number, filed, walked, taught, *scratch
+        record, known, read.memory, *bars, limits, learns, first_number, filed, walked, taught, *scratch
     )
     return Walk(walked._replace(capped=capped), within, taught)
 
@@ -162,8 +195,22 @@ def _learned(
     return Learned(texts, to_remember(memory), tuple(page_ids[page] for page in told.tolist()), attempts)
 
 
+def _not_recrawled() -> _Recrawled:
+    """No page was looked at yet."""
+    no = np.zeros(1, np.bool_)
+    return _Recrawled(np.full(1, NOBODY, np.int64), no, no.copy(), no.copy())
+
+
 @inlined
-def _ask_filed(record, page, memory, asked, bars, limits, answer, found):
+def _note_recrawled(recrawled, other, within, pair, answer):  # _Recrawled, int64, bool, Pair, Answer
+    """Note a page of the same address that a page is a copy of, unless there was an earlier one."""
+    if recrawled.place[0] == NOBODY:
+        recrawled.place[0], recrawled.within[0] = other, within
+        recrawled.proof[0], recrawled.sure[0] = pair.proof != 0, answer.sure[0]
+
+
+@inlined
+def _ask_filed(record, page, memory, asked, bars, limits, answer, recrawled, found):
     """Weigh the filed pages that a page meets. ... -> found: Found; where the original is in record.filed: int64"""
     met, length = record.met, np.int64(record.pages.length[page])
     found.cut[page] = met.cut_at[page] != NEVER
@@ -177,17 +224,21 @@ def _ask_filed(record, page, memory, asked, bars, limits, answer, found):
             confirm_pair(record.pages, page, record.filed, other, memory, record.row[page], asked, bars, answer)
             found.reason[page] = answer.reason[0]
         other_length = np.int64(record.filed.length[other])
-        if weigh(found, page, pair, answer.confirmed, 0, length, other_length, limits.longer_by):
+        relation = relation_to_filed(record.addresses, page, other)
+        if weigh(found, page, pair, answer.confirmed, 0, length, other_length, relation, limits):
             found.cut[page] = at >= met.cut_at[page]
             return other
+        if found.recrawl[page]:
+            _note_recrawled(recrawled, other, False, pair, answer)
     return np.int64(NOBODY)
 
 
 @inlined
-def _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursors, answer):
+def _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursors, answer, recrawled):
     """Weigh the earlier pages of the record that a page meets; filed: Found  ->  walked: Walked"""
     found, slots, length = walked.found, record.slots, np.int64(record.pages.length[page])
     found.cut[page], found.replaced_length[page] = filed.cut[page], filed.replaced_length[page]
+    found.recrawl[page] = filed.recrawl[page]
     room = limits.candidates - filed.compared[page]
     begin(slots, walked.added, page, cursors)
     if found.cut[page]:
@@ -205,8 +256,11 @@ def _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursor
             confirm_pair(record.pages, page, record.within, other, memory, record.row[page], asked, bars, answer)
             found.reason[page] = answer.reason[0]
         other_length = np.int64(record.pages.length[other])
-        if weigh(found, page, pair, answer.confirmed, 0, length, other_length, limits.longer_by):
+        relation = relation_within(record.addresses, page, other)
+        if weigh(found, page, pair, answer.confirmed, 0, length, other_length, relation, limits):
             break
+        if found.recrawl[page]:
+            _note_recrawled(recrawled, other, True, pair, answer)
 
 
 @cache
@@ -214,12 +268,13 @@ def _walk_kernel():
     sources = judge_sources()
 
     @njit(nogil=True, cache=True)
-    def walk(record, known, memory, bars, limits, learns, entry_number, filed, walked, taught, cursors, asked, answer):
-        # record: _Record  known: Known  memory: Memory  bars: Bars  limits: Limits  learns: bool, pages are filed and
-        # teach  entry_number: int64  filed: Found  cursors, asked, answer: written over
-        # ->  walked: Walked, taught: uint8[n]
+    def walk(record, known, memory, chosen, table, limits, learns, entry_number, filed, walked, taught, *scratch):
+        # record: _Record  known: Known  memory: Memory  chosen, table: as of bars_of_pages  limits: Limits
+        # learns: bool, pages are filed and teach  entry_number: int64  filed: Found
+        # ->  walked: Walked, taught: uint8[n]  scratch: Cursors, Asked, Answer, _Recrawled, written over
         # returns how many filings found their bucket full
         capped = 0
+        cursors, asked, answer, recrawled = scratch
         skipped, no_word = np.zeros(MOST_PRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.bool_)
         pages, found = record.pages, walked.found
         for page in range(len(record.row) if sources >= 0 else 0):
@@ -237,15 +292,16 @@ def _walk_kernel():
                     walked.entry[page] = entry_number
                     entry_number += 1
                 continue
-            row = record.row[page]
+            row, bars = record.row[page], bars_in(table, chosen[page])
             if record.judged[page]:
                 ask(pages, page, memory, row, bars.template_share, asked)
             answer.sure[0] = False
-            original, within = _ask_filed(record, page, memory, asked, bars, limits, answer, filed), False
+            recrawled.place[0] = NOBODY
+            original, within = _ask_filed(record, page, memory, asked, bars, limits, answer, recrawled, filed), False
             proof = filed.proof[page]
             found.cut[page] = filed.cut[page]
             if original == NOBODY and learns:
-                _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursors, answer)
+                _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursors, answer, recrawled)
                 original, within, proof = found.number[page], True, found.proof[page]
             if not learns:
                 continue
@@ -258,17 +314,26 @@ def _walk_kernel():
                 if is_filed:
                     walked.entry[page] = entry_number
                     entry_number += 1
-            if not record.judged[page] or (original != NOBODY and proof):
+            copied, is_proof, is_sure = original, proof != 0, answer.sure[0]
+            if original == NOBODY and recrawled.place[0] != NOBODY:
+                # A page that is fetched ten times makes nothing a template, though each of its copies passes.
+                copied, within, is_proof, is_sure = (
+                    recrawled.place[0],
+                    recrawled.within[0],
+                    recrawled.proof[0],
+                    recrawled.sure[0],
+                )
+            if not record.judged[page] or (copied != NOBODY and is_proof):
                 continue
             # Where nothing is known of the host, as its memory was forgotten, a sure copy teaches like any page.
-            sure = original != NOBODY and answer.sure[0] and memory.pages[row] > 0
+            sure = copied != NOBODY and is_sure and memory.pages[row] > 0
             taught[page] = TAUGHT_REST if sure else TAUGHT_ALL
             if sure:
                 skipped[:] = False
                 if within:
-                    skip_shared(pages, page, record.within, original, asked, skipped)
+                    skip_shared(pages, page, record.within, copied, asked, skipped)
                 else:
-                    skip_shared(pages, page, record.filed, original, asked, skipped)
+                    skip_shared(pages, page, record.filed, copied, asked, skipped)
             teach_page(memory, row, pages, page, sure, skipped, no_word, number, is_filed)
         return capped
 

@@ -26,7 +26,6 @@ from spotsieve.stream.judge.rules import Found
 from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.judge.walk import Walked
 from spotsieve.stream.page import PageId
-from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import FoundBy, Reason
 
 _BODY = np.uint8(FoundBy.BODY)
@@ -43,17 +42,6 @@ class Known(NamedTuple):
 
     state: NDArray[np.uint8]
     first: NDArray[np.int64]
-
-
-def page_ids_of(signatures: Signatures) -> list[PageId]:
-    """The ids of a record's pages."""
-    return page_ids_at(signatures, slice(None))
-
-
-def page_ids_at(signatures: Signatures, rows: NDArray[np.int64] | slice) -> list[PageId]:
-    """The ids of some pages of a record: int64[r]."""
-    sources = [signatures.sources[source] for source in signatures.source[rows].tolist()]
-    return list(zip(sources, signatures.partition[rows].tolist(), signatures.offset[rows].tolist(), strict=True))
 
 
 def known_attempts(page_ids: list[PageId], judged: NDArray[np.bool_], view: StateView) -> list[Attempt | None]:
@@ -97,6 +85,7 @@ def find_known(
         if known.state[page] != NEW:
             continue
         known.state[page] = SETTLED
+        found.recrawl[page] = attempt.reason == Reason.RECRAWL
         if attempt.reason != Reason.LONGER and attempt.original != NOBODY:
             found.number[page], found.score[page] = attempt.original, attempt.score
             found.reason[page], found.found_by[page] = attempt.reason, attempt.found_by
@@ -129,7 +118,8 @@ def attempts_of(pages: NDArray[np.int64], filed: Found, walked: Walked) -> tuple
     replaced = np.where(replaced == NOBODY, filed.replaced[pages], entry_numbers(replaced))
     copy, exact = original != NOBODY, found("proof") & _BODY != 0
     longer = ~copy & (replaced != NOBODY)
-    without = np.where(longer, Reason.LONGER, Reason.NO_MATCH)
+    recrawl = filed.recrawl[pages] | within.recrawl[pages]
+    without = np.where(longer, Reason.LONGER, np.where(recrawl, Reason.RECRAWL, Reason.NO_MATCH))
     columns = (
         np.where(copy, original, replaced),
         np.where(copy, np.where(exact, 1.0, found("score")), np.where(longer, 0.0, np.nan)),
@@ -143,7 +133,7 @@ def attempts_of(pages: NDArray[np.int64], filed: Found, walked: Walked) -> tuple
 def repeat(first, page, filed, walked):  # int64, int64  ->  filed: Found, walked: Walked
     """Give a page the verdict of the earlier place of the record that has its id."""
     for found in (filed, walked.found):
-        found.replaced[page] = found.replaced[first]
+        found.replaced[page], found.recrawl[page] = found.replaced[first], found.recrawl[first]
     if walked.entry[first] != NOBODY:
         walked.found.number[page], walked.found.proof[page] = first, _BODY
         return

@@ -77,21 +77,28 @@ def begin(slots, postings, page, cursors):  # Slots, Postings, int64  ->  cursor
 
 @inlined
 def next_met(slots, postings, page, cursors):  # Slots, Postings, int64, Cursors -> Pair
-    """Take the earliest page under the cursors and move these on; its number is NEVER where there is none."""
+    """Take the earliest page under the cursors and move these on; its number is NEVER where there is none.
+
+    Pages under fewer candidate keys than a candidate needs, and no decisive one, are passed.
+    """
     first, last = slots.bounds[page], slots.bounds[page + 1]
-    least = np.int64(NEVER)
-    for slot in range(first, last):
-        least = min(least, cursors.number[slot])
-    proof, kinds, distance = np.uint8(0), np.uint8(0), np.int64(255)
-    if least != NEVER:
+    while True:
+        least = np.int64(NEVER)
         for slot in range(first, last):
-            if cursors.number[slot] == least:
-                at = cursors.at[slot]
-                kinds |= slots.kind[slot]
-                if slots.decisive[slot]:
-                    proof |= slots.kind[slot]
-                    distance = min(distance, np.int64(count_bits(postings.inline[at] ^ slots.inline[slot])))
-                _set_cursor(slots, postings, slot, at + 1, cursors)
+            least = min(least, cursors.number[slot])
+        proof, kinds, distance, shared = np.uint8(0), np.uint8(0), np.int64(255), 0
+        if least != NEVER:
+            for slot in range(first, last):
+                if cursors.number[slot] == least:
+                    at = cursors.at[slot]
+                    kinds |= slots.kind[slot]
+                    shared += 1
+                    if slots.decisive[slot]:
+                        proof |= slots.kind[slot]
+                        distance = min(distance, np.int64(count_bits(postings.inline[at] ^ slots.inline[slot])))
+                    _set_cursor(slots, postings, slot, at + 1, cursors)
+        if least == NEVER or proof or shared >= slots.least_shared:
+            break
     return Pair(least, np.uint8(proof), np.uint8(kinds), np.uint8(distance))
 
 

@@ -12,6 +12,9 @@ The rules, so that a verdict depends on the log's order and on nothing else:
   Else a page outgrows one that has less than 1 / `longer_by` of its features, unless both have the same bytes.
 - A page that outgrows all that are accepted is let through. If it is novel, and not unchecked, it replaces the LONGEST
   of them, of equal ones the earliest.
+- Where policy.recrawl says so, a page is no copy of one of its own address (stream/judge/addresses.py), or only under
+  the kinds of decisive keys that tell that both have the same bytes or text. It is neither dropped for that page nor
+  replaces it, but teaches as a copy of it (stream/judge/hosts.py).
 - Of the candidates only the earliest `candidate_limit` different pages are confirmed; a page that met more is counted.
   Decisive keys have no such limit.
 - Only novel pages and unchecked ones are filed. An earlier page of the same record counts exactly as if it had been
@@ -29,33 +32,32 @@ The rules, so that a verdict depends on the log's order and on nothing else:
 # mypy: disable-error-code="no-untyped-def"
 # numba compiles the kernels from their argument types; the comment of each says what these are.
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
+from spotsieve.stream.judge.addresses import APART, SAME_ADDRESS
+from spotsieve.stream.judge.policy import ANY_KIND, KEEP_FIRST
 from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.schemes import Confirmed
 from spotsieve.stream.text.sources import sources_digest
 from spotsieve.stream.verdict import FoundBy, Reason
 
-KEEP_FIRST = math.inf
-"""The `longer_by` with which no page replaces another: the first is kept."""
 NO_PAIRS = Confirmed(np.empty(0, np.bool_), np.empty(0))
-_BODY, _TEXT = np.uint8(FoundBy.BODY), np.uint8(FoundBy.TEXT)
-_EVERY_KIND = np.uint8(255)
+_BODY, _SAME_TEXT = np.uint8(FoundBy.BODY), np.uint8(FoundBy.TEXT | FoundBy.ADDRESS)
 
 
 class Limits(NamedTuple):
     """cap: most postings of a bucket  candidates: most candidates of a page that are confirmed
-    longer_by: a copy with more than so many times the features of what it copies replaces it
+    longer_by, same_address: as of Policy
     """
 
     cap: int
     candidates: int
     longer_by: float
+    same_address: int = ANY_KIND
 
 
 class Pair(NamedTuple):
@@ -81,6 +83,7 @@ class Found(NamedTuple):
     compared: int64[n], candidates compared  cut: bool[n], there were more than the limit
     replaced: int64[n], the longest accepted page that the page outgrows, or NOBODY
     replaced_length: int64[n], features of that page, or -1
+    recrawl: bool[n], a page of the same address was accepted but for the address
     """
 
     number: NDArray[np.int64]
@@ -93,6 +96,7 @@ class Found(NamedTuple):
     cut: NDArray[np.bool_]
     replaced: NDArray[np.int64]
     replaced_length: NDArray[np.int64]
+    recrawl: NDArray[np.bool_]
 
 
 def nothing_found(pages: int) -> Found:
@@ -108,18 +112,20 @@ def nothing_found(pages: int) -> Found:
         np.zeros(pages, np.bool_),
         np.full(pages, NOBODY, np.int64),
         np.full(pages, -1, np.int64),
+        np.zeros(pages, np.bool_),
     )
 
 
-def final_kinds(longer_by: float) -> np.uint8:
-    """The kinds of decisive keys (FoundBy) that end a search: a page under them is accepted and cannot be outgrown."""
-    return _EVERY_KIND if longer_by == KEEP_FIRST else _BODY
+def final_kinds(limits: Limits) -> np.uint8:
+    """The kinds of decisive keys (FoundBy) that end a search: a page under them is the original, whoever it is."""
+    kinds = ANY_KIND if limits.longer_by == KEEP_FIRST else int(FoundBy.BODY)
+    return np.uint8(kinds & limits.same_address)
 
 
 def reasons_of(proof: NDArray[np.uint8], confirmed: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Why pairs were accepted, by the kinds of decisive keys (FoundBy), or by what confirmed them: uint8[m] each."""
     reason = np.where(proof != 0, np.uint8(Reason.NEAR), confirmed)
-    reason[proof & _TEXT != 0] = Reason.SAME_TEXT
+    reason[proof & _SAME_TEXT != 0] = Reason.SAME_TEXT
     reason[proof & _BODY != 0] = Reason.EXACT
     return reason
 
@@ -146,11 +152,17 @@ def replace(found, page, number, length):  # Found, int64, int64, int64
 
 
 @inlined
-def weigh(found, page, pair, confirmed, row, length, other_length, longer_by):
+def passes_recrawled(proof, relation, limits):  # uint8, uint8, Limits -> bool
+    """Whether the address that two pages have in common keeps one from being a copy of the other."""
+    return relation == SAME_ADDRESS and limits.same_address != ANY_KIND and np.int64(proof) & limits.same_address == 0
+
+
+@inlined
+def weigh(found, page, pair, confirmed, row, length, other_length, relation, limits):
     """Take in the next page that `page` met, in the order of filing; -> whether it is the original: bool.
 
     found: Found  pair: Pair  confirmed: Confirmed, row: int64, of the answer to a candidate, else not used
-    length, other_length: int64, features of the two  longer_by: float64
+    length, other_length: int64, features of the two  relation: uint8, what their addresses make of them  limits: Limits
     """
     score = np.nan
     if not pair.proof:
@@ -158,7 +170,12 @@ def weigh(found, page, pair, confirmed, row, length, other_length, longer_by):
         score = confirmed.score[row]
         if not confirmed.accepted[row]:
             return False
-    if outgrows(length, other_length, pair.proof, longer_by):
+    if relation == APART:
+        return False
+    if passes_recrawled(pair.proof, relation, limits):
+        found.recrawl[page] = True
+        return False
+    if outgrows(length, other_length, pair.proof, limits.longer_by):
         replace(found, page, pair.number, other_length)
         return False
     found.number[page], found.score[page], found.proof[page] = pair.number, score, pair.proof

@@ -7,7 +7,15 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets
-from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, PRINT_TAG, TEXT_TAG, TITLE_TAG
+from spotsieve.stream.fingerprints.tables import (
+    ADDRESS_TAG,
+    DIGEST_TAG,
+    KEY_BITS,
+    MINIMA_TAG,
+    PRINT_TAG,
+    TEXT_TAG,
+    TITLE_TAG,
+)
 from spotsieve.stream.schemes import Probes
 from spotsieve.stream.verdict import FoundBy
 
@@ -25,6 +33,7 @@ class Slots(NamedTuple):
 
     bounds: int64[n + 1]  bucket: int64[m], the place of the slot's key among the different ones  inline: uint64[m]
     limit: uint8[m]  decisive: bool[m]  cap: int64[m]  kind: uint8[m] (FoundBy)
+    least_shared: int64, as of Probes
     """
 
     bounds: NDArray[np.int64]
@@ -34,6 +43,7 @@ class Slots(NamedTuple):
     decisive: NDArray[np.bool_]
     cap: NDArray[np.int64]
     kind: NDArray[np.uint8]
+    least_shared: int
 
 
 class Postings(NamedTuple):
@@ -53,7 +63,8 @@ def slots_of(probes: Probes) -> tuple[NDArray[np.uint64], Slots]:
     """-> the different keys: uint64[u], ascending, and the slots that lead to them."""
     keys, bucket = np.unique(probes.keys, return_inverse=True)
     kind = kinds_of(probes.keys)
-    return keys, Slots(probes.bounds, bucket, probes.inline, probes.limit, probes.decisive, probes.cap, kind)
+    slots = (probes.bounds, bucket, probes.inline, probes.limit, probes.decisive, probes.cap, kind, probes.least_shared)
+    return keys, Slots(*slots)
 
 
 def kinds_of(keys: NDArray[np.uint64]) -> NDArray[np.uint8]:
@@ -76,7 +87,7 @@ def no_postings(slots: Slots, buckets: int) -> Postings:
 
 def _kinds_of_tags() -> NDArray[np.uint8]:
     kinds = np.full(256, FoundBy.TABLES, np.uint8)
-    kinds[[DIGEST_TAG, TEXT_TAG]] = FoundBy.BODY, FoundBy.TEXT
+    kinds[[DIGEST_TAG, TEXT_TAG, ADDRESS_TAG]] = FoundBy.BODY, FoundBy.TEXT, FoundBy.ADDRESS
     kinds[[MINIMA_TAG, PRINT_TAG, TITLE_TAG]] = FoundBy.MINIMA, FoundBy.PRINTS, FoundBy.TITLE
     return kinds
 

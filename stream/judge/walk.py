@@ -11,6 +11,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Buckets
+from spotsieve.stream.judge.addresses import APART, Addresses, relation_within
+from spotsieve.stream.judge.filed import FiledOriginals
 from spotsieve.stream.judge.met import NEVER, begin, drop_candidates, new_cursors, next_met
 from spotsieve.stream.judge.rules import (
     NO_PAIRS,
@@ -19,6 +21,7 @@ from spotsieve.stream.judge.rules import (
     judge_sources,
     nothing_found,
     outgrows,
+    passes_recrawled,
     weigh,
 )
 from spotsieve.stream.judge.slots import Postings, Slots, filed_postings, inlined, no_postings
@@ -56,6 +59,7 @@ class _Record(NamedTuple):
 
     sizes: int64[u], postings filed before the record  length: uint32[n], features  filed: int64[n], the original among
     the filed pages, or NOBODY  room: int64[n], candidates that may still be compared
+    addresses: of the pages
     """
 
     slots: Slots
@@ -63,6 +67,7 @@ class _Record(NamedTuple):
     length: NDArray[np.uint32]
     filed: NDArray[np.int64]
     room: NDArray[np.int64]
+    addresses: Addresses
 
 
 class _Candidates(NamedTuple):
@@ -79,7 +84,7 @@ class _Candidates(NamedTuple):
 def walk_record(
     slots: Slots,
     sizes: NDArray[np.int64],
-    filed: Found,
+    filed: FiledOriginals,
     scheme: Scheme,
     pages: Compared,
     first_number: int,
@@ -90,11 +95,12 @@ def walk_record(
     sizes: int64[u], postings that each bucket has  filed: what was found among the filed pages
     first_number: entry number of the next filed page
     """
-    count = len(pages)
-    room = limits.candidates - filed.compared
-    record = _Record(slots, sizes, pages.feature_count, filed.number, room)
+    count, found = len(pages), filed.found
+    room = limits.candidates - found.compared
+    record = _Record(slots, sizes, pages.feature_count, found.number, room, filed.addresses)
     walked = nothing_walked(slots, count, len(sizes))
-    walked.found.cut[:], walked.found.replaced_length[:] = filed.cut, filed.replaced_length
+    walked.found.cut[:], walked.found.replaced_length[:] = found.cut, found.replaced_length
+    walked.found.recrawl[:] = found.recrawl
     cursors, bounds = new_cursors(slots), np.zeros(count + 1, np.int64)
     confirming = not slots.decisive.all()
     find_candidates, settle = _candidates_kernel(), _settle_kernel()
@@ -169,11 +175,12 @@ def _candidates_kernel():
                         break
                     if other < start:
                         if pair.proof:
-                            if outgrows(
-                                np.int64(record.length[page]),
-                                np.int64(record.length[other]),
-                                pair.proof,
-                                limits.longer_by,
+                            length, other_length = np.int64(record.length[page]), np.int64(record.length[other])
+                            relation = relation_within(record.addresses, page, other)
+                            if (
+                                relation == APART
+                                or passes_recrawled(pair.proof, relation, limits)
+                                or outgrows(length, other_length, pair.proof, limits.longer_by)
                             ):
                                 continue
                             break
@@ -203,7 +210,7 @@ def _settle_kernel():
             count_postings(record.slots, record.sizes, page, walked)
             if record.filed[page] != NOBODY:
                 continue
-            _find_original(record, page, candidates, limits.longer_by, cursors, walked)
+            _find_original(record, page, candidates, limits, cursors, walked)
             if walked.found.number[page] != NOBODY:
                 continue
             fits, full = file_page(record.slots, record.sizes, page, limits.cap, walked.added)
@@ -225,7 +232,7 @@ def count_postings(slots, sizes, page, walked):  # Slots, int64[u], int64  ->  w
 
 
 @inlined
-def _find_original(record, page, candidates, longer_by, cursors, walked):
+def _find_original(record, page, candidates, limits, cursors, walked):
     """Weigh the earlier pages of the record that a page meets. _Record, int64, _Candidates, ...  ->  walked: Walked"""
     found, row = walked.found, candidates.bounds[page]
     begin(record.slots, walked.added, page, cursors)
@@ -244,7 +251,8 @@ def _find_original(record, page, candidates, longer_by, cursors, walked):
             while candidates.other[row] != other:
                 row += 1
         length, other_length = np.int64(record.length[page]), np.int64(record.length[other])
-        if weigh(found, page, pair, candidates.confirmed, row, length, other_length, longer_by):
+        relation = relation_within(record.addresses, page, other)
+        if weigh(found, page, pair, candidates.confirmed, row, length, other_length, relation, limits):
             break
 
 

@@ -1,6 +1,7 @@
 """Explains pages of files without a state: those before a page are judged in memory first, as the filter would."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 from spotsieve.stream.errors import NotFound
 from spotsieve.stream.explain.asking import Judged
@@ -10,6 +11,7 @@ from spotsieve.stream.local.memory_engine import MemoryEngine
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.signature import Status
 
 
 def judged_before(name: str, files: Sequence[Input], settings: Settings, scheme: Scheme) -> tuple[Page, Judged]:
@@ -30,11 +32,16 @@ def judged_before(name: str, files: Sequence[Input], settings: Settings, scheme:
     raise NotFound("PAGE", "is in none of the files of --pages", name, "give an address or id as these files have it")
 
 
-def judged_after(pages: Iterable[Page], settings: Settings, scheme: Scheme) -> Judged:
-    """Judge these pages in memory; -> what is known then."""
+def judged_after(page: Page | None, settings: Settings, scheme: Scheme) -> Judged:
+    """Judge this page in memory, if there is one; -> what is known then."""
     engine = MemoryEngine(settings, scheme)
-    _judge(engine, list(pages))
-    return judged_by(engine, settings)
+    if page is None:
+        return judged_by(engine, settings)
+    signatures = scheme.sign([page])
+    for _ in engine.judge_signed(signatures):
+        pass
+    known = {0: int(signatures.fingerprint[0])} if signatures.status[0] == Status.FINGERPRINTED else {}
+    return replace(judged_by(engine, settings), fingerprints=known)
 
 
 def judged_by(engine: MemoryEngine, settings: Settings) -> Judged:

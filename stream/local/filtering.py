@@ -13,7 +13,9 @@ from spotsieve.stream.local.read_ahead import Batch, ReadAhead
 from spotsieve.stream.local.summary import Summary
 from spotsieve.stream.local.whole_warc import WholeWarc
 from spotsieve.stream.page import Page
+from spotsieve.stream.schemes.rules import NO_RULE, page_rules, rule_name
 from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.signature import logged_address
 from spotsieve.stream.verdict import Kind, Verdicts
 
 
@@ -63,6 +65,7 @@ def _judge_batch(
 ) -> None:
     pages = [outcome.result for outcome in batch.outcomes if isinstance(outcome.result, Page)]
     summary.future_times += sum(page.future_time for page in pages)
+    _count_rules(pages, settings, summary)
     verdicts = _rows(local, pages, summary)
     for outcome in batch.outcomes:
         summary.records += 1
@@ -81,6 +84,18 @@ def _judge_batch(
                 whole.take_page(outcome, outcome.result, judged, row)
             _write_lines(outcome.result, judged, row, settings, outputs)
     outputs.flush()
+
+
+def _count_rules(pages: Sequence[Page], settings: Settings, summary: Summary) -> None:
+    """Count the pages that each rule takes, so that people are told of one that takes none."""
+    rules = page_rules(settings)
+    if rules is None:
+        return
+    for number, rule in enumerate(settings.rules):
+        summary.rules.setdefault(rule_name(number, rule), 0)
+    for number in rules.rules.numbers([logged_address(page.url) for page in pages]).tolist():
+        if number != NO_RULE:
+            summary.rules[rule_name(number, settings.rules[number])] += 1
 
 
 def _rows(local: LocalEngine, pages: Sequence[Page], summary: Summary) -> Iterator[tuple[Verdicts, int]]:

@@ -25,6 +25,7 @@ from spotsieve.state.snapshot.requests import Requests
 from spotsieve.state.store.directory import readable_by_others
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import Engine
+from spotsieve.stream.judge import policy_of
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.settings.model import Settings
@@ -61,9 +62,7 @@ class LocalEngine:
             raise
         try:
             check_log(self._log, self._state.position, self._state.last_record, self._state.pages_applied)
-            self.engine = Engine(
-                scheme, self._state, settings.index, self._digest, LocalLog.name, settings.policy.replaces_beyond
-            )
+            self.engine = Engine(scheme, self._state, settings.index, self._digest, LocalLog.name, policy_of(settings))
             self._requests = Requests(directory, self._state)
             self.notices.extend(filter(None, [readable_by_others(directory)]))
             self._begin_log(text, on_catch_up)

@@ -6,6 +6,7 @@ from spotsieve.state.log.local import RECORD_BYTES
 from spotsieve.state.log.record import encode, split
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.engine import Engine
+from spotsieve.stream.judge import policy_of
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
@@ -23,9 +24,7 @@ class MemoryEngine:
         self._digest = settings_digest(verdict_settings_text(settings))
         self._state = MemoryState()
         self._offset = 0
-        self.engine = Engine(
-            scheme, self._state, settings.index, self._digest, LOG_NAME, settings.policy.replaces_beyond
-        )
+        self.engine = Engine(scheme, self._state, settings.index, self._digest, LOG_NAME, policy_of(settings))
 
     @property
     def entry_count(self) -> int:

@@ -18,6 +18,7 @@ from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.outputs import Outputs
 from spotsieve.stream.files.reader import FileReader
 from spotsieve.stream.files.verdict_lines import match_fields, rejected_line, verdict_line
+from spotsieve.stream.judge import policy_of
 from spotsieve.stream.judge.alone import Match, find_matches, judge_alone
 from spotsieve.stream.local.summary import Summary
 from spotsieve.stream.page import Page
@@ -62,9 +63,10 @@ class StateQuery:
         """
         keys = [np.empty(0, np.uint64), *(self.scheme.probe(part).keys for part in parts)]
         self.passes += self._view.load(np.unique(np.concatenate(keys)))
+        policy = policy_of(self.settings)
         for part in parts:
             for run, view, verdicts in answer_alone(part, self.scheme, self._view, self._clock, self.settings):
-                yield verdicts, find_matches(run, self.scheme, view) if matches else []
+                yield verdicts, find_matches(run, self.scheme, view, policy) if matches else []
 
 
 def answer_alone(
@@ -74,9 +76,9 @@ def answer_alone(
 
     clock: how far the state's event time has come; a page beyond it would move the floor
     """
-    limit, longer_by = settings.index.candidate_limit, settings.policy.replaces_beyond
+    limit, policy = settings.index.candidate_limit, policy_of(settings)
     for run, seen in _runs(part, view, clock, step_of(settings.index.horizon_hours)):
-        yield run, seen, judge_alone(run, scheme, seen, limit, longer_by)
+        yield run, seen, judge_alone(run, scheme, seen, limit, policy)
 
 
 def _runs(part: Signatures, view: StateView, clock: Clock, step_ms: int) -> Iterator[tuple[Signatures, StateView]]:

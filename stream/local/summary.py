@@ -33,6 +33,7 @@ UNCHECKED = tuple(
         Reason.HTTP_STATUS,
         Reason.REDIRECT,
         Reason.MEDIA_TYPE,
+        Reason.EXEMPT,
         Reason.INTERNAL_ERROR,
     )
 )
@@ -47,6 +48,7 @@ class Summary:
     had not changed  companions: those of them that went out with their pages  revisits_written: those that were written
     in place of dropped pages  bytes_read: as on disk  entries: pages the state knows
     future_times: pages with a time later than their file's, which was set back to the file's
+    rules: how many pages each rule of the settings took, by its name
     """
 
     files: int = 0
@@ -61,6 +63,7 @@ class Summary:
     entries: int = 0
     interrupted: bool = False
     changed: dict[str, int] = field(default_factory=dict)
+    rules: dict[str, int] = field(default_factory=dict)
     verdicts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
@@ -79,7 +82,7 @@ class Summary:
     @property
     def unseen(self) -> int:
         """How many pages were novel that had not been submitted before."""
-        return self.reasons[Reason.NO_MATCH.label] + self.reasons[Reason.LONGER.label]
+        return sum(self.reasons[reason.label] for reason in (Reason.NO_MATCH, Reason.LONGER, Reason.RECRAWL))
 
     def count(self, verdicts: Verdicts) -> None:
         """Add the verdicts of a micro-batch."""
@@ -109,6 +112,7 @@ class Summary:
             "state_entries": self.entries,
             "interrupted": self.interrupted,
             "changed_files": self.changed,
+            "rules": self.rules,
             "errors": [str(fault) for fault in self.faults],
         }
 
@@ -120,7 +124,7 @@ class Summary:
         pace = f"{speed:,.0f} pages/s, {self.bytes_read / 1e6:,.1f} MB read"
         lines = [f"{self.pages:,} pages of {files} in {duration(self.seconds)} ({pace})"]
         lines.append(
-            f"  novel      {self.verdicts['novel']:>10,}{_detail(self.reasons, ('longer',))}\n"
+            f"  novel      {self.verdicts['novel']:>10,}{_detail(self.reasons, ('longer', 'recrawl'))}\n"
             f"  duplicate  {self.duplicates:>10,}  {share:.1%} dropped"
             f"{_detail(self.reasons, DUPLICATES)}\n"
             f"  unchecked  {self.verdicts['unchecked']:>10,}  passed on"
@@ -142,6 +146,11 @@ class Summary:
         lines += [
             f"  {escape_control_characters(path)} was filtered before, and has {pages:,} pages that are new or changed"
             for path, pages in self.changed.items()
+        ]
+        lines += [
+            f"  {escape_control_characters(rule)} matched no page: is it written as the addresses are?"
+            for rule, pages in self.rules.items()
+            if not pages and self.pages
         ]
         if self.interrupted:
             lines.append(

@@ -16,6 +16,7 @@ from spotsieve.state.still.reading import own_still_state
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.hosts import host_of
 from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.schemes.addressed import whole_scheme
 from spotsieve.stream.schemes.identity import hash_names
 from spotsieve.stream.schemes.scope import HostScope
 from spotsieve.stream.signature import Signatures, page_id_text
@@ -60,7 +61,7 @@ def fitted(signatures: Signatures, scheme: Scheme) -> Signatures:
     """
     if scheme.bars is not None:
         return signatures
-    if not isinstance(scheme, HostScope):
+    if not isinstance(whole_scheme(scheme), HostScope):
         return replace(signatures, host=np.zeros(len(signatures), np.uint64))
     return replace(signatures, host=hash_names([host_of(url.decode("utf-8", "replace")) for url in signatures.urls]))
 

@@ -346,6 +346,7 @@ VERDICT_REASONS = (
     (Kind.NOVEL, Reason.NO_MATCH),
     (Kind.NOVEL, Reason.FIRST_ATTEMPT),
     (Kind.NOVEL, Reason.LONGER),
+    (Kind.NOVEL, Reason.RECRAWL),
     (Kind.DUPLICATE, Reason.NEAR),
     (Kind.DUPLICATE, Reason.OWN_TEXT),
     (Kind.DUPLICATE, Reason.CONTAINED),
@@ -359,6 +360,7 @@ VERDICT_REASONS = (
     (Kind.UNCHECKED, Reason.HTTP_STATUS),
     (Kind.UNCHECKED, Reason.REDIRECT),
     (Kind.UNCHECKED, Reason.MEDIA_TYPE),
+    (Kind.UNCHECKED, Reason.EXEMPT),
     (Kind.UNCHECKED, Reason.INTERNAL_ERROR),
 )
 """Every pair that a verdict can have: the label sets of spotsieve_pages_total."""

@@ -37,6 +37,7 @@ class Probes:
     limit: uint8[m] (bits in which a posting that passes may differ from inline)
     decisive: bool[m] (a posting that passes is accepted at once, and not only a candidate)
     cap: int64[m] (no more pages than this are filed under the key, whatever the index would take: UNCAPPED)
+    least_shared: a page met under fewer candidate keys than this is no candidate, and does not count as one
 
     A page with candidate keys needs a decisive one too: under that it meets itself when it is submitted again.
     """
@@ -47,6 +48,7 @@ class Probes:
     limit: NDArray[np.uint8]
     decisive: NDArray[np.bool_]
     cap: NDArray[np.int64]
+    least_shared: int = 1
 
 
 class Confirmed(NamedTuple):

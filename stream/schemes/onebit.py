@@ -3,23 +3,24 @@
     shingles -> the lowest bit of each of k minima -> R ~ 1 - 2 D / k of two pages that differ in D bits (Eq. 5)
     resemblance >= r   <=>   D <= r_h = k (1 - r) / 2 (Eq. 10)
 
-Search is alg.H (sec. 4): the fingerprint is cut into m = r_h + 1 groups, all of them in one index as (group, bits), and
-pages that share one are compared. r_h changed bits leave one of r_h + 1 groups untouched, so every page within r_h is
-met. The paper takes m = r_h + c and counts shared groups, at least c, before it compares; with more groups than r_h + 1
-each is shorter and shared by more pages, which pays where lists are merged in memory and not where each posting is
-read: c is 1 here, and the set found is the same. tests/measure/papers/grouping.py searches batches
-in memory with the paper's c.
+Search is alg.H (sec. 4): the fingerprint is cut into m = r_h + c groups, all of them in one index as (group, bits), and
+pages that share at least c are compared. r_h changed bits leave c of r_h + c groups untouched, so every page within r_h
+is met, whatever c is. tests/measure/papers/grouping.py searches batches in memory.
 
-A group has k / m bits: 19 with k = 400 and r = .9, so that few pages share one by chance; 6 with the r = .7 of section
-5.3, where every bucket is full after some thousand pages (index.bucket_cap) and most copies are then missed. The paper
-names no default; these have groups that tell pages apart.
+A group has k / m bits: 19 with k = 400, r = .9 and c = 1, so that few pages share one by chance. With the r = .7 of
+section 5.3 it has 6: a page shares one with every second stranger, and with c = 1 these use up the candidate limit
+before its copies come (7 of 76 found on newsgroups, docs/papers.md). There c counts: one stranger in a thousand shares
+6 groups. Buckets are full after some thousand pages all the same (index.bucket_cap), and what is not filed is not
+found. The paper names no default r; ours has groups that tell pages apart.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.errors import SettingError
 from spotsieve.stream.features.page_shingles import shingle_pages
 from spotsieve.stream.fingerprints.grouping import cut_groups, group_values
 from spotsieve.stream.fingerprints.minhash import linear_hashes, minimum_hashes
@@ -28,6 +29,7 @@ from spotsieve.stream.schemes import Bar, Confirmed, Probes, Way
 from spotsieve.stream.schemes.candidates import CandidateSearch, candidate_probes, placed_keys
 from spotsieve.stream.schemes.identity import signed, status_of
 from spotsieve.stream.settings.schemes import OnebitSettings
+from spotsieve.stream.settings.schemes.minhash import MOST_GROUPS
 from spotsieve.stream.signature import Compared, Signatures
 from spotsieve.stream.text.tokens import extract_tokens
 
@@ -40,9 +42,15 @@ class OnebitScheme(CandidateSearch):
     def __init__(self, settings: OnebitSettings) -> None:
         self.settings = settings
         self.functions = linear_hashes(settings.k)
-        # the half of a thousandth keeps 400 * (1 - .9) / 2 from being 19
-        self.r_h = int(settings.k * (1 - settings.r) / 2 + 0.0005)
-        self.groups = cut_groups(settings.k, self.r_h + 1)
+        self.r_h, self.c = settings.r_h, settings.least_shared
+        if self.r_h + self.c > min(settings.k, MOST_GROUPS):
+            raise SettingError(
+                "scheme.c",
+                f"must leave at most {min(settings.k, MOST_GROUPS)} groups, r_h + c, and r_h is {self.r_h}",
+                self.c,
+                "lower it, or raise scheme.r",
+            )
+        self.groups = cut_groups(settings.k, self.r_h + self.c)
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """Digest every body; keep one bit of each minimum over the shingles of pages that have enough of them."""
@@ -56,9 +64,9 @@ class OnebitScheme(CandidateSearch):
 
     def probe(self, signatures: Signatures) -> Probes:
         """The body's digest and the groups."""
-        groups = [group_values(signatures.sketch, self.groups, group) for group in range(self.r_h + 1)]
-        values = np.stack(groups, axis=1)
-        return candidate_probes(signatures, placed_keys(values))
+        groups = [group_values(signatures.sketch, self.groups, group) for group in range(len(self.groups) - 1)]
+        probes = candidate_probes(signatures, placed_keys(np.stack(groups, axis=1)))
+        return replace(probes, least_shared=self.c)
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """The Hamming distance; the score is the resemblance that it estimates."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.adaptive_shingles import AdaptiveShinglesScheme
+from spotsieve.stream.schemes.addressed import AddressedScheme
 from spotsieve.stream.schemes.chain import ChainScheme
 from spotsieve.stream.schemes.concept import ConceptScheme
 from spotsieve.stream.schemes.idf import Terms
@@ -17,6 +18,8 @@ from spotsieve.stream.schemes.imatch import ImatchScheme
 from spotsieve.stream.schemes.manku import MankuScheme
 from spotsieve.stream.schemes.minhash import MinhashScheme
 from spotsieve.stream.schemes.onebit import OnebitScheme
+from spotsieve.stream.schemes.recrawl import TextsByAddress
+from spotsieve.stream.schemes.rules import page_rules
 from spotsieve.stream.schemes.scope import HostScope
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.schemes.spotsigs import SpotsigsScheme
@@ -78,9 +81,10 @@ def scheme_of(settings: SchemeSettings) -> Scheme:
 
 
 def scheme_in_scope(settings: Settings) -> Scheme:
-    """The scheme that pages are judged by, within index.scope and policy.variants.
+    """The scheme that pages are judged by, within index.scope, policy.variants, policy.recrawl and the rules.
 
-    Raises SettingError as scheme_of does, and where variants are to be kept by a scheme that cannot tell them.
+    Raises SettingError as scheme_of does, where variants are to be kept by a scheme that cannot tell them, and where
+    rules contradict.
     """
     scheme = scheme_of(settings.scheme)
     if settings.policy.variants == "keep":
@@ -92,4 +96,8 @@ def scheme_in_scope(settings: Settings) -> Scheme:
                 "keep needs scheme.name = spotsieve",
             )
         scheme = scheme.keeping_variants()
-    return HostScope(scheme) if settings.index.scope == "host" else scheme
+    within: Scheme = TextsByAddress(scheme) if settings.policy.recrawl == "identical" else scheme
+    rules = page_rules(settings)
+    if rules is None or not rules.scoping:
+        within = HostScope(within) if settings.index.scope == "host" else within
+    return within if rules is None else AddressedScheme(within, rules)

@@ -60,14 +60,7 @@ class HostScope:
     def probe(self, signatures: Signatures) -> Probes:
         """The scheme's probes, keys below their tags and inline bits, where there are any, mixed with the host."""
         probes = self._scheme.probe(signatures)
-        host = np.repeat(signatures.host, np.diff(probes.bounds))
-        tag = probes.keys >> np.uint64(KEY_BITS)
-        bare = np.isin(tag, BARE_TAGS)
-        return dataclasses.replace(
-            probes,
-            keys=tag << np.uint64(KEY_BITS) | mixed_with_host(probes.keys & KEY_MASK, host),
-            inline=np.where(bare, probes.inline, probes.inline ^ host * _INLINE),
-        )
+        return _mixed(probes, np.repeat(signatures.host, np.diff(probes.bounds)))
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """The scheme's answer, but for pairs of two hosts: these are refused."""
@@ -82,3 +75,25 @@ class HostScope:
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """The scheme's own."""
         return self._scheme.score(distance)
+
+
+def mixed_probes(probes: Probes, scopes: NDArray[np.uint64]) -> Probes:
+    """Probes of n pages mixed with their scopes: uint64[n]. Those of a page whose scope is 0 stay as they are."""
+    of_keys = np.repeat(scopes, np.diff(probes.bounds))
+    mixed, without = _mixed(probes, of_keys), of_keys == 0
+    return dataclasses.replace(
+        probes,
+        keys=np.where(without, probes.keys, mixed.keys),
+        inline=np.where(without, probes.inline, mixed.inline),
+    )
+
+
+def _mixed(probes: Probes, scope: NDArray[np.uint64]) -> Probes:
+    """scope: uint64[m], of each key"""
+    tag = probes.keys >> np.uint64(KEY_BITS)
+    bare = np.isin(tag, BARE_TAGS)
+    return dataclasses.replace(
+        probes,
+        keys=tag << np.uint64(KEY_BITS) | mixed_with_host(probes.keys & KEY_MASK, scope),
+        inline=np.where(bare, probes.inline, probes.inline ^ scope * _INLINE),
+    )

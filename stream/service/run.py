@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import prometheus_client
@@ -164,8 +165,7 @@ class Service:
         every = self._settings.log.summary_seconds
         due = time.monotonic() + every
         while True:
-            disk = shutil.disk_usage(self._settings.index.directory)
-            self._metrics.observe_state(engine.state.stats(), (disk.total, disk.free))
+            self._metrics.observe_state(engine.state.stats(), _disk_of(self._settings.index.directory))
             if every and time.monotonic() >= due:
                 due += every
                 summary.say()
@@ -200,6 +200,15 @@ class Summary:
             **misread,
         )
         self._last, self._reasons, self._since = totals, reasons, time.monotonic()
+
+
+def _disk_of(directory: Path) -> tuple[int, int]:
+    """Bytes of the file system of a directory, and the free ones; (0, 0) where the system does not say."""
+    try:
+        usage = shutil.disk_usage(directory)
+    except OSError:
+        return 0, 0  # What is wrong with the disk is for the state to say.
+    return usage.total, usage.free
 
 
 def _misread(pages: int, reasons: Mapping[str, int]) -> dict[str, object]:

@@ -86,14 +86,20 @@ async def first_record(settings: Settings) -> tuple[int, LogRecord] | None:
     return None
 
 
+async def log_span(settings: Settings) -> tuple[int, int]:
+    """The first offset that the log holds, and the one after the last. Raises BrokerError, BrokerTrouble."""
+    partition = TopicPartition(settings.topics.log, 0)
+    async with RangeReader(settings, {}, _STEP) as asking:
+        return (await asking.held([partition]))[partition]
+
+
 async def log_records(settings: Settings, first: int, end: int | None) -> AsyncIterator[tuple[int, bytes]]:
     """What the log holds from an offset on, up to another one or its present end, as (offset, bytes).
 
     Raises BrokerError, BrokerTrouble.
     """
     partition = TopicPartition(settings.topics.log, 0)
-    async with RangeReader(settings, {}, _STEP) as asking:
-        begins, ends = (await asking.held([partition]))[partition]
+    begins, ends = await log_span(settings)
     span = (max(first, begins), min(ends if end is None else end, ends))
     async with RangeReader(settings, {partition: span}, _STEP, _ISOLATION) as reader:
         async for fetched in reader.batches():

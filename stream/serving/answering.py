@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from spotsieve.stream.errors import StateError
+from spotsieve.stream.errors import SpotsieveError, StateError
 from spotsieve.stream.library import CrawledPage, Deduplicator, Verdict
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.serving.metrics import ServeMetrics
@@ -17,10 +17,11 @@ from spotsieve.stream.settings.model import ServeSettings
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """The pages of one request. adds: whether they are remembered"""
+    """The pages of one request. adds: whether they are remembered  arrived: when, in seconds of time.monotonic()"""
 
     pages: Sequence[CrawledPage]
     adds: bool
+    arrived: float
     answer: "asyncio.Future[list[Verdict]]"
 
 
@@ -28,8 +29,8 @@ class Answering:
     """One thread judges, batch after batch, and the event loop goes on meanwhile.
 
     A page alone costs ten times what one of 64 costs, so requests that arrive together are judged together. A client
-    that is alone waits for nobody. Where several ask, a batch waits linger_ms for more. Requests are taken in the order
-    of their arrival; those that add come before those that ask in the same batch.
+    that is alone waits for nobody. Where several ask, the first waits up to linger_ms for more. Requests are taken in
+    the order of their arrival; those that add come before those that ask in the same batch.
 
     open_state: opens the state; called again at each refresh  batch_pages: requests are joined up to so many pages
     """
@@ -60,7 +61,7 @@ class Answering:
     async def verdicts(self, pages: Sequence[CrawledPage], adds: bool) -> list[Verdict]:
         """The verdicts of the pages of a request. Raises Busy, StateError."""
         with self._room.held(len(pages)):
-            job = _Job(pages, adds, asyncio.get_running_loop().create_future())
+            job = _Job(pages, adds, time.monotonic(), asyncio.get_running_loop().create_future())
             self._jobs.append(job)
             self._arrived.set()
             return await job.answer
@@ -73,7 +74,8 @@ class Answering:
             together = False
             while self._jobs:
                 if together and len(self._jobs) < self._batch_pages:
-                    await asyncio.sleep(self._linger_seconds)
+                    # Since the first one came: what waited while the batch before was judged has waited enough.
+                    await asyncio.sleep(self._jobs[0].arrived + self._linger_seconds - time.monotonic())
                 batch = self._taken()
                 together = len(batch) > 1
                 await self._work_on(batch)
@@ -106,7 +108,7 @@ class Answering:
             await asyncio.sleep(every_seconds)
             try:
                 fresh = await asyncio.to_thread(self._open_state)
-            except StateError as error:
+            except SpotsieveError as error:
                 self._metrics.refreshes.labels("failed").inc()
                 logger().warning("the state cannot be opened anew; look-ups go on by the one before", error=str(error))
                 continue
@@ -120,7 +122,7 @@ class Answering:
 
     def _taken(self) -> list[_Job]:
         """The next jobs, up to _batch_pages, and one at least."""
-        batch, pages = [self._jobs.popleft()], 0
+        batch = [self._jobs.popleft()]
         pages = len(batch[0].pages)
         while self._jobs and pages + len(self._jobs[0].pages) <= self._batch_pages:
             batch.append(self._jobs.popleft())

@@ -11,7 +11,6 @@ from spotsieve.stream.settings.model import ServeSettings
 JSON = "application/json"
 REFUSALS = {
     400: "The request is no JSON.",
-    403: "Pages cannot be added here: it was started without --add.",
     408: "The request did not come in time (serve.body_seconds).",
     413: "The request is larger than serve.most_body_bytes, or has more than serve.most_pages pages.",
     415: "The request is not application/json, or is compressed.",
@@ -61,7 +60,7 @@ def document(settings: ServeSettings, adds: bool) -> dict[str, Any]:
 
 
 def _operation(name: str, about: str, asked: str, told: str) -> dict[str, Any]:
-    refusals = {str(status): _body("Refused", why) for status, why in REFUSALS.items() if status != 403}
+    refusals = {str(status): _body("Refused", why) for status, why in REFUSALS.items()}
     return {
         "operationId": name,
         "summary": about,

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import signal
 import socket
 import sys
@@ -18,8 +19,9 @@ from spotsieve.stream.serving.app import Port
 from spotsieve.stream.serving.metrics import ServeMetrics
 from spotsieve.stream.settings.model import ServeSettings
 
-SWITCH_SECONDS = 0.001
-"""How long the thread that judges may keep the interpreter while the event loop waits for it; Python's own is .005."""
+SWITCH_SECONDS = 0.0003
+"""How long the thread that judges may keep the interpreter while the event loop waits for it. Python's own is .005: at
+2,000 look-ups a second the 99th percentile was then twice as long."""
 KEEP_ALIVE_SECONDS = 75
 BACKLOG = 2048
 
@@ -76,6 +78,9 @@ async def _serve(
             ),
             answering,
         )
+        # Looking through the compiler's objects for garbage takes .1 s, in which nobody is answered.
+        gc.collect()
+        gc.freeze()
         tasks = [asyncio.create_task(answering.work())]
         if refreshes and settings.refresh_seconds:
             tasks.append(asyncio.create_task(answering.refresh(settings.refresh_seconds)))

@@ -219,7 +219,10 @@ def _told(error: ErrorDetails, variables: Mapping[str, str], scheme: str) -> Set
         return SettingError(
             name, "is a section, not a setting", error["input"], f"write [{setting}], and below it NAME = VALUE"
         )
-    rule = error["msg"].removeprefix("Input ").replace("String ", "")
+    rule = error["msg"].removeprefix("Value error, ").removeprefix("Input ").replace("String ", "")
+    if loc[:1] == ["rules"]:
+        name = " ".join(["rule", str(int(loc[1]) + 1), *loc[2:]]) if len(loc) > 1 else name
+        return SettingError(name, rule, None, "docs/guide.md has examples of [[rules]]")
     secret = "password" in setting
     default = _default_of(setting, scheme)
     hint = "`spotsieve config example` shows the default and the unit"
@@ -255,8 +258,17 @@ def _unknown_setting(name: str, setting: str, scheme: str) -> SettingError:
     return SettingError(name, "is not a setting", None, hint)
 
 
+def tables_of(annotation: Any) -> list[type[BaseModel]]:
+    """The model of each table in a list of tables, such as [[rules]]; none for any other field."""
+    if get_origin(annotation) is not tuple:
+        return []
+    return [kind for kind in get_args(annotation) if isinstance(kind, type) and issubclass(kind, BaseModel)]
+
+
 def sections_of(annotation: Any) -> list[type[BaseModel]]:
     """The models that a field can hold: one for a section, several for [scheme], none for a plain value."""
+    if get_origin(annotation) is tuple:
+        return []  # Tables of a list have no names of their own.
     kinds = get_args(annotation) or (annotation,)
     return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
 
@@ -300,12 +312,19 @@ def _example_settings(model: type[BaseModel]) -> Iterator[str]:
         if extra.get("verdicts"):
             notes.append("[verdicts]")
         yield f"# {' '.join(notes)}"
-        yield f"{name} = {toml_value(field.default)}"
+        tables = tables_of(field.annotation)
+        if tables:
+            # Commented: a list that is written out, though empty, cannot be added to by [[tables]] at the file's end.
+            shown = {each: own.examples[0] for each, own in tables[0].model_fields.items() if own.examples}
+            table = ", ".join(f"{each} = {toml_value(value)}" for each, value in shown.items())
+            yield f"#{name} = [{{ {table} }}]"
+        else:
+            yield f"{name} = {toml_value(field.default)}"
 
 
 def toml_value(value: object) -> str:
-    """A default as TOML writes it; a secret is empty."""
-    if isinstance(value, SecretStr):
+    """A default as TOML writes it; a secret is empty, and so is what has no default."""
+    if value is None or isinstance(value, SecretStr):
         return '""'
     if isinstance(value, bool):
         return "true" if value else "false"

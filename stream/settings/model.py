@@ -1,12 +1,15 @@
 """The settings: one frozen model for each stage. Each field has its unit and says whether it changes verdicts."""
 
-import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.settings.domains import installed_list
+from spotsieve.stream.settings.rules import Rule
 from spotsieve.stream.settings.schemes import DEFAULT_SCHEME, SchemeSettings, SpotsieveSettings
+from spotsieve.stream.settings.schemes.fields import DEFAULT_BUCKET_CAP
 from spotsieve.stream.settings.section import Section, setting
 
 
@@ -73,7 +76,13 @@ class IndexSettings(Section):
 
     directory: Path = setting(Path("spotsieve-state"), "state directory, owned by one process")
     bucket_cap: int = setting(
-        256, "a bucket takes no more entries than this", unit="entries", verdicts=True, signs=False, ge=1, le=65_536
+        DEFAULT_BUCKET_CAP,
+        "a bucket takes no more entries than this",
+        unit="entries",
+        verdicts=True,
+        signs=False,
+        ge=1,
+        le=65_536,
     )
     candidate_limit: int = setting(
         0,
@@ -93,11 +102,16 @@ class IndexSettings(Section):
         ge=0,
         le=876_000,
     )
-    scope: Literal["global", "host"] = setting(
+    scope: Literal["global", "host", "domain"] = setting(
         "global",
-        "global: one page is kept of all copies; host: one for each host, and no page meets one of another host",
+        "global: one page is kept of all copies; host: one for each host, and no page meets one of another host; "
+        "domain: the same for each registered domain",
         verdicts=True,
-        signs=False,
+    )
+    domain_list: str = setting(
+        "",
+        "scope domain: the public suffix list; empty: the installed one, to which a state is bound",
+        verdicts=True,
     )
     cache_mb: int = setting(256, "RocksDB block cache", unit="MiB", ge=8)
     write_buffer_mb: int = setting(32, "RocksDB write buffer", unit="MiB", ge=1)
@@ -129,7 +143,6 @@ class PolicySettings(Section):
         ge=1,
         le=100,
     )
-
     variants: Literal["drop", "keep"] = setting(
         "drop",
         "pages of one host whose own texts differ in numbers alone, as sizes and prices of a product: drop: they "
@@ -137,11 +150,13 @@ class PolicySettings(Section):
         verdicts=True,
         signs=False,
     )
-
-    @property
-    def replaces_beyond(self) -> float:
-        """`longer_by` as the judge takes it: infinite where the first page is kept."""
-        return self.longer_by if self.keep == "longest" else math.inf
+    recrawl: Literal["drop", "identical", "pass"] = setting(
+        "drop",
+        "a page whose address was fetched before: drop: it is judged like any; identical: of its own address it is a "
+        "copy only where bytes or text are the same; pass: of its own address it is never a copy",
+        verdicts=True,
+        signs=False,
+    )
 
 
 class KafkaSettings(Section):
@@ -253,7 +268,11 @@ class ServeSettings(Section):
         4_096, "while so many pages wait for their verdicts, more are refused (503)", unit="pages", ge=1, le=2**20
     )
     linger_ms: float = setting(
-        5.0, "where several clients ask, the wait for more pages that are judged together", unit="ms", ge=0, le=1_000
+        5.0,
+        "where several clients ask, the longest wait of a page for others that are judged with it",
+        unit="ms",
+        ge=0,
+        le=1_000,
     )
     connections: int = setting(1_024, "connections at a time; more are refused (503)", ge=1, le=65_536)
     body_seconds: float = setting(30.0, "a client may take so long to send a request (408)", unit="s", gt=0)
@@ -271,6 +290,12 @@ class LogSettings(Section):
 class Settings(Section):
     """All settings."""
 
+    rules: tuple[Rule, ...] = setting(
+        (),
+        "what is other (exempt, threshold, scope) for pages of a host, host_suffix or url (https://*/print/*); the "
+        "first rule that matches counts",
+        verdicts=True,
+    )
     input: InputSettings = Field(default=InputSettings())
     scheme: Annotated[SchemeSettings, Field(discriminator="name")] = Field(default=SpotsieveSettings())
     index: IndexSettings = Field(default=IndexSettings())
@@ -288,3 +313,19 @@ class Settings(Section):
         """Without a name, [scheme] holds the settings of the default scheme."""
         scheme = given.get("scheme") if isinstance(given, dict) else None
         return {**given, "scheme": {"name": DEFAULT_SCHEME, **scheme}} if isinstance(scheme, dict) else given
+
+    @model_validator(mode="after")
+    def _with_domains(self) -> "Settings":
+        """Note the public suffix list by which domains are told apart, so that states and logs are bound to it."""
+        if self.index.scope != "domain" and all(rule.scope != "domain" for rule in self.rules):
+            return self
+        installed, wanted = installed_list(), self.index.domain_list
+        if wanted not in ("", installed):
+            raise SettingError(
+                "index.domain_list",
+                f"must be the installed public suffix list ({installed})",
+                wanted,
+                f"install publicsuffixlist=={wanted.partition(' ')[0]}, or begin a new state and log without it",
+            )
+        object.__setattr__(self, "index", self.index.model_copy(update={"domain_list": installed}))
+        return self

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel
 
-from spotsieve.stream.settings.load import about, leaf_settings, sections_of, toml_value
+from spotsieve.stream.settings.load import about, leaf_settings, sections_of, tables_of, toml_value
 from spotsieve.stream.settings.model import Settings
 
 HEAD = """# Configuration
@@ -30,6 +30,9 @@ def reference_markdown() -> str:
             chosen = section.model_fields.get("name") if name == "scheme" else None
             lines.append(f"## {name}" if chosen is None else f"## scheme: {chosen.default}")
             lines.extend(("", about(section), "", *_entries(section, name), ""))
+        for table in tables_of(field.annotation):
+            about_all = f"{str(field.description).capitalize()}: each a table `[[{name}]]`. {about(table)}"
+            lines.extend((f"## {name}", "", about_all, "", *_entries(table, name), ""))
     return "\n".join(lines)
 
 

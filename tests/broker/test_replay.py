@@ -207,6 +207,23 @@ def test_a_replay_into_a_topic_sends_the_pages_let_through_as_the_service_did(
     assert sorted(map(whole, found)) == sorted(map(whole, recorded.topics.read("novel")))
 
 
+def test_the_clusters_of_the_output_topics_are_those_of_the_verdicts(
+    recorded: Recorded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["clusters", "-c", str(recorded.config), "--topics"]) == 0
+    listed = {line["id"]: line for line in map(json.loads, capsys.readouterr().out.splitlines())}
+    ids = ids_by_key(recorded.topics)
+    verdicts = {ids[key]: sent[0] for key, sent in verdicts_sent(recorded.topics).items() if sent[0][0]}
+    assert {page: line["verdict"] for page, line in listed.items()} == {
+        page: kind for page, (kind, _) in verdicts.items()
+    }
+    assert {page: line["cluster"] for page, line in listed.items()} == {
+        page: original or page for page, (_, original) in verdicts.items()
+    }
+    assert all(line["url"].startswith("http") for line in listed.values())
+    assert {line["size"] > 1 for line in listed.values()} == {True, False}
+
+
 def whole(message: ConsumerRecord) -> tuple[object, ...]:
     """All of a message but its offset; the first attempt of a page and a later one give another reason."""
     headers = [pair for pair in message.headers if pair[0] != "spotsieve-reason"]

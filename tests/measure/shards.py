@@ -72,7 +72,7 @@ def measure_one(log: Sequence[bytes], counted: int) -> Figures:
     state, charged = MemoryState(), Charged()
     for offset, record in enumerate(log):
         with charged.to("late" if offset >= len(log) // 2 else "early"):
-            verdicts, filing = judge(decode(record).signatures, SCHEME, state, *LIMITS)
+            verdicts, filing = judge(decode(record).signatures, SCHEME, state, LIMITS.cap, LIMITS.candidates)
             state.file(filing, offset + 1, 0)
         del verdicts
     return {"judge_us": charged.seconds["late"] / counted * 1e6}

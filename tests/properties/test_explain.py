@@ -1,7 +1,6 @@
 """An explanation says what the judge says, and what it tells of the bars implies the verdict: for random worlds."""
 
 import random
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,14 +12,17 @@ from spotsieve.stream.explain.telling import tell
 from spotsieve.stream.explain.told import Fate, MetPage, Told
 from spotsieve.stream.features.prints import identities_of_block, identity_of
 from spotsieve.stream.features.sieve import blocks_of
-from spotsieve.stream.judge import KEEP_FIRST, judge
+from spotsieve.stream.judge import PLAIN, Policy, judge
+from spotsieve.stream.judge.confirming import _confirm_kernel
+from spotsieve.stream.judge.hosts import _walk_kernel
+from spotsieve.stream.judge.met import _meet_kernel
+from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
 from spotsieve.stream.signature import Signatures, compared_pages
 from spotsieve.stream.verdict import FoundBy, Kind, Reason
-from tests.worlds.host_logs import any_world
 from tests.worlds.hosts import signatures_of
-from tests.worlds.remembering import SCHEME, cut, run
+from tests.worlds.remembering import SCHEME, any_world, cut, run
 from tests.worlds.scheme_settings import settings_named
 from tests.worlds.small_crawl import CRAWL
 from tests.worlds.spotsieve_pages import SCHEME as DEFAULT
@@ -55,11 +57,11 @@ def reason_of(page: MetPage) -> Reason:
     return next(way.reason for way in page.ways if all(bar.reached for bar in way.bars))
 
 
-def assert_agrees(signatures: Signatures, scheme: Scheme, state: State, limits: Sequence[float]) -> Told:
+def assert_agrees(signatures: Signatures, scheme: Scheme, state: State, limits: tuple[int, int, Policy]) -> Told:
     """Explain a page, compare with the judge, and return what is told."""
-    cap, candidates, longer_by = limits
-    verdicts, _ = judge(signatures, scheme, state, int(cap), int(candidates), longer_by)
-    told = tell(signatures, scheme, state, int(candidates), longer_by)
+    cap, candidates, policy = limits
+    verdicts, _ = judge(signatures, scheme, state, cap, candidates, policy)
+    told = tell(signatures, scheme, state, candidates, policy)
     for name in ("kind", "reason", "score"):
         np.testing.assert_array_equal(getattr(told.verdicts, name), getattr(verdicts, name))
     assert told.verdicts.originals == verdicts.originals
@@ -83,7 +85,7 @@ def test_what_is_told_is_the_judges_verdict_and_the_bars_imply_it(seed: int) -> 
         signatures = signatures_of([page])
         told = assert_agrees(signatures, scheme, state, limits)
         judged = signatures.status[0] == 0
-        if limits.longer_by == KEEP_FIRST and judged:
+        if limits.policy == PLAIN and judged:
             kind, reason, score, number = implied(told, limits.candidates)
             assert (kind, reason) == (told.verdicts.kind[0], told.verdicts.reason[0])
             assert number == (told.original.number if told.original else None)
@@ -97,7 +99,7 @@ def test_a_page_in_the_state_is_told_of_with_the_verdict_that_it_had() -> None:
     had = [outcome for record in run(cut(pages, [60]), state, limits) for outcome in record]
     fates = set[Fate]()
     for page, outcome in dice.sample([*zip(pages, had, strict=True)], 30):
-        told = tell(signatures_of([page]), SCHEME, state, limits.candidates, limits.longer_by)
+        told = tell(signatures_of([page]), SCHEME, state, limits.candidates, limits.policy)
         assert Kind(int(told.verdicts.kind[0])).name.lower() == outcome[0]
         fates.update(other.fate for other in told.met)
     assert Fate.ORIGINAL in fates
@@ -112,9 +114,7 @@ def test_every_scheme_tells_in_its_own_terms_what_its_judge_says(name: str) -> N
     _, filing = judge(scheme.sign(filed), scheme, state, 256, 0)
     state.file(filing, 1, 0)
     signatures = scheme.sign(asked)
-    told = [
-        assert_agrees(signatures.part(row, row + 1), scheme, state, (256, 0, KEEP_FIRST)) for row in range(len(asked))
-    ]
+    told = [assert_agrees(signatures.part(row, row + 1), scheme, state, (256, 0, PLAIN)) for row in range(len(asked))]
     copies = [one for one in told if one.original is not None]
     assert copies, "the crawl has copies"
     for one in copies:
@@ -132,6 +132,18 @@ def test_what_a_scheme_tells_of_a_pair_is_what_it_confirms(name: str) -> None:
     if ways:
         reached = np.logical_or.reduce([way.reached for way in ways])
         np.testing.assert_array_equal(reached, scheme.confirm(pages.take(one), pages.take(other)).accepted)
+
+
+def test_explaining_needs_no_kernel_that_the_judge_does_not_have() -> None:
+    compile_kernels(DEFAULT)
+    kernels = (_confirm_kernel(), _walk_kernel(), _meet_kernel())
+    before = [list(kernel.signatures) for kernel in kernels]
+    pages, state = [page for page in CRAWL if page.judgeable], MemoryState()
+    _, filing = judge(DEFAULT.sign(pages[:9]), DEFAULT, state, 256, 0)
+    state.file(filing, 1, 0)
+    for page in pages[9:12]:
+        tell(DEFAULT.sign([page]), DEFAULT, state, 0)
+    assert [list(kernel.signatures) for kernel in kernels] == before
 
 
 def test_the_prints_of_a_page_are_those_of_its_blocks() -> None:

@@ -22,7 +22,7 @@ from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.fingerprints.tables import BARE_TAGS
-from spotsieve.stream.judge import KEEP_FIRST
+from spotsieve.stream.judge import PLAIN, Policy
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.signature import page_id_text
 from spotsieve.stream.verdict import Kind, Reason
@@ -35,8 +35,8 @@ from tests.worlds.generated import (
     World,
     caps,
     limits,
-    margins,
     pages_of,
+    policies,
     signatures_of,
     without_reason,
     worlds,
@@ -56,13 +56,13 @@ class Reader:
         cap: int,
         candidate_limit: int = NO_LIMIT,
         horizon_hours: float = 0.0,
-        longer_by: float = KEEP_FIRST,
+        policy: Policy = PLAIN,
     ) -> None:
         limits = IndexSettings.model_construct(
             bucket_cap=cap, candidate_limit=candidate_limit, horizon_hours=horizon_hours
         )
         self.state = state
-        self.engine = Engine(world.scheme, state, limits, DIGEST, "log", longer_by)
+        self.engine = Engine(world.scheme, state, limits, DIGEST, "log", policy)
         self.outcomes: list[Outcome] = []
 
     def read(self, log: Sequence[bytes], first: int = 0) -> None:
@@ -106,10 +106,10 @@ def draw_log(
     cap: int,
     candidate_limit: int,
     horizon_hours: float = 0.0,
-    longer_by: float = KEEP_FIRST,
+    policy: Policy = PLAIN,
 ) -> tuple[list[bytes], list[object]]:
     """Draw a log that signs and forgets in any order, and its steps: pages, or the numbers to forget."""
-    reader = Reader(world, MemoryState(), cap, candidate_limit, horizon_hours, longer_by)
+    reader = Reader(world, MemoryState(), cap, candidate_limit, horizon_hours, policy)
     pages = pages_of(data.draw(st.lists(world.looks, min_size=2, max_size=40)))
     log, steps, at = list[bytes](), list[object](), 0
     known = dict[int, ForgottenPage]()
@@ -177,12 +177,12 @@ def test_with_forgetting_anywhere_in_a_log_all_readers_hold_the_same_whole_state
 
 @worlds
 @PROFILE
-@given(st.data(), caps, limits, margins)
+@given(st.data(), caps, limits, policies)
 def test_with_forgetting_verdicts_are_those_of_the_obvious_judge(
-    world: World, data: st.DataObject, cap: int, limit: int, margin: float
+    world: World, data: st.DataObject, cap: int, limit: int, policy: Policy
 ) -> None:
-    log, steps = draw_log(data, world, cap, limit, longer_by=margin)
-    reader, twin = Reader(world, MemoryState(), cap, limit, 0.0, margin), world.twin(cap, limit, margin)
+    log, steps = draw_log(data, world, cap, limit, policy=policy)
+    reader, twin = Reader(world, MemoryState(), cap, limit, 0.0, policy), world.twin(cap, limit, policy)
     reader.read(log)
     expected = list[Outcome]()
     for step in steps:
@@ -205,13 +205,13 @@ def forget_obviously(twin: ObviousJudge, number: int) -> None:
 )
 @worlds
 @PROFILE
-@given(st.data(), caps, margins)
+@given(st.data(), caps, policies)
 def test_resubmitted_pages_whose_original_is_still_known_keep_their_verdicts(
-    world: World, data: st.DataObject, cap: int, margin: float
+    world: World, data: st.DataObject, cap: int, policy: Policy
 ) -> None:
     pages = pages_of(data.draw(st.lists(world.looks, min_size=2, max_size=40)))
     log = [encode(signatures_of(pages), WRITER, 0, DIGEST)]
-    reader = Reader(world, MemoryState(), cap, longer_by=margin)
+    reader = Reader(world, MemoryState(), cap, policy=policy)
     reader.read(log)
     ids = reader.state.page_ids(np.arange(reader.state.entry_count, dtype="u8"))
     numbers = data.draw(st.sets(st.sampled_from(range(len(ids))), max_size=5)) if ids else set[int]()

@@ -23,7 +23,7 @@ from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.errors import StateError
-from spotsieve.stream.judge import KEEP_FIRST
+from spotsieve.stream.judge import PLAIN, Policy
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.signature import Signatures
 from tests.reference.horizon import ForgetfulJudge
@@ -35,7 +35,7 @@ DIGEST = bytes(16)
 PROFILE = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 worlds = pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 caps = st.integers(1, 4)
-margins = st.sampled_from([KEEP_FIRST, 1.0, 1.1])
+policies = st.sampled_from([PLAIN, Policy(1.0), Policy(1.1), Policy(same_address=0)])
 cuts = st.lists(st.sampled_from([1, 2, 3, 5, 9, 80]), max_size=20)
 JUMPS = st.sampled_from([0] * 8 + [1, 400, 999, 1000, 7000, 30_000, 63_000, 64_000, 65_000, 66_000, 500_000, -20_000])
 
@@ -85,11 +85,9 @@ def records(signatures: Signatures, sizes: Sequence[int]) -> list[LogRecord]:
     return parts
 
 
-def apply(
-    world: World, state: State, log: Sequence[LogRecord], cap: int, longer_by: float = KEEP_FIRST
-) -> list[Outcome]:
+def apply(world: World, state: State, log: Sequence[LogRecord], cap: int, policy: Policy = PLAIN) -> list[Outcome]:
     """Apply the records that the state lacks, and return their outcomes."""
-    engine = Engine(world.scheme, state, limits(cap), DIGEST, "log", longer_by)
+    engine = Engine(world.scheme, state, limits(cap), DIGEST, "log", policy)
     return [
         outcome
         for offset in range(state.position, len(log))
@@ -117,14 +115,14 @@ def living(state: State) -> Iterator[tuple[bytes, Any]]:
 
 @worlds
 @PROFILE
-@given(st.data(), caps, margins, cuts)
+@given(st.data(), caps, policies, cuts)
 def test_an_original_counts_if_and_only_if_it_is_not_dead_whatever_the_records(
-    world: World, data: st.DataObject, cap: int, margin: float, sizes: list[int]
+    world: World, data: st.DataObject, cap: int, policy: Policy, sizes: list[int]
 ) -> None:
     signatures = timed(world, data)
-    twin, state = ForgetfulJudge(world.twin(cap, 64, margin), STEP_MS), MemoryState()
+    twin, state = ForgetfulJudge(world.twin(cap, 64, policy), STEP_MS), MemoryState()
     expected = twin.judge(signatures)
-    assert apply(world, state, records(signatures, sizes), cap, margin) == expected
+    assert apply(world, state, records(signatures, sizes), cap, policy) == expected
     held = dict(living(state))
     assert {int.from_bytes(name[8:], "big") for name in held if name.startswith(b"entries/")} == twin.living()
     buckets = [found[0] for name, found in held.items() if name.startswith(b"buckets/")]
@@ -136,13 +134,13 @@ def test_an_original_counts_if_and_only_if_it_is_not_dead_whatever_the_records(
 )
 @worlds
 @PROFILE
-@given(st.data(), caps, margins, cuts, cuts)
+@given(st.data(), caps, policies, cuts, cuts)
 def test_batch_boundaries_change_neither_verdicts_nor_what_lives(
-    world: World, data: st.DataObject, cap: int, margin: float, sizes: list[int], other_sizes: list[int]
+    world: World, data: st.DataObject, cap: int, policy: Policy, sizes: list[int], other_sizes: list[int]
 ) -> None:
     signatures, one, other = timed(world, data), MemoryState(), MemoryState()
-    found = apply(world, one, records(signatures, sizes), cap, margin)
-    assert found == apply(world, other, records(signatures, other_sizes), cap, margin)
+    found = apply(world, one, records(signatures, sizes), cap, policy)
+    assert found == apply(world, other, records(signatures, other_sizes), cap, policy)
     assert list(living(one)) == list(living(other))
 
 
@@ -152,19 +150,19 @@ def test_batch_boundaries_change_neither_verdicts_nor_what_lives(
 )
 @worlds
 @settings(PROFILE, max_examples=20)
-@given(st.data(), caps, margins, cuts)
+@given(st.data(), caps, policies, cuts)
 def test_a_state_on_disk_lost_between_any_two_runs_ends_equal_to_one_in_memory(
-    world: World, data: st.DataObject, cap: int, margin: float, sizes: list[int]
+    world: World, data: st.DataObject, cap: int, policy: Policy, sizes: list[int]
 ) -> None:
     log, memory = records(timed(world, data), sizes), MemoryState()
-    expected = apply(world, memory, log, cap, margin)
+    expected = apply(world, memory, log, cap, policy)
     with tempfile.TemporaryDirectory() as scratch:
         for filings in data.draw(st.lists(st.integers(0, 6), max_size=4)):
             with open_state(scratch) as rocks, suppress(Crash):
-                apply(world, Fragile(rocks, filings), log, cap, margin)
+                apply(world, Fragile(rocks, filings), log, cap, policy)
         with open_state(scratch) as rocks:
             whole = not rocks.pages_applied
-            found = apply(world, rocks, log, cap, margin)
+            found = apply(world, rocks, log, cap, policy)
             assert first_difference(rocks, memory) is None
             if whole:
                 assert found == expected[len(expected) - len(found) :]

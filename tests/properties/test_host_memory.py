@@ -17,13 +17,14 @@ from spotsieve.state.log.record import encode, encode_forget
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import Engine
+from spotsieve.stream.judge.policy import PLAIN
 from spotsieve.stream.page import PageId
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.signature import Signatures
 from tests.reference.host_memory import MOST_ITEMS, MOST_WORDS, Bars
 from tests.reference.judge import Outcome
 from tests.worlds.generated import outcomes_of, without_reason
-from tests.worlds.host_logs import SIZES, Log, any_world, place_of
+from tests.worlds.host_logs import SIZES, Log, place_of
 from tests.worlds.hosts import (
     FINGERPRINTED,
     KEPT,
@@ -37,6 +38,7 @@ from tests.worlds.remembering import (
     SCHEME,
     Limits,
     Record,
+    any_world,
     assert_same_memory,
     cut,
     memories_of,
@@ -125,7 +127,7 @@ def test_pages_that_come_again_before_they_are_committed_get_the_verdicts_they_h
 
 def test_a_mark_of_the_files_own_end_forgets_all_attempts() -> None:
     _, pages, limits = any_world(7)
-    state, limits = MemoryState(), limits._replace(longer_by=float("inf"))
+    state, limits = MemoryState(), limits._replace(policy=PLAIN)
     found = joined(run([Record(pages)], state, limits))
     copies = [
         page
@@ -150,7 +152,7 @@ class Reader:
             bucket_cap=limits.cap, candidate_limit=limits.candidates, horizon_hours=horizon_hours
         )
         self.state, self.twin = state, twin_of(limits)
-        self._engine = Engine(SCHEME, state, settings, DIGEST, "log", limits.longer_by)
+        self._engine = Engine(SCHEME, state, settings, DIGEST, "log", limits.policy)
         self._step_ms, self._watermark_ms, self._filed_in = step_of(horizon_hours), 0, list[int]()
 
     def sign(self, record: Record) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from spotsieve.state.index import State, first_difference
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
-from spotsieve.stream.judge import KEEP_FIRST, judge
+from spotsieve.stream.judge import PLAIN, Policy, judge
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.signature import Status
 from spotsieve.stream.verdict import FoundBy, Kind, Reason
@@ -27,6 +27,7 @@ from tests.reference.judge import Outcome, original_id
 from tests.worlds.generated import (
     CHAIN,
     DESIGN,
+    POLICIES,
     PROFILE,
     WORLDS,
     Look,
@@ -35,9 +36,9 @@ from tests.worlds.generated import (
     any_look,
     caps,
     limits,
-    margins,
     outcomes_of,
     pages_of,
+    policies,
     signatures_of,
     some,
     without_reason,
@@ -54,7 +55,7 @@ def run(
     sizes: Sequence[int],
     cap: int,
     candidate_limit: int = 64,
-    longer_by: float = KEEP_FIRST,
+    policy: Policy = PLAIN,
 ) -> tuple[list[Outcome], int]:
     """Judge pages in records of these sizes (then one by one); -> outcomes, capped filings."""
     outcomes: list[Outcome] = []
@@ -62,7 +63,7 @@ def run(
     while at < len(pages):
         size = remaining.pop(0) if remaining else 1
         verdicts, filing = judge(
-            signatures_of(pages[at : at + size]), world.scheme, state, cap, candidate_limit, longer_by
+            signatures_of(pages[at : at + size]), world.scheme, state, cap, candidate_limit, policy
         )
         state.file(filing, state.position + 1, 0)
         capped += filing.capped
@@ -73,14 +74,14 @@ def run(
 
 @worlds
 @PROFILE
-@given(st.data(), caps, limits, margins, cuts)
+@given(st.data(), caps, limits, policies, cuts)
 def test_verdicts_are_those_of_the_obvious_judge(
-    world: World, data: st.DataObject, cap: int, limit: int, margin: float, sizes: list[int]
+    world: World, data: st.DataObject, cap: int, limit: int, policy: Policy, sizes: list[int]
 ) -> None:
     pages = some(world, data)
-    twin = world.twin(cap, limit, margin)
+    twin = world.twin(cap, limit, policy)
     expected = twin.judge(signatures_of(pages))
-    outcomes, capped = run(world, MemoryState(), pages, sizes, cap, limit, margin)
+    outcomes, capped = run(world, MemoryState(), pages, sizes, cap, limit, policy)
     assert outcomes == expected
     assert capped == twin.capped
 
@@ -89,31 +90,31 @@ def test_verdicts_are_those_of_the_obvious_judge(
 def test_verdicts_over_alike_pages_of_all_lengths_are_those_of_the_obvious_judge(seed: int) -> None:
     # Copies that differ in nothing but their length, and ties of length, which hypothesis draws too seldom.
     dice = random.Random(seed)
-    longer_by, cap, limit = dice.choice([1.0, 1.1, 2.5]), dice.randrange(1, 9), dice.choice([1, 2, 3, 8, 64])
+    policy, cap, limit = dice.choice(POLICIES), dice.randrange(1, 9), dice.choice([1, 2, 3, 8, 64])
     for name, world in WORLDS.items():
         looks = [any_look(dice, name == "confirming") for _ in range(dice.randrange(10, 60))]
         looks += [look._replace(length=dice.choice([8, 10, 12, 30])) for look in dice.choices(looks, k=20)]
         sizes = dice.choices([1, 2, 5, 9, 80], k=len(looks))
-        outcomes, _ = run(world, MemoryState(), pages_of(looks), sizes, cap, limit, longer_by)
-        assert outcomes == world.twin(cap, limit, longer_by).judge(signatures_of(pages_of(looks)))
+        outcomes, _ = run(world, MemoryState(), pages_of(looks), sizes, cap, limit, policy)
+        assert outcomes == world.twin(cap, limit, policy).judge(signatures_of(pages_of(looks)))
 
 
 @pytest.mark.promise("batch sizes, timing and rebalances change no verdict", fault="the same pages in other batches")
 @worlds
 @PROFILE
-@given(st.data(), caps, limits, margins, cuts, cuts)
+@given(st.data(), caps, limits, policies, cuts, cuts)
 def test_batch_boundaries_change_neither_verdicts_nor_the_state(
     world: World,
     data: st.DataObject,
     cap: int,
     limit: int,
-    margin: float,
+    policy: Policy,
     sizes: list[int],
     other_sizes: list[int],
 ) -> None:
     pages, one, other = some(world, data), MemoryState(), MemoryState()
-    assert run(world, one, pages, sizes, cap, limit, margin) == run(
-        world, other, pages, other_sizes, cap, limit, margin
+    assert run(world, one, pages, sizes, cap, limit, policy) == run(
+        world, other, pages, other_sizes, cap, limit, policy
     )
     for state in (one, other):
         state.file(None, 1000, 0)
@@ -125,12 +126,12 @@ def test_batch_boundaries_change_neither_verdicts_nor_the_state(
 )
 @worlds
 @PROFILE
-@given(st.data(), caps, limits, margins, cuts)
+@given(st.data(), caps, limits, policies, cuts)
 def test_pages_submitted_again_at_any_later_point_get_the_verdicts_they_had(
-    world: World, data: st.DataObject, cap: int, limit: int, margin: float, sizes: list[int]
+    world: World, data: st.DataObject, cap: int, limit: int, policy: Policy, sizes: list[int]
 ) -> None:
     pages = some(world, data, 25)
-    first, _ = run(world, MemoryState(), pages, sizes, cap, limit, margin)
+    first, _ = run(world, MemoryState(), pages, sizes, cap, limit, policy)
     expected = dict(zip((page_id for _, page_id in pages), without_reason(first), strict=True))
     # every page once in order, with repeats of pages already seen thrown in anywhere, in the same record or a later one
     mixed: list[Submitted] = []
@@ -138,10 +139,10 @@ def test_pages_submitted_again_at_any_later_point_get_the_verdicts_they_had(
         mixed.append(page)
         mixed += data.draw(st.lists(st.sampled_from(pages[: index + 1]), max_size=3))
     state, plain = MemoryState(), MemoryState()
-    outcomes, _ = run(world, state, mixed, data.draw(cuts), cap, limit, margin)
+    outcomes, _ = run(world, state, mixed, data.draw(cuts), cap, limit, policy)
     for page, outcome in zip(mixed, without_reason(outcomes), strict=True):
         assert outcome == expected[page[1]]
-    run(world, plain, pages, [], cap, limit, margin)
+    run(world, plain, pages, [], cap, limit, policy)
     for one in (state, plain):
         one.file(None, 1000, 0)
     assert first_difference(state, plain) is None
@@ -149,20 +150,20 @@ def test_pages_submitted_again_at_any_later_point_get_the_verdicts_they_had(
 
 @worlds
 @settings(PROFILE, max_examples=25)
-@given(st.data(), caps, limits, margins, cuts)
+@given(st.data(), caps, limits, policies, cuts)
 def test_the_state_on_disk_and_in_memory_agree_and_reopening_changes_nothing(
-    world: World, data: st.DataObject, cap: int, limit: int, margin: float, sizes: list[int]
+    world: World, data: st.DataObject, cap: int, limit: int, policy: Policy, sizes: list[int]
 ) -> None:
     pages, memory = some(world, data), MemoryState()
     middle = len(pages) // 2
     with tempfile.TemporaryDirectory() as scratch:
         with RocksState.open(Path(scratch), "{}", "log", IndexSettings()) as rocks:
-            found = run(world, rocks, pages[:middle], sizes, cap, limit, margin)
-            assert found == run(world, memory, pages[:middle], sizes, cap, limit, margin)
+            found = run(world, rocks, pages[:middle], sizes, cap, limit, policy)
+            assert found == run(world, memory, pages[:middle], sizes, cap, limit, policy)
         with RocksState.open(Path(scratch), "{}", "log", IndexSettings()) as rocks:
             assert first_difference(rocks, memory) is None
-            found = run(world, rocks, pages[middle:], sizes, cap, limit, margin)
-            assert found == run(world, memory, pages[middle:], sizes, cap, limit, margin)
+            found = run(world, rocks, pages[middle:], sizes, cap, limit, policy)
+            assert found == run(world, memory, pages[middle:], sizes, cap, limit, policy)
             assert first_difference(rocks, memory) is None
             assert (rocks.position, rocks.entry_count) == (memory.position, memory.entry_count)
 

@@ -20,6 +20,7 @@ from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.errors import SettingError, StateError
+from spotsieve.stream.judge import policy_of
 from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.local.migrating import migrate_state
 from spotsieve.stream.migration.journal import Journal
@@ -49,15 +50,10 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "a horizon": ({}, {"index": {"horizon_hours": 4.0}}),
     "another horizon": ({"index": {"horizon_hours": 8.0}}, {"index": {"horizon_hours": 2.0}}),
-    "the scope of a host": ({}, {"index": {"scope": "host"}}),
     "the longest kept": ({}, {"policy": {"keep": "longest", "longer_by": 1.0}}),
-    "no scope, a scheme without hosts": (
+    "a scheme without hosts, within the scope of a host": (
         {"scheme": {"name": "onebit"}, "index": {"scope": "host"}},
-        {"scheme": {"name": "onebit", "r": 0.7}},
-    ),
-    "a scope, a scheme without hosts": (
-        {"scheme": {"name": "minhash"}},
-        {"scheme": {"name": "minhash"}, "index": {"scope": "host"}},
+        {"scheme": {"name": "onebit", "r": 0.7}, "index": {"scope": "host"}},
     ),
 }
 changes = pytest.mark.parametrize("change", CHANGES)
@@ -119,7 +115,7 @@ class FromScratch:
         self.state = MemoryState()
         self.scheme = scheme_in_scope(settings)
         digest = settings_digest(verdict_settings_text(settings))
-        longer = settings.policy.replaces_beyond
+        longer = policy_of(settings)
         self.engine = Engine(self.scheme, self.state, settings.index, digest, "scratch", longer)
         self.by_id = {(one.source, one.partition, one.offset): one for one in PAGES}
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from spotsieve.stream.judge.policy import ANY_KIND, PLAIN, Policy
 from spotsieve.stream.signature import Entry, Signatures, Status, page_id_text
 from spotsieve.stream.verdict import FoundBy
 
@@ -43,20 +44,22 @@ class Row(NamedTuple):
     host: int
     sketch: tuple[int, ...]
     length: int
+    address: str
 
 
 @dataclass
 class ObviousJudge:
     """keys_of: the keys of a page  confirm: a page and a candidate  cap: most postings of a bucket
     candidate_limit: most candidates of a page that are confirmed
-    longer_by: a copy of more than so many times the length replaces a page; inf: the first page is kept.
+    policy: longer_by, a copy of more than so many times the length replaces a page; inf: the first page is kept;
+    same_address, kinds of decisive keys under which a page is a copy of one of its own address
     """
 
     keys_of: Callable[[Signatures, int], list[Key]]
     confirm: Callable[[Row, Row], Pair]
     cap: int
     candidate_limit: int
-    longer_by: float = math.inf
+    policy: Policy = PLAIN
     entries: list[Row] = field(default_factory=list)
     buckets: dict[object, list[tuple[int, int]]] = field(default_factory=dict)
     capped: int = 0
@@ -70,7 +73,7 @@ class ObviousJudge:
         judged = status is Status.FINGERPRINTED
         novel = ("novel", "no_match") if judged else ("unchecked", status.name.lower())
         page, keys = row_of(signatures, index), self.keys_of(signatures, index)
-        number, score, reason, found_by, cut, outgrown = self._original(page, keys)
+        number, score, reason, found_by, cut, outgrown, recrawl = self._original(page, keys)
         longest = max(outgrown, key=lambda row: row.length) if outgrown and judged else None
         replaced = page_id_text(*longest[:3]) if longest else ""
         if number is not None:
@@ -86,39 +89,48 @@ class ObviousJudge:
             for key in open_keys:
                 self.buckets.setdefault(key.bucket, []).append((len(self.entries), key.inline))
             self.entries.append(page)
-        return novel[0], replaced, None, "longer" if longest else novel[1], 0, cut
+        if judged:
+            novel = ("novel", "longer" if longest else "recrawl" if recrawl else "no_match")
+        return novel[0], replaced, None, novel[1], 0, cut
 
-    def _original(self, page: Row, keys: list[Key]) -> tuple[int | None, float, str, FoundBy, bool, list[Row]]:
+    def _original(self, page: Row, keys: list[Key]) -> tuple[int | None, float, str, FoundBy, bool, list[Row], bool]:
         met: dict[int, list[tuple[Key, int]]] = {}
         for key in keys:
             for number, inline in self.buckets.get(key.bucket, []):
                 distance = (key.inline ^ inline).bit_count()
                 if distance <= key.limit:
                     met.setdefault(number, []).append((key, distance))
-        compared, cut, outgrown = 0, False, list[Row]()
+        compared, cut, outgrown, recrawl = 0, False, list[Row](), False
+        longer_by = self.policy.longer_by
         for number in sorted(met):
             through = [(key, distance) for key, distance in met[number] if key.decisive or not cut]
             found_by = FoundBy(0)
             for key, _ in through:
                 found_by |= key.kind
             candidate = self.entries[number]
-            longer = self.longer_by < math.inf and page.length > self.longer_by * candidate.length
+            longer = longer_by < math.inf and page.length > longer_by * candidate.length
+            same = bool(page.address) and page.address == candidate.address and page[:3] != candidate[:3]
             decisive = {key.kind: distance for key, distance in through if key.decisive}
             if decisive:
                 reason = "exact" if FoundBy.BODY in decisive else "same_text" if FoundBy.TEXT in decisive else "near"
-                if not longer or reason == "exact":
-                    return number, 1 - min(decisive.values()) / 64, reason, found_by, cut, outgrown
-                outgrown.append(candidate)
+                if same and not any(kind & self.policy.same_address for kind in decisive):
+                    recrawl = True
+                elif not longer or reason == "exact":
+                    return number, 1 - min(decisive.values()) / 64, reason, found_by, cut, outgrown, recrawl
+                else:
+                    outgrown.append(candidate)
             elif compared < self.candidate_limit:
                 compared += 1
                 pair = self.confirm(page, candidate)
-                if pair.accepted and not longer:
-                    return number, pair.score, "near", found_by, False, outgrown
-                if pair.accepted:
+                if pair.accepted and same and self.policy.same_address != ANY_KIND:
+                    recrawl = True
+                elif pair.accepted and not longer:
+                    return number, pair.score, "near", found_by, False, outgrown, recrawl
+                elif pair.accepted:
                     outgrown.append(candidate)
             else:
                 cut = True
-        return None, 0.0, "", FoundBy(0), cut, outgrown
+        return None, 0.0, "", FoundBy(0), cut, outgrown, recrawl
 
 
 def row_of(signatures: Signatures, index: int) -> Row:
@@ -130,6 +142,7 @@ def row_of(signatures: Signatures, index: int) -> Row:
         int(signatures.host[index]),
         tuple(signatures.sketch[index].tolist()),
         int(signatures.feature_count[index]),
+        signatures.urls[index].decode().partition("#")[0],
     )
 
 

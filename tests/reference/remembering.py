@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from spotsieve.stream.signature import Signatures, Status, page_id_text
+from spotsieve.stream.judge.policy import ANY_KIND, PLAIN, Policy
+from spotsieve.stream.signature import MATCHING_NOTHING, Signatures, Status, page_id_text
 from spotsieve.stream.verdict import FoundBy
 from tests.reference.host_memory import Answer, Bars, Host, Memory, PageText, compare, print_of
 from tests.reference.judge import Key, Outcome, digest_key
@@ -19,6 +20,7 @@ class Filed(NamedTuple):
     page: PageId
     text: PageText
     share: int
+    address: str
 
 
 class Found(NamedTuple):
@@ -33,7 +35,7 @@ class Found(NamedTuple):
 @dataclass
 class RememberingJudge:
     """keys_of: the keys of a page  cap: most postings of a bucket  candidate_limit: most candidates that are compared
-    longer_by: a copy of more than so many times the length replaces a page; inf: the first page is kept.
+    policy: as of tests/reference/judge.py
 
     entries: by number, None for one that was forgotten  memories: by host  floor: entries below it are dead
     attempts: by page, what pages turned out to be that could come back, and whose entry, if any, does not say it
@@ -43,7 +45,7 @@ class RememberingJudge:
     bars: Bars
     cap: int
     candidate_limit: int
-    longer_by: float = math.inf
+    policy: Policy = PLAIN
     entries: list[Filed | None] = field(default_factory=list)
     buckets: dict[object, list[tuple[int, int]]] = field(default_factory=dict)
     memories: dict[int, Memory] = field(default_factory=dict)
@@ -132,7 +134,8 @@ class RememberingJudge:
         judged = status is Status.FINGERPRINTED
         text, keys = text_of(signatures, index), self.keys_of(signatures, index)
         host = self.host(text.host)
-        number, cut, found, outgrown = self._original(text, keys, host)
+        page, address = id_of(signatures, index), signatures.urls[index].decode().partition("#")[0]
+        number, cut, found, outgrown, recrawl = self._original(page, address, text, keys, host)
         if number is not None:
             answer, found_by = found
             original = self.entries[number]
@@ -142,10 +145,13 @@ class RememberingJudge:
                 self._learn(text, host, number, answer, None)
             return Found(outcome, number, answer)
         longest = max(outgrown, key=self._length) if outgrown and judged else None
-        filed = self._file(id_of(signatures, index), text, keys, host)
+        filed = self._file(page, address, text, keys, host)
         if judged:
-            self._learn(text, host, None, None, filed)
+            copied, answer_of = recrawl or (None, None)
+            self._learn(text, host, copied, answer_of, filed)
         novel, replaced = without_original(status), self._entry(longest)
+        if recrawl and judged:
+            novel = ("novel", "", None, "recrawl")
         if replaced:
             novel = ("novel", page_id_text(*replaced.page), None, "longer")
         return Found((*novel, 0, cut), longest, filed=filed is not None)
@@ -156,14 +162,16 @@ class RememberingJudge:
         return entry.text.length
 
     def _original(
-        self, page: PageText, keys: list[Key], host: Host
-    ) -> tuple[int | None, bool, tuple[Answer, FoundBy], list[int]]:
+        self, own: PageId, address: str, page: PageText, keys: list[Key], host: Host
+    ) -> tuple[int | None, bool, tuple[Answer, FoundBy], list[int], tuple[int, Answer] | None]:
+        """The last: the earliest page of the same address that this one is a copy of but for the address."""
         met: dict[int, list[Key]] = {}
         for key in keys:
             for number, inline in self.buckets.get(key.bucket, []):
                 if inline == key.inline:
                     met.setdefault(number, []).append(key)
-        compared, cut, outgrown = 0, False, list[int]()
+        compared, cut, outgrown, recrawl = 0, False, list[int](), None
+        longer_by = self.policy.longer_by
         for number in sorted(met):
             through = [key for key in met[number] if key.decisive or not cut]
             found_by = FoundBy(0)
@@ -171,21 +179,28 @@ class RememberingJudge:
                 found_by |= key.kind
             entry = self.entries[number]
             assert entry
-            longer = self.longer_by < math.inf and page.length > self.longer_by * entry.text.length
-            if any(key.decisive for key in through):
-                return number, cut, (Answer("exact", 1.0), found_by), outgrown
+            longer = longer_by < math.inf and page.length > longer_by * entry.text.length
+            same = bool(address) and address == entry.address and own != entry.page
+            decisive = [key.kind for key in through if key.decisive]
+            if decisive and same and not any(kind & self.policy.same_address for kind in decisive):
+                recrawl = recrawl or (number, Answer("exact", 1.0))
+                continue
+            if decisive:
+                return number, cut, (Answer("exact", 1.0), found_by), outgrown, recrawl
             if compared == self.candidate_limit:
                 cut = True
                 continue
             compared += 1
             answer = compare(page, entry.text, host)
-            if answer.reason and longer:
+            if answer.reason and same and self.policy.same_address != ANY_KIND:
+                recrawl = recrawl or (number, answer)
+            elif answer.reason and longer:
                 outgrown.append(number)
             elif answer.reason:
-                return number, cut, (answer, found_by), outgrown
-        return None, cut, (Answer("", 0.0), FoundBy(0)), outgrown
+                return number, cut, (answer, found_by), outgrown, recrawl
+        return None, cut, (Answer("", 0.0), FoundBy(0)), outgrown, recrawl
 
-    def _file(self, page: PageId, text: PageText, keys: list[Key], host: Host) -> int | None:
+    def _file(self, page: PageId, address: str, text: PageText, keys: list[Key], host: Host) -> int | None:
         open_keys = [key for key in keys if len(self.buckets.get(key.bucket, [])) < self.cap]
         self.capped += len(keys) - len(open_keys)
         open_keys = [key for key in open_keys if len(self.buckets.get(key.bucket, [])) < key.cap]
@@ -197,7 +212,7 @@ class RememberingJudge:
         share, listed = host.share(text.prints)
         byte = math.floor(share * 255 + 0.5)
         own = text._replace(prints=tuple(host.own(text.prints)), share=byte / 255, listed=min(listed, 65_535))
-        self.entries.append(Filed(page, own, byte))
+        self.entries.append(Filed(page, own, byte, address))
         return number
 
     def _learn(
@@ -280,7 +295,7 @@ class KeysOfPages:
     def __call__(self, signatures: Signatures, index: int) -> list[Key]:
         """The keys of a page, one by one."""
         status = Status(int(signatures.status[index]))
-        if status in (Status.EMPTY, Status.HTTP_STATUS, Status.REDIRECT, Status.MEDIA_TYPE):
+        if status in MATCHING_NOTHING:
             return []
         body = digest_key(signatures, index, "digest", FoundBy.BODY)
         if status is not Status.FINGERPRINTED:

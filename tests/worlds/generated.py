@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from spotsieve.stream.fingerprints.tables import design_tables
-from spotsieve.stream.judge import KEEP_FIRST
+from spotsieve.stream.judge import PLAIN, Policy
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.chain import ChainScheme
 from spotsieve.stream.settings.schemes import ChainSettings
@@ -21,6 +21,8 @@ from spotsieve.stream.verdict import FoundBy, Kind, Reason, Verdicts
 from tests.reference.confirming import MINIMA_CAP, ConfirmingScheme
 from tests.reference.judge import Key, ObviousJudge, Outcome, Pair, Row, digest_key, original_id
 
+ADDRESSES = 5
+"""So many addresses the pages of a world have; now and then a page has none."""
 FINGERPRINTED = int(Status.FINGERPRINTED)
 
 
@@ -57,9 +59,9 @@ class World:
     masks: tuple[int, ...]
     decisive_tables: bool
 
-    def twin(self, cap: int, candidate_limit: int, longer_by: float = KEEP_FIRST) -> ObviousJudge:
+    def twin(self, cap: int, candidate_limit: int, policy: Policy = PLAIN) -> ObviousJudge:
         """The obvious judge of this scheme."""
-        return ObviousJudge(self.keys_of, confirm, cap, candidate_limit, longer_by)
+        return ObviousJudge(self.keys_of, confirm, cap, candidate_limit, policy)
 
     def keys_of(self, signatures: Signatures, index: int) -> list[Key]:
         """The keys of a page, one by one."""
@@ -126,7 +128,9 @@ PROFILE = settings(max_examples=150, deadline=None, suppress_health_check=[Healt
 worlds = pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 caps = st.integers(1, 4)
 limits = st.integers(1, 4)
-margins = st.sampled_from([KEEP_FIRST, 1.0, 1.1, 2.5])
+SAME_BYTES = Policy(same_address=int(FoundBy.BODY))
+POLICIES = [PLAIN, Policy(1.0), Policy(1.1), Policy(2.5), Policy(same_address=0), Policy(1.1, 0), SAME_BYTES]
+policies = st.sampled_from(POLICIES)
 
 
 def some(world: World, data: st.DataObject, most: int = 40) -> list[Submitted]:
@@ -156,7 +160,7 @@ def signatures_of(pages: Sequence[Submitted]) -> Signatures:
         np.array([look.word for look in looks], np.uint64),
         np.array([look.status for look in looks], np.uint8),
         np.array([look.length for look in looks], np.uint32),
-        tuple(b"http://x/%d" % i for i in ids),
+        tuple(b"http://x/%d" % (i % ADDRESSES) if i % 7 else b"" for i in ids),
         (b"",) * count,
         np.array([words_of(look.text) if look.text else (0, 0) for look in looks], np.uint64).reshape(-1, 2),
         np.array([look.host for look in looks], np.uint64),

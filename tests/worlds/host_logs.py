@@ -1,24 +1,13 @@
-"""Worlds of remembered hosts: pages and limits by a seed, and logs in which pages come again and are committed."""
+"""Logs of remembered hosts, in which pages come again and are committed."""
 
 import random
 from collections.abc import Sequence
 
 from spotsieve.state.index import Committed
-from tests.worlds.hosts import Submitted, any_temper, made_pages, with_ids
-from tests.worlds.remembering import Limits, Record
+from tests.worlds.hosts import Submitted
+from tests.worlds.remembering import Record
 
 SIZES = [1, 2, 3, 7, 20, 80]
-
-
-def any_world(seed: int, most: int = 120) -> tuple[random.Random, list[Submitted], Limits]:
-    """Pages of one temper, each with an id of its own, and limits that bite."""
-    dice = random.Random(seed)
-    pages = made_pages(dice, dice.choice([10, 40, most]), any_temper(dice))
-    if dice.random() < 0.2:
-        # many alike: more than a chunk of the walk
-        pages += [page._replace(body=dice.getrandbits(64)) for page in dice.choices(pages[-3:], k=70)]
-    longer_by = dice.choice([float("inf"), float("inf"), 1.0, 1.2])
-    return dice, with_ids(pages), Limits(dice.choice([2, 5, 16, 256]), dice.choice([1, 3, 8, 64]), longer_by)
 
 
 class Log:

@@ -175,7 +175,7 @@ def signatures_of(pages: Sequence[Submitted]) -> Signatures:
         np.zeros(count, np.uint64),
         np.array([page.status for page in made], np.uint8),
         np.array([page.length for page in made], np.uint32),
-        tuple(b"http://host-%d/%d" % (page.host, i) for page, i in pages),
+        tuple(b"http://host-%d/%d" % (page.host, i % 4) if i % 7 else b"" for page, i in pages),
         (b"",) * count,
         np.zeros((count, 2), np.uint64),
         np.array([host_hash(page.host) for page in made], np.uint64),

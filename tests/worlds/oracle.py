@@ -9,6 +9,7 @@ from aiokafka.structs import ConsumerRecord
 from spotsieve.state.index import State
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.engine import Engine
+from spotsieve.stream.judge import policy_of
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
@@ -40,7 +41,7 @@ def judge_again_in(state: State, toml: str, log: Iterable[ConsumerRecord], log_n
         settings.index,
         settings_digest(verdict_settings_text(settings)),
         log_name,
-        settings.policy.replaces_beyond,
+        policy_of(settings),
     )
     found: dict[str, Verdict] = {}
     for record in log:

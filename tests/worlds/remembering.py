@@ -1,7 +1,7 @@
 """Runs the judge of a scheme with a memory of hosts beside its twin, and compares what both remember."""
 
 import dataclasses
-import math
+import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,14 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Committed, Living, State, StateView
-from spotsieve.stream.judge import judge
+from spotsieve.stream.judge import PLAIN, Policy, judge
+from spotsieve.stream.judge.policy import ANY_KIND
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.settings.schemes import SpotsieveSettings
+from spotsieve.stream.verdict import FoundBy
 from tests.reference.host_memory import Bars
 from tests.reference.judge import Outcome
 from tests.reference.remembering import KeysOfPages, RememberingJudge
 from tests.worlds.generated import outcomes_of
-from tests.worlds.hosts import BITS, MOST_HOSTS, Submitted, host_hash, signatures_of
+from tests.worlds.hosts import (
+    BITS,
+    MOST_HOSTS,
+    Submitted,
+    any_temper,
+    host_hash,
+    made_pages,
+    signatures_of,
+    with_ids,
+)
 
 SCHEME = SpotsieveScheme(SpotsieveSettings(sketch_bits=BITS))
 
@@ -26,7 +37,7 @@ class Limits(NamedTuple):
 
     cap: int = 256
     candidates: int = 64
-    longer_by: float = math.inf
+    policy: Policy = PLAIN
 
 
 class Record(NamedTuple):
@@ -34,6 +45,18 @@ class Record(NamedTuple):
 
     pages: Sequence[Submitted]
     committed: tuple[Committed, ...] = ()
+
+
+def any_world(seed: int, most: int = 120) -> tuple[random.Random, list[Submitted], Limits]:
+    """Pages of one temper, each with an id of its own, and limits that bite."""
+    dice = random.Random(seed)
+    pages = made_pages(dice, dice.choice([10, 40, most]), any_temper(dice))
+    if dice.random() < 0.2:
+        # many alike: more than a chunk of the walk
+        pages += [page._replace(body=dice.getrandbits(64)) for page in dice.choices(pages[-3:], k=70)]
+    longer_by = dice.choice([float("inf"), float("inf"), 1.0, 1.2])
+    policy = Policy(longer_by, dice.choice([ANY_KIND, ANY_KIND, 0, FoundBy.BODY]))
+    return dice, with_ids(pages), Limits(dice.choice([2, 5, 16, 256]), dice.choice([1, 3, 8, 64]), policy)
 
 
 def twin_of(limits: Limits, bars: Bars | None = None) -> RememberingJudge:

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.cluster.answering import answer
 from spotsieve.stream.cluster.filing import file
 from spotsieve.stream.cluster.hosts import Walks, first_guess, walk_round
+from spotsieve.stream.cluster.limits import limits_in_shards
 from spotsieve.stream.cluster.meetings import Meetings
 from spotsieve.stream.cluster.records.columns import ColumnReader
 from spotsieve.stream.cluster.records.frame import (
@@ -34,10 +35,11 @@ from spotsieve.stream.cluster.resolving_hosts import check_guess, resolve_walks
 from spotsieve.stream.cluster.rounds import Round, next_round
 from spotsieve.stream.cluster.shares import NO_SHARD, Held, Share, hold, lay_out
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.judge.rules import KEEP_FIRST, Limits
+from spotsieve.stream.judge.policy import KEEP_FIRST, policy_of
 from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.settings.model import IndexSettings, PolicySettings, Settings
+from spotsieve.stream.settings.rules import Rule
 from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Verdicts, concatenate
 
@@ -48,12 +50,19 @@ Told = TypeVar("Told")
 class OneProcess:
     """The judge of one process, the log that it has judged, and its verdicts."""
 
-    def __init__(self, scheme: Scheme, settings: IndexSettings, longer_by: float = KEEP_FIRST) -> None:
-        self.scheme, self.settings, self.longer_by = scheme, settings, longer_by
+    def __init__(
+        self, scheme: Scheme, index: IndexSettings, longer_by: float = KEEP_FIRST, rules: tuple[Rule, ...] = ()
+    ) -> None:
+        """rules: those that the scheme keeps to"""
+        # Limits that bite in a small world are below those that settings allow.
+        keep: Literal["first", "longest"] = "first" if longer_by == KEEP_FIRST else "longest"
+        policy = PolicySettings.model_construct(keep=keep, longer_by=longer_by)
+        self.scheme = scheme
+        self.settings = Settings().model_copy(update={"index": index, "policy": policy, "rules": rules})
         self.state = MemoryState()
         self.log: list[bytes] = []
         self.verdicts: list[Verdicts] = []
-        self._engine = Engine(scheme, self.state, settings, DIGEST, "log", longer_by)
+        self._engine = Engine(scheme, self.state, index, DIGEST, "log", policy_of(self.settings))
         self._keys: dict[PageId, tuple[int, ...]] = {}
 
     def sign(self, signatures: Signatures, committed: Sequence[Committed] = ()) -> None:
@@ -94,12 +103,10 @@ class Shards:
         shards: int,
         guess: NDArray[np.bool_] | bool | None = None,
     ) -> None:
-        settings, scheme = one.settings, one.scheme
-        self.scheme = scheme
-        self.limits = Limits(settings.bucket_cap, settings.candidate_limit or scheme.candidate_limit, one.longer_by)
+        self.scheme, self.limits = one.scheme, limits_in_shards(one.settings, one.scheme)
         self.shares = [Share(number, shards) for number in range(shards)]
         self.states: list[State] = [MemoryState() for _ in self.shares]
-        self.step_ms = step_of(settings.horizon_hours)
+        self.step_ms = step_of(one.settings.index.horizon_hours)
         self.clock, self.entry_count, self.walks = self.states[0].clock, 0, 0
         self.rounds: list[tuple[Round, Resolved]] = []
         self.sent_bytes: dict[int, int] = {}

@@ -25,8 +25,8 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- if hasPrefix "SASL" .Values.kafka.securityProtocol }}yes{{ end }}
 {{- end }}
 
-{{- define "spotsieve.has-tls" -}}
-{{- if hasSuffix "SSL" .Values.kafka.securityProtocol }}yes{{ end }}
+{{- define "spotsieve.has-ca" -}}
+{{- if and .Values.kafka.privateCa (hasSuffix "SSL" .Values.kafka.securityProtocol) }}yes{{ end }}
 {{- end }}
 
 {{/* The environment of the filter and of what makes its topics. */}}
@@ -39,7 +39,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 # Files, not secretKeyRef: a variable is seen by whoever may describe the process.
 - {name: SPOTSIEVE_KAFKA__SASL_PASSWORD_FILE, value: /etc/spotsieve/kafka/password}
 {{- end }}
-{{- if and (include "spotsieve.has-tls" .) .Values.kafka.secret }}
+{{- if include "spotsieve.has-ca" . }}
 - {name: SPOTSIEVE_KAFKA__SSL_CAFILE, value: /etc/spotsieve/kafka/ca.pem}
 {{- end }}
 {{- range $name, $value := .Values.env }}

@@ -1,6 +1,7 @@
 """Reads the rows of a Parquet file in bounded memory, row group by row group."""
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
@@ -17,11 +18,10 @@ from spotsieve.stream.files.records import Record, RowPlace, too_large
 MOST_FOOTER_BYTES = 64 * 2**20
 MOST_ROWS = 512
 """Rows of a batch, as many as the filter judges at once."""
-_BATCH_BYTES = 128 * 2**20
+_BATCH_BYTES = 64 * 2**20
 """A batch has so few rows that it stays below this if every value were as long as the longest page."""
 _BUFFER_BYTES = 2**20
-MAGIC = b"PAR1"
-"""At the beginning and at the end of a file."""
+_MAGIC = b"PAR1"
 _ARROW_ERRORS = (pa.ArrowException, OSError, ValueError, MemoryError)
 
 
@@ -51,11 +51,11 @@ def open_table(file: BinaryIO, name: str) -> tuple[parquet.ParquetFile, frozense
     Text in lists is read as indices into a dictionary: one row may repeat a long value for ever, and its length is
     known before it is unfolded.
     """
-    file.seek(-len(MAGIC) - 4, 2)
-    tail = file.read(len(MAGIC) + 4)
+    file.seek(max(0, file.seek(0, os.SEEK_END) - len(_MAGIC) - 4))
+    tail = file.read(len(_MAGIC) + 4)
     size = int.from_bytes(tail[:4], "little")
-    if not tail.endswith(MAGIC) or size > MOST_FOOTER_BYTES:
-        rule = f"it must end in {MAGIC.decode()}, and its footer may have {MOST_FOOTER_BYTES:,} bytes"
+    if not tail.endswith(_MAGIC) or size > MOST_FOOTER_BYTES:
+        rule = f"it must end in {_MAGIC.decode()}, and its footer may have {MOST_FOOTER_BYTES:,} bytes"
         raise damaged(name, ValueError(rule))
     file.seek(0)
     metadata = parquet.read_metadata(file)
@@ -68,29 +68,28 @@ def open_table(file: BinaryIO, name: str) -> tuple[parquet.ParquetFile, frozense
     return table, repeated
 
 
-def check_schemas(inputs: Sequence[Input], out: str) -> None:
-    """Check before any work that the rows of all Parquet inputs may stand in one output.
+def columns_of(inputs: Sequence[Input], out: str) -> RowPlace | None:
+    """The columns of the Parquet files among the inputs, without rows; None where none is, or none can be read yet.
 
-    Raises SettingError for files of several schemas, InputError for a file that cannot be read.
+    Raises SettingError for files whose rows cannot stand in one output.
     """
     first = None
     for file in inputs:
-        if not file.is_stdin:
-            with contextlib.closing(open_input_seeking(file)) as source:
-                schema = _schema_of(source, file.source)
-            if first is not None and schema is not None and not schema.equals(first):
-                raise other_columns(out, schema, first)
-            first = first or schema
+        with contextlib.closing(open_input_seeking(file)) as source:
+            found = _columns(source, file.source)
+        if first is not None and found is not None and not found.batch.schema.equals(first.batch.schema):
+            raise other_columns(out, found.batch.schema, first.batch.schema)
+        first = first or found
+    return first
 
 
-def _schema_of(source: BinaryIO, name: str) -> pa.Schema | None:
-    """The columns of a file, or None where it is no Parquet."""
+def _columns(source: BinaryIO, name: str) -> RowPlace | None:
+    """None for a file that is no whole Parquet: what is wrong with it is told when it is read."""
     try:
-        if source.read(len(MAGIC)) != MAGIC:
-            return None
-        return open_table(source, name)[0].schema_arrow.remove_metadata()
-    except _ARROW_ERRORS as error:
-        raise damaged(name, error) from None
+        table, _ = open_table(source, name)
+        return RowPlace(table.schema_arrow.remove_metadata().empty_table(), 0, table.metadata)
+    except (*_ARROW_ERRORS, InputError):
+        return None
 
 
 def damaged(name: str, error: BaseException) -> InputError:

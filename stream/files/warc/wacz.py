@@ -3,6 +3,7 @@
 wacz = zip of: archive/*.warc or *.warc.gz, pages/, indexes/, datapackage.json
 """
 
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ _FOLDER = "archive/"
 _ENDINGS = (".warc", ".warc.gz", ".warc.zst")
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """zipfile unfolds these in bounded pieces. WACZ says that WARC files are stored."""
+_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError, RuntimeError)
+"""What zipfile raises for bytes that are no zip. NotImplementedError is a RuntimeError."""
 _END_BYTES = 22
 _END_MAGIC = b"PK\x05\x06"
 _ZIP64_MAGIC = b"PK\x06\x06"
@@ -57,7 +60,7 @@ def split_wacz(file: BinaryIO, name: str, max_record_bytes: int) -> Iterator[Rec
                     ):
                         yield record
                         number = record.number + 1
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError) as error:
+    except _ZIP_ERRORS as error:
         raise InputError(name, f"must be a whole zip: {error}", None, "get the file again, or unpack it") from None
 
 

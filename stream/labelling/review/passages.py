@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from spotsieve.stream.explain.shown_text import Paragraph, ShownText, paragraphs_of, read_text
 from spotsieve.stream.hosts import host_of
-from spotsieve.stream.labelling.shown_text import Paragraph, ShownText, paragraphs_of, read_text
 from spotsieve.stream.page import Page
 
 SHINGLE_WORDS = 3

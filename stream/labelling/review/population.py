@@ -59,7 +59,10 @@ class Population:
 
 
 def find_population(
-    inputs: Sequence[Input], settings: Settings, recorded: Mapping[str, Recorded] | None, on_pages: OnPages
+    inputs: Sequence[Input],
+    settings: Settings,
+    recorded: Mapping[str, Recorded] | None,
+    on_pages: OnPages = lambda *_: None,
 ) -> Population:
     """Judge the text pages of the files in memory, as they are set and at the ends of the threshold's range.
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from random import Random
 
-from spotsieve.stream.labelling.shown_text import words_of
+from spotsieve.stream.explain.shown_text import words_of
 
 CUT = (0.65, 0.92)
 """The share of the words that a cut leaves."""

@@ -13,8 +13,8 @@ from itertools import pairwise
 import numpy as np
 import xxhash
 
+from spotsieve.stream.explain.shown_text import Paragraph, ShownText, paragraphs_of, read_text, words_of
 from spotsieve.stream.hosts import host_of
-from spotsieve.stream.labelling.shown_text import Paragraph, ShownText, paragraphs_of, read_text, words_of
 from spotsieve.stream.page import Page, lay_out
 from spotsieve.stream.signature import page_id_text
 from spotsieve.stream.text.tokens import extract_tokens

@@ -12,12 +12,10 @@ import gzip
 import lzma
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
-import orjson
-
 from spotsieve.stream.evaluation.trial import PAGES_FILE
+from spotsieve.stream.files.objects import page_line
 from spotsieve.stream.files.writer import write_whole
 from spotsieve.stream.hosts import host_of
 from spotsieve.stream.labelling.sample.edits import Edit
@@ -28,6 +26,7 @@ from spotsieve.stream.scoring.truth import NEGATIVE, PAIRS_FILE, TRUTH_FILE
 EXACT, NATURAL = "exact-text", "natural"
 UNKNOWN = 0.59
 """Just below the least similarity of a positive pair."""
+_XZ_PRESET = 1
 _MOST_PAGES = 200
 """A phrase on more pages than this leads to no pair: it is a common one, or a template's."""
 _RANKS = {PAGE: 0, **{kind.value: number for number, kind in enumerate(Edit, 1)}}
@@ -59,7 +58,7 @@ def pairs_of(stream: Sequence[Planted], pages: Sequence[OwnPage]) -> list[Pair]:
 def write_set(folder: Path, stream: Sequence[Planted], pairs: Sequence[Pair]) -> None:
     """Write the three files. Raises InputError if the disk is full."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / PAGES_FILE, lzma.compress(b"".join(map(_page_line, stream)), preset=2))
+    write_whole(folder / PAGES_FILE, lzma.compress(b"".join(map(_page_line, stream)), preset=_XZ_PRESET))
     names = [_cell(one.name) for one in stream]
     truth = [("id", "kind", "group", "template", "host", "words"), *(_truth_row(one) for one in stream)]
     alike = [(names[earlier], names[later], f"{share:.4f}", kind) for earlier, later, share, kind in pairs]
@@ -79,15 +78,7 @@ def _label(one: Planted, other: Planted, pages: Sequence[OwnPage], similarity: f
 
 
 def _page_line(one: Planted) -> bytes:
-    fetched = datetime.fromtimestamp(max(one.time_ms, 0) / 1000, UTC).isoformat()
-    fields = {
-        "id": _cell(one.name),
-        "url": one.url,
-        "fetched_at": fetched,
-        "content_type": f"text/{'html' if one.markup else 'plain'}; charset=utf-8",
-        "body": one.body,
-    }
-    return orjson.dumps(fields) + b"\n"
+    return page_line(_cell(one.name), one.url, one.time_ms, one.markup, one.body) + b"\n"
 
 
 def _truth_row(one: Planted) -> tuple[str, ...]:

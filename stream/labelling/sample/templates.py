@@ -7,8 +7,8 @@ and loses its text; the new text stands outside of its links, so that no page be
 import html
 from collections.abc import Sequence
 
+from spotsieve.stream.explain.shown_text import REFERENCE, Paragraph, tags_in, title_span, words_of
 from spotsieve.stream.labelling.sample.own_text import OwnPage
-from spotsieve.stream.labelling.shown_text import REFERENCE, Paragraph, tags_in, title_span, words_of
 
 _NEXT = "</p>\n<p>"
 _NEXT_PLAIN = "\n\n"

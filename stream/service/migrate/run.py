@@ -33,7 +33,7 @@ from spotsieve.stream.service.log_topic import append_records
 from spotsieve.stream.service.migrate.again import SigningAgain
 from spotsieve.stream.service.migrate.ahead import Ahead
 from spotsieve.stream.service.migrate.checking import OldLog, check_group, check_logs, check_sides
-from spotsieve.stream.service.skipping import first_record, log_records, skipped_offsets, stopped_at
+from spotsieve.stream.service.skipping import first_record, log_records, log_span, skipped_offsets, stopped_at
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import describe_difference, signing_difference, verdict_settings_text
 
@@ -55,7 +55,6 @@ def migrate_service(old: Settings, new: Settings, switch: bool, told: OnProgress
     with ExitStack() as stack:
         engine = open_engine(new, new.topics.log)
         stack.callback(engine.state.close)
-        told("compiling the kernels", 0, 1)
         compile_kernels(engine.scheme)
         journal = stack.enter_context(closing(Journal(new.index.directory)))
         old_engine = None
@@ -169,8 +168,8 @@ class _Migrating:
 
     async def _round(self) -> None:
         """Move what the old log holds now."""
-        first, checked = self._next, max(self._next - 1, 0)
-        async for offset, value in log_records(self._old, checked, None):
+        first, (_, end) = self._next, await log_span(self._old)
+        async for offset, value in log_records(self._old, max(first - 1, 0), end):
             if offset < first:
                 self._migration.check_old(offset, value)
                 continue
@@ -178,7 +177,7 @@ class _Migrating:
             if moving is not None:
                 await self._move(moving)
             self._next = offset + 1
-            self._told("records moved", self._next, 0)
+            self._told("records moved", self._next, end)
 
     async def _begun(self, offset: int, value: bytes) -> Moving | None:
         try:

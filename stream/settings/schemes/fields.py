@@ -4,6 +4,8 @@ from typing import Any
 
 from spotsieve.stream.settings.section import setting
 
+DEFAULT_BUCKET_CAP = 256
+"""Of index.bucket_cap; cautions of schemes tell how far it goes."""
 MOST_FEATURES = 10_000
 """Highest value of a setting that says how few features leave a page unchecked."""
 

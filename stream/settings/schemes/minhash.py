@@ -1,12 +1,16 @@
 """The settings of the schemes that compare minimum hashes of shingles: minhash and onebit."""
 
+import math
 from typing import ClassVar, Literal
 
-from spotsieve.stream.settings.schemes.fields import fewest, scheme_name, shingle_length
+from spotsieve.stream.settings.schemes.fields import DEFAULT_BUCKET_CAP, fewest, scheme_name, shingle_length
 from spotsieve.stream.settings.section import Section, Threshold, alone, setting
 
 LEAST_FOUND_R = 0.8
-"""From here on onebit finds at the default index.bucket_cap what its groups find without one (docs/schemes.md)."""
+"""From here on groups tell pages apart: onebit finds at the default limits what it finds without any."""
+MOST_GROUPS = 256
+STRANGERS_SHARE = 0.001
+"""Of all strangers, so many at most are compared with a page where `c` is chosen by itself."""
 
 
 class MinhashSettings(Section):
@@ -33,12 +37,42 @@ class OnebitSettings(Section):
     )
     w: int = shingle_length(3)
     min_shingles: int = fewest(8, "shingles", unit="shingles")
+    c: int = setting(
+        0,
+        "pages that share so many groups of bits are compared; 0: 1 where r is .8 or more, below it as many as one in "
+        "a thousand strangers shares by chance",
+        verdicts=True,
+        signs=False,
+        ge=0,
+        le=64,
+    )
+
+    @property
+    def r_h(self) -> int:
+        """The most bits in which copies differ (Eq. 10)."""
+        # the half of a thousandth keeps 400 * (1 - .9) / 2 from being 19
+        return int(self.k * (1 - self.r) / 2 + 0.0005)
+
+    @property
+    def least_shared(self) -> int:
+        """How many of the r_h + c groups two pages must share: c, or what stands for 0."""
+        if self.c or self.r >= LEAST_FOUND_R:
+            return max(self.c, 1)
+        most = min(self.k, MOST_GROUPS) - self.r_h
+        return next((c for c in range(1, most) if _strangers(self.k, self.r_h + c, c) <= STRANGERS_SHARE), most)
 
     def caution(self) -> str | None:
-        """Below r = .8 the groups of bits that name candidates are so short that strangers fill their buckets."""
+        """Below r = .8 groups are so short that strangers fill their buckets after some thousand pages."""
         if self.r >= LEAST_FOUND_R:
             return None
+        pages = DEFAULT_BUCKET_CAP * 2 ** (self.k / (self.r_h + self.least_shared))
         return (
-            f"scheme.r is {self.r:g}: below {LEAST_FOUND_R:g} full buckets hide most copies from onebit (at .7 it "
-            "found one in ten on newsgroups); raise scheme.r, or index.bucket_cap, which costs time"
+            f"scheme.r is {self.r:g}: beyond some {round(pages, -3):,.0f} pages, at the default index.bucket_cap, full "
+            "buckets hide copies from onebit; for more pages raise scheme.r, or index.bucket_cap, which costs time"
         )
+
+
+def _strangers(k: int, groups: int, c: int) -> float:
+    """The share of strangers that agree on at least c of so many groups of k bits, each bit by chance (Poisson)."""
+    mean = groups / 2 ** (k / groups)
+    return 1 - sum(math.exp(-mean) * mean**shared / math.factorial(shared) for shared in range(c))

@@ -61,10 +61,9 @@ def chart_digest() -> str:
 
 
 def helm_here() -> Path | None:
-    """Helm of our version in the cache, or whichever is on the path; None where there is none."""
+    """Helm of our version, where it was built before: another one may render other bytes."""
     cached = cache_directory() / f"helm-{HELM_VERSION}"
-    found = shutil.which("helm")
-    return cached if cached.exists() else Path(found) if found else None
+    return cached if cached.exists() else None
 
 
 def build_helm() -> Path:
@@ -73,15 +72,14 @@ def build_helm() -> Path:
         return helm
     go = shutil.which("go")
     if go is None:
-        raise SettingError("helm", "must be here to render the chart", None, "install Helm 3, or Go, which builds it")
+        raise SettingError("go", "must be on the path to build helm", None, "install Go 1.24 or newer")
     print(f"building helm {HELM_VERSION} by Go: this takes some minutes, once", file=sys.stderr, flush=True)
     cached = cache_directory() / f"helm-{HELM_VERSION}"
     made = cached.with_name("helm-being-built")
-    subprocess.run(
-        [go, "install", f"helm.sh/helm/v3/cmd/helm@{HELM_VERSION}"],
-        env={**os.environ, "GOBIN": str(made), "GOFLAGS": "-trimpath"},
-        check=True,
-    )
+    module = f"helm.sh/helm/v3/cmd/helm@{HELM_VERSION}"
+    environment = {**os.environ, "GOBIN": str(made), "GOFLAGS": "-trimpath"}
+    if subprocess.run([go, "install", module], env=environment, check=False).returncode:
+        raise SettingError("go", "must build helm", module, "look at its own message above; it needs the network")
     (made / "helm").replace(cached)
     made.rmdir()
     return cached

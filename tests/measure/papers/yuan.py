@@ -17,6 +17,7 @@ from spotsieve.stream.settings.schemes import OnebitSettings
 from spotsieve.stream.signature import Status
 from spotsieve.stream.text.tokens import extract_tokens
 from tests.measure.papers.page import decimals, paragraphs, table
+from tests.measure.papers.yuan_counting import counting
 from tests.measure.papers.yuan_search import figure_5, times
 
 BITS = (64, 400)
@@ -108,4 +109,4 @@ def section(data: Path) -> list[str]:
     for name in found:
         titles += [f"{name} P", "R", "pairs with R >= r"]
     figure_6 = (FIGURE_6.splitlines(), table(titles, rows), FIGURE_6_SAYS.splitlines())
-    return paragraphs(*figure_5(data), *figure_6, *times())
+    return paragraphs(*figure_5(data), *figure_6, *times(), *counting(data))

@@ -11,6 +11,7 @@ from spotsieve.state.log.local import RECORD_BYTES
 from spotsieve.state.log.record import encode, split
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.engine import Engine
+from spotsieve.stream.judge import policy_of
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import scheme_of
@@ -79,7 +80,7 @@ def judge(
         settings.index,
         ANY_SETTINGS,
         "memory",
-        settings.policy.replaces_beyond,
+        policy_of(settings),
     )
     links: list[str | None] = []
     reasons: Counter[str] = Counter()

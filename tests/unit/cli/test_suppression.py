@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.fingerprints.tables import BARE_TAGS
-from spotsieve.stream.judge import judge
+from spotsieve.stream.judge import Policy, judge
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_in_scope, scheme_of
@@ -257,6 +257,6 @@ def test_a_filter_in_host_scope_keeps_a_page_of_each_and_refuses_a_global_state(
 def test_a_stranger_s_longer_copy_replaces_a_page_globally_and_not_in_host_scope() -> None:
     longer = page(1_001, "https://stranger.example/1", newspaper([*STORY, *STORIES["English", 2][:2]]))
     for scheme, replaced in ((GLOBAL, VICTIM.offset), (PER_HOST, None)):
-        verdicts, _ = judge(scheme.sign([VICTIM, longer]), scheme, MemoryState(), 256, 256, 1.2)
+        verdicts, _ = judge(scheme.sign([VICTIM, longer]), scheme, MemoryState(), 256, 256, Policy(1.2))
         assert verdicts.kind.tolist() == [Kind.NOVEL] * 2
         assert [entry and entry.offset for entry in verdicts.replaces] == [None, replaced]

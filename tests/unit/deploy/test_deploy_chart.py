@@ -148,6 +148,7 @@ def test_the_settings_in_the_config_map_are_settings_of_ours(tmp_path: Path) -> 
 
 VALUES = [
     ("kafka.securityProtocol=PLAINTEXT", "kafka.secret="),
+    ("kafka.privateCa=false", "kafka.saslMechanism=PLAIN"),
     ("kafka.securityProtocol=SSL", "replicas=3", "topics.create=false", "storage.className=fast"),
     ("image.digest=sha256:" + "a" * 64, "env.SPOTSIEVE_INDEX__CACHE_MB=512", "image.pullSecrets={registry}"),
     ("podDisruptionBudget.maxUnavailable=50%", "nodeSelector.disk=ssd", "tolerations[0].operator=Exists"),
@@ -163,7 +164,7 @@ def test_other_values_render_what_fits_the_schema(given: tuple[str, ...]) -> Non
         check_resource(one)
     assert ("SASL" in text, "ssl_cafile" in text.lower()) == (
         not any("securityProtocol" in value for value in given),
-        "kafka.securityProtocol=PLAINTEXT" not in given,
+        given[0] not in {"kafka.securityProtocol=PLAINTEXT", "kafka.privateCa=false"},
     )
     assert ("@sha256:" in text) == any("digest" in value for value in given)
 

@@ -15,6 +15,7 @@ from tests.worlds.debian import needs_debian
 DEPLOY = REPOSITORY / "deploy"
 DASHBOARD = DEPLOY / "grafana" / "dashboards" / "spotsieve.json"
 PROMETHEUS = DEPLOY / "prometheus"
+RULE_TESTS = sorted(PROMETHEUS.glob("alerts*.test.yml"))
 SUFFIXES = ("_total", "_bucket", "_sum", "_count", "_info", "_created")
 
 
@@ -78,7 +79,7 @@ def test_every_alert_says_what_it_means_and_what_to_do() -> None:
 
 def test_every_alert_is_seen_firing_by_a_rule_test() -> None:
     fired = set()
-    for test in yaml.safe_load((PROMETHEUS / "alerts.test.yml").read_text("utf-8"))["tests"]:
+    for test in (test for file in RULE_TESTS for test in yaml.safe_load(file.read_text("utf-8"))["tests"]):
         for asked in test.get("promql_expr_test", []):
             if asked["exp_samples"] and "ALERTS{" in asked["expr"]:
                 found = {
@@ -146,4 +147,4 @@ def test_prometheus_accepts_the_alert_rules() -> None:
 
 
 def test_alerts_fire_when_they_should_and_not_before() -> None:
-    promtool("test", "rules", "alerts.test.yml")
+    promtool("test", "rules", *(file.name for file in RULE_TESTS))

@@ -24,7 +24,7 @@ DOCUMENTS = [README, REPOSITORY / "ARCHITECTURE.md", *sorted((REPOSITORY / "docs
 FOLDERS = ("stream", "state", "tests", "docs", "deploy")
 ACTIONS = {
     "state": ("info", "verify", "snapshot", "restore", "forget", "export", "import"),
-    "topics": ("create", "check", "skip-record"),
+    "topics": ("create", "check", "skip-record", "save"),
     "config": ("example", "reference", "check"),
     "model": ("build", "info"),
 }

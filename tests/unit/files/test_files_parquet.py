@@ -114,6 +114,7 @@ def test_cells_that_are_no_page_are_rejected_alone(tmp_path: Path) -> None:
 
 WRONG: dict[str, tuple[Callable[[Path], list[object]], int, str]] = {
     "cut": (lambda folder: [_bytes(folder / "a.parquet", _whole()[:-9])], 3, "must be whole Parquet: it must end in"),
+    "a beginning": (lambda folder: [_bytes(folder / "a.parquet", b"PAR1")], 3, "must be whole Parquet: it must end in"),
     "damaged": (
         lambda folder: [_bytes(folder / "a.parquet", _whole().replace(b"\x15", b"\x7f", 1))],
         3,
@@ -186,6 +187,9 @@ def test_an_output_without_rows_has_the_columns_of_its_input(
     filter_json(capsys, path, "--state", state)
     assert filter_json(capsys, again, "--state", state, "--out", out)["novel"] == 0
     assert parquet.read_table(out).equals(parquet.read_table(path).slice(0, 0))
+    none = write(tmp_path / "none.parquet", table(crawl()).slice(0, 0))
+    filter_json(capsys, none, "--out", tmp_path / "still-none.parquet")
+    assert parquet.read_schema(tmp_path / "still-none.parquet").equals(parquet.read_schema(none), check_metadata=True)
 
 
 def test_query_and_model_build_read_rows_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

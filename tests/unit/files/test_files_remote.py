@@ -151,7 +151,7 @@ WRONG = {
     "no match": ("memory://in/*.warc", 3, "must match a file, and matches none"),
     "no protocol": ("nowhere://a", 3, "nowhere://a cannot be opened: ValueError: Protocol not known: nowhere"),
     "no driver": ("s3://me:word@bucket/a.jsonl", 3, "s3://bucket/a.jsonl is a URL, which a driver of fsspec opens"),
-    "no server": ("http://127.0.0.1:1/a.jsonl?token=x", 3, "http://127.0.0.1:1/a.jsonl cannot be read: "),
+    "no server": ("http://127.0.0.1:1/a.jsonl?token=x", 3, "http://127.0.0.1:1/a.jsonl cannot be read: Client"),
 }
 
 
@@ -181,6 +181,8 @@ def test_a_server_that_ends_in_the_middle_and_one_that_takes_nothing(
     summary = filter_json(capsys, f"{address}/broken/a.jsonl", crawl, code=3)
     assert summary["pages"] == 1, "the next file is read"
     assert "/broken/a.jsonl cannot be read: " in summary["errors"][0]
+    code, error = refused(capsys, f"{address}/none.jsonl")
+    assert (code, "cannot be read: there is no such file" in error) == (3, True)
     code, error = refused(capsys, crawl, "--out", f"{address}/novel.jsonl")
     assert (code, "cannot be written: its driver cannot do that" in error) == (2, True)
 

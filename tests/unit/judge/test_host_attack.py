@@ -1,6 +1,5 @@
 """What a host publishes teaches that host alone: it can free or drop its own pages, and none of another host."""
 
-import math
 import random
 from collections.abc import Sequence
 
@@ -113,7 +112,7 @@ def long_page(number: int, host: int, shown: Sequence[int]) -> Made:
 
 def test_no_key_of_one_host_fills_a_place_that_another_host_needs() -> None:
     # 300 pages of the attacker under the victim's prints, title and first four minima.
-    limits = Limits(16, 64, math.inf)
+    limits = Limits(16, 64)
     dice = random.Random(1)
     story = Made(1, VICTIM, 7, 8, (0, 0), (1, 2, 3, 4), (5 << 6 | KEPT | 9, 6 << 6 | KEPT | 9), (3, 4))
     flood = [

@@ -129,7 +129,7 @@ def test_no_text_of_a_page_runs_or_loads_anything(browser: Any, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("scheme", "ground"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(23, 25, 28)")])
-def test_it_is_light_or_dark_as_the_system_is_and_narrow_windows_do_not_scroll_sideways(
+def test_it_is_light_or_dark_as_the_system_is_and_fits_a_narrow_window(
     browser: Any, tmp_path: Path, scheme: str, ground: str
 ) -> None:
     window = {"width": 360, "height": 640}

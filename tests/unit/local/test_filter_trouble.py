@@ -57,7 +57,7 @@ def test_mistakes_are_told_in_one_line_before_any_work(
     for arguments, code, words in (
         ([crawl, tmp_path / "missing"], 3, "cannot be read: No such file or directory"),
         ([tmp_path], 3, "cannot be read: Is a directory"),
-        ([html], 3, "must be JSONL or WARC"),
+        ([html], 3, "must be JSONL, WARC or Parquet"),
         ([crawl, "--out", crawl], 2, "must not be written where"),
         ([crawl, "--out", "x", "--verdicts", "./x"], 2, "must not be written where --out already is"),
         ([crawl, "--json", "--out", "-"], 2, "must not be written where --json already is"),

@@ -20,6 +20,7 @@ from numba.core.dispatcher import Dispatcher
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.local import filtering
 from spotsieve.stream.page import Page
+from spotsieve.stream.judge import policy_of
 from spotsieve.stream.judge.alone import find_matches, judge_alone
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.kernels import compile_kernels
@@ -55,7 +56,7 @@ for record, first in enumerate(range(0, len(pages), 30)):
     applied = engine.apply(encode(scheme.sign(pages[first:first + 30]), bytes(16), record, digest), record)
     kinds |= set(applied.verdicts.kind.tolist())
 asked = scheme.sign(pages)
-alone = judge_alone(asked, scheme, engine.state, 256, settings.policy.replaces_beyond)
+alone = judge_alone(asked, scheme, engine.state, 256, policy_of(settings))
 assert Reason.FIRST_ATTEMPT in alone.reason, alone.reason
 assert any(find_matches(asked, scheme, engine.state))
 engine.state.close()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
+from spotsieve.stream.errors import Reject
 from spotsieve.stream.features.languages import path_names
 from spotsieve.stream.observe.metrics import TEXTS, VERDICT_REASONS, ArrayHistogram, Metrics
 from spotsieve.stream.page import Page
@@ -73,6 +74,9 @@ def test_every_verdict_language_text_and_key_is_there_before_the_first_page() ->
     for name, label, values in [*there, ("duplicates_met", "key", keys)]:
         family = f"spotsieve_{name if name == 'duplicates_met' else f'page_{name}'}_total"
         assert [metrics.registry.get_sample_value(family, {label: value}) for value in values] == [0] * len(values)
+    for rejection in Reject:
+        labels = {"reason": rejection.value}
+        assert metrics.registry.get_sample_value("spotsieve_dead_letters_total", labels) == 0
     for kind, reason in VERDICT_REASONS:
         labels = {"verdict": kind.name.lower(), "reason": reason.label}
         assert metrics.registry.get_sample_value("spotsieve_pages_total", labels) == 0

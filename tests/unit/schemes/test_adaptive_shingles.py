@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.cli import main
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG
-from spotsieve.stream.judge import judge
+from spotsieve.stream.judge import Policy, judge
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.adaptive_shingles import AdaptiveShinglesScheme, prefix_lengths
 from spotsieve.stream.settings.schemes import AdaptiveShinglesSettings
@@ -183,9 +183,9 @@ def test_the_longer_page_is_kept_though_it_has_fewer_sampled_shingles(words: int
     found = scheme.sign(pages_of(whole[:words], whole))
     sampled = np.diff(found.features_bounds)
     assert sampled[0] > sampled[1]
-    verdicts, _ = judge(found, scheme, MemoryState(), 256, 256, 1.2)
+    verdicts, _ = judge(found, scheme, MemoryState(), 256, 256, Policy(1.2))
     assert verdicts.reason[1] == Reason.LONGER
-    verdicts, _ = judge(scheme.sign(pages_of(whole, whole[:words])), scheme, MemoryState(), 256, 256, 1.2)
+    verdicts, _ = judge(scheme.sign(pages_of(whole, whole[:words])), scheme, MemoryState(), 256, 256, Policy(1.2))
     assert verdicts.reason[1] == Reason.NEAR
 
 

@@ -1,11 +1,21 @@
 """The scheme `onebit`: one bit of each minimum, the distance that a resemblance allows, and the groups."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from spotsieve.state.index import Buckets
+from spotsieve.state.log.record import encode
 from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.errors import SettingError
 from spotsieve.stream.judge import judge
+from spotsieve.stream.judge.met import meet_filed
+from spotsieve.stream.judge.slots import slots_of
+from spotsieve.stream.schemes import Probes
 from spotsieve.stream.schemes.onebit import OnebitScheme, pack_bits
+from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.settings.schemes import OnebitSettings
 from spotsieve.stream.signature import Compared, Signatures, Status, no_features
 from tests.reference.acceptance import changed_bits, originals_of, sketches, within_sketch
@@ -43,7 +53,8 @@ def test_the_resemblance_sets_the_distance_and_its_groups_share_all_bits(k: int,
     scheme = OnebitScheme(OnebitSettings(k=k, r=r))
     assert scheme.r_h == r_h
     widths = np.diff(scheme.groups)
-    assert (scheme.groups[0], scheme.groups[-1], len(widths)) == (0, k, r_h + 1)
+    assert (scheme.groups[0], scheme.groups[-1], len(widths)) == (0, k, r_h + scheme.c)
+    assert (scheme.c == 1) == (r >= 0.8)
     assert widths.max() - widths.min() <= 1
 
 
@@ -67,6 +78,64 @@ def test_exactly_the_pages_within_the_distance_are_found(k: int, r: float) -> No
     verdicts, _ = judge(some, scheme, MemoryState(), 65_536, 65_536)
     found = [original.offset if original else -1 for original in verdicts.originals]
     assert found == originals_of(some, within_sketch(scheme.r_h)).tolist()
+
+
+def test_below_r_8_strangers_no_longer_hide_copies_at_the_default_limits() -> None:
+    # On newsgroups 7 of 76 copies were found at the paper's r = .7, and 5,058 of 5,581 pages were cut (docs/papers.md).
+    scheme, limits = OnebitScheme(OnebitSettings(r=0.7)), IndexSettings()
+    some = sketches(changed_bits, 7, scheme.r_h)(1_200, 3)
+    expected = originals_of(some, within_sketch(scheme.r_h)).tolist()
+    for c, is_whole in ((0, True), (1, False)):
+        one = OnebitScheme(OnebitSettings(r=0.7, c=c))
+        verdicts, _ = judge(some, one, MemoryState(), limits.bucket_cap, limits.candidate_limit)
+        found = [original.offset if original else -1 for original in verdicts.originals]
+        assert (found == expected) == is_whole
+        assert verdicts.cut.any() != is_whole
+    # The same, with the pages in the state and not in one record.
+    state = MemoryState()
+    engine = Engine(scheme, state, limits, bytes(16), "log")
+    found = []
+    for first in range(0, len(some), 100):
+        record = encode(some.part(first, first + 100), bytes(16), 0, bytes(16))
+        found += [one.offset if one else -1 for one in engine.apply(record, state.position).verdicts.originals]
+    assert found == expected
+
+
+def test_a_candidate_shares_as_many_groups_as_are_asked_for_and_no_fewer() -> None:
+    scheme = OnebitScheme(OnebitSettings(k=400, r=0.7, c=3))
+    bits = np.zeros((4, 400), np.uint32)
+    for other, shared in ((1, 2), (2, 3), (3, 4)):
+        bits[other, scheme.groups[shared:-1]] = 1  # a bit of every group behind the first ones
+    probes = scheme.probe(signed_bits(bits))
+    keys = [set(probes.keys[probes.bounds[row] + 1 : probes.bounds[row + 1]].tolist()) for row in range(4)]
+    assert [len(keys[0] & one) for one in keys[1:]] == [2, 3, 4]
+    assert probes.least_shared == 3
+    _, slots = slots_of(probes)
+    met = meet_filed(slots, all_filed(probes), 256, np.uint8(255))
+    assert met.number[met.bounds[0] : met.bounds[1]].tolist() == [0, 2, 3]
+
+
+def signed_bits(bits: np.ndarray[tuple[int, int], np.dtype[np.uint32]]) -> Signatures:
+    """Pages of these fingerprints, each with a body of its own."""
+    some = sketches(changed_bits, 7, 1)(len(bits), 1)
+    status = np.zeros(len(bits), np.uint8)
+    digest = np.arange(2 * len(bits), dtype=np.uint64).reshape(-1, 2) + np.uint64(1)
+    return replace(some, sketch=pack_bits(bits), status=status, digest=digest)
+
+
+def all_filed(probes: Probes) -> Buckets:
+    """The buckets of these pages, page by page under its number."""
+    keys = np.unique(probes.keys)
+    page = np.repeat(np.arange(len(probes.bounds) - 1), np.diff(probes.bounds))
+    held = [np.unique(page[probes.keys == key]) for key in keys]
+    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(one) for one in held])])
+    numbers = np.concatenate(held).astype(np.uint64)
+    return Buckets(bounds, numbers, np.zeros(len(numbers), np.uint64))
+
+
+def test_more_groups_than_bits_are_refused() -> None:
+    with pytest.raises(SettingError, match=r"scheme\.c must leave at most 64 groups"):
+        OnebitScheme(OnebitSettings(k=64, r=0.5, c=60))
 
 
 def test_differing_bits_estimate_the_jaccard_of_the_shingles() -> None:

@@ -9,7 +9,7 @@ from aiokafka.structs import ConsumerRecord, TopicPartition
 
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.intake import Decoder
-from spotsieve.stream.judge import KEEP_FIRST, judge
+from spotsieve.stream.judge import KEEP_FIRST, Policy, judge
 from spotsieve.stream.kafka.topics import TopicFacts
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.service.microbatch import MicroBatch, micro_batches, sign
@@ -112,7 +112,7 @@ def made_of(
         (batch,) = micro_batches({place: records}, {place: OwnedPartition(place)}, 100, 10**9)
         sign(batch, Decoder(settings.input), scheme)
         if batch.signatures is not None:
-            batch.verdicts, filing = judge(batch.signatures, scheme, state, 16, 64, longer_by)
+            batch.verdicts, filing = judge(batch.signatures, scheme, state, 16, 64, Policy(longer_by))
             state.file(filing, state.position + 1, 0)
         work.append((batch, batch.slices[0]))
     facts = {role: TopicFacts(2, {}) for role in ("novel", "duplicates", "rejected")}

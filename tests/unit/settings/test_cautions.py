@@ -18,7 +18,7 @@ def test_only_schemes_that_miss_copies_by_default_caution(name: str) -> None:
 def test_a_caution_names_the_setting_its_value_and_what_to_do() -> None:
     low = OnebitSettings(r=0.7).caution()
     assert low is not None
-    assert all(part in low for part in ("scheme.r is 0.7", "raise scheme.r", "index.bucket_cap"))
+    assert all(part in low for part in ("scheme.r is 0.7", "raise scheme.r", "some 17,000 pages", "index.bucket_cap"))
     assert OnebitSettings(r=0.8).caution() is None
     assert SpotsigsSettings(tau=0.6).caution() is None
 

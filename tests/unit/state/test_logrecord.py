@@ -10,7 +10,7 @@ import xxhash
 from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.index import Committed
 from spotsieve.state.log.forget_body import split_pages
-from spotsieve.state.log.pages_body import MAX_ADDRESS_BYTES, MAX_MARKS
+from spotsieve.state.log.pages_body import MAX_MARKS
 from spotsieve.state.log.record import (
     FRAME_BYTES,
     checksum_of,
@@ -24,7 +24,7 @@ from spotsieve.state.log.record import (
 )
 from spotsieve.stream.errors import CorruptRecord, DamagedRecord, StateError
 from spotsieve.stream.settings.verdicts import settings_digest
-from spotsieve.stream.signature import Status
+from spotsieve.stream.signature import MAX_ADDRESS_BYTES, Status
 from tests.reference.signatures import assert_same, make_signatures, one_page
 
 WRITER, DIGEST = bytes(range(16)), bytes(range(16, 32))

@@ -161,6 +161,12 @@ def paragraphs_of(shown: ShownText, page: Page) -> list[Paragraph]:
     return paragraphs
 
 
+def spell_out(shown: ShownText, tokens: Sequence[str]) -> list[tuple[int, int] | None]:
+    """For each token of the filter where it stands in the text, ascending; None for one that is written otherwise."""
+    words = words_of(shown.text)
+    return [None if at is None else words[at][:2] for at in align(tokens, [word.form for word in words])]
+
+
 def align(words: Sequence[str], tokens: Sequence[str]) -> list[int | None]:
     """For each word the place of the same token, ascending, or None. Both are readings of one text, nearly equal.
 

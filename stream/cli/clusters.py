@@ -1,0 +1,192 @@
+"""`spotsieve clusters` lists every page with its cluster of copies, by recorded verdicts."""
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spotsieve.stream.cli.outputs import add_force_argument, check_names
+from spotsieve.stream.cli.settings import add_settings_arguments, directory, file_name, settings_of, settings_of_state
+from spotsieve.stream.errors import EXIT_INPUT, EXIT_OK, SettingError, SpotsieveError, StateError
+from spotsieve.stream.text_safety import show
+
+if TYPE_CHECKING:
+    from spotsieve.stream.clusters.grouping import Grouping, Member, Totals
+    from spotsieve.stream.files.writer import OutputFile
+    from spotsieve.stream.progress import ProgressLine
+
+ABOUT = """Pages are connected where one was called a copy of the other, or replaces it (policy.keep); with lines of
+`query --all`, by every match. The canonical page of a cluster is the first that was let through and that no other
+replaces. Each page has one line: {"id", "url", "verdict", "cluster": id of the canonical page, "canonical", "size"};
+the verdict is null where others name the page and nothing else is known of it. FILE holds verdict lines of filter,
+query or replay --into, or reports of the topic of duplicates, plain or compressed. With --state the log in DIR, which
+`spotsieve filter` may be growing, is judged again. Memory: 8 bytes a page, and some 400 more for a page that has
+copies; the lines wait on disk (TMPDIR). Exit codes: 0 done; 2 wrong setting or usage; 3 some lines are no verdicts;
+4 state cannot be used; 5 broker refuses or is not reached; 130 interrupted."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `spotsieve clusters`."""
+    parser.epilog = ABOUT
+    parser.add_argument("files", nargs="*", metavar="FILE", help="files of verdict lines; - is standard input")
+    parser.add_argument("--state", type=directory, metavar="DIR", help="a state directory with a log, or a snapshot")
+    parser.add_argument(
+        "--topics", action="store_true", help="the topics of novel pages and of duplicates of a service (-c)"
+    )
+    parser.add_argument(
+        "-o", "--out", type=file_name, default="-", metavar="FILE", help="where lines go; .gz .xz .zst (default: -)"
+    )
+    parser.add_argument(
+        "--csv", action="store_true", help="write CSV with a heading, and not JSON lines, as for an --out in .csv"
+    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--copies", action="store_true", help="only pages whose cluster has more than one page")
+    which.add_argument(
+        "--drop-all-copies",
+        action="store_true",
+        dest="alone",
+        help="only pages that have no copy: what is left if all copies are dropped, the canonical ones too",
+    )
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
+    add_force_argument(parser)
+    add_settings_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """List the clusters; the exit code."""
+    if sum(map(bool, (options.files, options.state, options.topics))) != 1:
+        raise SettingError(
+            "clusters", "must be given FILEs, --state DIR or --topics, and one of these", None, "such as verdicts.jsonl"
+        )
+    check_names({"out": options.out}, options.files, options.json, options.force)
+    from spotsieve.stream.clusters.grouping import Grouping
+    from spotsieve.stream.progress import ProgressLine
+
+    with tempfile.TemporaryFile(prefix="spotsieve-clusters-") as spool:
+        grouping = Grouping(spool)
+        with _disk_errors(), contextlib.closing(ProgressLine(sys.stderr, None)) as line:
+            take = _take_topics if options.topics else _take_state if options.state else _take_files
+            faults = take(options, grouping, line)
+        with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
+            listed = _write(options, grouping, line)
+    totals = grouping.totals
+    if options.json:
+        errors = [str(fault) for fault in faults]
+        show(json.dumps({**dataclasses.asdict(totals), "listed": listed, "errors": errors}))
+    else:
+        show(*_as_text(totals, listed), *(f"  {fault}" for fault in faults), to=sys.stderr)
+    return EXIT_INPUT if faults else EXIT_OK
+
+
+def _take_files(options: argparse.Namespace, grouping: "Grouping", line: "ProgressLine") -> list[SpotsieveError]:
+    """Take in what the lines of files say; -> what could not be read."""
+    from spotsieve.stream.clusters.files import ReadLines, read_files
+    from spotsieve.stream.files.inputs import check_inputs, total_bytes
+
+    inputs = check_inputs(options.files)
+    total, read = total_bytes(inputs), ReadLines()
+    for statement in read_files(inputs, read, lambda _, done: line.update_step("bytes read", done, total or 0)):
+        grouping.add(statement)
+    return list(read.faults)
+
+
+def _take_state(options: argparse.Namespace, grouping: "Grouping", line: "ProgressLine") -> list[SpotsieveError]:
+    """Take in what the log of a state says when it is judged again."""
+    from spotsieve.state.still.reading import still_state
+    from spotsieve.stream.local.log_verdicts import check_has_log, judge_log
+
+    with still_state(options.state, on_progress=line.update_step) as state:
+        check_has_log(options.state)
+        settings = settings_of_state(options, state)
+    line.say("compiling the kernels; after the first time they are read from a cache")
+    for statement in judge_log(options.state, settings, line.update_step):
+        grouping.add(statement)
+    return []
+
+
+def _take_topics(options: argparse.Namespace, grouping: "Grouping", line: "ProgressLine") -> list[SpotsieveError]:
+    """Take in what the output topics of a service say."""
+    import asyncio
+
+    from spotsieve.stream.errors import InputError
+    from spotsieve.stream.observe.logs import configure_logs
+    from spotsieve.stream.service.recorded_verdicts import read_verdicts
+
+    settings = settings_of(options)
+    configure_logs(settings.log.model_copy(update={"level": "warning"}))
+    others = asyncio.run(read_verdicts(settings, grouping.add, line.update_step))
+    if not others:
+        return []
+    rule = f"must hold what a service wrote, and {others:,} messages are none of it"
+    return [InputError("topics", rule, None, "check topics.novel and topics.duplicates")]
+
+
+def _write(options: argparse.Namespace, grouping: "Grouping", line: "ProgressLine") -> int:
+    """Write the lines that are wanted; -> how many."""
+    from spotsieve.stream.clusters.listing import csv_heading, csv_line, json_line
+    from spotsieve.stream.files.writer import CSV, OutputFile
+
+    as_csv = options.csv or CSV in Path(options.out).suffixes
+    output, listed = OutputFile(options.out, lines_only=True, writes=CSV if as_csv else ""), 0
+    form: Callable[[Member], bytes] = csv_line if as_csv else json_line
+    try:
+        if as_csv:
+            output.write_line(csv_heading())
+        for member in _members(grouping):
+            if member.size == 1 if options.alone else member.size > 1 or not options.copies:
+                output.write_line(form(member))
+                listed += 1
+                line.update_step("pages listed", listed, grouping.totals.pages)
+    except BaseException:
+        _leave(output)
+        raise
+    output.complete()
+    return listed
+
+
+def _leave(output: "OutputFile") -> None:
+    with contextlib.suppress(BrokenPipeError):
+        output.abandon()
+
+
+def _members(grouping: "Grouping") -> "Iterator[Member]":
+    members = grouping.members()
+    while True:
+        with _disk_errors():
+            member = next(members, None)
+        if member is None:
+            return
+        yield member
+
+
+@contextlib.contextmanager
+def _disk_errors() -> Iterator[None]:
+    """Raises StateError if the disk of the lines that wait is full."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StateError(
+            "the lines that wait on disk",
+            f"cannot be kept: {error.strerror}",
+            tempfile.gettempdir(),
+            "set TMPDIR to a disk with room for the verdict lines",
+        ) from None
+
+
+def _as_text(totals: "Totals", listed: int) -> list[str]:
+    """The summary in a few lines for a person."""
+    alone = totals.pages - totals.in_clusters
+    of_many = f"{totals.in_clusters:,} in {totals.clusters:,} clusters, the largest of {totals.largest:,}"
+    lines = [f"{totals.pages:,} pages: {alone:,} without a copy, {of_many}; {listed:,} listed"]
+    if totals.named:
+        lines.append(f"  {totals.named:,} of them are only named by copies: their own verdicts were not read")
+    if totals.repeated:
+        lines.append(f"  {totals.repeated:,} lines speak of a page that an earlier line speaks of")
+    return lines

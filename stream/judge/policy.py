@@ -1,0 +1,37 @@
+"""What the settings ask of the judge beside its scheme: which copy is kept, and what a page fetched again is."""
+
+import math
+from typing import NamedTuple
+
+from spotsieve.stream.schemes.rules import PageRules, page_rules
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.verdict import FoundBy
+
+KEEP_FIRST = math.inf
+"""The `longer_by` with which no page replaces another: the first is kept."""
+ANY_KIND = 255
+"""All kinds of keys (FoundBy), and those to come."""
+_SAME_ADDRESS = {"drop": ANY_KIND, "identical": int(FoundBy.BODY | FoundBy.ADDRESS), "pass": 0}
+
+
+class Policy(NamedTuple):
+    """longer_by: a copy with more than so many times the features of what it copies replaces it
+    same_address: the kinds of decisive keys (FoundBy) under which a page is a copy of one of its own address; ANY_KIND:
+    an address makes no difference
+    rules: what the settings say of pages by their addresses; None: nothing
+    """
+
+    longer_by: float = KEEP_FIRST
+    same_address: int = ANY_KIND
+    rules: PageRules | None = None
+
+
+PLAIN = Policy()
+"""The first copy is kept, and addresses make no difference."""
+
+
+def policy_of(settings: Settings) -> Policy:
+    """What [policy] and [[rules]] ask of the judge. Raises SettingError for rules that contradict."""
+    policy = settings.policy
+    longer_by = policy.longer_by if policy.keep == "longest" else KEEP_FIRST
+    return Policy(longer_by, _SAME_ADDRESS[policy.recrawl], page_rules(settings))

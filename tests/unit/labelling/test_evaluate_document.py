@@ -1,0 +1,32 @@
+"""The commands of docs/evaluate.md print what it shows, on the pages that it uses."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import REPOSITORY
+from tests.worlds.judged import judge_by_truth
+
+DOCUMENT = REPOSITORY / "docs" / "evaluate.md"
+
+
+def test_the_commands_of_the_document_print_what_it_shows(tmp_path: Path) -> None:
+    blocks = re.findall(r"^```console\n(.*?)^```", DOCUMENT.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    shown = [found for block in blocks for found in re.findall(r"^\$ (.*?)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)]
+    assert len(shown) == 7
+    search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for command, output in shown:
+        if "--labels" in command and not (tmp_path / "labels.jsonl").exists():
+            judge_by_truth(tmp_path / "review.html", tmp_path / "labels.jsonl")
+        given = {**os.environ, "PATH": search}
+        ran = subprocess.run(["sh", "-c", command], cwd=tmp_path, env=given, capture_output=True, text=True, check=True)
+        printed = ran.stdout.splitlines()
+        assert [line for line in output.splitlines() if line not in printed] == [], command
+
+
+def test_its_pictures_are_small() -> None:
+    pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", DOCUMENT.read_text("utf-8"))
+    assert len(pictures) == 2
+    assert all((DOCUMENT.parent / name).stat().st_size < 150_000 for name in pictures)
