@@ -110,6 +110,26 @@ class Learned:
     attempts: tuple[Attempt, ...]
 
 
+class Copy(NamedTuple):
+    """What a verdict tells of a page that is filed elsewhere. number: of its entry"""
+
+    number: int
+    entry: Entry
+
+
+class Places(NamedTuple):
+    """Where a state that holds a part of the entries puts f pages.
+
+    numbers: uint64[f], their entry numbers, ascending, from the first number of the filing on
+    next_number: that of the next page that is filed anywhere
+    copies: of earlier entries that attempts name, and that the state does not hold
+    """
+
+    numbers: NDArray[np.uint64]
+    next_number: int
+    copies: tuple[Copy, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Filing:
     """What one record adds to the state.
@@ -121,6 +141,7 @@ class Filing:
     keeps_features: whether entries hold the features of their pages
     learned: what a scheme with a memory of hosts adds; None for the others
     committed: before the attempts of `learned` are added, those below these marks are removed
+    places: in a state that holds a part of the entries, which numbers its pages get, and the next one; else None
     """
 
     signatures: Signatures
@@ -132,6 +153,19 @@ class Filing:
     keeps_features: bool = False
     learned: Learned | None = None
     committed: tuple[Committed, ...] = ()
+    places: Places | None = None
+
+    @property
+    def numbers(self) -> NDArray[np.uint64]:
+        """The entry numbers of the filed pages: uint64[f]."""
+        if self.places is not None:
+            return self.places.numbers
+        return np.arange(self.first_number, self.next_number, dtype=np.uint64)
+
+    @property
+    def next_number(self) -> int:
+        """The entry number that the next page gets."""
+        return self.first_number + len(self.pages) if self.places is None else self.places.next_number
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The signature: all that is remembered of a page, as columns over a micro-batch."""
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -142,6 +143,33 @@ def _as_logged(url: bytes) -> str:
     return url.decode("utf-8", "replace")
 
 
+def joined(parts: Sequence[Signatures]) -> Signatures:
+    """The pages of at least one part, in order. All have sketches of one width."""
+    if len(parts) == 1:
+        return parts[0]
+    sources = tuple(dict.fromkeys(source for part in parts for source in part.sources))
+    number = {source: row for row, source in enumerate(sources)}
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in (
+            *("partition", "offset", "event_time_ms", "digest", "fingerprint", "status", "feature_count"),
+            *("text_digest", "host", "language", "features", "sketch", "site", "prints", "titles"),
+        )
+    }
+    for name in ("features_bounds", "prints_bounds", "titles_bounds"):
+        sizes = [np.diff(getattr(part, name)) for part in parts]
+        columns[name] = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate(sizes))])
+    return Signatures(
+        sources=sources,
+        source=np.concatenate(
+            [np.array([number[source] for source in part.sources], np.uint16)[part.source] for part in parts]
+        ),
+        urls=tuple(url for part in parts for url in part.urls),
+        labels=tuple(label for part in parts for label in part.labels),
+        **columns,
+    )
+
+
 def unused_columns(count: int) -> dict[str, Any]:
     """The columns that only some schemes fill, empty or zero for this many pages."""
     return {
@@ -270,5 +298,10 @@ def page_of_id(text: str) -> PageId | None:
 
 def page_ids_of(signatures: Signatures) -> list[PageId]:
     """The ids of a record's pages."""
-    sources = [signatures.sources[source] for source in signatures.source.tolist()]
-    return list(zip(sources, signatures.partition.tolist(), signatures.offset.tolist(), strict=True))
+    return page_ids_at(signatures, slice(None))
+
+
+def page_ids_at(signatures: Signatures, rows: NDArray[np.int64] | slice) -> list[PageId]:
+    """The ids of some pages of a record: int64[r]."""
+    sources = [signatures.sources[source] for source in signatures.source[rows].tolist()]
+    return list(zip(sources, signatures.partition[rows].tolist(), signatures.offset[rows].tolist(), strict=True))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.format.attempts import attempt_key, decode_attempt, encode_attempt
 from spotsieve.state.format.buckets import encode_buckets
-from spotsieve.state.format.entries import FORGOTTEN, encode_entries
+from spotsieve.state.format.entries import FORGOTTEN, EntryParts, OwnParts, encode_entries, pack_entry
 from spotsieve.state.format.host_memory import decode_memories, encode_memories, last_learned
 from spotsieve.state.format.keys import encode_keys
 from spotsieve.state.format.meta import Progress, encode_marks, encode_progress
@@ -29,7 +29,8 @@ class MemoryState:
 
     def __init__(self) -> None:
         self._buckets: dict[int, tuple[NDArray[np.uint64], NDArray[np.uint64]]] = {}
-        self._entries: list[bytes] = []
+        self._entries: dict[int, bytes] = {}
+        self._next_number = 0
         self._sources = SourceNumbers()
         self._hosts: dict[int, bytes] = {}
         self._attempts: dict[bytes, bytes] = {}
@@ -45,7 +46,7 @@ class MemoryState:
     @property
     def entry_count(self) -> int:
         """How many pages were ever filed."""
-        return self._clock.floor + len(self._entries)
+        return self._next_number
 
     @property
     def position(self) -> int:
@@ -84,8 +85,7 @@ class MemoryState:
         return ReadEntries(encode_keys(numbers), self._values(numbers), self._sources.texts)
 
     def _values(self, numbers: NDArray[np.uint64]) -> list[bytes | None]:
-        places = [number - self._clock.floor for number in numbers.tolist()]
-        return [self._entries[place] if 0 <= place < len(self._entries) else None for place in places]
+        return [self._entries.get(number) for number in numbers.tolist()]
 
     def file(
         self,
@@ -97,19 +97,35 @@ class MemoryState:
     ) -> None:
         """Apply a filing and move the position."""
         clock = self._clock if clock is None else clock
-        del self._entries[: clock.floor - self._clock.floor]
+        for number in range(self._clock.floor, clock.floor):
+            self._entries.pop(number, None)
         if filing is not None:
             self._walk_on(filing, clock.floor)
             self._put(filing.keys, filing.buckets)
             numbered = self._sources.number(filing)
             for text in numbered.new:
                 self._sources.add(text)
-            self._entries += encode_entries(filing, numbered.filed)
+            self._entries.update(zip(filing.numbers.tolist(), encode_entries(filing, numbered.filed), strict=True))
+            self._next_number = filing.next_number
+            self._entries.update(self._copied(filing))
             self._commit(filing.committed)
             if filing.learned is not None:
                 self._learn(filing, filing.learned, clock.floor, numbered.attempts)
         self._position, self._last_record, self._pages_applied = position, last_record, pages_applied
         self._clock = clock
+
+    def _copied(self, filing: Filing) -> Iterator[tuple[int, bytes]]:
+        """The entries of pages that are filed elsewhere: their addresses alone."""
+        for number, entry in filing.places.copies if filing.places is not None else ():
+            source = self._sources.of(entry.source)
+            if source is None:
+                self._sources.add(entry.source)
+                source = len(self._sources.texts) - 1
+            url, label = entry.url.encode(), entry.label.encode()
+            own = None if filing.learned is None else OwnParts(0, 0, 0, (), ())
+            told = (source, entry.partition, entry.offset, entry.event_time_ms, url, label)
+            sketch = (0,) * filing.signatures.sketch.shape[1]
+            yield number, pack_entry(EntryParts(*told, 0, 0, sketch, (), own))
 
     def _put(self, keys: NDArray[np.uint64], buckets: Buckets) -> None:
         bounds = buckets.bounds.tolist()
@@ -181,7 +197,7 @@ class MemoryState:
         """Take forgotten pages out and move the position."""
         self._put(removal.keys, removal.buckets)
         for number in removal.numbers.tolist():
-            self._entries[number - self._clock.floor] = FORGOTTEN
+            self._entries[number] = FORGOTTEN
         for host in removal.hosts.tolist():
             self._hosts.pop(host, None)
         for key in self._remembered.keys(removal.page_ids, self._sources)[1]:
@@ -200,7 +216,7 @@ class MemoryState:
             bucket = Buckets(np.array([0, len(numbers)]), numbers, inlines)
             value = encode_buckets(np.array([key], np.uint64), bucket)[0]
             yield b"buckets/" + key.to_bytes(8, "big"), value
-        for number, value in enumerate(self._entries, self._clock.floor):
+        for number, value in sorted(self._entries.items()):
             yield b"entries/" + number.to_bytes(8, "big"), value
         for number, text in enumerate(self._sources.texts):
             yield b"sources/" + number.to_bytes(8, "big"), encode_source(text)

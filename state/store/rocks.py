@@ -154,6 +154,8 @@ class RocksState:
         clock: Clock | None = None,
     ) -> None:
         """Write a filing and the position in one batch. If writing fails, nothing of it is remembered."""
+        if filing is not None and filing.places is not None:
+            raise ValueError("a state on disk holds all entries; only one in memory can hold a part of them")
         clock = self._clock if clock is None else clock
         batch = WriteBatch(raw_mode=True)
         progress = Progress(

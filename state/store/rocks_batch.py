@@ -35,8 +35,7 @@ def put_entries(
     batch.set_default_column_family(handles["sources"])
     for number, text in enumerate(numbered.new, len(known.texts)):
         batch[number.to_bytes(8, "big")] = encode_source(text)
-    first, last = filing.first_number, filing.first_number + len(filing.pages)
-    names = encode_keys(np.arange(first, last, dtype=np.uint64))
+    names = encode_keys(filing.numbers)
     batch.set_default_column_family(handles["entries"])
     for name, value in zip(names, encode_entries(filing, numbered.filed), strict=True):
         batch[name] = value

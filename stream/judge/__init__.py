@@ -7,6 +7,7 @@ rules.py   the verdict rule
 addresses.py which pairs are one address fetched twice
 filed.py   the search for originals among the filed pages
 walk.py    the search within the record, and filing
+learning.py what pages teach their hosts, and what entries keep of pages
 hosts.py   both searches and filing, page by page, for a scheme whose pages are compared by what their hosts share
 known.py   pages that were judged before get the verdict that they had
 recalled.py what a record needs of the state, read at once
@@ -32,7 +33,7 @@ from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.signature import Entry, Signatures, Status, compared_pages
 from spotsieve.stream.verdict import Kind, Reason, Verdicts
 
-__all__ = ["KEEP_FIRST", "PLAIN", "Policy", "entry_of", "judge", "policy_of"]
+__all__ = ["KEEP_FIRST", "PLAIN", "Policy", "entry_of", "judge", "policy_of", "verdicts_of"]
 
 _REASON_OF_STATUS = np.zeros(max(Status) + 1, np.uint8)
 """Indexed by Status: a page that could not be judged has the reason of its status' name."""
@@ -68,17 +69,17 @@ def judge(
     else:
         pages = compared_pages(signatures, scheme.compares_features)
         filed = find_filed(slots, buckets, view, scheme, signatures, pages, limits, policy.rules)
-        walked = walk_record(slots, buckets, filed, scheme, pages, first_number, limits)
-    grown, contents = grown_buckets(buckets, walked)
+        walked = walk_record(slots, np.diff(buckets.bounds), filed, scheme, pages, first_number, limits)
+    grown, contents = grown_buckets(buckets, walked.added, walked.entry)
     to_file = np.flatnonzero(walked.entry != NOBODY)
     filing = Filing(
         signatures, to_file, first_number, keys[grown], contents, walked.capped, scheme.compares_features, learned
     )
-    return _verdicts(signatures, scheme, filed, walked), filing
+    return verdicts_of(signatures, scheme, filed, walked), filing
 
 
-def _verdicts(signatures: Signatures, scheme: Scheme, filed: FiledOriginals, walked: Walked) -> Verdicts:
-    """Say what each page is."""
+def verdicts_of(signatures: Signatures, scheme: Scheme, filed: FiledOriginals, walked: Walked) -> Verdicts:
+    """Say what each page is, by what was found among the filed pages and within the record."""
     fingerprinted = signatures.status == Status.FINGERPRINTED
     reason = _REASON_OF_STATUS[signatures.status]
     kind = np.where(fingerprinted, Kind.NOVEL, Kind.UNCHECKED).astype(np.uint8)

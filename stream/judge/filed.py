@@ -83,7 +83,7 @@ def find_filed(
         return FiledOriginals(found, wanted, None, addresses)
     place = np.searchsorted(wanted, met.number.astype(np.uint64))
     answers = confirm_met(met, place, filed, scheme, pages, limits.longer_by != KEEP_FIRST)
-    _choose_kernel()(met, place, answers, pages.feature_count, addresses, limits, found)
+    choose(met, place, answers, pages, addresses, limits, found)
     return FiledOriginals(found, wanted, filed, addresses)
 
 
@@ -95,6 +95,22 @@ def known_addresses(
     if limits.same_address == ANY_KIND and not scoping:
         return no_addresses(len(signatures), entries)
     return addresses_of(signatures, filed, entries, rules if scoping else None)
+
+
+def choose(
+    met: Met,
+    place: NDArray[np.int64],
+    answers: Answers,
+    pages: Compared,
+    addresses: Addresses,
+    limits: Limits,
+    found: Found,
+) -> None:
+    """Apply the rule to what the n pages meet among the filed ones  ->  found: Found.
+
+    place: int64[m], where in `addresses` the filed page of each pair is
+    """
+    _choose_kernel()(met, place, answers, pages.feature_count, addresses, limits, found)
 
 
 def confirm_met(

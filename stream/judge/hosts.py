@@ -14,12 +14,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Buckets, Learned, StateView
-from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
+from spotsieve.stream.features.prints import MOST_PRINTS
 from spotsieve.stream.judge.addresses import Addresses, relation_to_filed, relation_within
 from spotsieve.stream.judge.bars import bars_in, bars_of_pages
 from spotsieve.stream.judge.filed import FiledOriginals, known_addresses
 from spotsieve.stream.judge.known import (
     AGAIN,
+    FILED_ELSEWHERE,
     NEW,
     SETTLED,
     Known,
@@ -29,35 +30,41 @@ from spotsieve.stream.judge.known import (
     known_attempts,
     repeat,
 )
-from spotsieve.stream.judge.memory import Memory, teach, to_remember
+from spotsieve.stream.judge.learning import (
+    TAUGHT_ALL,
+    TAUGHT_REST,
+    keep_own,
+    nothing_owned,
+    owned_texts,
+    skip_shared,
+    teach_page,
+)
+from spotsieve.stream.judge.memory import Memory, to_remember
 from spotsieve.stream.judge.met import NEVER, Met, begin, drop_candidates, meet_filed, new_cursors, next_met
 from spotsieve.stream.judge.pairs import (
     Texts,
     ask,
     confirm_pair,
-    listed_words,
     new_answer,
     new_asked,
-    template_share,
     texts_of,
 )
-from spotsieve.stream.judge.recalled import recall_record
+from spotsieve.stream.judge.recalled import Recalled, recall_record
 from spotsieve.stream.judge.rules import Found, Limits, Pair, final_kinds, judge_sources, nothing_found, weigh
 from spotsieve.stream.judge.slots import Slots, inlined
 from spotsieve.stream.judge.walk import Walked, count_postings, file_page, nothing_walked
 from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Bars
 from spotsieve.stream.schemes.rules import PageRules
-from spotsieve.stream.signature import OwnText, Signatures, Status, page_ids_of
+from spotsieve.stream.signature import Signatures, Status, page_ids_of
 from spotsieve.stream.text.titles import MOST_TITLE_WORDS
-
-_MOST_LISTED = 65_535
 
 
 class _Record(NamedTuple):
     """What is known of a record before the walk. sizes, slots: as of walk.py  row: int64[n], of each page's host
 
-    judged: bool[n], pages that are compared and teach  place: int64[m], of each pair that is met, where in `filed`
+    judged: bool[n], pages that are compared and teach  place: int64[m], of each pair that is met, where in `filed`;
+    NOBODY of a candidate that is known to be no original
     pages: as they are  filed: the entries that were read  within: the pages that are filed, as their entries keep them
     addresses: of pages and entries
     """
@@ -107,20 +114,66 @@ def judge_with_hosts(
     known = find_known(page_ids, judged, met, read, attempts, filed)
     if not alone:
         find_repeated(page_ids, judged, known)
-    pages, sizes = texts_of(signatures), np.diff(buckets.bounds)
-    within = pages._replace(prints=pages.prints.copy(), print_end=pages.print_first.copy())
     addresses = known_addresses(signatures, read.filed, len(read.numbers), limits, rules)
-    place = read.place(met.number)
-    record = _Record(slots, sizes, read.row, judged, met, place, pages, read.texts, within, addresses)
-    walked = nothing_walked(slots, len(page_ids), len(sizes))
-    scratch = new_cursors(slots), new_asked(), new_answer(), _not_recrawled()
-    chosen, table = bars_of_pages(signatures, bars, rules)
-    capped = _walk_kernel()(
-        record, known, read.memory, chosen, table, limits, not alone, view.entry_count, filed, walked, *scratch
+    place, sizes = read.place(met.number), np.diff(buckets.bounds)
+    walk = walk_hosts(
+        signatures,
+        slots,
+        sizes,
+        met,
+        place,
+        judged,
+        read,
+        known,
+        addresses,
+        bars_of_pages(signatures, bars, rules),
+        limits,
+        view.entry_count,
+        filed,
+        not alone,
     )
-    walked = walked._replace(capped=capped)
-    learned = _learned(signatures, walked, filed, known, within, read.memory, page_ids)
-    return FiledOriginals(filed, read.numbers, read.filed, addresses), walked, learned
+    learned = _learned(signatures, walk.walked, filed, known, walk.within, read.memory, page_ids)
+    return FiledOriginals(filed, read.numbers, read.filed, addresses), walk.walked, learned
+
+
+class Walk(NamedTuple):
+    """What a walk found. within: as of _Record  taught: uint8[n] (TAUGHT_NOTHING, ...)"""
+
+    walked: Walked
+    within: Texts
+    taught: NDArray[np.uint8]
+
+
+def walk_hosts(
+    signatures: Signatures,
+    slots: Slots,
+    sizes: NDArray[np.int64],
+    met: Met,
+    place: NDArray[np.int64],
+    judged: NDArray[np.bool_],
+    read: Recalled,
+    known: Known,
+    addresses: Addresses,
+    bars: tuple[NDArray[np.int64], NDArray[np.float64]],
+    limits: Limits,
+    first_number: int,
+    filed: Found,
+    learns: bool,
+) -> Walk:
+    """Judge the pages of a record in order, and have them teach read.memory; columns as of _Record.
+
+    known, filed: what is known of pages by their ids  bars: as of bars_of_pages  learns: whether pages are filed and
+    teach  first_number: entry number of the next filed page  ->  filed: Found, too
+    """
+    pages = texts_of(signatures)
+    within = nothing_owned(pages)
+    record = _Record(slots, sizes, read.row, judged, met, place, pages, read.texts, within, addresses)
+    walked, taught = nothing_walked(slots, len(signatures), len(sizes)), np.zeros(len(signatures), np.uint8)
+    scratch = new_cursors(slots), new_asked(), new_answer(), _not_recrawled()
+    capped = _walk_kernel()(
+        record, known, read.memory, *bars, limits, learns, first_number, filed, walked, taught, *scratch
+    )
+    return Walk(walked._replace(capped=capped), within, taught)
 
 
 def _learned(
@@ -133,33 +186,13 @@ def _learned(
     page_ids: list[PageId],
 ) -> Learned:
     """What the state is to remember beside postings."""
-    pages = np.flatnonzero(walked.entry != NOBODY)
-    print_bounds, title_bounds = np.zeros(len(pages) + 1, np.int64), np.zeros(len(pages) + 1, np.int64)
-    first, title_first = signatures.prints_bounds[:-1][pages], signatures.titles_bounds[:-1][pages]
-    np.cumsum(within.print_end[pages] - first, out=print_bounds[1:])
-    np.cumsum(np.diff(signatures.titles_bounds)[pages], out=title_bounds[1:])
-    prints, titles = _places(first, print_bounds), _places(title_first, title_bounds)
-    texts = OwnText(
-        signatures.site[pages],
-        within.share[pages],
-        within.listed[pages],
-        within.prints[prints],
-        print_bounds,
-        signatures.titles[titles],
-        title_bounds,
-    )
+    texts = owned_texts(signatures, within, np.flatnonzero(walked.entry != NOBODY))
     new = (signatures.status == Status.FINGERPRINTED) & (known.state == NEW)
     # The entry of a page does not say what it replaced.
     replaces = (filed.replaced != NOBODY) | (walked.found.replaced != NOBODY)
     told = np.flatnonzero(new & ((walked.entry == NOBODY) | replaces))
     attempts = attempts_of(told, filed, walked)
     return Learned(texts, to_remember(memory), tuple(page_ids[page] for page in told.tolist()), attempts)
-
-
-def _places(first: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The places first[i], first[i] + 1, ... of each of r runs, as many as bounds: int64[r + 1] leave room for."""
-    sizes = np.diff(bounds)
-    return np.repeat(first - bounds[:-1], sizes) + np.arange(bounds[-1])
 
 
 def _not_recrawled() -> _Recrawled:
@@ -184,6 +217,9 @@ def _ask_filed(record, page, memory, asked, bars, limits, answer, recrawled, fou
     for at in range(met.bounds[page], met.bounds[page + 1]):
         pair = Pair(met.number[at], met.proof[at], met.kinds[at], met.distance[at])
         other = record.place[at]
+        if other == NOBODY:
+            found.compared[page] += 1
+            continue
         if not pair.proof:
             confirm_pair(record.pages, page, record.filed, other, memory, record.row[page], asked, bars, answer)
             found.reason[page] = answer.reason[0]
@@ -227,46 +263,15 @@ def _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursor
             _note_recrawled(recrawled, other, True, pair, answer)
 
 
-@inlined
-def _keep_own(record, page, asked):  # _Record, int64, Asked  ->  record.within: Texts
-    """Note what a page that is filed owns, and how much of what it keeps is template."""
-    pages, own = record.pages, record.within
-    first = pages.print_first[page]
-    end = first
-    for place in range(first, pages.print_end[page]):
-        if not asked.template[place - first]:
-            own.prints[end] = pages.prints[place]
-            end += 1
-    own.print_end[page] = end
-    own.share[page] = np.uint8(np.floor(template_share(asked) * 255.0 + 0.5))
-    own.listed[page] = np.uint16(min(listed_words(asked), _MOST_LISTED))
-
-
-@inlined
-def _skip_shared(pages, page, others, original, asked, skipped):
-    """What a sure copy does not teach: the template, and what its original owns.
-
-    pages, others: Texts  page, original: int64, in these  asked: Asked  ->  skipped: bool[MOST_PRINTS]
-    """
-    at, end = others.print_first[original], others.print_end[original]
-    first = pages.print_first[page]
-    for place in range(first, pages.print_end[page]):
-        identity = np.int64(pages.prints[place]) >> IDENTITY_SHIFT
-        while at < end and np.int64(others.prints[at]) >> IDENTITY_SHIFT < identity:
-            at += 1
-        has = at < end and np.int64(others.prints[at]) >> IDENTITY_SHIFT == identity
-        skipped[place - first] = has or asked.template[place - first]
-
-
 @cache
 def _walk_kernel():
     sources = judge_sources()
 
     @njit(nogil=True, cache=True)
-    def walk(record, known, memory, chosen, table, limits, learns, entry_number, filed, walked, *scratch):
+    def walk(record, known, memory, chosen, table, limits, learns, entry_number, filed, walked, taught, *scratch):
         # record: _Record  known: Known  memory: Memory  chosen, table: as of bars_of_pages  limits: Limits
-        # learns: bool, pages are filed and teach  entry_number: int64  filed: Found  ->  walked: Walked
-        # scratch: Cursors, Asked, Answer, _Recrawled, written over
+        # learns: bool, pages are filed and teach  entry_number: int64  filed: Found
+        # ->  walked: Walked, taught: uint8[n]  scratch: Cursors, Asked, Answer, _Recrawled, written over
         # returns how many filings found their bucket full
         capped = 0
         cursors, asked, answer, recrawled = scratch
@@ -278,6 +283,14 @@ def _walk_kernel():
                 continue
             if known.state[page] == AGAIN:
                 repeat(known.first[page], page, filed, walked)
+                continue
+            if known.state[page] >= FILED_ELSEWHERE:
+                if (
+                    known.state[page] == FILED_ELSEWHERE
+                    and file_page(record.slots, record.sizes, page, limits.cap, walked.added)[0]
+                ):
+                    walked.entry[page] = entry_number
+                    entry_number += 1
                 continue
             row, bars = record.row[page], bars_in(table, chosen[page])
             if record.judged[page]:
@@ -295,7 +308,7 @@ def _walk_kernel():
             number, is_filed = entry_number, False
             if original == NOBODY:
                 if record.judged[page]:
-                    _keep_own(record, page, asked)
+                    keep_own(pages, record.within, page, asked)
                 is_filed, full = file_page(record.slots, record.sizes, page, limits.cap, walked.added)
                 capped += full
                 if is_filed:
@@ -314,27 +327,14 @@ def _walk_kernel():
                 continue
             # Where nothing is known of the host, as its memory was forgotten, a sure copy teaches like any page.
             sure = copied != NOBODY and is_sure and memory.pages[row] > 0
-            skipped[:] = False
+            taught[page] = TAUGHT_REST if sure else TAUGHT_ALL
             if sure:
+                skipped[:] = False
                 if within:
-                    _skip_shared(pages, page, record.within, copied, asked, skipped)
+                    skip_shared(pages, page, record.within, copied, asked, skipped)
                 else:
-                    _skip_shared(pages, page, record.filed, copied, asked, skipped)
-            teach(
-                memory,
-                row,
-                pages.prints,
-                pages.print_first[page],
-                pages.print_end[page],
-                pages.titles,
-                pages.title_first[page],
-                pages.title_end[page],
-                skipped,
-                no_word,
-                not sure,
-                number,
-                is_filed,
-            )
+                    skip_shared(pages, page, record.filed, copied, asked, skipped)
+            teach_page(memory, row, pages, page, sure, skipped, no_word, number, is_filed)
         return capped
 
     return walk

@@ -343,11 +343,34 @@ def confirm_pair(pages, page, others, other, memory, row, asked, bars, answer):
 
 
 @inlined
+def _least_jaccard(shorter, bars):  # float64, Bars -> float64
+    """The Jaccard of copies on two hosts. shorter: features of the shorter one"""
+    return bars.thin_min_jaccard if shorter < THIN else bars.min_jaccard
+
+
+@inlined
+def _held_across(jaccard, one, another):  # float64, float64, float64 -> float64
+    """The share of the shorter one's features that the other has."""
+    return shared_features(jaccard, one, another) / max(min(one, another), 1.0)
+
+
+@inlined
+def could_be_copy_across(pages, page, others, other, bars, jaccard):
+    """Whether a page reaches what _confirm_across asks that does not depend on the memories of hosts.
+
+    Texts, int64, Texts, int64, Bars, float64 -> bool
+    """
+    one, another = np.float64(pages.length[page]), np.float64(others.length[other])
+    near = jaccard >= _least_jaccard(min(one, another), bars)
+    held = min(one, another) >= THIN and _held_across(jaccard, one, another) >= HELD and jaccard >= HELD_JACCARD
+    return not bars.one_host and (near or held)
+
+
+@inlined
 def _confirm_across(pages, page, others, other, asked, bars, jaccard, title, answer):
     """The rule for two hosts."""
     one, another = np.float64(pages.length[page]), np.float64(others.length[other])
     shorter = min(one, another)
-    thin = shorter < THIN
     of_site = pages.site[page] != 0 and pages.site[page] == others.site[other]
     for_site = bar_of(title, float(SITE_WORDS), asked.figures[_PAGES], bars) if of_site else 0.0
     may_meet = (
@@ -355,12 +378,12 @@ def _confirm_across(pages, page, others, other, asked, bars, jaccard, title, ans
         & _reaches(answer, ways.OWN_SHARE, 1.0 - template_share(asked), LEAST_OWN)
         & _reaches(answer, ways.ONE_SITE, jaccard, for_site)
     )
-    near = _reaches(answer, ways.JACCARD, jaccard, bars.thin_min_jaccard if thin else bars.min_jaccard)
+    near = _reaches(answer, ways.JACCARD, jaccard, _least_jaccard(shorter, bars))
     held = (
         _reaches(answer, ways.ACROSS_LONG, shorter, float(THIN))
         & _reaches(answer, ways.ACROSS_TITLE, title, ACROSS_TITLE)
         & _reaches(answer, ways.ACROSS_WORDS, asked.figures[_RARE], 2.0)
-        & _reaches(answer, ways.ACROSS_HELD, shared_features(jaccard, one, another) / max(shorter, 1.0), HELD)
+        & _reaches(answer, ways.ACROSS_HELD, _held_across(jaccard, one, another), HELD)
         & _reaches(answer, ways.ACROSS_JACCARD, jaccard, HELD_JACCARD)
     )
     accepted = may_meet & (near | held)

@@ -38,7 +38,7 @@ def recall_record(signatures: Signatures, met: Met, view: StateView, attempts: l
     originals = [attempt.original for attempt in attempts if attempt is not None and attempt.original != NOBODY]
     wanted = np.unique(np.concatenate([met.number, leads, np.array(originals, np.int64)])).astype(np.uint64)
     if not len(wanted):
-        return Recalled(row, memory, wanted, None, _no_texts(signatures.sketch.shape[1]))
+        return Recalled(row, memory, wanted, None, no_texts(signatures.sketch.shape[1]))
     filed = view.filed(wanted)
     compared, own = filed.compared(False), filed.own_texts()
     recall_leads(memory, leads, np.searchsorted(wanted, leads.astype(np.uint64)), own)
@@ -47,7 +47,7 @@ def recall_record(signatures: Signatures, met: Met, view: StateView, attempts: l
     )
 
 
-def _no_texts(words: int) -> Texts:
+def no_texts(words: int) -> Texts:
     """What no pages are compared by. words: of a sketch"""
     none, bounds = np.empty(0, np.uint16), np.zeros(1, np.int64)
     own = OwnText(none, none.astype(np.uint8), none, none.astype(np.uint32), bounds, none, bounds)

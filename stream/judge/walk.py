@@ -46,6 +46,14 @@ class Walked(NamedTuple):
     capped: int
 
 
+class Given(NamedTuple):
+    """What filing pages that are known to be filed adds. added, capped: as of Walked  fits: bool[n]"""
+
+    added: Postings
+    capped: int
+    fits: NDArray[np.bool_]
+
+
 class _Record(NamedTuple):
     """What is known of a record of n pages and its u buckets before the walk.
 
@@ -75,7 +83,7 @@ class _Candidates(NamedTuple):
 
 def walk_record(
     slots: Slots,
-    buckets: Buckets,
+    sizes: NDArray[np.int64],
     filed: FiledOriginals,
     scheme: Scheme,
     pages: Compared,
@@ -84,10 +92,10 @@ def walk_record(
 ) -> Walked:
     """Look for originals within the record and file, in order, every page that has none.
 
-    filed: what was found among the filed pages  first_number: entry number of the next filed page
+    sizes: int64[u], postings that each bucket has  filed: what was found among the filed pages
+    first_number: entry number of the next filed page
     """
-    count, sizes = len(pages), np.diff(buckets.bounds)
-    found = filed.found
+    count, found = len(pages), filed.found
     room = limits.candidates - found.compared
     record = _Record(slots, sizes, pages.feature_count, found.number, room, filed.addresses)
     walked = nothing_walked(slots, count, len(sizes))
@@ -265,14 +273,42 @@ def file_page(slots, sizes, page, cap, added):  # Slots, int64[u], int64, int64 
     return fits, capped
 
 
-def grown_buckets(buckets: Buckets, walked: Walked) -> tuple[NDArray[np.int64], Buckets]:
-    """-> which buckets took postings: int64[c], and the whole new contents of each."""
-    added = walked.added.end - walked.added.first
+def file_given(slots: Slots, sizes: NDArray[np.int64], entry: NDArray[np.int64], cap: int) -> Given:
+    """File the pages that have an entry number: int64[n], or NOBODY, under these slots. sizes: as of walk_record"""
+    added, fits = no_postings(slots, len(sizes)), np.zeros(len(entry), np.bool_)
+    capped = _file_kernel()(slots, sizes, entry, cap, added, fits)
+    return Given(added, capped, fits)
+
+
+@cache
+def _file_kernel():
+    sources = judge_sources()
+
+    @njit(nogil=True, cache=True)
+    def file(slots, sizes, entry, cap, added, fits):
+        # slots: Slots  sizes: int64[u]  entry: int64[n]  cap: int64  ->  added: Postings, fits: bool[n]
+        # returns how many filings found their bucket full
+        capped = 0
+        for page in range(len(entry) if sources >= 0 else 0):
+            if entry[page] != NOBODY:
+                fits[page], full = file_page(slots, sizes, page, cap, added)
+                capped += full
+        return capped
+
+    return file
+
+
+def grown_buckets(buckets: Buckets, postings: Postings, entry: NDArray[np.int64]) -> tuple[NDArray[np.int64], Buckets]:
+    """-> which buckets took postings: int64[c], and the whole new contents of each.
+
+    postings: those that are added, by page  entry: int64[n], the entry number of each page
+    """
+    added = postings.end - postings.first
     grown = np.flatnonzero(added)
     bounds = np.zeros(len(grown) + 1, np.int64)
     np.cumsum(np.diff(buckets.bounds)[grown] + added[grown], out=bounds[1:])
     contents = Postings(bounds[:-1], bounds[1:], np.empty(bounds[-1], np.uint64), np.empty(bounds[-1], np.uint64))
-    _grow_kernel()(grown, filed_postings(buckets), walked.added, walked.entry, contents)
+    _grow_kernel()(grown, filed_postings(buckets), postings, entry, contents)
     return grown, Buckets(bounds, contents.number, contents.inline)
 
 

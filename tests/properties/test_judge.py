@@ -27,14 +27,13 @@ from tests.reference.judge import Outcome, original_id
 from tests.worlds.generated import (
     CHAIN,
     DESIGN,
-    NEAR,
     POLICIES,
     PROFILE,
-    SKETCHES,
     WORLDS,
     Look,
     Submitted,
     World,
+    any_look,
     caps,
     limits,
     outcomes_of,
@@ -98,15 +97,6 @@ def test_verdicts_over_alike_pages_of_all_lengths_are_those_of_the_obvious_judge
         sizes = dice.choices([1, 2, 5, 9, 80], k=len(looks))
         outcomes, _ = run(world, MemoryState(), pages_of(looks), sizes, cap, limit, policy)
         assert outcomes == world.twin(cap, limit, policy).judge(signatures_of(pages_of(looks)))
-
-
-def any_look(dice: random.Random, confirmed: bool) -> Look:
-    """A page of a world; confirmed: of the one whose scheme confirms candidates."""
-    status, length = dice.choice([0] * 6 + [1, 2, 3]), dice.choice([0, 8, 9, 10, 10, 11, 12, 14, 30])
-    if not confirmed:
-        return Look(dice.choice(NEAR), status, length=length)
-    word, sketch, minima = dice.choice([0, 1, 1 << 20]), dice.choice(SKETCHES), sorted(dice.sample(range(6), 2))
-    return Look(word, status, sketch, tuple(minima), dice.choice([0, 0, 1, 2]), dice.randrange(3), length)
 
 
 @pytest.mark.promise("batch sizes, timing and rebalances change no verdict", fault="the same pages in other batches")

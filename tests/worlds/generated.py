@@ -1,5 +1,6 @@
 """Generated pages for the properties of judging: two schemes, and pages that bring out their corners."""
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -85,6 +86,15 @@ class World:
             if signatures.host[index]:
                 keys.append(Key(("host", int(signatures.host[index])), 0, 0, False, FoundBy.TITLE, 1))
         return keys
+
+
+def any_look(dice: random.Random, confirmed: bool) -> Look:
+    """A page of a world; confirmed: of the one whose scheme confirms candidates."""
+    status, length = dice.choice([0] * 6 + [1, 2, 3]), dice.choice([0, 8, 9, 10, 10, 11, 12, 14, 30])
+    if not confirmed:
+        return Look(dice.choice(NEAR), status, length=length)
+    word, sketch, minima = dice.choice([0, 1, 1 << 20]), dice.choice(SKETCHES), sorted(dice.sample(range(6), 2))
+    return Look(word, status, sketch, tuple(minima), dice.choice([0, 0, 1, 2]), dice.randrange(3), length)
 
 
 def looks_of(*columns: st.SearchStrategy[Any]) -> st.SearchStrategy[Look]:

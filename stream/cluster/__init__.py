@@ -1,0 +1,16 @@
+"""Judges the log by many: shards that hold parts of the state, and a resolver that has a few numbers.
+
+A round is a range of the log (rounds.py). For each the same steps, all plain functions of arrays and views of a state:
+
+    shards    answer       whom the pages meet under the shard's own keys            answering.py -> Meetings
+    shards    walk_round   verdicts of the pages of the shard's hosts, for now       hosts.py -> Walks, again while a
+    resolver  check_guess  page rests on a wrong guess                               resolving_hosts.py
+    resolver  resolve      the rule, in log order; who is filed as which entry       resolving.py, resolving_hosts.py
+    shards    file         what the state of the shard takes                         filing.py -> Filing
+
+A scheme that confirms candidates by itself has no second and third step. The rules are those of stream/judge; they are
+called here and stand there. shares.py says what is whose, meetings.py merges answers. limits.py says by which limits
+rounds are judged, and which settings are refused: those by which addresses decide.
+
+No program runs this yet: nothing here reads or writes a topic. docs/scale.md says what is there and what is not.
+"""

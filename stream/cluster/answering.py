@@ -1,0 +1,249 @@
+"""Answers for a round as one shard: whom its pages meet under the keys that are the shard's own.
+
+Nothing that depends on the verdicts of the round, or on what is learned of hosts in it, is in the answer. A shard lists
+one candidate more than the limit allows, so that whoever merges the lists sees that the limit bites. Of the candidates
+behind the first one that the shard itself accepts none can be an original, and none is sent.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+# numba compiles the kernels from their argument types; the comment of each says what these are.
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY, Attempt, Buckets, FiledPages, StateView
+from spotsieve.stream.cluster.meetings import ACCEPTED, OF_HOST, OPEN, REFUSED, Meetings, SentTexts, Sizes
+from spotsieve.stream.cluster.shares import Held, Own, Share, shards_of_pages
+from spotsieve.stream.judge.filed import confirm_met
+from spotsieve.stream.judge.known import known_attempts
+from spotsieve.stream.judge.met import NEVER, Met, meet_filed
+from spotsieve.stream.judge.pairs import could_be_copy_across, estimated_jaccard, texts_filed, texts_of
+from spotsieve.stream.judge.policy import KEEP_FIRST
+from spotsieve.stream.judge.rules import Limits, final_kinds, judge_sources, outgrows
+from spotsieve.stream.judge.slots import Slots
+from spotsieve.stream.schemes import Bars, Scheme
+from spotsieve.stream.signature import Entry, OwnText, Signatures, Status, compared_pages, emptied, page_ids_at
+
+_OF_HOST, _OPEN = np.uint8(OF_HOST), np.uint8(OPEN)
+
+
+def answer(
+    signatures: Signatures, held: Held, scheme: Scheme, view: StateView, limits: Limits, share: Share
+) -> Meetings:
+    """Whom the pages of a round meet under keys that no host is mixed with.
+
+    view: what lives of the shard's state by the clock of the round  limits: with the scheme's own candidate limit
+    """
+    own, listed = held.of_host(False), limits._replace(candidates=_listed(held.laid.slots, limits))
+    if scheme.bars is None:
+        return _answer_confirmed(signatures, own, view, scheme, listed)
+    attempts = _own_attempts(signatures, view, share)
+    return _answer_unconfirmed(signatures, own, view, scheme.bars, listed, attempts)
+
+
+def answer_of_hosts(signatures: Signatures, held: Held, bars: Bars, view: StateView, limits: Limits) -> Meetings:
+    """Whom the pages of the shard's hosts meet under keys that these are mixed with. It is for the shard itself."""
+    listed = limits._replace(candidates=limits.candidates + 1)
+    return _answer_unconfirmed(signatures, held.of_host(True), view, bars, listed, {})
+
+
+def _answer_confirmed(signatures: Signatures, own: Own, view: StateView, scheme: Scheme, limits: Limits) -> Meetings:
+    """The answer where the scheme confirms candidates. limits: with the candidates that are listed"""
+    buckets = own.buckets
+    met = meet_filed(own.slots, buckets, limits.candidates, final_kinds(limits))
+    pages = compared_pages(signatures, scheme.compares_features)
+    numbers, place = np.unique(met.number, return_inverse=True)
+    pairs = len(place)
+    kept, accepted = np.zeros(pairs, np.bool_), met.proof != 0
+    score, length = np.full(pairs, np.nan), np.zeros(pairs, np.int64)
+    filed: FiledPages | None = None
+    if pairs:
+        filed = view.filed(numbers.astype(np.uint64))
+        answers = confirm_met(met, place, filed, scheme, pages, limits.longer_by != KEEP_FIRST)
+        candidate = np.flatnonzero(met.proof == 0)
+        accepted[candidate] = answers.confirmed.accepted[answers.row[candidate]]
+        score[candidate] = answers.confirmed.score[answers.row[candidate]]
+        length[:] = answers.length if limits.longer_by != KEEP_FIRST else 0
+        _keep_kernel()(met, accepted, length, np.asarray(signatures.feature_count), limits.longer_by, kept)
+    said = np.where(accepted & (met.proof == 0), np.uint8(ACCEPTED), np.uint8(REFUSED))
+    sent = np.unique(place[kept & accepted])
+    return Meetings(
+        _postings(own, buckets),
+        *_kept_pairs(met, kept, said, score, length),
+        _near_sizes(own, buckets, limits.cap),
+        numbers[sent],
+        _by_number(numbers[sent], filed.entries(sent)) if filed is not None else {},
+        None,
+        {},
+    )
+
+
+def _answer_unconfirmed(
+    signatures: Signatures,
+    own: Own,
+    view: StateView,
+    bars: Bars,
+    limits: Limits,
+    attempts: Mapping[int, Attempt],
+) -> Meetings:
+    """The answer where candidates are confirmed with the memory of their hosts; entries of other hosts are sent.
+
+    attempts: verdicts that pages had, by page; their originals are in the shard's state
+    """
+    buckets = own.buckets
+    met = meet_filed(own.slots, buckets, limits.candidates, final_kinds(limits))
+    originals = [attempt.original for attempt in attempts.values() if attempt.original != NOBODY]
+    numbers = np.unique(np.concatenate([met.number, np.array(originals, np.int64)]))
+    place = np.searchsorted(numbers, met.number)
+    said = np.zeros(len(place), np.uint8)
+    sent, entries, texts = np.empty(0, np.int64), dict[int, Entry](), None
+    if len(numbers):
+        filed = view.filed(numbers.astype(np.uint64))
+        compared, text = filed.compared(False), filed.own_texts()
+        others = texts_filed(compared.host, compared.feature_count, compared.sketch, text)
+        _said_kernel()(met, place, texts_of(signatures), others, bars, said)
+        is_open = np.zeros(len(numbers), np.bool_)
+        is_open[place[said == OPEN]] = True
+        decided = is_open | np.isin(numbers, originals)
+        decided[place[met.proof != 0]] = True
+        sent = np.flatnonzero(decided)
+        entries = _by_number(numbers[sent], filed.entries(sent))
+        sketch = compared.sketch[sent] * is_open[sent, None]
+        titles, bounds = emptied(text.titles, text.title_bounds, is_open)
+        kept = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(bounds)[sent])])
+        none = np.zeros(len(sent), np.uint8)
+        own_text = OwnText(
+            text.site[sent], none, none.astype(np.uint16), np.empty(0, np.uint32), np.zeros_like(kept), titles, kept
+        )
+        texts = SentTexts(compared.host[sent], compared.feature_count[sent], sketch, own_text)
+    every = np.ones(len(place), np.bool_)
+    unknown = np.full(len(place), np.nan), np.zeros(len(place), np.int64)
+    return Meetings(
+        _postings(own, buckets),
+        *_kept_pairs(met, every, said, *unknown),
+        _near_sizes(own, buckets, limits.cap),
+        numbers[sent],
+        entries,
+        texts,
+        attempts,
+    )
+
+
+def _listed(slots: Slots, limits: Limits) -> int:
+    """Candidates that a shard lists: one more than count, or all where one of them may be decisive in another shard.
+
+    slots: of all shards
+    """
+    final = final_kinds(limits)
+    decides = np.unique(slots.kind[slots.decisive])
+    mixed = not slots.decisive.all() and (decides & final == 0).any()
+    return NEVER if mixed else limits.candidates + 1
+
+
+def _own_attempts(signatures: Signatures, view: StateView, share: Share) -> dict[int, Attempt]:
+    """The remembered verdicts of pages whose ids are the shard's own, by page."""
+    rows = np.flatnonzero(shards_of_pages(signatures, share.shards) == share.number)
+    judged = signatures.status[rows] == Status.FINGERPRINTED
+    found = known_attempts(page_ids_at(signatures, rows), judged, view)
+    pairs = zip(rows.tolist(), found, strict=True)
+    return {row: attempt for row, attempt in pairs if attempt is not None}
+
+
+def _by_number(numbers: NDArray[np.int64], entries: Sequence[Entry]) -> dict[int, Entry]:
+    return dict(zip(numbers.tolist(), entries, strict=True))
+
+
+def _postings(own: Own, buckets: Buckets) -> NDArray[np.int64]:
+    """How many postings lie in the buckets of each page: int64[n]."""
+    reached = np.zeros(len(own.slots.bucket) + 1, np.int64)
+    np.cumsum(np.diff(buckets.bounds)[own.slots.bucket], out=reached[1:])
+    return np.diff(reached[own.slots.bounds])
+
+
+def _near_sizes(own: Own, buckets: Buckets, cap: int) -> Sizes:
+    """The sizes of the buckets that could take no more if all pages of the round were filed."""
+    sizes, slots = np.diff(buckets.bounds), own.slots
+    least = np.full(len(sizes), cap, np.int64)
+    np.minimum.at(least, slots.bucket, slots.cap)
+    near = sizes + np.bincount(slots.bucket, minlength=len(sizes)) > least
+    return Sizes(own.keys[near], sizes[near])
+
+
+def _kept_pairs(
+    met: Met,
+    kept: NDArray[np.bool_],
+    said: NDArray[np.uint8],
+    score: NDArray[np.float64],
+    length: NDArray[np.int64],
+) -> tuple[
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.uint8],
+    NDArray[np.uint8],
+    NDArray[np.uint8],
+    NDArray[np.uint8],
+    NDArray[np.float64],
+    NDArray[np.int64],
+]:
+    """The pairs that are sent, as columns of Meetings from `bounds` on. kept: bool[m]"""
+    before = np.zeros(len(kept) + 1, np.int64)
+    np.cumsum(kept, out=before[1:])
+    return (
+        before[met.bounds],
+        met.number[kept],
+        met.proof[kept],
+        met.kinds[kept],
+        met.distance[kept],
+        said[kept],
+        np.where(said == ACCEPTED, score, np.nan)[kept],
+        length[kept],
+    )
+
+
+@cache
+def _keep_kernel():
+    sources = judge_sources()
+
+    @njit(nogil=True, cache=True)
+    def keep(met, accepted, length, lengths, longer_by, kept):
+        # met: Met of m pairs  accepted: bool[m]  length: int64[m], of the entries  lengths: uint32[n], of the pages
+        # longer_by: float64  ->  kept: bool[m]
+        for page in range(len(lengths) if sources >= 0 else 0):
+            settled = False
+            for at in range(met.bounds[page], met.bounds[page + 1]):
+                proof = met.proof[at]
+                if settled and not proof:
+                    continue
+                kept[at] = True
+                if accepted[at] and not outgrows(np.int64(lengths[page]), length[at], proof, longer_by):
+                    settled = True
+                    if proof:
+                        break
+
+    return keep
+
+
+@cache
+def _said_kernel():
+    sources = judge_sources()
+
+    @njit(nogil=True, cache=True)
+    def say(met, place, pages, others, bars, said):
+        # met: Met of m pairs  place: int64[m], in others  pages, others: Texts  bars: Bars  ->  said: uint8[m]
+        for page in range(len(pages.host) if sources >= 0 else 0):
+            for at in range(met.bounds[page], met.bounds[page + 1]):
+                if met.proof[at]:
+                    continue
+                other = place[at]
+                if pages.host[page] == others.host[other]:
+                    said[at] = _OF_HOST
+                elif could_be_copy_across(
+                    pages, page, others, other, bars, estimated_jaccard(pages, page, others, other)
+                ):
+                    said[at] = _OPEN
+
+    return say

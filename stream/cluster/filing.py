@@ -1,0 +1,154 @@
+"""Files a round as one shard: the pages that were let through, under the keys that are its own, within their caps.
+
+It needs the round and its outcome, and nothing that was met. So a lost shard is rebuilt from the log and the outcomes
+of its rounds, without judging. With a memory of hosts, the pages of the shard's hosts teach it again as they did, and
+the shard of a page's id remembers its verdict.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY, Attempt, Copy, Filing, Learned, Places, StateView
+from spotsieve.stream.cluster.resolving import Resolved
+from spotsieve.stream.cluster.rounds import Round, is_below
+from spotsieve.stream.cluster.shares import Held, Share, shards_of, shards_of_pages
+from spotsieve.stream.judge import entry_of
+from spotsieve.stream.judge.learning import TAUGHT_NOTHING, TAUGHT_REST, learn_again, owned_texts
+from spotsieve.stream.judge.memory import living_leads, recall, recall_leads, to_remember
+from spotsieve.stream.judge.pairs import Texts, texts_filed
+from spotsieve.stream.judge.recalled import no_texts
+from spotsieve.stream.judge.rules import Limits
+from spotsieve.stream.judge.walk import file_given, grown_buckets
+from spotsieve.stream.schemes import Bars, Scheme
+from spotsieve.stream.signature import Status, page_ids_at
+from spotsieve.stream.verdict import Kind, Reason
+
+
+def file(
+    round_: Round, resolved: Resolved, held: Held, scheme: Scheme, view: StateView, limits: Limits, share: Share
+) -> Filing:
+    """What a round adds to the shard's state. view: what lives of it by the clock of the round"""
+    own, buckets = held.own, held.own.buckets
+    given = file_given(own.slots, np.diff(buckets.bounds), resolved.entry, limits.cap)
+    grown, contents = grown_buckets(buckets, given.added, resolved.entry)
+    kept, learned, copies = given.fits, None, tuple[Copy, ...]()
+    if scheme.bars is not None:
+        mine = shards_of(round_.signatures.host, share.shards) == share.number
+        kept |= mine & (resolved.entry != NOBODY)
+        told = _told(round_, resolved, share)
+        copies, in_round = _copies(round_, resolved, told, view)
+        kept[in_round] = True
+        learned = _learn(round_, resolved, scheme.bars, view, mine, np.flatnonzero(kept), told)
+    rows = np.flatnonzero(kept)
+    return Filing(
+        round_.signatures,
+        rows,
+        round_.first_number,
+        own.keys[grown],
+        contents,
+        given.capped,
+        scheme.compares_features,
+        learned,
+        tuple(mark.committed for mark in round_.marks),
+        Places(resolved.entry[rows].astype(np.uint64), resolved.next_number, copies),
+    )
+
+
+def _told(round_: Round, resolved: Resolved, share: Share) -> NDArray[np.int64]:
+    """The pages whose verdicts the shard has to remember: int64[t]."""
+    signatures = round_.signatures
+    # The entry of a page does not say what it replaced.
+    unsaid = (resolved.entry == NOBODY) | (resolved.replaced != NOBODY)
+    told = (signatures.status == Status.FINGERPRINTED) & unsaid
+    told &= np.asarray(resolved.is_new) & (shards_of_pages(signatures, share.shards) == share.number)
+    rows = np.flatnonzero(told)
+    if not round_.marks:
+        return rows
+    later = [
+        any(mark.first > row and is_below(page_id, mark.committed) for mark in round_.marks)
+        for row, page_id in zip(rows.tolist(), page_ids_at(signatures, rows), strict=True)
+    ]
+    return rows[~np.array(later, np.bool_)]
+
+
+def _attempts(resolved: Resolved, told: NDArray[np.int64]) -> tuple[Attempt, ...]:
+    """Their verdicts, as state/format/attempts.py keeps them."""
+    verdicts, original, replaced = resolved.verdicts, resolved.original[told], resolved.replaced[told]
+    itself = (original != NOBODY) & (verdicts.kind[told] != Kind.DUPLICATE)
+    copy, longer = (original != NOBODY) & ~itself, (original == NOBODY) & (replaced != NOBODY)
+    without = np.where(itself, Reason.EXACT, np.where(longer, Reason.LONGER, Reason.NO_MATCH))
+    columns = (
+        np.where(original != NOBODY, original, replaced),
+        np.where(copy, verdicts.score[told], np.where(itself, 1.0, np.where(longer, 0.0, np.nan))),
+        np.where(copy, verdicts.reason[told], without),
+        np.where(copy, verdicts.found_by[told], 0),
+    )
+    return tuple(map(Attempt, *(column.tolist() for column in columns)))
+
+
+def _copies(
+    round_: Round, resolved: Resolved, told: NDArray[np.int64], view: StateView
+) -> tuple[tuple[Copy, ...], NDArray[np.int64]]:
+    """The originals of these pages that the shard holds no entry of: filed before, and in the round: int64[...]."""
+    verdicts, number = resolved.verdicts, resolved.original[told]
+    number = np.where(number != NOBODY, number, resolved.replaced[told])
+    named = number[number >= round_.first_number]
+    in_round = np.flatnonzero(np.isin(resolved.entry, named))
+    before = {
+        original: verdicts.originals[row] or verdicts.replaces[row] or entry_of(round_.signatures, row)
+        for original, row in zip(number.tolist(), told.tolist(), strict=True)
+        if NOBODY < original < round_.first_number
+    }
+    known = view.page_ids(np.array(list(before), np.uint64))
+    missing = [one for one, page_id in zip(before.items(), known, strict=True) if page_id is None]
+    return tuple(Copy(*one) for one in missing), in_round
+
+
+def _learn(
+    round_: Round,
+    resolved: Resolved,
+    bars: Bars,
+    view: StateView,
+    mine: NDArray[np.bool_],
+    held: NDArray[np.int64],
+    told: NDArray[np.int64],
+) -> Learned:
+    """What the shard is to remember beside postings. held: int64[f], the pages whose entries it holds"""
+    signatures, taught = round_.signatures, np.asarray(resolved.taught)
+    hosts, row = np.unique(signatures.host[mine], return_inverse=True)
+    rows = np.full(len(signatures), NOBODY)
+    rows[mine] = row
+    memories = view.memories(hosts.astype(np.uint64))
+    memory, leads = recall(memories), living_leads(memories, view)
+    original = np.where(mine & (taught == TAUGHT_REST), resolved.original, NOBODY)
+    in_round = np.flatnonzero(original >= round_.first_number)
+    original_row = np.full(len(signatures), NOBODY)
+    entries = np.flatnonzero(resolved.entry != NOBODY)
+    original_row[in_round] = entries[original[in_round] - round_.first_number]
+    before = original[(original != NOBODY) & (original < round_.first_number)]
+    numbers = np.unique(np.concatenate([leads, before])).astype(np.uint64)
+    texts: Texts = no_texts(signatures.sketch.shape[1])
+    if len(numbers):
+        filed = view.filed(numbers)
+        compared, own = filed.compared(False), filed.own_texts()
+        recall_leads(memory, leads, np.searchsorted(numbers, leads.astype(np.uint64)), own)
+        texts = texts_filed(compared.host, compared.feature_count, compared.sketch, own)
+    place = np.searchsorted(numbers, np.maximum(original, 0).astype(np.uint64))
+    within = learn_again(
+        signatures,
+        rows,
+        memory,
+        np.where(mine, taught, TAUGHT_NOTHING),
+        resolved.entry,
+        original_row,
+        texts,
+        place,
+        bars.template_share,
+        round_.first_number,
+    )
+    return Learned(
+        owned_texts(signatures, within, held),
+        to_remember(memory),
+        tuple(page_ids_at(signatures, told)),
+        _attempts(resolved, told),
+    )

@@ -1,0 +1,224 @@
+"""Walks through a round as one shard, with the memory of its hosts: a verdict for each page of these, for now.
+
+Two pages of one host are compared by what their host's memory says is no template, and the memory at a page depends on
+the verdicts of the host's pages before. So the shard of the host walks over them, with the kernel that one process
+uses. From the answers of all shards it knows whom its pages meet among the filed pages. Whether a page of the same
+round, of a host that is remembered elsewhere, is filed, it takes from a guess. The resolver compares the guess with
+what the other shards found; where a page rests on a wrong one, all walk again with a better guess. The first wrong page
+of one walk is right in the next, so this ends, and what is left is what one process would have found.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY, Attempt, FiledPages, StateView
+from spotsieve.stream.cluster.answering import answer_of_hosts
+from spotsieve.stream.cluster.meetings import OF_HOST, OPEN, Meetings, merge
+from spotsieve.stream.cluster.resolving import SentEntries, counted_postings, known_sizes
+from spotsieve.stream.cluster.rounds import Round
+from spotsieve.stream.cluster.shares import Held, Share, shards_of_hosts
+from spotsieve.stream.judge.addresses import no_addresses
+from spotsieve.stream.judge.bars import bars_of_pages
+from spotsieve.stream.judge.hosts import walk_hosts
+from spotsieve.stream.judge.known import ELSEWHERE, FILED_ELSEWHERE, NEW, find_known, find_repeated
+from spotsieve.stream.judge.memory import living_leads, recall, recall_leads
+from spotsieve.stream.judge.pairs import Texts, texts_filed
+from spotsieve.stream.judge.recalled import Recalled, no_texts
+from spotsieve.stream.judge.rules import Found, Limits, final_kinds, nothing_found
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.signature import Compared, Entry, OwnText, Status, page_ids_of
+
+
+class Walks(NamedTuple):
+    """What a shard found of the k pages of its hosts.
+
+    rows: int64[k], in the round  filed, within: Found of k pages, among the filed ones and in the round
+    is_filed: bool[k]  taught: uint8[k]  is_new: bool[k], its verdict was not known before
+    postings: int64[k], those in the buckets of the shard's hosts, and those that the round adds
+    entries: originals and replaced pages that are the shard's own, by number
+    """
+
+    rows: NDArray[np.int64]
+    filed: Found
+    within: Found
+    is_filed: NDArray[np.bool_]
+    taught: NDArray[np.uint8]
+    is_new: NDArray[np.bool_]
+    postings: NDArray[np.int64]
+    entries: Mapping[int, Entry]
+
+
+class _Gathered:
+    """Entries of the shard's own, and entries that were sent; each is looked up where it is."""
+
+    def __init__(self, own: FiledPages | None, of_own: int, sent: SentEntries, order: NDArray[np.int64]) -> None:
+        self._own, self._of_own, self._sent, self._order = own, of_own, sent, order
+
+    def entries(self, places: NDArray[np.int64]) -> list[Entry]:
+        """places: int64[a] -> what verdicts tell of them."""
+        found = list[Entry]()
+        for place in self._order[places].tolist():
+            if place < self._of_own and self._own is not None:
+                found += self._own.entries(np.array([place]))
+            else:
+                found += self._sent.entries(np.array([place - self._of_own]))
+        return found
+
+    def compared(self, with_features: bool) -> Compared:
+        """The walk has these already."""
+        raise NotImplementedError
+
+    def own_texts(self) -> OwnText:
+        """The walk has these already."""
+        raise NotImplementedError
+
+
+def first_guess(round_: Round, meetings: Sequence[Meetings]) -> NDArray[np.bool_]:
+    """Which pages are filed, as far as the answers tell: bool[n]. Any guess gives the same verdicts in the end."""
+    signatures = round_.signatures
+    _, first, digest = np.unique(signatures.digest[:, 0], return_index=True, return_inverse=True)
+    guess: NDArray[np.bool_] = first[digest] == np.arange(len(signatures))
+    for one in meetings:
+        page = np.repeat(np.arange(len(signatures)), np.diff(one.bounds))
+        guess[page[(one.proof != 0) | (one.said == OPEN)]] = False
+    return guess
+
+
+def walk_round(
+    round_: Round,
+    held: Held,
+    scheme: Scheme,
+    view: StateView,
+    limits: Limits,
+    share: Share,
+    meetings: Sequence[Meetings],
+    guess: NDArray[np.bool_],
+) -> Walks:
+    """Judge the pages of the shard's hosts. view: as of answer  meetings: of all shards  guess: as of first_guess"""
+    if scheme.bars is None:
+        raise ValueError(f"the scheme {scheme.name} has no memory of hosts")
+    signatures = round_.signatures
+    mine = shards_of_hosts(signatures, share.shards) == share.number
+    local = answer_of_hosts(signatures, held, scheme.bars, view, limits)
+    answers = [*meetings, local]
+    merged = merge(answers, limits.candidates, final_kinds(limits), mine)
+    met, judged = merged.met, mine & (signatures.status == Status.FINGERPRINTED)
+    attempts: list[Attempt | None] = [None] * len(signatures)
+    for one in meetings:
+        for page, attempt in one.attempts.items():
+            attempts[page] = attempt if mine[page] else None
+    read = _recall(round_, met.number[(merged.said == OF_HOST) & (met.proof == 0)], mine, answers, view)
+    page_ids, filed = page_ids_of(signatures), nothing_found(len(signatures))
+    known = find_known(page_ids, judged, met, read, attempts, filed)
+    find_repeated(page_ids, judged, known)
+    known.state[~mine] = np.where(guess, FILED_ELSEWHERE, ELSEWHERE)[~mine]
+    place = np.where((met.proof == 0) & (merged.said < OF_HOST), NOBODY, read.place(met.number))
+    sizes = known_sizes(held.laid, [one.sizes for one in answers])
+    walk = walk_hosts(
+        signatures,
+        held.laid.slots,
+        sizes,
+        met,
+        place,
+        judged,
+        read,
+        known,
+        no_addresses(len(signatures), len(read.numbers)),
+        bars_of_pages(signatures, scheme.bars, None),
+        limits,
+        round_.first_number,
+        filed,
+        learns=True,
+    )
+    walked, rows = walk.walked, np.flatnonzero(mine)
+    named = np.unique(np.concatenate([filed.number[rows], filed.replaced[rows]]))
+    elsewhere = SentEntries([one.entries for one in meetings])
+    named = np.array([one for one in named.tolist() if one != NOBODY and one not in elsewhere], np.int64)
+    entries = read.filed.entries(read.place(named)) if read.filed is not None else []
+    return Walks(
+        rows,
+        _taken(filed, rows),
+        _taken(walked.found, rows),
+        walked.entry[rows] != NOBODY,
+        walk.taught[rows],
+        known.state[rows] == NEW,
+        counted_postings(walked, held.laid, sizes, [local])[rows],
+        dict(zip(named.tolist(), entries, strict=True)),
+    )
+
+
+def _taken(found: Found, rows: NDArray[np.int64]) -> Found:
+    columns = {name: column[rows] for name, column in found._asdict().items()}
+    return Found(**columns)
+
+
+def _recall(
+    round_: Round,
+    of_host: NDArray[np.int64],
+    mine: NDArray[np.bool_],
+    answers: Sequence[Meetings],
+    view: StateView,
+) -> Recalled:
+    """What the walk needs of the state and of the answers. of_host: int64[...], entries that are the shard's own"""
+    signatures = round_.signatures
+    hosts, row = np.unique(signatures.host[mine], return_inverse=True)
+    memories = view.memories(hosts.astype(np.uint64))
+    memory, leads = recall(memories), living_leads(memories, view)
+    own_numbers = np.unique(np.concatenate([of_host, leads])).astype(np.uint64)
+    parts, filed = list[Texts](), None
+    if len(own_numbers):
+        filed = view.filed(own_numbers)
+        compared, own = filed.compared(False), filed.own_texts()
+        recall_leads(memory, leads, np.searchsorted(own_numbers, leads.astype(np.uint64)), own)
+        parts.append(texts_filed(compared.host, compared.feature_count, compared.sketch, own))
+    sent = SentEntries([one.entries for one in answers])
+    parts.append(_sent_texts(sent.numbers, answers, signatures.sketch.shape[1]))
+    numbers = np.concatenate([own_numbers, sent.numbers.astype(np.uint64)])
+    # An entry of the shard's own that was sent too is taken from its own state: there it has all that it owns.
+    different, order = np.unique(numbers, return_index=True)
+    rows = np.zeros(len(signatures), np.int64)
+    rows[mine] = row
+    texts = _chosen(_joined(parts), order)
+    gathered = _Gathered(filed, len(own_numbers), sent, order) if len(different) else None
+    return Recalled(rows, memory, different, gathered, texts)
+
+
+def _sent_texts(numbers: NDArray[np.int64], answers: Sequence[Meetings], words: int) -> Texts:
+    """The texts of the entries that were sent, of each that of the answer which has most of it."""
+    found = [one.texts for one in answers if one.texts is not None]
+    if not found:
+        return no_texts(words)
+    every = np.concatenate([one.numbers for one in answers if one.texts is not None])
+    whole = np.concatenate([one.sketch.any(axis=1) for one in found])
+    order = np.lexsort((~whole, every))
+    first = np.searchsorted(every[order], numbers)
+    return _chosen(_joined([texts_filed(*one) for one in found]), order[first])
+
+
+def _joined(parts: Sequence[Texts]) -> Texts:
+    """All rows of these, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in ("host", "length", "sketch", "site", "share", "listed", "prints", "titles")
+    }
+    for ragged, names in (("prints", ("print_first", "print_end")), ("titles", ("title_first", "title_end"))):
+        sizes = [len(getattr(part, ragged)) for part in parts]
+        before = np.cumsum([0, *sizes[:-1]])
+        for name in names:
+            columns[name] = np.concatenate(
+                [getattr(part, name) + start for part, start in zip(parts, before.tolist(), strict=True)]
+            )
+    return Texts(**columns)
+
+
+def _chosen(texts: Texts, rows: NDArray[np.int64]) -> Texts:
+    """These rows, in this order; prints and titles are not copied."""
+    columns = {
+        name: column if name in ("prints", "titles") else column[rows] for name, column in texts._asdict().items()
+    }
+    return Texts(**columns)

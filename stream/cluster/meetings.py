@@ -1,0 +1,178 @@
+"""Holds what a shard answers for a round, and merges the answers of all shards into what one process would have met.
+
+The earliest candidates of the whole are among the earliest of each shard. So S lists, each cut behind the candidate
+limit, are merged by entry number and cut again. An entry that several shards met under keys of their own is one pair
+under all of these keys, and decisive where one of them is. Where several kinds of keys decide and a page may be
+outgrown, a shard's candidate may be decisive in another shard and would not count; there a shard cuts nothing
+(answering.py).
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+# numba compiles the kernels from their argument types; the comment of each says what these are.
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from spotsieve.state.index import Attempt
+from spotsieve.stream.judge.filed import Answers
+from spotsieve.stream.judge.met import NEVER, Met
+from spotsieve.stream.judge.rules import judge_sources
+from spotsieve.stream.schemes import Confirmed
+from spotsieve.stream.signature import Entry, OwnText
+
+REFUSED, ACCEPTED, OF_HOST, OPEN = range(4)
+"""What a shard says of a candidate: no copy, a copy; with a memory of hosts: of the same host, so that host's shard has
+its text; or of another host, and its text is in the answer."""
+
+
+class Sizes(NamedTuple):
+    """Postings of the buckets that a round may fill, before it. keys: uint64[b], ascending  size: int64[b]"""
+
+    keys: NDArray[np.uint64]
+    size: NDArray[np.int64]
+
+
+class SentTexts(NamedTuple):
+    """What entries of other hosts are compared by; e rows. host: uint64[e]  length: uint32[e]  sketch: uint64[e, w]
+
+    own: without prints
+    """
+
+    host: NDArray[np.uint64]
+    length: NDArray[np.uint32]
+    sketch: NDArray[np.uint64]
+    own: OwnText
+
+
+class Meetings(NamedTuple):
+    """What n pages meet in the buckets of one shard: m pairs, in the order of filing.
+
+    postings: int64[n], how many lie in the buckets  bounds: int64[n + 1]  number: int64[m], entry numbers
+    proof, kinds, distance: uint8[m], as of Pair  said: uint8[m] (REFUSED, ...), of candidates  score: float64[m]
+    length: int64[m], features of the entry; 0 where they cannot matter
+    sizes: of own buckets  numbers: int64[e], ascending, the entries that may be originals  entries: these, by number
+    texts: of these entries, where a host's shard has to compare them  attempts: by page, those that count
+    """
+
+    postings: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+    number: NDArray[np.int64]
+    proof: NDArray[np.uint8]
+    kinds: NDArray[np.uint8]
+    distance: NDArray[np.uint8]
+    said: NDArray[np.uint8]
+    score: NDArray[np.float64]
+    length: NDArray[np.int64]
+    sizes: Sizes
+    numbers: NDArray[np.int64]
+    entries: Mapping[int, Entry]
+    texts: SentTexts | None
+    attempts: Mapping[int, Attempt]
+
+
+class Merged(NamedTuple):
+    """What n pages meet in all shards. met, answers: as one process would have them  said: uint8[m], as of Meetings"""
+
+    met: Met
+    answers: Answers
+    said: NDArray[np.uint8]
+
+
+class _Pairs(NamedTuple):
+    """p pairs of all shards, by page and number; columns as of Meetings. page: int64[p]"""
+
+    page: NDArray[np.int64]
+    number: NDArray[np.int64]
+    proof: NDArray[np.uint8]
+    kinds: NDArray[np.uint8]
+    distance: NDArray[np.uint8]
+    said: NDArray[np.uint8]
+    score: NDArray[np.float64]
+    length: NDArray[np.int64]
+
+
+def merge(
+    meetings: Sequence[Meetings], candidate_limit: int, final: np.uint8, which: NDArray[np.bool_] | None = None
+) -> Merged:
+    """What the pages meet under all keys. Each shard answers for the same pages. Limits as of meet_filed
+
+    which: bool[n], the pages that are asked about; None: all
+    """
+    pages = len(meetings[0].postings)
+    page = np.concatenate([np.repeat(np.arange(pages), np.diff(one.bounds)) for one in meetings])
+    number = np.concatenate([one.number for one in meetings])
+    order = np.lexsort((number, page))
+    if which is not None:
+        order = order[which[page[order]]]
+    columns = (
+        np.concatenate([getattr(one, name) for one in meetings])[order]
+        for name in ("proof", "kinds", "distance", "said", "score", "length")
+    )
+    pairs = _Pairs(page[order], number[order], *columns)
+    merged = _merge_kernel()(pairs, pages, candidate_limit, final)
+    bounds, number, proof, kinds, distance, cut_at, said, score, length = merged
+    answers = Answers(length.astype(np.uint32), np.arange(len(number)), Confirmed(said == ACCEPTED, score))
+    return Merged(Met(bounds, number, proof, kinds, distance, cut_at), answers, said)
+
+
+@cache
+def _merge_kernel():
+    sources = judge_sources()
+
+    @njit(nogil=True, cache=True)
+    def merge(pairs, pages, candidate_limit, final):
+        # pairs: _Pairs  pages: int64, how many  candidate_limit: int64  final: uint8
+        # ->  the columns of Met, said, score, length
+        some = len(pairs.number)
+        bounds, cut_at = np.zeros(pages + 1, np.int64), np.full(pages, NEVER)
+        numbers, proof, kinds = np.empty(some, np.int64), np.empty(some, np.uint8), np.empty(some, np.uint8)
+        distance, said, score = np.empty(some, np.uint8), np.empty(some, np.uint8), np.empty(some, np.float64)
+        length = np.empty(some, np.int64)
+        at, taken = 0, 0
+        for page in range(pages if sources >= 0 else 0):
+            bounds[page] = taken
+            compared, ended = 0, False
+            while at < some and pairs.page[at] == page:
+                number = pairs.number[at]
+                all_proof, all_kinds, least, word = np.uint8(0), np.uint8(0), np.uint8(255), np.uint8(0)
+                likeness, features = np.nan, np.int64(0)
+                while at < some and pairs.page[at] == page and pairs.number[at] == number:
+                    all_proof |= pairs.proof[at]
+                    all_kinds |= pairs.kinds[at]
+                    least = min(least, pairs.distance[at])
+                    features = max(features, pairs.length[at])
+                    if not pairs.proof[at]:
+                        word, likeness = max(word, pairs.said[at]), pairs.score[at]
+                    at += 1
+                if ended:
+                    continue
+                if not all_proof and cut_at[page] == NEVER and compared == candidate_limit:
+                    cut_at[page] = taken
+                if cut_at[page] != NEVER:
+                    if not all_proof:
+                        continue
+                    all_kinds = all_proof
+                compared += not all_proof
+                numbers[taken], proof[taken], kinds[taken] = number, all_proof, all_kinds
+                distance[taken], said[taken], score[taken], length[taken] = least, word, likeness, features
+                taken += 1
+                ended = all_proof & final != 0
+        bounds[pages] = taken
+        return (
+            bounds,
+            numbers[:taken],
+            proof[:taken],
+            kinds[:taken],
+            distance[:taken],
+            cut_at,
+            said[:taken],
+            score[:taken],
+            length[:taken],
+        )
+
+    return merge

@@ -1,0 +1,145 @@
+"""Frames what is told about a round: which round, by whom, under which settings; with a version and a checksum.
+
+    record   = magic F5 73 70 72, version u8 (1), kind u8, settings digest 16 bytes, shard u16, shards u16, range,
+               body, checksum u64
+    range    = start, end, first number u64, floor u64, watermark i64
+    start, end = record u64, page u32: offset in the log, and row in that record
+    checksum = xxh3-64 of everything before it
+
+Kind 1 has what a shard's keys lead to (meetings.py), kind 2 what a shard found of the pages of its hosts (walks.py),
+kind 3 the outcome of the round (outcome.py). Kind 4 has no body: the resolver says by it which round is next. Kinds 3
+and 4 are the resolver's, and name shard 0.
+"""
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+import xxhash
+
+from spotsieve.stream.cluster.records.columns import ColumnReader
+from spotsieve.stream.cluster.rounds import Place, Round
+from spotsieve.stream.cluster.shares import MOST_SHARDS, Share
+from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
+
+MAGIC = b"\xf5spr"
+"""No UTF-8 text begins with it, and no record of the log does."""
+RECORD_VERSION = 1
+KIND_MEETINGS, KIND_WALKS, KIND_OUTCOME, KIND_RANGE = range(1, 5)
+_KINDS = {KIND_MEETINGS: "meetings", KIND_WALKS: "walks", KIND_OUTCOME: "outcome", KIND_RANGE: "range"}
+_HEAD = struct.Struct("<4sBB16sHH")
+_RANGE = struct.Struct("<QIQIQQq")
+_CHECKSUM_BYTES = 8
+FRAME_BYTES = _HEAD.size + _RANGE.size + _CHECKSUM_BYTES
+_NEXT_STEP = "have the round answered anew: delete the topic's records from here on"
+Decoded = TypeVar("Decoded")
+
+
+class Range(NamedTuple):
+    """Which pages of the log a round has, and by what they are judged; as of Round.
+
+    floor: entries below it are dead  watermark_ms: event time behind the round
+    """
+
+    start: Place
+    end: Place
+    first_number: int
+    floor: int
+    watermark_ms: int
+
+
+class Told(NamedTuple):
+    """A record without its body's meaning. kind: KIND_MEETINGS, ..."""
+
+    kind: int
+    settings_digest: bytes
+    share: Share
+    range: Range
+    body: bytes
+
+
+def range_of(round_: Round) -> Range:
+    """The range of a round."""
+    clock = round_.clock
+    return Range(round_.start, round_.end, round_.first_number, clock.floor, clock.watermark_ms)
+
+
+def encode_told(kind: int, settings_digest: bytes, share: Share, range_: Range, body: bytes = b"") -> bytes:
+    """Write a record. settings_digest: 16 bytes"""
+    start, end, first_number, floor, watermark_ms = range_
+    record = (
+        _HEAD.pack(MAGIC, RECORD_VERSION, kind, settings_digest, *share)
+        + _RANGE.pack(*start, *end, first_number, floor, watermark_ms)
+        + body
+    )
+    return record + xxhash.xxh3_64_intdigest(record).to_bytes(_CHECKSUM_BYTES, "little")
+
+
+def decode_told(record: bytes, settings_digest: bytes, shards: int, topic: str, offset: int) -> Told:
+    """Read a record. topic, offset: where it was found  shards: how many there are
+
+    Raises DamagedRecord where checksum or grammar fail, StateError for another version or number of shards,
+    SettingsMismatch for other settings.
+    """
+    place = f"{topic}[{offset}]"
+    if len(record) < FRAME_BYTES or not record.startswith(MAGIC) or not _is_sound(record):
+        raise DamagedRecord(topic, offset, "must begin with the magic of a round and end in its checksum", _NEXT_STEP)
+    _, version, kind, digest, shard, of = _HEAD.unpack_from(record)
+    if version != RECORD_VERSION or kind not in _KINDS:
+        raise StateError(
+            place,
+            f"must be record version {RECORD_VERSION} and of a kind known here (1..{len(_KINDS)})",
+            f"version {version}, kind {kind}",
+            "let all roles run the same release",
+        )
+    if digest != settings_digest:
+        raise SettingsMismatch(
+            place, "must be of these settings", digest.hex(), "start all roles with the same settings"
+        )
+    if of != shards or shard >= of or of > MOST_SHARDS:
+        raise StateError(
+            place, f"must be of one of {shards} shards", f"{shard} of {of}", "start all roles with the same shards"
+        )
+    fields = _RANGE.unpack_from(record, _HEAD.size)
+    range_ = Range(Place(*fields[:2]), Place(*fields[2:4]), *fields[4:])
+    if range_.start > range_.end or range_.floor > range_.first_number:
+        raise DamagedRecord(topic, offset, "must have a range that does not end before it starts", _NEXT_STEP)
+    return Told(kind, digest, Share(shard, of), range_, record[_HEAD.size + _RANGE.size : -_CHECKSUM_BYTES])
+
+
+def decode_body(told: Told, kind: int, read: Callable[[ColumnReader], Decoded], topic: str, offset: int) -> Decoded:
+    """Read the body of a record of this kind. Raises DamagedRecord where it is not as its columns declare."""
+    rule = f"must hold the columns that a record of {_KINDS[kind]} declares"
+    if told.kind != kind:
+        raise DamagedRecord(topic, offset, f"must be a record of {_KINDS[kind]}", _NEXT_STEP)
+    columns = ColumnReader(told.body)
+    try:
+        found = read(columns)
+        columns.end()
+    except (ValueError, IndexError, OverflowError):
+        raise DamagedRecord(topic, offset, rule, _NEXT_STEP) from None
+    return found
+
+
+def of_all_shards(told: Sequence[Told], kind: int, range_: Range, topic: str) -> list[Told]:
+    """The records of all shards for this very round, one of each, in the order of the shards.
+
+    Two processes with one number answer alike, so any of their records will do. Raises StateError where a shard has not
+    answered, or has answered for another round: no verdict is given by a part of the shards.
+    """
+    found = {one.share.number: one for one in told if one.kind == kind and one.range == range_}
+    shards = {one.share.shards for one in told}
+    missing = sorted(set(range(max(shards, default=1))) - found.keys())
+    if missing or len(shards) != 1:
+        raise StateError(
+            f"{topic}, the round from {range_.start.record}:{range_.start.page}",
+            f"must be answered by all shards with {_KINDS[kind]} for the same pages, by the same clock",
+            f"none by {missing}" if missing else f"shards of {sorted(shards)}",
+            "wait for the shards that lag, and look whether all follow the same log",
+        )
+    return [found[number] for number in sorted(found)]
+
+
+def _is_sound(record: bytes) -> bool:
+    checksum = xxhash.xxh3_64_intdigest(memoryview(record)[:-_CHECKSUM_BYTES])
+    return checksum == int.from_bytes(record[-_CHECKSUM_BYTES:], "little")

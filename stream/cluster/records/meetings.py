@@ -1,0 +1,136 @@
+"""Packs what the keys of a shard lead to: the body of a record of kind 1.
+
+    body     = pages u32 (n), postings[n], pairs[n] (numbers: m in all), age[m] (numbers), word[m] (numbers),
+               decisive[m] (bits), proof, distance (numbers, of decisive pairs), score (reals, of accepted ones),
+               length[m] (numbers), sizes, entries, texts, attempts
+    word     = kinds of keys | said << 6
+    sizes    = count u32 (b), key (words), size (numbers)
+    texts    = 0 u8, or 1 u8 and for each entry host (words), length, site (numbers), open (bits);
+               and of the open ones sketch words u32, sketch (words), title words (numbers), title word (numbers)
+    attempts = count u32 (a), page[a], original + 1 [a] (numbers), score (reals), reason[a], found_by[a] (numbers)
+
+An age is the first number of the round less the entry's own number.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import Attempt
+from spotsieve.stream.cluster.meetings import ACCEPTED, Meetings, SentTexts, Sizes
+from spotsieve.stream.cluster.records.columns import MOST_ROWS, ColumnReader, ColumnWriter
+from spotsieve.stream.cluster.records.entries import PackedEntries, ascending, write_entries
+from spotsieve.stream.signature import MAX_SKETCH_WORDS, OwnText
+
+_KIND_BITS = 6
+_MOST_KINDS = 2**_KIND_BITS - 1
+
+
+def write_meetings(meetings: Meetings, first_number: int) -> bytes:
+    """Write the body. first_number: of the round"""
+    columns = ColumnWriter()
+    decisive = meetings.proof != 0
+    columns.count(len(meetings.postings))
+    columns.numbers(meetings.postings)
+    columns.numbers(np.diff(meetings.bounds))
+    columns.numbers(first_number - meetings.number)
+    columns.numbers(meetings.kinds | meetings.said << np.uint8(_KIND_BITS))
+    columns.bits(decisive)
+    columns.numbers(meetings.proof[decisive])
+    columns.numbers(meetings.distance[decisive])
+    columns.reals(meetings.score[meetings.said == ACCEPTED])
+    columns.numbers(meetings.length)
+    columns.count(len(meetings.sizes.keys))
+    columns.words(meetings.sizes.keys)
+    columns.numbers(meetings.sizes.size)
+    write_entries(columns, meetings.entries, first_number)
+    _write_texts(columns, meetings.texts)
+    pages, attempts = list(meetings.attempts), list(meetings.attempts.values())
+    columns.count(len(pages))
+    columns.numbers(np.array(pages, np.int64))
+    columns.numbers(np.array([attempt.original + 1 for attempt in attempts], np.int64))
+    columns.reals(np.array([attempt.score for attempt in attempts], np.float64))
+    columns.numbers(np.array([attempt.reason for attempt in attempts], np.int64))
+    columns.numbers(np.array([attempt.found_by for attempt in attempts], np.int64))
+    return columns.body()
+
+
+def read_meetings(columns: ColumnReader, first_number: int) -> Meetings:
+    """Read the body. Raises ValueError."""
+    pages = columns.count()
+    postings, bounds = columns.numbers(pages), bounds_of(columns.numbers(pages, MOST_ROWS))
+    pairs = int(bounds[-1])
+    number = first_number - columns.numbers(pairs, first_number)
+    word, decisive = columns.numbers(pairs, 255).astype(np.uint8), columns.bits(pairs)
+    said = word >> np.uint8(_KIND_BITS)
+    proof, distance = np.zeros(pairs, np.uint8), np.full(pairs, 255, np.uint8)
+    proof[decisive] = columns.numbers(int(decisive.sum()), _MOST_KINDS)
+    distance[decisive] = columns.numbers(int(decisive.sum()), 255)
+    score = np.full(pairs, np.nan)
+    score[said == ACCEPTED] = columns.reals(int((said == ACCEPTED).sum()))
+    length = columns.numbers(pairs)
+    count = columns.count()
+    sizes = Sizes(columns.words(count), columns.numbers(count))
+    entries = PackedEntries(columns, first_number)
+    texts = _read_texts(columns, len(entries))
+    some = columns.count(pages)
+    rows = ascending(columns.numbers(some, max(pages - 1, 0)))
+    original, scores = columns.numbers(some) - 1, columns.reals(some)
+    reason, found_by = columns.numbers(some, 255), columns.numbers(some, 255)
+    attempts = zip(original.tolist(), scores.tolist(), reason.tolist(), found_by.tolist(), strict=True)
+    return Meetings(
+        postings,
+        bounds,
+        number,
+        proof,
+        word & np.uint8(_MOST_KINDS),
+        distance,
+        said,
+        score,
+        length,
+        sizes,
+        entries.numbers,
+        entries,
+        texts,
+        dict(zip(rows.tolist(), (Attempt(*one) for one in attempts), strict=True)),
+    )
+
+
+def bounds_of(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where rows of these sizes begin and end: int64[n + 1]. Raises ValueError where they are too many."""
+    bounds = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=bounds[1:])
+    if bounds[-1] > MOST_ROWS:
+        raise ValueError
+    return bounds
+
+
+def _write_texts(columns: ColumnWriter, texts: SentTexts | None) -> None:
+    columns.bits(np.full(8, texts is not None))
+    if texts is None:
+        return
+    own = texts.own
+    is_open = np.asarray(texts.sketch.any(axis=1))
+    columns.words(texts.host)
+    columns.numbers(texts.length)
+    columns.numbers(own.site)
+    columns.bits(is_open)
+    columns.count(texts.sketch.shape[1])
+    columns.words(texts.sketch[is_open].reshape(-1))
+    columns.numbers(np.diff(own.title_bounds))
+    columns.numbers(own.titles)
+
+
+def _read_texts(columns: ColumnReader, entries: int) -> SentTexts | None:
+    if not columns.bits(8).all():
+        return None
+    host, length = columns.words(entries), columns.numbers(entries, 2**32 - 1).astype(np.uint32)
+    site, is_open = columns.numbers(entries, 2**16 - 1).astype(np.uint16), columns.bits(entries)
+    words = columns.count(MAX_SKETCH_WORDS)
+    sketch = np.zeros((entries, words), np.uint64)
+    sketch[is_open] = columns.words(int(is_open.sum()) * words).reshape(-1, words)
+    bounds = bounds_of(columns.numbers(entries, 2**16))
+    titles = columns.numbers(int(bounds[-1]), 2**16 - 1).astype(np.uint16)
+    none = np.zeros(entries, np.uint8)
+    prints = np.empty(0, np.uint32), np.zeros(entries + 1, np.int64)
+    own = OwnText(site, none, none.astype(np.uint16), *prints, titles, bounds)
+    return SentTexts(host, length, sketch, own)

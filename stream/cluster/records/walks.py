@@ -1,0 +1,80 @@
+"""Packs what a shard found of the pages of its hosts: the body of a record of kind 2.
+
+    body  = pages u32 (n), guess (bits), own (bits: k pages), flags[k], postings[k] (numbers), found among the filed
+            ones, found within the round, entries
+    flags = filed 1 | new 2 | cut 4 | what it taught << 3
+    found = original[k], replaced[k] (numbers), and of the pages with an original proof, distance, found_by,
+            reason (numbers), and of those without proof the score (reals)
+
+Both are 0 where there is none, else an age: the first number of the round less the entry, or n less the row in it.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY
+from spotsieve.stream.cluster.hosts import Walks
+from spotsieve.stream.cluster.records.columns import ColumnReader, ColumnWriter
+from spotsieve.stream.cluster.records.entries import PackedEntries, write_entries
+from spotsieve.stream.judge.learning import TAUGHT_REST
+from spotsieve.stream.judge.rules import Found, nothing_found
+
+_FILED, _NEW, _CUT, _TAUGHT_SHIFT = 1, 2, 4, 3
+_OF_PAIR = ("proof", "distance", "found_by", "reason")
+
+
+def write_walks(walks: Walks, guess: NDArray[np.bool_], first_number: int) -> bytes:
+    """Write the body. guess: bool[n], under which the shard walked  first_number: of the round"""
+    columns, pages = ColumnWriter(), len(guess)
+    own = np.zeros(pages, np.bool_)
+    own[walks.rows] = True
+    columns.count(pages)
+    columns.bits(guess)
+    columns.bits(own)
+    columns.numbers(
+        walks.is_filed * _FILED | walks.is_new * _NEW | walks.within.cut * _CUT | walks.taught << _TAUGHT_SHIFT
+    )
+    columns.numbers(walks.postings)
+    _write_found(columns, walks.filed, first_number)
+    _write_found(columns, walks.within, pages)
+    write_entries(columns, walks.entries, first_number)
+    return columns.body()
+
+
+def read_walks(columns: ColumnReader, first_number: int) -> tuple[Walks, NDArray[np.bool_]]:
+    """Read the body, and the guess under which the shard walked. Raises ValueError."""
+    pages = columns.count()
+    guess = columns.bits(pages)
+    rows = np.flatnonzero(columns.bits(pages))
+    flags = columns.numbers(len(rows), int(TAUGHT_REST) << _TAUGHT_SHIFT | _FILED | _NEW | _CUT)
+    postings = columns.numbers(len(rows))
+    filed = _read_found(columns, len(rows), first_number)
+    within = _read_found(columns, len(rows), pages)
+    within.cut[:] = flags & _CUT != 0
+    taught = (flags >> _TAUGHT_SHIFT).astype(np.uint8)
+    entries = PackedEntries(columns, first_number)
+    is_filed, is_new = flags & _FILED != 0, flags & _NEW != 0
+    return Walks(rows, filed, within, is_filed, taught, is_new, postings, entries), guess
+
+
+def _write_found(columns: ColumnWriter, found: Found, end: int) -> None:
+    """end: greater than every number of an original"""
+    for number in (found.number, found.replaced):
+        columns.numbers(np.where(number == NOBODY, 0, end - number))
+    some = found.number != NOBODY
+    for name in _OF_PAIR:
+        columns.numbers(getattr(found, name)[some])
+    columns.reals(found.score[some & (found.proof == 0)])
+
+
+def _read_found(columns: ColumnReader, rows: int, end: int) -> Found:
+    found = nothing_found(rows)
+    for number in (found.number, found.replaced):
+        age = columns.numbers(rows, end)
+        number[:] = np.where(age == 0, NOBODY, end - age)
+    some = found.number != NOBODY
+    for name in _OF_PAIR:
+        getattr(found, name)[some] = columns.numbers(int(some.sum()), 255)
+    scored = some & (found.proof == 0)
+    found.score[scored] = columns.reals(int(scored.sum()))
+    return found

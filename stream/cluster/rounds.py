@@ -1,0 +1,119 @@
+"""Cuts the log into rounds: the pages that all shards answer for, and that are judged, together.
+
+Where a round ends changes no verdict, as the end of a micro-batch does not. Two ends are no matter of choice. A round
+lies within one step of the horizon's clock, so one floor holds for all of its pages. And verdicts are remembered until
+their pages are committed: a round ends before a page that a mark of an earlier record in it says is committed, and not
+within a record whose own marks say so of its pages.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from spotsieve.state.horizon import Clock, runs_of
+from spotsieve.state.index import Committed
+from spotsieve.state.log.record import LogRecord
+from spotsieve.state.store.remembered import EVERY_PARTITION
+from spotsieve.stream.page import PageId
+from spotsieve.stream.signature import Signatures, joined, page_ids_of
+
+
+class Place(NamedTuple):
+    """A place in the log, before a page: the offset of its record, and its row there."""
+
+    record: int
+    page: int
+
+
+class Mark(NamedTuple):
+    """What a record of a round says is committed. first, end: the pages of that record, by their rows in the round"""
+
+    first: int
+    end: int
+    committed: Committed
+
+
+class Round(NamedTuple):
+    """The pages from one place of the log to another.
+
+    first_number: the entry number of the next page that is filed  clock: by which the pages are judged
+    last_record: checksum of the last record that the round has pages of
+    """
+
+    start: Place
+    end: Place
+    signatures: Signatures
+    first_number: int
+    clock: Clock
+    marks: tuple[Mark, ...]
+    last_record: int
+
+
+def next_round(
+    records: Sequence[tuple[int, LogRecord]], first_page: int, clock: Clock, entry_count: int, step_ms: int, most: int
+) -> Round:
+    """The next round of the pages of these records, each with its offset in the log.
+
+    first_page: where in the first record the round begins  clock, entry_count: of the state before it
+    step_ms: as of state.horizon.step_of  most: pages of a round
+    """
+    parts, marks, pages = list[Signatures](), list[Mark](), 0
+    for number, (_, record) in enumerate(records):
+        begin = 0 if number else first_page
+        end = min(len(record.signatures), begin + most - pages)
+        if record.committed and end < len(record.signatures) and _lies_below_own_marks(record):
+            end = len(record.signatures)
+        part = record.signatures.part(begin, end)
+        # The marks of a record are filed with its first pages.
+        marks += [] if begin else [Mark(pages, pages + len(part), mark) for mark in record.committed]
+        parts.append(part)
+        pages += len(part)
+        if pages >= most:
+            break
+    signatures = joined(parts)
+    end = min(_within_step(signatures, clock, step_ms), _before_known(signatures, marks))
+    signatures = signatures.part(0, end)
+    if step_ms and end:
+        watermark = max(clock.watermark_ms, int(signatures.event_time_ms.max()))
+        clock = clock.moved(watermark, step_ms, entry_count)
+    start = place = Place(records[0][0], first_page)
+    last, taken, found = records[0][1].checksum, 0, list[Mark]()
+    for (offset, record), part in zip(records, parts, strict=False):
+        if len(part) and taken == end:
+            break
+        row = place.page + min(len(part), end - taken)
+        found += [] if place.page else [Mark(taken, taken + len(part), mark) for mark in record.committed]
+        taken, last = taken + row - place.page, record.checksum
+        place = Place(offset + 1, 0) if row == len(record.signatures) else Place(offset, row)
+    return Round(start, place, signatures, entry_count, clock, tuple(found), last)
+
+
+def _within_step(signatures: Signatures, clock: Clock, step_ms: int) -> int:
+    """How many of the first pages are of one step."""
+    if not step_ms or not len(signatures):
+        return len(signatures)
+    return next(runs_of(signatures.event_time_ms, clock.watermark_ms, step_ms)).end
+
+
+def _before_known(signatures: Signatures, marks: Sequence[Mark]) -> int:
+    """How many of the first pages stand before one that an earlier record says is committed."""
+    if not any(mark.end < len(signatures) for mark in marks):
+        return len(signatures)
+    told, coming = list[Committed](), list(marks)
+    for page, page_id in enumerate(page_ids_of(signatures)):
+        while coming and coming[0].end <= page:
+            told.append(coming.pop(0).committed)
+        if any(is_below(page_id, mark) for mark in told):
+            return page
+    return len(signatures)
+
+
+def _lies_below_own_marks(record: LogRecord) -> bool:
+    """Whether a record has pages that it says are committed: these came again long after."""
+    return any(is_below(page_id, mark) for page_id in page_ids_of(record.signatures) for mark in record.committed)
+
+
+def is_below(page_id: PageId, mark: Committed) -> bool:
+    """Whether the mark says that the page is committed."""
+    if mark.partition == EVERY_PARTITION:
+        return True
+    return page_id[:2] == (mark.source, mark.partition) and page_id[2] < mark.offset

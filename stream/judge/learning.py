@@ -1,0 +1,172 @@
+"""Has pages teach their hosts, and says what an entry keeps of a page: as it is judged, and again without judging."""
+
+# mypy: disable-error-code="no-untyped-def"
+# numba compiles the kernels from their argument types; the comment of each says what these are.
+
+from functools import cache
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY
+from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
+from spotsieve.stream.judge.memory import Memory, teach
+from spotsieve.stream.judge.pairs import Texts, ask, listed_words, new_asked, template_share, texts_of
+from spotsieve.stream.judge.rules import judge_sources
+from spotsieve.stream.judge.slots import inlined
+from spotsieve.stream.signature import OwnText, Signatures, Status
+from spotsieve.stream.text.titles import MOST_TITLE_WORDS
+
+_MOST_LISTED = 65_535
+TAUGHT_NOTHING, TAUGHT_ALL, TAUGHT_REST = (np.uint8(how) for how in range(3))
+"""What a page taught its host: nothing, all that it has, or only what its original lacks (it is a sure copy)."""
+
+
+def nothing_owned(pages: Texts) -> Texts:
+    """Pages as entries keep them, of which it is not known yet what they own."""
+    return pages._replace(prints=pages.prints.copy(), print_end=pages.print_first.copy())
+
+
+def learn_again(
+    signatures: Signatures,
+    row: NDArray[np.int64],
+    memory: Memory,
+    taught: NDArray[np.uint8],
+    entry: NDArray[np.int64],
+    original_row: NDArray[np.int64],
+    filed: Texts,
+    place: NDArray[np.int64],
+    template_from: float,
+    first_number: int,
+) -> Texts:
+    """Have the pages of a record teach their hosts again as they did, without judging  ->  memory; as of Walk.within.
+
+    row: int64[n], of each page's host in memory, NOBODY where it is remembered elsewhere  taught: uint8[n]
+    entry: int64[n], entry numbers of filed pages, or NOBODY  first_number: entry number of the first filed page
+    original_row, place: int64[n], of sure copies, where the original is among the pages, else NOBODY, and in `filed`
+    """
+    pages, judged = texts_of(signatures), signatures.status == Status.FINGERPRINTED
+    within = nothing_owned(pages)
+    _learn_kernel()(
+        pages,
+        row,
+        judged,
+        taught,
+        entry,
+        within,
+        original_row,
+        filed,
+        place,
+        memory,
+        template_from,
+        first_number,
+        new_asked(),
+    )
+    return within
+
+
+def owned_texts(signatures: Signatures, within: Texts, pages: NDArray[np.int64]) -> OwnText:
+    """What the entries of these pages keep: int64[f], rows. within: as of _Record"""
+    print_bounds, title_bounds = np.zeros(len(pages) + 1, np.int64), np.zeros(len(pages) + 1, np.int64)
+    first, title_first = signatures.prints_bounds[:-1][pages], signatures.titles_bounds[:-1][pages]
+    np.cumsum(within.print_end[pages] - first, out=print_bounds[1:])
+    np.cumsum(np.diff(signatures.titles_bounds)[pages], out=title_bounds[1:])
+    prints, titles = _places(first, print_bounds), _places(title_first, title_bounds)
+    return OwnText(
+        signatures.site[pages],
+        within.share[pages],
+        within.listed[pages],
+        within.prints[prints],
+        print_bounds,
+        signatures.titles[titles],
+        title_bounds,
+    )
+
+
+def _places(first: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The places first[i], first[i] + 1, ... of each of r runs, as many as bounds: int64[r + 1] leave room for."""
+    sizes = np.diff(bounds)
+    return np.repeat(first - bounds[:-1], sizes) + np.arange(bounds[-1])
+
+
+@inlined
+def keep_own(pages, own, page, asked):  # Texts, Texts, int64, Asked  ->  own: Texts
+    """Note what a page that is filed owns, and how much of what it keeps is template."""
+    first = pages.print_first[page]
+    end = first
+    for place in range(first, pages.print_end[page]):
+        if not asked.template[place - first]:
+            own.prints[end] = pages.prints[place]
+            end += 1
+    own.print_end[page] = end
+    own.share[page] = np.uint8(np.floor(template_share(asked) * 255.0 + 0.5))
+    own.listed[page] = np.uint16(min(listed_words(asked), _MOST_LISTED))
+
+
+@inlined
+def skip_shared(pages, page, others, original, asked, skipped):
+    """What a sure copy does not teach: the template, and what its original owns.
+
+    pages, others: Texts  page, original: int64, in these  asked: Asked  ->  skipped: bool[MOST_PRINTS]
+    """
+    at, end = others.print_first[original], others.print_end[original]
+    first = pages.print_first[page]
+    for place in range(first, pages.print_end[page]):
+        identity = np.int64(pages.prints[place]) >> IDENTITY_SHIFT
+        while at < end and np.int64(others.prints[at]) >> IDENTITY_SHIFT < identity:
+            at += 1
+        has = at < end and np.int64(others.prints[at]) >> IDENTITY_SHIFT == identity
+        skipped[place - first] = has or asked.template[place - first]
+
+
+@inlined
+def teach_page(memory, row, pages, page, sure, skipped, no_word, number, is_filed):
+    """Have a page teach its host, a sure copy only what is not skipped. As of teach, skipped may hold anything else"""
+    if not sure:
+        skipped[:] = False
+    teach(
+        memory,
+        row,
+        pages.prints,
+        pages.print_first[page],
+        pages.print_end[page],
+        pages.titles,
+        pages.title_first[page],
+        pages.title_end[page],
+        skipped,
+        no_word,
+        not sure,
+        number,
+        is_filed,
+    )
+
+
+@cache
+def _learn_kernel():
+    sources = judge_sources()
+
+    @njit(nogil=True, cache=True)
+    def learn(pages, row, judged, taught, entry, within, original_row, filed, place, memory, share, number, asked):
+        # pages, within, filed: Texts  row: int64[n], of each page's host, NOBODY of hosts that are remembered elsewhere
+        # judged: bool[n]  taught: uint8[n]  entry, original_row, place: int64[n], as of learn_again  number: int64
+        # asked: written over  ->  within, memory
+        skipped, no_word = np.zeros(MOST_PRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.bool_)
+        for page in range(len(row) if sources >= 0 else 0):
+            is_filed = entry[page] != NOBODY
+            if row[page] != NOBODY and judged[page] and (is_filed or taught[page] != TAUGHT_NOTHING):
+                ask(pages, page, memory, row[page], share, asked)
+                if is_filed:
+                    keep_own(pages, within, page, asked)
+                if taught[page] != TAUGHT_NOTHING:
+                    sure = taught[page] == TAUGHT_REST
+                    if sure:
+                        skipped[:] = False
+                        if original_row[page] != NOBODY:
+                            skip_shared(pages, page, within, original_row[page], asked, skipped)
+                        else:
+                            skip_shared(pages, page, filed, place[page], asked, skipped)
+                    teach_page(memory, row[page], pages, page, sure, skipped, no_word, number, is_filed)
+            number += is_filed
+
+    return learn

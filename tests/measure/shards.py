@@ -1,0 +1,172 @@
+"""`python -m tests.measure.shards [PAGES] [ROUND]` measures shards and resolver: CPU a page of each role, bytes a page.
+
+The pages are those of the index benchmark (CandidateLoad), under the default scheme. All roles run in one process, one
+after the other, over states in memory; each is charged what it does, from the bytes that it reads to those that it
+sends. The judge of one process runs over a state in memory too, so the ratio compares like with like. The second half
+of the run counts.
+"""
+
+import json
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.horizon import Clock
+from spotsieve.state.log.record import decode, encode
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.cluster.answering import answer
+from spotsieve.stream.cluster.filing import file
+from spotsieve.stream.cluster.hosts import first_guess, walk_round
+from spotsieve.stream.cluster.meetings import Meetings
+from spotsieve.stream.cluster.records.columns import ColumnReader
+from spotsieve.stream.cluster.records.frame import (
+    KIND_MEETINGS,
+    KIND_OUTCOME,
+    KIND_WALKS,
+    decode_body,
+    decode_told,
+    encode_told,
+    range_of,
+)
+from spotsieve.stream.cluster.records.meetings import read_meetings, write_meetings
+from spotsieve.stream.cluster.records.outcome import read_outcome, write_outcome
+from spotsieve.stream.cluster.records.walks import read_walks, write_walks
+from spotsieve.stream.cluster.resolving_hosts import check_guess, resolve_walks
+from spotsieve.stream.cluster.rounds import Round, next_round
+from spotsieve.stream.cluster.shares import Held, Share, hold
+from spotsieve.stream.judge import KEEP_FIRST, judge
+from spotsieve.stream.judge.rules import Limits
+from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
+from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.settings.schemes import SpotsieveSettings
+from tests.measure.bench.index_load import CandidateLoad
+
+SCHEME, INDEX, DIGEST = SpotsieveScheme(SpotsieveSettings()), IndexSettings(), bytes(16)
+LIMITS = Limits(INDEX.bucket_cap, INDEX.candidate_limit or SCHEME.candidate_limit, KEEP_FIRST)
+NUMBERS = (1, 2, 4, 8)
+Figures = dict[str, float]
+
+
+class Charged:
+    """CPU seconds by role and step."""
+
+    def __init__(self) -> None:
+        self.seconds = defaultdict[str, float](float)
+
+    @contextmanager
+    def to(self, what: str) -> Iterator[None]:
+        """Charge what happens within."""
+        begun = time.process_time()
+        yield
+        self.seconds[what] += time.process_time() - begun
+
+
+def measure_one(log: Sequence[bytes], counted: int) -> Figures:
+    """The judge of one process over its state in memory."""
+    state, charged = MemoryState(), Charged()
+    for offset, record in enumerate(log):
+        with charged.to("late" if offset >= len(log) // 2 else "early"):
+            verdicts, filing = judge(decode(record).signatures, SCHEME, state, LIMITS.cap, LIMITS.candidates)
+            state.file(filing, offset + 1, 0)
+        del verdicts
+    return {"judge_us": charged.seconds["late"] / counted * 1e6}
+
+
+def measure_shards(log: Sequence[bytes], counted: int, number: int) -> Figures:
+    """Resolver and S shards over their states in memory, round by round."""
+    shares = [Share(one, number) for one in range(number)]
+    states, charged, sent, walks = [MemoryState() for _ in shares], Charged(), Counter[int](), 0
+    entry_count = 0
+    for offset, record in enumerate(log):
+        if offset == len(log) // 2:
+            charged, sent, walks = Charged(), Counter(), 0
+        with charged.to("resolver"):
+            round_ = next_round([(offset, decode(record))], 0, Clock(), entry_count, 0, 2**30)
+        told, held = list[bytes](), dict[Share, Held]()
+        for share, state in zip(shares, states, strict=True):
+            with charged.to("shard: read"):
+                signatures = decode(record).signatures
+            with charged.to("shard: keys and buckets"):
+                held[share] = hold(signatures, SCHEME, state, share)
+            with charged.to("shard: answer"):
+                meetings = answer(signatures, held[share], SCHEME, state, LIMITS, share)
+                told.append(_told(round_, KIND_MEETINGS, share, write_meetings(meetings, entry_count), sent))
+        with charged.to("resolver"):
+            met = [read_meetings(_columns(record, number), entry_count) for record in told]
+        guess: NDArray[np.bool_] | None = None
+        read = dict[Share, list[Meetings]]()
+        while True:
+            walks += 1
+            walked = list[bytes]()
+            for share, state in zip(shares, states, strict=True):
+                with charged.to("shard: walk"):
+                    if share not in read:
+                        read[share] = [read_meetings(_columns(record, number), entry_count) for record in told]
+                    guess = first_guess(round_, read[share]) if guess is None else guess
+                    found = walk_round(round_, held[share], SCHEME, state, LIMITS, share, read[share], guess)
+                    body = write_walks(found, guess, entry_count)
+                    walked.append(_told(round_, KIND_WALKS, share, body, sent))
+            with charged.to("resolver"):
+                all_walks = [read_walks(_columns(record, number), entry_count)[0] for record in walked]
+                checked = check_guess(round_, SCHEME, LIMITS, met, all_walks, np.asarray(guess))
+            guess = checked.guess
+            if guess is None:
+                break
+        with charged.to("resolver"):
+            resolved = resolve_walks(round_, SCHEME, met, all_walks, checked)
+            outcome = _told(round_, KIND_OUTCOME, Share(0, number), write_outcome(resolved), sent)
+        for share, state in zip(shares, states, strict=True):
+            with charged.to("shard: file"):
+                told_outcome = decode_told(outcome, DIGEST, number, "verdicts", 0)
+                resolved = decode_body(
+                    told_outcome, KIND_OUTCOME, partial(read_outcome, first_number=entry_count), "verdicts", 0
+                )
+                state.file(file(round_, resolved, held[share], SCHEME, state, LIMITS, share), offset + 1, 0)
+        entry_count = resolved.next_number
+    steps = {f"{name.replace(': ', '_')}_us": value / counted * 1e6 for name, value in charged.seconds.items()}
+    shard = sum(value for name, value in steps.items() if name.startswith("shard"))
+    return {
+        **steps,
+        "shards_us": shard,
+        "meetings_bytes": sent[KIND_MEETINGS] / counted,
+        "walks_bytes": sent[KIND_WALKS] / counted,
+        "outcome_bytes": sent[KIND_OUTCOME] / counted,
+        "walks_a_round": walks / (len(log) - len(log) // 2),
+        "entries_held": sum(state.stats()["entries"] for state in states) / entry_count,
+    }
+
+
+def _told(round_: Round, kind: int, share: Share, body: bytes, sent: Counter[int]) -> bytes:
+    record = encode_told(kind, DIGEST, share, range_of(round_), body)
+    sent[kind] += len(record)
+    return record
+
+
+def _columns(record: bytes, shards: int) -> ColumnReader:
+    return ColumnReader(decode_told(record, DIGEST, shards, "matches", 0).body)
+
+
+def main() -> None:
+    """Print the figures as JSON."""
+    pages, a_round = [*(int(text) for text in sys.argv[1:]), *(200_000, 4096)[len(sys.argv) - 1 :]]
+    load = CandidateLoad(pages, np.random.default_rng(pages))
+    log = [
+        encode(load.signatures(first, min(first + a_round, pages)), bytes(16), number, DIGEST)
+        for number, first in enumerate(range(0, pages, a_round))
+    ]
+    counted = pages - len(log) // 2 * a_round
+    warm = log[:2]
+    measure_one(warm, a_round)
+    measure_shards(warm, a_round, 2)
+    figures = {"pages": pages, "round": a_round, "log_bytes": sum(map(len, log)) / pages, **measure_one(log, counted)}
+    print(json.dumps({**figures, **{f"S={one}": measure_shards(log, counted, one) for one in NUMBERS}}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

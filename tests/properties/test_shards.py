@@ -1,0 +1,159 @@
+"""Shards and a resolver give the verdicts of one process, whatever the scheme, the shards, the rounds and the limits.
+
+Worlds are made by seeds. Each log is judged by one process first, and pages are forgotten in it by what that one filed.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY
+from spotsieve.stream.judge import KEEP_FIRST
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.schemes.registry import SCHEMES, scheme_in_scope, scheme_of
+from spotsieve.stream.schemes.scope import HostScope
+from spotsieve.stream.settings.model import IndexSettings, Settings
+from spotsieve.stream.settings.rules import Rule
+from spotsieve.stream.signature import Signatures
+from spotsieve.stream.verdict import Reason, Verdicts, concatenate
+from tests.worlds.generated import WORLDS, any_look, pages_of, signatures_of
+from tests.worlds.host_logs import SIZES, Log
+from tests.worlds.hosts import signatures_of as signatures_of_hosts
+from tests.worlds.remembering import SCHEME, any_world
+from tests.worlds.scheme_settings import settings_named
+from tests.worlds.shards import OneProcess, Shards, remembered
+from tests.worlds.small_crawl import CRAWL
+
+
+def any_limits(dice: random.Random) -> tuple[IndexSettings, float]:
+    """Caps and limits that bite, a horizon or none, and which copy is kept."""
+    settings = IndexSettings.model_construct(
+        bucket_cap=dice.choice([1, 2, 5, 256]),
+        candidate_limit=dice.choice([1, 2, 3, 8, 64]),
+        horizon_hours=dice.choice([0, 0, 3, 20, 60]) / 3600,
+    )
+    return settings, dice.choice([KEEP_FIRST, KEEP_FIRST, 1.0, 1.1, 2.5])
+
+
+def assert_verdicts_equal(found: Verdicts, expected: Verdicts) -> None:
+    """All of them, with what reports and metrics tell."""
+    for name in ("kind", "reason", "score", "found_by", "cut", "candidates"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), name)
+    assert found.originals == expected.originals
+    assert found.replaces == expected.replaces
+
+
+def assert_shards_agree(dice: random.Random, one: OneProcess, numbers: Sequence[int]) -> None:
+    """Shards of these numbers give the verdicts of one process, and hold what it holds."""
+    expected = concatenate(one.verdicts)
+    for number in numbers:
+        shards = Shards(one, number, dice.choice([None, False, True]))
+        found = shards.apply(one.log, dice.choices([1, 2, 3, 7, 30, 200], k=3))
+        assert_verdicts_equal(found, expected)
+        assert shards.entry_count == one.state.entry_count
+        assert shards.clock == one.state.clock
+        if not shards.step_ms:
+            # What is dead goes at other times, since every shard sweeps by what it files.
+            for family in ("buckets", "hosts"):
+                assert remembered(shards.states, family) == remembered([one.state], family)
+
+
+def signed_log(dice: random.Random, one: OneProcess, signatures: Signatures) -> None:
+    """Pages in records of any size, and now and then some are forgotten."""
+    at = 0
+    while at < len(signatures):
+        size = dice.choice(SIZES)
+        one.sign(signatures.part(at, min(at + size, len(signatures))))
+        at += size
+        if dice.random() < 0.1:
+            one.forget(dice)
+
+
+def crawled(dice: random.Random) -> list[Page]:
+    """The small crawl in any order, with a page of each second; some come again."""
+    pages = [*CRAWL, *dice.sample(CRAWL, 20)]
+    dice.shuffle(pages)
+    numbered = [replace(page, offset=n, event_time_ms=n * 1000) for n, page in enumerate(pages)]
+    return numbered + dice.sample(numbered, 10)
+
+
+@pytest.mark.promise(
+    "shards and a resolver give the verdicts of one process", fault="any scheme, shards, rounds, limits and horizon"
+)
+@pytest.mark.parametrize("scope", ["global", "host"])
+@pytest.mark.parametrize("name", SCHEMES)
+def test_every_scheme_judges_in_shards_as_in_one_process(name: str, scope: str) -> None:
+    scheme: Scheme = scheme_of(settings_named(name))
+    scheme = HostScope(scheme) if scope == "host" else scheme
+    dice = random.Random(f"{name} {scope}")
+    one = OneProcess(scheme, *any_limits(dice))
+    signed_log(dice, one, scheme.sign(crawled(dice)))
+    assert_shards_agree(dice, one, dice.sample(range(1, 6), 2))
+
+
+def test_pages_that_a_rule_exempts_are_judged_in_shards_as_in_one_process() -> None:
+    dice, index = random.Random("exempt"), IndexSettings()
+    rules = (Rule(url="*/a/1", exempt=True),)
+    scheme = scheme_in_scope(Settings(rules=rules))
+    one = OneProcess(scheme, index, rules=rules)
+    signed_log(dice, one, scheme.sign(crawled(dice)))
+    assert (concatenate(one.verdicts).reason == Reason.EXEMPT).any()
+    assert_shards_agree(dice, one, [3])
+
+
+@pytest.mark.promise(
+    "shards and a resolver give the verdicts of one process", fault="any number of shards, rounds and limits"
+)
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("name", WORLDS)
+def test_generated_pages_are_judged_in_shards_as_in_one_process(name: str, seed: int) -> None:
+    dice, world = random.Random(seed), WORLDS[name]
+    looks = [any_look(dice, name == "confirming") for _ in range(dice.randrange(10, 60))]
+    looks += [look._replace(length=dice.choice([8, 10, 12, 30])) for look in dice.choices(looks, k=20)]
+    pages = pages_of(looks)
+    one = OneProcess(world.scheme, *any_limits(dice))
+    signed_log(dice, one, signatures_of([*pages, *dice.choices(pages, k=10)]))
+    assert_shards_agree(dice, one, dice.sample(range(1, 6), 2))
+
+
+@pytest.mark.promise(
+    "shards and a resolver give the verdicts of one process",
+    fault="pages of remembered hosts come again, die and are forgotten",
+)
+@pytest.mark.parametrize("seed", range(8000, 8016))
+def test_remembered_hosts_are_judged_in_shards_as_in_one_process(seed: int) -> None:
+    dice, pages, limits = any_world(seed)
+    settings, _ = any_limits(dice)
+    settings = settings.model_copy(update={"bucket_cap": limits.cap, "candidate_limit": limits.candidates})
+    # Pages are a second apart, and some are late; some come again, and some of these after their commit.
+    pages = [(page._replace(time_ms=1000 * max(0, number - dice.choice([0, 0, 9]))), number) for page, number in pages]
+    schemes: list[Scheme] = [SCHEME, SCHEME, SCHEME.keeping_variants(), HostScope(SCHEME)]
+    one = OneProcess(dice.choice(schemes), settings, limits.policy.longer_by)
+    for record in Log(dice, pages).records:
+        late = dice.choices(pages, k=2) if dice.random() < 0.2 else []
+        one.sign(signatures_of_hosts([*record.pages, *late]), record.committed)
+        if dice.random() < 0.1:
+            one.forget(dice)
+    assert_shards_agree(dice, one, [dice.randrange(1, 6), dice.randrange(2, 6)])
+
+
+def test_a_wrong_guess_costs_a_walk_and_changes_no_verdict() -> None:
+    _, pages, limits = any_world(8001)
+    settings = IndexSettings.model_construct(bucket_cap=256, candidate_limit=64, horizon_hours=0)
+    one = OneProcess(SCHEME, settings, limits.policy.longer_by)
+    one.sign(signatures_of_hosts(pages))
+
+    def walked(shards: int, guess: NDArray[np.bool_]) -> Shards:
+        cluster = Shards(one, shards, guess)
+        assert_verdicts_equal(cluster.apply(one.log, [len(pages)]), concatenate(one.verdicts))
+        return cluster
+
+    nothing = np.zeros(len(pages), np.bool_)
+    right = walked(3, nothing).rounds[0][1].entry != NOBODY
+    assert [walked(3, guess).walks > 1 for guess in (right, ~right)] == [False, True]
+    assert walked(1, ~right).walks == 1, "one shard takes nothing from a guess"

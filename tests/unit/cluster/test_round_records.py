@@ -1,0 +1,118 @@
+"""What shards and the resolver tell each other is read back as it was written, and nothing else is taken for it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spotsieve.stream.cluster.records.columns import ColumnReader
+from spotsieve.stream.cluster.records.frame import (
+    FRAME_BYTES,
+    KIND_RANGE,
+    KIND_WALKS,
+    Told,
+    decode_body,
+    decode_told,
+    encode_told,
+    of_all_shards,
+)
+from spotsieve.stream.cluster.records.meetings import read_meetings, write_meetings
+from spotsieve.stream.cluster.records.outcome import read_outcome, write_outcome
+from spotsieve.stream.cluster.rounds import Place
+from spotsieve.stream.cluster.shares import Share
+from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
+from tests.worlds.round_records import FIRST, MEETINGS, RANGE, RESOLVED, SETTINGS, SHARE, Kept, kept
+
+kinds = pytest.mark.parametrize("name", ["meetings", "walks", "outcome"])
+
+
+def read_record(record: bytes, of: Kept) -> Any:
+    """What a reader makes of a record."""
+    told = decode_told(record, SETTINGS, SHARE.shards, "matches", 5)
+    assert (told.share, told.range) == (SHARE, RANGE)
+    return decode_body(told, of.kind, of.read, "matches", 5)
+
+
+@kinds
+def test_a_record_is_read_as_it_was_written(name: str) -> None:
+    of = kept()[name]
+    found = read_record(encode_told(of.kind, SETTINGS, SHARE, RANGE, of.body), of)
+    assert of.write(found) == of.body
+
+
+def test_columns_come_back_with_their_values() -> None:
+    found = read_meetings(ColumnReader(write_meetings(MEETINGS, FIRST)), FIRST)
+    for name in ("postings", "bounds", "number", "proof", "kinds", "distance", "said", "score", "length", "numbers"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(MEETINGS, name), name)
+    assert dict(found.entries) == MEETINGS.entries
+    assert list(found.attempts) == list(MEETINGS.attempts)
+    outcome = read_outcome(ColumnReader(write_outcome(RESOLVED)), FIRST)
+    assert outcome.verdicts.originals == RESOLVED.verdicts.originals
+    assert outcome.verdicts.replaces == RESOLVED.verdicts.replaces
+    assert outcome.next_number == RESOLVED.next_number
+
+
+def test_a_range_needs_no_body() -> None:
+    record = encode_told(KIND_RANGE, SETTINGS, Share(0, 3), RANGE)
+    assert len(record) == FRAME_BYTES
+    assert decode_told(record, SETTINGS, 3, "verdicts", 0).range == RANGE
+
+
+def test_a_round_needs_an_answer_of_every_shard_and_takes_one_of_each() -> None:
+    told = [Told(KIND_WALKS, SETTINGS, Share(number, 3), RANGE, b"") for number in (2, 0, 1, 0)]
+    assert [one.share.number for one in of_all_shards(told, KIND_WALKS, RANGE, "matches")] == [0, 1, 2]
+    with pytest.raises(StateError, match=r"matches, the round from 7:2 must be answered by all .* got 'none by \[2\]'"):
+        of_all_shards(told[1:], KIND_WALKS, RANGE, "matches")
+    for other in (RANGE._replace(end=Place(9, 1)), RANGE._replace(floor=11)):
+        with pytest.raises(StateError, match="none by"):
+            of_all_shards([told[0]._replace(range=other), *told[1:]], KIND_WALKS, RANGE, "matches")
+    with pytest.raises(StateError, match=r"shards of \[3, 4\]|none by"):
+        of_all_shards([*told, told[0]._replace(share=Share(3, 4))], KIND_WALKS, RANGE, "matches")
+
+
+@kinds
+def test_a_record_that_is_cut_or_has_a_flipped_bit_is_refused(name: str) -> None:
+    of = kept()[name]
+    record = encode_told(of.kind, SETTINGS, SHARE, RANGE, of.body)
+    for end in range(len(record)):
+        with pytest.raises(DamagedRecord, match=r"matches\[5\]"):
+            read_record(record[:end], of)
+    for bit in range(8 * len(record)):
+        flipped = bytearray(record)
+        flipped[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(DamagedRecord):
+            read_record(bytes(flipped), of)
+
+
+@kinds
+def test_a_body_whose_columns_are_not_what_it_declares_is_refused(name: str) -> None:
+    """Behind a right checksum: only a defect writes such a body."""
+    of = kept()[name]
+    for end in range(len(of.body)):
+        with pytest.raises(DamagedRecord, match="must hold the columns"):
+            read_record(encode_told(of.kind, SETTINGS, SHARE, RANGE, of.body[:end]), of)
+    with pytest.raises(DamagedRecord, match="must hold the columns"):
+        read_record(encode_told(of.kind, SETTINGS, SHARE, RANGE, of.body + b"\0"), of)
+    for byte in range(len(of.body)):
+        changed = bytearray(of.body)
+        changed[byte] ^= 0xFF
+        try:
+            read_record(encode_told(of.kind, SETTINGS, SHARE, RANGE, bytes(changed)), of)
+        except DamagedRecord:
+            continue
+
+
+def test_records_of_others_are_refused_with_what_to_do() -> None:
+    of = kept()["outcome"]
+    record = encode_told(of.kind, SETTINGS, SHARE, RANGE, of.body)
+    with pytest.raises(SettingsMismatch, match="start all roles with the same settings"):
+        decode_told(record, bytes(16), SHARE.shards, "verdicts", 1)
+    with pytest.raises(StateError, match="must be of one of 4 shards, got '1 of 3'; start all roles with the same"):
+        decode_told(record, SETTINGS, 4, "verdicts", 1)
+    with pytest.raises(StateError, match="kind 9'; let all roles run the same release"):
+        decode_told(encode_told(9, SETTINGS, SHARE, RANGE), SETTINGS, SHARE.shards, "verdicts", 1)
+    with pytest.raises(DamagedRecord, match="must be a record of walks"):
+        read_record(record, of._replace(kind=KIND_WALKS))
+    backwards = RANGE._replace(end=Place(7, 1))
+    with pytest.raises(DamagedRecord, match="must have a range that does not end before it starts"):
+        decode_told(encode_told(KIND_RANGE, SETTINGS, SHARE, backwards), SETTINGS, 3, "verdicts", 1)

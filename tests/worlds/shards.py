@@ -1,0 +1,209 @@
+"""Runs one process over a made-up log, and all shards and the resolver of a cluster over the same, in one process."""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.forgetting import ForgottenPage, removal_of
+from spotsieve.state.horizon import step_of
+from spotsieve.state.index import Committed, Living, State, StateView
+from spotsieve.state.log.record import LogRecord, decode, encode, encode_forget
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.cluster.answering import answer
+from spotsieve.stream.cluster.filing import file
+from spotsieve.stream.cluster.hosts import Walks, first_guess, walk_round
+from spotsieve.stream.cluster.limits import limits_in_shards
+from spotsieve.stream.cluster.meetings import Meetings
+from spotsieve.stream.cluster.records.columns import ColumnReader
+from spotsieve.stream.cluster.records.frame import (
+    KIND_MEETINGS,
+    KIND_OUTCOME,
+    KIND_WALKS,
+    decode_body,
+    decode_told,
+    encode_told,
+    range_of,
+)
+from spotsieve.stream.cluster.records.meetings import read_meetings, write_meetings
+from spotsieve.stream.cluster.records.outcome import read_outcome, write_outcome
+from spotsieve.stream.cluster.records.walks import read_walks, write_walks
+from spotsieve.stream.cluster.resolving import Resolved, resolve
+from spotsieve.stream.cluster.resolving_hosts import check_guess, resolve_walks
+from spotsieve.stream.cluster.rounds import Round, next_round
+from spotsieve.stream.cluster.shares import NO_SHARD, Held, Share, hold, lay_out
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.judge.policy import KEEP_FIRST, policy_of
+from spotsieve.stream.page import PageId
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.settings.model import IndexSettings, PolicySettings, Settings
+from spotsieve.stream.settings.rules import Rule
+from spotsieve.stream.signature import Signatures
+from spotsieve.stream.verdict import Verdicts, concatenate
+
+DIGEST = bytes(16)
+Told = TypeVar("Told")
+
+
+class OneProcess:
+    """The judge of one process, the log that it has judged, and its verdicts."""
+
+    def __init__(
+        self, scheme: Scheme, index: IndexSettings, longer_by: float = KEEP_FIRST, rules: tuple[Rule, ...] = ()
+    ) -> None:
+        """rules: those that the scheme keeps to"""
+        # Limits that bite in a small world are below those that settings allow.
+        keep: Literal["first", "longest"] = "first" if longer_by == KEEP_FIRST else "longest"
+        policy = PolicySettings.model_construct(keep=keep, longer_by=longer_by)
+        self.scheme = scheme
+        self.settings = Settings().model_copy(update={"index": index, "policy": policy, "rules": rules})
+        self.state = MemoryState()
+        self.log: list[bytes] = []
+        self.verdicts: list[Verdicts] = []
+        self._engine = Engine(scheme, self.state, index, DIGEST, "log", policy_of(self.settings))
+        self._keys: dict[PageId, tuple[int, ...]] = {}
+
+    def sign(self, signatures: Signatures, committed: Sequence[Committed] = ()) -> None:
+        """Append a record of pages and judge it."""
+        probes = self.scheme.probe(signatures)
+        for row, (source, partition, offset) in enumerate(
+            zip(signatures.source.tolist(), signatures.partition.tolist(), signatures.offset.tolist(), strict=True)
+        ):
+            keys = probes.keys[probes.bounds[row] : probes.bounds[row + 1]]
+            self._keys[signatures.sources[source], partition, offset] = tuple(keys.tolist())
+        self.log.append(encode(signatures, bytes(16), len(self.log), DIGEST, committed))
+        self.verdicts.append(self._engine.apply(self.log[-1], len(self.log) - 1).verdicts)
+
+    def forget(self, dice: random.Random) -> None:
+        """Append a record that forgets some pages, now and then with their hosts."""
+        filed = range(self.state.entry_count)
+        numbers = dice.sample(filed, min(len(filed), dice.choice([1, 3])))
+        page_ids = self.state.page_ids(np.array(numbers, np.uint64))
+        forgotten = [
+            ForgottenPage(number, *page_id, self._keys[page_id], dice.random() < 0.2)
+            for number, page_id in zip(numbers, page_ids, strict=True)
+            if page_id is not None
+        ]
+        if forgotten:
+            self.log.append(encode_forget(forgotten, bytes(16), len(self.log), DIGEST))
+            self._engine.apply(self.log[-1], len(self.log) - 1)
+
+
+class Shards:
+    """S shards that hold parts of one state, and what a resolver knows beside them.
+
+    guess: of every round the first guess, or of all its pages the same; None: the one that is made of the answers
+    """
+
+    def __init__(
+        self,
+        one: OneProcess,
+        shards: int,
+        guess: NDArray[np.bool_] | bool | None = None,
+    ) -> None:
+        self.scheme, self.limits = one.scheme, limits_in_shards(one.settings, one.scheme)
+        self.shares = [Share(number, shards) for number in range(shards)]
+        self.states: list[State] = [MemoryState() for _ in self.shares]
+        self.step_ms = step_of(one.settings.index.horizon_hours)
+        self.clock, self.entry_count, self.walks = self.states[0].clock, 0, 0
+        self.rounds: list[tuple[Round, Resolved]] = []
+        self.sent_bytes: dict[int, int] = {}
+        self._guess = guess
+
+    def apply(self, log: Sequence[bytes], sizes: Sequence[int]) -> Verdicts:
+        """Judge and file a log in rounds of these sizes, and then of the last of them."""
+        records = [(offset, decode(record)) for offset, record in enumerate(log)]
+        remaining, at, page = list(sizes), 0, 0
+        while at < len(records):
+            if records[at][1].forgotten:
+                self._forget(*records[at])
+                at, page = at + 1, 0
+                continue
+            end = next((row for row in range(at, len(records)) if records[row][1].forgotten), len(records))
+            most = remaining.pop(0) if len(remaining) > 1 else remaining[0]
+            round_ = next_round(records[at:end], page, self.clock, self.entry_count, self.step_ms, most)
+            self.rounds.append((round_, self._judge(round_)))
+            at, page = round_.end
+        return concatenate([resolved.verdicts for _, resolved in self.rounds])
+
+    def _forget(self, offset: int, record: LogRecord) -> None:
+        for state in self.states:
+            state.remove(removal_of(record.forgotten, state), offset + 1, record.checksum)
+
+    def _judge(self, round_: Round) -> Resolved:
+        views = [living(state, round_.clock.floor) for state in self.states]
+        each = [
+            hold(round_.signatures, self.scheme, view, share) for view, share in zip(views, self.shares, strict=True)
+        ]
+        meetings = [
+            self._sent_meetings(round_, share, answer(round_.signatures, held, self.scheme, view, self.limits, share))
+            for held, view, share in zip(each, views, self.shares, strict=True)
+        ]
+        if self.scheme.bars is None:
+            laid = lay_out(round_.signatures, self.scheme, len(self.shares), NO_SHARD)
+            resolved = resolve(round_, laid, self.scheme, self.limits, meetings)
+        else:
+            resolved = self._walk(round_, each, views, meetings)
+        resolved = self._sent(round_, KIND_OUTCOME, Share(0, len(self.shares)), write_outcome(resolved), read_outcome)
+        for held, state, view, share in zip(each, self.states, views, self.shares, strict=True):
+            filing = file(round_, resolved, held, self.scheme, view, self.limits, share)
+            state.file(filing, round_.end.record, round_.last_record, round_.end.page, round_.clock)
+        self.clock, self.entry_count = round_.clock, resolved.next_number
+        return resolved
+
+    def _walk(
+        self, round_: Round, each: Sequence[Held], views: Sequence[StateView], meetings: Sequence[Meetings]
+    ) -> Resolved:
+        """Walk under one guess after the other, until none is wrong."""
+        guess: NDArray[np.bool_] | None = first_guess(round_, meetings)
+        if self._guess is not None:
+            guess = np.broadcast_to(self._guess, len(round_.signatures))
+        while guess is not None:
+            self.walks, used = self.walks + 1, guess
+            walks = [
+                self._sent_walks(
+                    round_, share, walk_round(round_, held, self.scheme, view, self.limits, share, meetings, used), used
+                )
+                for held, view, share in zip(each, views, self.shares, strict=True)
+            ]
+            checked = check_guess(round_, self.scheme, self.limits, meetings, walks, used)
+            guess = checked.guess
+        return resolve_walks(round_, self.scheme, meetings, walks, checked)
+
+    def _sent_meetings(self, round_: Round, share: Share, meetings: Meetings) -> Meetings:
+        body = write_meetings(meetings, round_.first_number)
+        return self._sent(round_, KIND_MEETINGS, share, body, read_meetings)
+
+    def _sent_walks(self, round_: Round, share: Share, walks: Walks, guess: NDArray[np.bool_]) -> Walks:
+        body = write_walks(walks, guess, round_.first_number)
+        read, under = self._sent(round_, KIND_WALKS, share, body, read_walks)
+        np.testing.assert_array_equal(under, guess)
+        return read
+
+    def _sent(
+        self, round_: Round, kind: int, share: Share, body: bytes, read: Callable[[ColumnReader, int], Told]
+    ) -> Told:
+        """What the others read of a record. sent_bytes counts them by kind"""
+        record = encode_told(kind, DIGEST, share, range_of(round_), body)
+        self.sent_bytes[kind] = self.sent_bytes.get(kind, 0) + len(record)
+        told = decode_told(record, DIGEST, len(self.shares), "topic", 0)
+        assert told.range == range_of(round_)
+        return decode_body(told, kind, lambda columns: read(columns, told.range.first_number), "topic", 0)
+
+
+def living(state: State, floor: int) -> StateView:
+    """What lives of a state."""
+    return Living(state, floor) if floor else state
+
+
+def remembered(states: Sequence[State], family: str) -> dict[bytes, bytes]:
+    """What states hold in a family, by key. Nothing is in two of them."""
+    prefix, found = f"{family}/".encode(), dict[bytes, bytes]()
+    for state in states:
+        for name, value in state.items():
+            if name.startswith(prefix):
+                assert name not in found
+                found[name] = value
+    return found
