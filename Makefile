@@ -4,8 +4,8 @@
 SHELL := /bin/sh
 CONFIG ?= spotsieve.toml
 ARGS ?=
-# How many processes run the whole suite. Each has a broker of its own (0.4 GB) and mostly waits for it.
-PROCESSES ?= 2
+# How many processes run the whole suite. Each has a broker of its own (0.4 GB) and mostly waits for it: more than cores.
+PROCESSES ?= 3
 # How many of its slowest tests a run names at its end; empty: none.
 SLOWEST ?=
 VENV := .venv

@@ -31,7 +31,7 @@ from spotsieve.stream.verdict import FoundBy, Reason
 _BODY = np.uint8(FoundBy.BODY)
 NEW, SETTLED, AGAIN, FILED_ELSEWHERE, ELSEWHERE = (np.uint8(state) for state in range(5))
 """How a page is judged: as any; its verdict is known; an earlier place of the record has its id; where its host is
-remembered, and it is taken to be filed, or not to be (stream/cluster)."""
+remembered, and it is taken to be filed, or not to be (stream/sharding)."""
 
 
 class Known(NamedTuple):

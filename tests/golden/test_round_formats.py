@@ -3,7 +3,7 @@
 import pytest
 import xxhash
 
-from spotsieve.stream.cluster.records.frame import KIND_RANGE, encode_told
+from spotsieve.stream.sharding.records.frame import KIND_RANGE, encode_told
 from tests.worlds.round_records import RANGE, SETTINGS, SHARE, kept
 
 FRAME = (

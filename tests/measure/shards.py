@@ -20,12 +20,17 @@ from numpy.typing import NDArray
 from spotsieve.state.horizon import Clock
 from spotsieve.state.log.record import decode, encode
 from spotsieve.state.store.memory import MemoryState
-from spotsieve.stream.cluster.answering import answer
-from spotsieve.stream.cluster.filing import file
-from spotsieve.stream.cluster.hosts import first_guess, walk_round
-from spotsieve.stream.cluster.meetings import Meetings
-from spotsieve.stream.cluster.records.columns import ColumnReader
-from spotsieve.stream.cluster.records.frame import (
+from spotsieve.stream.judge import KEEP_FIRST, judge
+from spotsieve.stream.judge.rules import Limits
+from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
+from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.settings.schemes import SpotsieveSettings
+from spotsieve.stream.sharding.answering import answer
+from spotsieve.stream.sharding.filing import file
+from spotsieve.stream.sharding.hosts import first_guess, walk_round
+from spotsieve.stream.sharding.meetings import Meetings
+from spotsieve.stream.sharding.records.columns import ColumnReader
+from spotsieve.stream.sharding.records.frame import (
     KIND_MEETINGS,
     KIND_OUTCOME,
     KIND_WALKS,
@@ -34,17 +39,12 @@ from spotsieve.stream.cluster.records.frame import (
     encode_told,
     range_of,
 )
-from spotsieve.stream.cluster.records.meetings import read_meetings, write_meetings
-from spotsieve.stream.cluster.records.outcome import read_outcome, write_outcome
-from spotsieve.stream.cluster.records.walks import read_walks, write_walks
-from spotsieve.stream.cluster.resolving_hosts import check_guess, resolve_walks
-from spotsieve.stream.cluster.rounds import Round, next_round
-from spotsieve.stream.cluster.shares import Held, Share, hold
-from spotsieve.stream.judge import KEEP_FIRST, judge
-from spotsieve.stream.judge.rules import Limits
-from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
-from spotsieve.stream.settings.model import IndexSettings
-from spotsieve.stream.settings.schemes import SpotsieveSettings
+from spotsieve.stream.sharding.records.meetings import read_meetings, write_meetings
+from spotsieve.stream.sharding.records.outcome import read_outcome, write_outcome
+from spotsieve.stream.sharding.records.walks import read_walks, write_walks
+from spotsieve.stream.sharding.resolving_hosts import check_guess, resolve_walks
+from spotsieve.stream.sharding.rounds import Round, next_round
+from spotsieve.stream.sharding.shares import Held, Share, hold
 from tests.measure.bench.index_load import CandidateLoad
 
 SCHEME, INDEX, DIGEST = SpotsieveScheme(SpotsieveSettings()), IndexSettings(), bytes(16)

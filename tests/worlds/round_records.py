@@ -6,22 +6,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spotsieve.state.index import NOBODY, Attempt
-from spotsieve.stream.cluster.hosts import Walks
-from spotsieve.stream.cluster.meetings import ACCEPTED, OF_HOST, OPEN, REFUSED, Meetings, SentTexts, Sizes
-from spotsieve.stream.cluster.records.columns import ColumnReader
-from spotsieve.stream.cluster.records.frame import (
+from spotsieve.stream.judge.rules import nothing_found
+from spotsieve.stream.sharding.hosts import Walks
+from spotsieve.stream.sharding.meetings import ACCEPTED, OF_HOST, OPEN, REFUSED, Meetings, SentTexts, Sizes
+from spotsieve.stream.sharding.records.columns import ColumnReader
+from spotsieve.stream.sharding.records.frame import (
     KIND_MEETINGS,
     KIND_OUTCOME,
     KIND_WALKS,
     Range,
 )
-from spotsieve.stream.cluster.records.meetings import read_meetings, write_meetings
-from spotsieve.stream.cluster.records.outcome import read_outcome, write_outcome
-from spotsieve.stream.cluster.records.walks import read_walks, write_walks
-from spotsieve.stream.cluster.resolving import Resolved
-from spotsieve.stream.cluster.rounds import Place
-from spotsieve.stream.cluster.shares import Share
-from spotsieve.stream.judge.rules import nothing_found
+from spotsieve.stream.sharding.records.meetings import read_meetings, write_meetings
+from spotsieve.stream.sharding.records.outcome import read_outcome, write_outcome
+from spotsieve.stream.sharding.records.walks import read_walks, write_walks
+from spotsieve.stream.sharding.resolving import Resolved
+from spotsieve.stream.sharding.rounds import Place
+from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.signature import Entry, OwnText
 from spotsieve.stream.verdict import FoundBy, Kind, Reason, Verdicts
 

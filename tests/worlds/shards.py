@@ -12,13 +12,19 @@ from spotsieve.state.horizon import step_of
 from spotsieve.state.index import Committed, Living, State, StateView
 from spotsieve.state.log.record import LogRecord, decode, encode, encode_forget
 from spotsieve.state.store.memory import MemoryState
-from spotsieve.stream.cluster.answering import answer
-from spotsieve.stream.cluster.filing import file
-from spotsieve.stream.cluster.hosts import Walks, first_guess, walk_round
-from spotsieve.stream.cluster.limits import limits_in_shards
-from spotsieve.stream.cluster.meetings import Meetings
-from spotsieve.stream.cluster.records.columns import ColumnReader
-from spotsieve.stream.cluster.records.frame import (
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.judge.policy import KEEP_FIRST, policy_of
+from spotsieve.stream.page import PageId
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.settings.model import IndexSettings, PolicySettings, Settings
+from spotsieve.stream.settings.rules import Rule
+from spotsieve.stream.sharding.answering import answer
+from spotsieve.stream.sharding.filing import file
+from spotsieve.stream.sharding.hosts import Walks, first_guess, walk_round
+from spotsieve.stream.sharding.limits import limits_in_shards
+from spotsieve.stream.sharding.meetings import Meetings
+from spotsieve.stream.sharding.records.columns import ColumnReader
+from spotsieve.stream.sharding.records.frame import (
     KIND_MEETINGS,
     KIND_OUTCOME,
     KIND_WALKS,
@@ -27,19 +33,13 @@ from spotsieve.stream.cluster.records.frame import (
     encode_told,
     range_of,
 )
-from spotsieve.stream.cluster.records.meetings import read_meetings, write_meetings
-from spotsieve.stream.cluster.records.outcome import read_outcome, write_outcome
-from spotsieve.stream.cluster.records.walks import read_walks, write_walks
-from spotsieve.stream.cluster.resolving import Resolved, resolve
-from spotsieve.stream.cluster.resolving_hosts import check_guess, resolve_walks
-from spotsieve.stream.cluster.rounds import Round, next_round
-from spotsieve.stream.cluster.shares import NO_SHARD, Held, Share, hold, lay_out
-from spotsieve.stream.engine import Engine
-from spotsieve.stream.judge.policy import KEEP_FIRST, policy_of
-from spotsieve.stream.page import PageId
-from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.settings.model import IndexSettings, PolicySettings, Settings
-from spotsieve.stream.settings.rules import Rule
+from spotsieve.stream.sharding.records.meetings import read_meetings, write_meetings
+from spotsieve.stream.sharding.records.outcome import read_outcome, write_outcome
+from spotsieve.stream.sharding.records.walks import read_walks, write_walks
+from spotsieve.stream.sharding.resolving import Resolved, resolve
+from spotsieve.stream.sharding.resolving_hosts import check_guess, resolve_walks
+from spotsieve.stream.sharding.rounds import Round, next_round
+from spotsieve.stream.sharding.shares import NO_SHARD, Held, Share, hold, lay_out
 from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Verdicts, concatenate
 

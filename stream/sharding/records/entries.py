@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.cluster.records.columns import ColumnReader, ColumnWriter
+from spotsieve.stream.sharding.records.columns import ColumnReader, ColumnWriter
 from spotsieve.stream.signature import Entry
 
 _PARTITION_SHIFT = 2**31

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spotsieve.stream.cluster.records.columns import ColumnReader
-from spotsieve.stream.cluster.records.frame import (
+from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
+from spotsieve.stream.sharding.records.columns import ColumnReader
+from spotsieve.stream.sharding.records.frame import (
     FRAME_BYTES,
     KIND_RANGE,
     KIND_WALKS,
@@ -16,11 +17,10 @@ from spotsieve.stream.cluster.records.frame import (
     encode_told,
     of_all_shards,
 )
-from spotsieve.stream.cluster.records.meetings import read_meetings, write_meetings
-from spotsieve.stream.cluster.records.outcome import read_outcome, write_outcome
-from spotsieve.stream.cluster.rounds import Place
-from spotsieve.stream.cluster.shares import Share
-from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
+from spotsieve.stream.sharding.records.meetings import read_meetings, write_meetings
+from spotsieve.stream.sharding.records.outcome import read_outcome, write_outcome
+from spotsieve.stream.sharding.rounds import Place
+from spotsieve.stream.sharding.shares import Share
 from tests.worlds.round_records import FIRST, MEETINGS, RANGE, RESOLVED, SETTINGS, SHARE, Kept, kept
 
 kinds = pytest.mark.parametrize("name", ["meetings", "walks", "outcome"])

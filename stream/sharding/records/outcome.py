@@ -11,9 +11,9 @@ of the entry. `remembers` is whether the scheme has a memory of hosts: new and t
 import numpy as np
 
 from spotsieve.state.index import NOBODY
-from spotsieve.stream.cluster.records.columns import ColumnReader, ColumnWriter
-from spotsieve.stream.cluster.records.entries import PackedEntries, write_entries
-from spotsieve.stream.cluster.resolving import Resolved
+from spotsieve.stream.sharding.records.columns import ColumnReader, ColumnWriter
+from spotsieve.stream.sharding.records.entries import PackedEntries, write_entries
+from spotsieve.stream.sharding.resolving import Resolved
 from spotsieve.stream.signature import Entry
 from spotsieve.stream.verdict import Kind, Verdicts
 

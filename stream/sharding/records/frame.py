@@ -17,10 +17,10 @@ from typing import NamedTuple, TypeVar
 
 import xxhash
 
-from spotsieve.stream.cluster.records.columns import ColumnReader
-from spotsieve.stream.cluster.rounds import Place, Round
-from spotsieve.stream.cluster.shares import MOST_SHARDS, Share
 from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
+from spotsieve.stream.sharding.records.columns import ColumnReader
+from spotsieve.stream.sharding.rounds import Place, Round
+from spotsieve.stream.sharding.shares import MOST_SHARDS, Share
 
 MAGIC = b"\xf5spr"
 """No UTF-8 text begins with it, and no record of the log does."""

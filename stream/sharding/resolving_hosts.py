@@ -18,11 +18,6 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
-from spotsieve.stream.cluster.hosts import Walks
-from spotsieve.stream.cluster.meetings import Meetings
-from spotsieve.stream.cluster.resolving import Resolved, SentEntries, resolved_of
-from spotsieve.stream.cluster.rounds import Round
-from spotsieve.stream.cluster.shares import NO_SHARD, lay_out
 from spotsieve.stream.judge import verdicts_of
 from spotsieve.stream.judge.addresses import no_addresses
 from spotsieve.stream.judge.filed import FiledOriginals
@@ -31,6 +26,11 @@ from spotsieve.stream.judge.rules import Found, Limits, judge_sources, nothing_f
 from spotsieve.stream.judge.slots import Postings
 from spotsieve.stream.judge.walk import Walked
 from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.sharding.hosts import Walks
+from spotsieve.stream.sharding.meetings import Meetings
+from spotsieve.stream.sharding.resolving import Resolved, SentEntries, resolved_of
+from spotsieve.stream.sharding.rounds import Round
+from spotsieve.stream.sharding.shares import NO_SHARD, lay_out
 
 _NONE, _NO_WORDS = np.empty(0, np.int64), np.empty(0, np.uint64)
 _NO_POSTINGS = Postings(_NONE, _NONE, _NO_WORDS, _NO_WORDS)

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
-from spotsieve.stream.cluster.hosts import Walks
-from spotsieve.stream.cluster.records.columns import ColumnReader, ColumnWriter
-from spotsieve.stream.cluster.records.entries import PackedEntries, write_entries
 from spotsieve.stream.judge.learning import TAUGHT_REST
 from spotsieve.stream.judge.rules import Found, nothing_found
+from spotsieve.stream.sharding.hosts import Walks
+from spotsieve.stream.sharding.records.columns import ColumnReader, ColumnWriter
+from spotsieve.stream.sharding.records.entries import PackedEntries, write_entries
 
 _FILED, _NEW, _CUT, _TAUGHT_SHIFT = 1, 2, 4, 3
 _OF_PAIR = ("proof", "distance", "found_by", "reason")

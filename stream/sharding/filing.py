@@ -9,9 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, Copy, Filing, Learned, Places, StateView
-from spotsieve.stream.cluster.resolving import Resolved
-from spotsieve.stream.cluster.rounds import Round, is_below
-from spotsieve.stream.cluster.shares import Held, Share, shards_of, shards_of_pages
 from spotsieve.stream.judge import entry_of
 from spotsieve.stream.judge.learning import TAUGHT_NOTHING, TAUGHT_REST, learn_again, owned_texts
 from spotsieve.stream.judge.memory import living_leads, recall, recall_leads, to_remember
@@ -20,6 +17,9 @@ from spotsieve.stream.judge.recalled import no_texts
 from spotsieve.stream.judge.rules import Limits
 from spotsieve.stream.judge.walk import file_given, grown_buckets
 from spotsieve.stream.schemes import Bars, Scheme
+from spotsieve.stream.sharding.resolving import Resolved
+from spotsieve.stream.sharding.rounds import Round, is_below
+from spotsieve.stream.sharding.shares import Held, Share, shards_of, shards_of_pages
 from spotsieve.stream.signature import Status, page_ids_at
 from spotsieve.stream.verdict import Kind, Reason
 

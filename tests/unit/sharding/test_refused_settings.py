@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from spotsieve.stream.cluster.limits import limits_in_shards
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.judge import KEEP_FIRST
 from spotsieve.stream.judge.rules import Limits
@@ -12,6 +11,7 @@ from spotsieve.stream.schemes.registry import scheme_in_scope
 from spotsieve.stream.settings.model import IndexSettings, PolicySettings, Settings
 from spotsieve.stream.settings.rules import Rule
 from spotsieve.stream.settings.schemes import OnebitSettings
+from spotsieve.stream.sharding.limits import limits_in_shards
 
 
 def limits_of(given: dict[str, Any]) -> Limits:

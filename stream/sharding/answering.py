@@ -16,8 +16,6 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, Buckets, FiledPages, StateView
-from spotsieve.stream.cluster.meetings import ACCEPTED, OF_HOST, OPEN, REFUSED, Meetings, SentTexts, Sizes
-from spotsieve.stream.cluster.shares import Held, Own, Share, shards_of_pages
 from spotsieve.stream.judge.filed import confirm_met
 from spotsieve.stream.judge.known import known_attempts
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
@@ -26,6 +24,8 @@ from spotsieve.stream.judge.policy import KEEP_FIRST
 from spotsieve.stream.judge.rules import Limits, final_kinds, judge_sources, outgrows
 from spotsieve.stream.judge.slots import Slots
 from spotsieve.stream.schemes import Bars, Scheme
+from spotsieve.stream.sharding.meetings import ACCEPTED, OF_HOST, OPEN, REFUSED, Meetings, SentTexts, Sizes
+from spotsieve.stream.sharding.shares import Held, Own, Share, shards_of_pages
 from spotsieve.stream.signature import Entry, OwnText, Signatures, Status, compared_pages, emptied, page_ids_at
 
 _OF_HOST, _OPEN = np.uint8(OF_HOST), np.uint8(OPEN)

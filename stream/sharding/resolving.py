@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
-from spotsieve.stream.cluster.meetings import Meetings, Sizes, merge
-from spotsieve.stream.cluster.rounds import Round
-from spotsieve.stream.cluster.shares import Laid
 from spotsieve.stream.judge import verdicts_of
 from spotsieve.stream.judge.addresses import no_addresses
 from spotsieve.stream.judge.filed import FiledOriginals, choose
 from spotsieve.stream.judge.rules import Limits, final_kinds, nothing_found
 from spotsieve.stream.judge.walk import Walked, walk_record
 from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.sharding.meetings import Meetings, Sizes, merge
+from spotsieve.stream.sharding.rounds import Round
+from spotsieve.stream.sharding.shares import Laid
 from spotsieve.stream.signature import Compared, Entry, OwnText, compared_pages
 from spotsieve.stream.verdict import Verdicts
 

@@ -15,11 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, FiledPages, StateView
-from spotsieve.stream.cluster.answering import answer_of_hosts
-from spotsieve.stream.cluster.meetings import OF_HOST, OPEN, Meetings, merge
-from spotsieve.stream.cluster.resolving import SentEntries, counted_postings, known_sizes
-from spotsieve.stream.cluster.rounds import Round
-from spotsieve.stream.cluster.shares import Held, Share, shards_of_hosts
 from spotsieve.stream.judge.addresses import no_addresses
 from spotsieve.stream.judge.bars import bars_of_pages
 from spotsieve.stream.judge.hosts import walk_hosts
@@ -29,6 +24,11 @@ from spotsieve.stream.judge.pairs import Texts, texts_filed
 from spotsieve.stream.judge.recalled import Recalled, no_texts
 from spotsieve.stream.judge.rules import Found, Limits, final_kinds, nothing_found
 from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.sharding.answering import answer_of_hosts
+from spotsieve.stream.sharding.meetings import OF_HOST, OPEN, Meetings, merge
+from spotsieve.stream.sharding.resolving import SentEntries, counted_postings, known_sizes
+from spotsieve.stream.sharding.rounds import Round
+from spotsieve.stream.sharding.shares import Held, Share, shards_of_hosts
 from spotsieve.stream.signature import Compared, Entry, OwnText, Status, page_ids_of
 
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Attempt
-from spotsieve.stream.cluster.meetings import ACCEPTED, Meetings, SentTexts, Sizes
-from spotsieve.stream.cluster.records.columns import MOST_ROWS, ColumnReader, ColumnWriter
-from spotsieve.stream.cluster.records.entries import PackedEntries, ascending, write_entries
+from spotsieve.stream.sharding.meetings import ACCEPTED, Meetings, SentTexts, Sizes
+from spotsieve.stream.sharding.records.columns import MOST_ROWS, ColumnReader, ColumnWriter
+from spotsieve.stream.sharding.records.entries import PackedEntries, ascending, write_entries
 from spotsieve.stream.signature import MAX_SKETCH_WORDS, OwnText
 
 _KIND_BITS = 6
