@@ -31,9 +31,12 @@ class Opened(NamedTuple):
     asked: list[str]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A browser without a window, for the whole session. Tests open contexts of their own in it."""
+    """A browser without a window, for the tests of a module. They open contexts of their own in it.
+
+    Not for longer: while it is open, Playwright's event loop counts as running, and tests with a loop of theirs fail.
+    """
     chromium = needs_debian("chromium", program="chromium")
     from playwright.sync_api import sync_playwright
 

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec, module_from_spec
-from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -18,7 +17,7 @@ from numba import njit
 from spotsieve.stream import judge
 from spotsieve.stream.judge.slots import inlined
 
-_MODULES = ("memory", "pairs", "hosts")
+_MODULES = ("memory", "pairs", "learning", "hosts")
 """Of spotsieve.stream.judge, each after those that it takes from."""
 
 
@@ -27,16 +26,14 @@ def rules_changed(rules: Mapping[str, float], only_novel_teach: bool = False) ->
     """Within, records are judged with these constants, "module.NAME" to value. Raises AttributeError for one that is
     not there.
     """
-    changed = _hosts_with(rules)
-    if only_novel_teach:
-        changed.teach = _only_filed(changed.teach)
+    changed = _hosts_with(rules, only_novel_teach)
     with patch.object(judge, "judge_with_hosts", changed.judge_with_hosts):
         yield
 
 
-def _hosts_with(rules: Mapping[str, float]) -> Any:
+def _hosts_with(rules: Mapping[str, float], only_novel_teach: bool) -> Any:
     """The module of the judge of hosts, made of the changed ones."""
-    made: dict[str, ModuleType] = {}
+    made: dict[str, Any] = {}
     with patch.dict(sys.modules):
         for name in _MODULES:
             spec = find_spec(f"{judge.__name__}.{name}")
@@ -49,7 +46,9 @@ def _hosts_with(rules: Mapping[str, float]) -> Any:
                 if module == name:
                     getattr(made[name], constant)
                     setattr(made[name], constant, value)
-    hosts: Any = made["hosts"]
+        if only_novel_teach:
+            made["learning"].teach = _only_filed(made["learning"].teach)
+    hosts = made["hosts"]
     hosts.njit = lambda **_: njit(nogil=True)
     return hosts
 
