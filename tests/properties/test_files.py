@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spotsieve.stream.errors import InputError, PageError
@@ -78,6 +78,7 @@ def test_any_bytes_are_records_and_at_most_one_clear_error(path: Path, data: byt
     assert fault is None or str(fault)
 
 
+@example(b"\r\n\r\n\r\n\r\n", 1)
 @given(contents, st.integers(1, 50))
 def test_warc_records_do_not_depend_on_the_chunks(data: bytes, step: int) -> None:
     def chunks(size: int) -> Iterator[bytes]:

@@ -145,7 +145,8 @@ class _Window:
     def skip_line_ends(self) -> bool:
         """Skip stray line ends; False at the end of the file."""
         while True:
-            self.take_line_ends()
+            if self.take_line_ends():
+                continue
             if self._data:
                 self._fill(len(_VERSION))
                 return True
