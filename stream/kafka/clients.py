@@ -140,6 +140,35 @@ def log_consumer(settings: Settings) -> AIOKafkaConsumer:
     )
 
 
+def round_consumer(settings: Settings) -> AIOKafkaConsumer:
+    """The reader of `verdicts` and `matches`. It has no group, and sees what the resolver has committed."""
+    return AIOKafkaConsumer(
+        **client_options(settings.kafka),
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        isolation_level="read_committed",
+        fetch_max_bytes=settings.kafka.fetch_max_bytes,
+        max_partition_fetch_bytes=settings.kafka.fetch_max_bytes,
+        fetch_max_wait_ms=100,
+    )
+
+
+def resolver_consumer(settings: Settings) -> AIOKafkaConsumer:
+    """The place of a resolver in the group that gives one of them the rounds, not yet subscribed."""
+    session_ms = settings.cluster.resolver_session_ms
+    return AIOKafkaConsumer(
+        **client_options(settings.kafka),
+        group_id=f"{settings.kafka.group_id}.resolver",
+        # Whoever works goes on working when another one comes to stand by.
+        partition_assignment_strategy=assignors(),
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        session_timeout_ms=session_ms,
+        heartbeat_interval_ms=max(100, session_ms // 10),
+        rebalance_timeout_ms=session_ms,
+    )
+
+
 def log_producer(settings: Settings) -> AIOKafkaProducer:
     """The writer of the log: idempotent, and acknowledged by every replica."""
     return AIOKafkaProducer(**producer_options(settings, "none"))

@@ -105,9 +105,9 @@ def _cut(
     end, start = len(signatures), Place(records[0][0], first_page)
     place, last, taken, found = start, records[0][1].checksum, 0, list[Mark]()
     for offset, record in records:
-        begin = 0 if taken or offset != start.record else first_page
+        begin = first_page if offset == start.record else 0
         rows = min(len(record.signatures) - begin, end - taken)
-        if taken == end and len(record.signatures) > begin:
+        if taken == end and (place.page > begin or len(record.signatures) > begin):
             break
         # The marks of a record are filed with its first pages.
         found += [] if begin else [Mark(taken, taken + rows, mark) for mark in record.committed]
