@@ -184,7 +184,14 @@ class Removal:
     hosts: NDArray[np.uint64]
 
 
-class FiledPages(Protocol):
+class FiledEntries(Protocol):
+    """What verdicts tell of e filed pages."""
+
+    def entries(self, places: NDArray[np.int64]) -> list[Entry]:
+        """Return what verdicts tell of these pages. places: int64[a], each 0..e - 1. Raises CorruptRecord."""
+
+
+class FiledPages(FiledEntries, Protocol):
     """The entries of e filed pages, read at once; each is decoded only as far as somebody asks."""
 
     def compared(self, with_features: bool) -> Compared:
@@ -192,9 +199,6 @@ class FiledPages(Protocol):
 
         with_features: whether the scheme compares features; if not, their column stays empty
         """
-
-    def entries(self, places: NDArray[np.int64]) -> list[Entry]:
-        """Return what verdicts tell of these pages. places: int64[a], each 0..e - 1. Raises CorruptRecord."""
 
     def own_texts(self) -> OwnText:
         """Return what the pages are compared by on their hosts: e rows. Raises CorruptRecord."""

@@ -55,7 +55,7 @@ from spotsieve.stream.judge.slots import Slots, inlined
 from spotsieve.stream.judge.walk import Walked, count_postings, file_page, nothing_walked
 from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Bars
-from spotsieve.stream.schemes.rules import PageRules
+from spotsieve.stream.schemes.by_address.rules import PageRules
 from spotsieve.stream.signature import Signatures, Status, page_ids_of
 from spotsieve.stream.text.titles import MOST_TITLE_WORDS
 

@@ -19,7 +19,7 @@ from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.sharding.meetings import Meetings, Sizes, merge
 from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.sharding.shares import Laid
-from spotsieve.stream.signature import Compared, Entry, OwnText, compared_pages
+from spotsieve.stream.signature import Entry, compared_pages
 from spotsieve.stream.verdict import Verdicts
 
 
@@ -56,14 +56,6 @@ class SentEntries:
     def entries(self, places: NDArray[np.int64]) -> list[Entry]:
         """places: int64[a] -> what verdicts tell of them."""
         return [self._where[number][number] for number in self.numbers[places].tolist()]
-
-    def compared(self, with_features: bool) -> Compared:
-        """Shards have compared: a resolver has nothing to compare by."""
-        raise NotImplementedError
-
-    def own_texts(self) -> OwnText:
-        """Shards have compared: a resolver has nothing to compare by."""
-        raise NotImplementedError
 
 
 def resolve(round_: Round, laid: Laid, scheme: Scheme, limits: Limits, meetings: Sequence[Meetings]) -> Resolved:
