@@ -86,15 +86,15 @@ workers share them; before the start the load average was {load:.1f}.
 
 Pages of 1 to 200 KB (log-normal, median 4 KB), three in ten of them copies, go through a real broker to {plan.lanes}
 services side by side. Each has its own topics and log, {plan.workers} workers on {PARTITIONS} partitions, and
-exactly_once. Pages are sent as fast as the broker takes them, in waves of {plan.wave:,}. The next wave begins {plan.pause_seconds:.0f} s after all
-before it is committed, so that the lag is seen to go back to 0 after every kill. Every {plan.kill_every[0]:.0f} to
-{plan.kill_every[1]:.0f} s, later where no page waits, a worker of each service is killed (SIGKILL) and started again:
-one at random of those that have committed something since their start. One worker of each service at a time is spared
-until it has lived {plan.spared_seconds:.0f} s. Afterwards every page id of the input is looked for in the outputs
-(read_committed), and every verdict is compared with the log judged anew from its beginning. The index cache has its
-least size, so that other growth would show. Memory may reach {MOST_RSS_MIB:.0f} MiB. It may grow by {MOST_GROWTH:.0%}
-from the first to the last third of all lives, and within a life of {LONG_LIFE:.0f} s or more after its first
-{EARLY_SECONDS:.0f} s.
+exactly_once. Pages are sent as fast as the broker takes them, in waves of {plan.wave:,}. The next wave begins
+{plan.pause_seconds:.0f} s after all before it is committed, so that the lag is seen to go back to 0 after every kill.
+Every {plan.kill_every[0]:.0f} to {plan.kill_every[1]:.0f} s, later where no page waits, a worker of each service is
+killed (SIGKILL) and started again: one at random of those that have committed something since their start. One worker
+of each service at a time is spared until it has lived {plan.spared_seconds:,.0f} s. Afterwards every page id of the
+input is looked for in the outputs (read_committed), and every verdict is compared with the log judged anew from its
+beginning. The index cache has its least size, so that other growth would show. Memory may reach {MOST_RSS_MIB:.0f} MiB.
+It may grow by {MOST_GROWTH:.0%} from the first to the last third of all lives, and within a life of {LONG_LIFE:.0f} s
+or more after its first {EARLY_SECONDS:.0f} s.
 
 | what | figure |
 | --- | --- |
