@@ -77,7 +77,7 @@ class Attempt(NamedTuple):
 
 
 class HostMemories(NamedTuple):
-    """What is known of h hosts (stream/judge/memory.py has the rule).
+    """What is known of h hosts (stream/judge/by_host/memory.py has the rule).
 
     hosts: uint64[h], ascending  pages: uint32[h], how many taught it; 0: nothing is known of the host
     last: uint64[h], the entry number that the next filed page had when the host last learned
