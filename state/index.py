@@ -77,7 +77,7 @@ class Attempt(NamedTuple):
 
 
 class HostMemories(NamedTuple):
-    """What is known of h hosts (stream/judge/memory.py has the rule).
+    """What is known of h hosts (stream/judge/by_host/memory.py has the rule).
 
     hosts: uint64[h], ascending  pages: uint32[h], how many taught it; 0: nothing is known of the host
     last: uint64[h], the entry number that the next filed page had when the host last learned
@@ -193,7 +193,14 @@ class Removal:
     hosts: NDArray[np.uint64]
 
 
-class FiledPages(Protocol):
+class FiledEntries(Protocol):
+    """What verdicts tell of e filed pages."""
+
+    def entries(self, places: NDArray[np.int64]) -> list[Entry]:
+        """Return what verdicts tell of these pages. places: int64[a], each 0..e - 1. Raises CorruptRecord."""
+
+
+class FiledPages(FiledEntries, Protocol):
     """The entries of e filed pages, read at once; each is decoded only as far as somebody asks."""
 
     def compared(self, with_features: bool) -> Compared:
@@ -201,9 +208,6 @@ class FiledPages(Protocol):
 
         with_features: whether the scheme compares features; if not, their column stays empty
         """
-
-    def entries(self, places: NDArray[np.int64]) -> list[Entry]:
-        """Return what verdicts tell of these pages. places: int64[a], each 0..e - 1. Raises CorruptRecord."""
 
     def own_texts(self) -> OwnText:
         """Return what the pages are compared by on their hosts: e rows. Raises CorruptRecord."""

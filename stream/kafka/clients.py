@@ -11,7 +11,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import collect_hosts
 
 from spotsieve.stream.errors import SettingError
-from spotsieve.stream.kafka.assignment import assignors
+from spotsieve.stream.kafka.assignment import assignor
 from spotsieve.stream.kafka.cluster import retry_without_brokers
 from spotsieve.stream.kafka.header_names import read_any_header_names
 from spotsieve.stream.kafka.tls import ssl_context
@@ -104,7 +104,7 @@ def pages_consumer(settings: Settings) -> AIOKafkaConsumer:
     return AIOKafkaConsumer(
         **options,
         group_id=kafka.group_id,
-        partition_assignment_strategy=assignors(),
+        partition_assignment_strategy=(assignor(),),
         enable_auto_commit=False,
         # We choose the offsets: a position that retention removed must be reported, and not skipped.
         auto_offset_reset="none",

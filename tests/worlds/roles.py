@@ -8,6 +8,9 @@ from typing import Self
 from tests.worlds.oracle import check_verdicts_sent
 from tests.worlds.service import Spotsieve
 from tests.worlds.topics import TopicSet
+from tests.worlds.waiting import START_SECONDS, wait_until
+
+TAKEN = "this resolver works from now on"
 
 
 class Roles:
@@ -47,8 +50,19 @@ class Roles:
         """Check that each page has a verdict, once, and that of the log judged by one process."""
         check_verdicts_sent(self.topics, self.toml, keys)
 
+    def active(self) -> Spotsieve:
+        """The resolver that works."""
+
+        def working() -> Spotsieve | None:
+            told = [one for name, one in self.processes.items() if name.startswith("resolver") and TAKEN in one.text()]
+            return next((one for one in told if one.alive.poll() is None), None)
+
+        return wait_until(working, START_SECONDS, "a resolver to work")
+
     def stop(self) -> None:
         """End all of them cleanly."""
-        for process in self.processes.values():
-            if process.alive.poll() is None:
-                assert process.terminate() == 0, process.text()
+        running = [process for process in self.processes.values() if process.alive.poll() is None]
+        for process in running:
+            process.alive.terminate()
+        for process in running:
+            assert process.wait() == 0, process.text()

@@ -192,11 +192,9 @@ class _Migrating:
         migration = self._migration
         await self._judge(migration.take, moving, await self._ahead.up_to(moving.offset))
         if self._ahead.ended:
-            pages = moving.record.signatures
-            if self._again is not None and len(pages):
-                signatures = await self._again.sign(pages)
-            else:
-                signatures = migration.fitted(pages)
+            signatures = moving.record.signatures
+            if self._again is not None and len(signatures):
+                signatures = await self._again.sign(signatures)
             values = await self._judge(migration.values, moving, signatures)
             await self._judge(migration.take, moving, await self._append(values))
         await self._judge(migration.note, moving)
