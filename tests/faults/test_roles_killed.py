@@ -1,4 +1,4 @@
-"""Workers, shards and resolvers are killed in mid-run: nothing is lost or doubled, and verdicts are those of the log."""
+"""Workers, shards and resolvers are killed in mid-run: nothing is lost or doubled, verdicts are those of the log."""
 
 import shutil
 from pathlib import Path
