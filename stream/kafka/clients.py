@@ -160,7 +160,7 @@ def resolver_consumer(settings: Settings) -> AIOKafkaConsumer:
         **client_options(settings.kafka),
         group_id=f"{settings.kafka.group_id}.resolver",
         # Whoever works goes on working when another one comes to stand by.
-        partition_assignment_strategy=assignors(),
+        partition_assignment_strategy=(assignor(),),
         enable_auto_commit=False,
         auto_offset_reset="none",
         session_timeout_ms=session_ms,
