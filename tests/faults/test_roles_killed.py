@@ -1,4 +1,4 @@
-"""Workers, shards and resolvers are killed in mid-run: nothing is lost or doubled, verdicts are those of the log."""
+"""Workers, shards and resolvers are killed in mid-run: nothing is lost or doubled, and all verdicts are right."""
 
 import shutil
 from pathlib import Path

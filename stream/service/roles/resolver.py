@@ -29,9 +29,11 @@ from spotsieve.stream.service.roles.role import Role
 from spotsieve.stream.service.roles.standing import Standing
 from spotsieve.stream.service.roles.told import RoundReader
 from spotsieve.stream.service.roles.told_end import ToldEnd, find_end
+from spotsieve.stream.service.roles.warming import compile_rounds
 from spotsieve.stream.service.run import Opened
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.sharding.limits import limits_in_shards
 from spotsieve.stream.sharding.meetings import Meetings
 from spotsieve.stream.sharding.records.frame import (
     KIND_GUESS,
@@ -67,7 +69,9 @@ class _Open:
 
 def open_resolver(settings: Settings) -> Opened:
     """A resolver, which holds nothing. Raises SpotsieveError."""
-    work = ResolverWork(settings, scheme_in_scope(settings))
+    scheme = scheme_in_scope(settings)
+    compile_rounds(scheme, limits_in_shards(settings, scheme))
+    work = ResolverWork(settings, scheme)
 
     def begin(_: object, metrics: Metrics, heartbeats: Heartbeats) -> Resolver:
         return Resolver(settings, work, metrics, heartbeats)

@@ -26,9 +26,11 @@ from spotsieve.stream.service.roles.log_records import LogRecords
 from spotsieve.stream.service.roles.role import Role
 from spotsieve.stream.service.roles.shard_work import ShardWork
 from spotsieve.stream.service.roles.told import MAKE_ANEW, Heard, RoundReader
+from spotsieve.stream.service.roles.warming import compile_rounds
 from spotsieve.stream.service.run import Opened
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.sharding.limits import limits_in_shards
 from spotsieve.stream.sharding.records.frame import (
     KIND_GUESS,
     KIND_MEETINGS,
@@ -67,6 +69,7 @@ def open_shard(settings: Settings, share: Share) -> Opened:
     """A shard over its own state directory. Raises SpotsieveError."""
     text, scheme = verdict_settings_text(settings), scheme_in_scope(settings)
     index = settings.index
+    compile_rounds(scheme, limits_in_shards(settings, scheme))
     state = RocksState.open(index.directory, text, settings.topics.log, index, PartOfState(*share))
     work = ShardWork(settings, scheme, state, share)
 
