@@ -48,7 +48,7 @@ schemes: $(INSTALLED) ## run every scheme over its thresholds on every labelled 
 papers: $(INSTALLED) ## measure the figures of the published papers again; write docs/papers.md (ARGS="manku" for one)
 	@$(PY) -m tests.measure.papers $(ARGS)
 
-soak: setup ## send 300,000 pages through two workers that are killed again and again; write docs/soak.md (5 GB of disk)
+soak: setup ## kill workers 1,000 times while pages flow, in about two hours; write docs/soak.md (25 GB of disk)
 	@$(PY) -m tests.measure.soak $(ARGS)
 
 partitions: setup ## one worker with 1,000 partitions and a backlog over TLS; write docs/partitions.md (10 GB of disk)

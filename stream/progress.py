@@ -14,6 +14,7 @@ from spotsieve.stream.text_safety import escape_control_characters
 INTERVAL_S = 0.5
 QUIET_S = 5.0
 MOST_QUIET_S = 600.0
+COMPILING = "compiling the kernels; after the first time they are read from a cache"
 OnProgress = Callable[[str, int, int], None]
 """on_progress(what, done, of): long work calls it now and then to say how far it has come; of is 0 if unknown."""
 OnPages = Callable[[int, int, int], None]

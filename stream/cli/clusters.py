@@ -99,11 +99,12 @@ def _take_state(options: argparse.Namespace, grouping: "Grouping", line: "Progre
     """Take in what the log of a state says when it is judged again."""
     from spotsieve.state.still.reading import still_state
     from spotsieve.stream.local.log_verdicts import check_has_log, judge_log
+    from spotsieve.stream.progress import COMPILING
 
     with still_state(options.state, on_progress=line.update_step) as state:
         check_has_log(options.state)
         settings = settings_of_state(options, state)
-    line.say("compiling the kernels; after the first time they are read from a cache")
+    line.say(COMPILING)
     for statement in judge_log(options.state, settings, line.update_step):
         grouping.add(statement)
     return []

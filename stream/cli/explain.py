@@ -13,6 +13,7 @@ from spotsieve.stream.cli.outputs import add_force_argument, check_names
 from spotsieve.stream.cli.settings import (
     add_scheme_arguments,
     add_settings_arguments,
+    add_timeout_argument,
     directory,
     file_name,
     settings_of,
@@ -59,13 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--html", type=file_name, metavar="FILE", help="also write one page with both texts side by side"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=300.0,
-        metavar="SECONDS",
-        help="how long to wait for the process that works on the state (300)",
-    )
+    add_timeout_argument(parser)
     parser.add_argument(
         "--verdicts", type=file_name, metavar="FILE", help="verdict lines: also tell what the page was told then"
     )

@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.local.filtering import filter_files
     from spotsieve.stream.local.local_engine import LocalEngine
     from spotsieve.stream.local.summary import Summary
-    from spotsieve.stream.progress import ProgressLine
+    from spotsieve.stream.progress import COMPILING, ProgressLine
     from spotsieve.stream.schemes.registry import scheme_in_scope, scheme_of
 
     settings = settings_of(options)
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
     stopping = threading.Event()
     with contextlib.ExitStack() as stack:
         with contextlib.closing(ProgressLine(sys.stderr, None)) as notice:
-            notice.say("compiling the kernels; after the first time they are read from a cache")
+            notice.say(COMPILING)
             compile_kernels(scheme_of(settings.scheme))
         directory = stack.enter_context(_state_directory(options.state))
         with contextlib.closing(ProgressLine(sys.stderr, None)) as catching_up:

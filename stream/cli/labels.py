@@ -36,7 +36,7 @@ def estimated(
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.kernels import compile_kernels
     from spotsieve.stream.labelling.estimating import estimate
-    from spotsieve.stream.progress import ProgressLine
+    from spotsieve.stream.progress import COMPILING, ProgressLine
     from spotsieve.stream.schemes.registry import scheme_of
 
     names = [str(name) for name in getattr(options, "files", None) or options.sets]
@@ -44,7 +44,7 @@ def estimated(
         raise SettingError("FILES", "must be files, which are read again", "-", "write standard input to a file first")
     inputs = check_inputs(names)
     with contextlib.closing(ProgressLine(sys.stderr, total_bytes(inputs))) as line:
-        line.say("compiling the kernels; after the first time they are read from a cache")
+        line.say(COMPILING)
         for scheme in {choice.settings.scheme.name: choice.settings.scheme for choice in choices}.values():
             compile_kernels(scheme_of(scheme))
         return estimate(inputs, settings, labels, choices, line.say)

@@ -8,7 +8,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from spotsieve.stream.cli.outputs import add_force_argument, check_names
-from spotsieve.stream.cli.settings import add_settings_arguments, directory, file_name, settings_of_state
+from spotsieve.stream.cli.settings import (
+    add_settings_arguments,
+    add_timeout_argument,
+    directory,
+    file_name,
+    settings_of_state,
+)
 from spotsieve.stream.errors import EXIT_INPUT, EXIT_OK
 from spotsieve.stream.text_safety import show
 
@@ -51,13 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="what stands for a path in the ids of pages from standard input",
     )
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=300.0,
-        metavar="SECONDS",
-        help="how long to wait for the process that works on the state (300)",
-    )
+    add_timeout_argument(parser)
     parser.add_argument("--json", action="store_true", help="print the summary as JSON, verdicts only to --verdicts")
     add_force_argument(parser)
     add_settings_arguments(parser)
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.kernels import compile_kernels
     from spotsieve.stream.local.querying import StateQuery, query_files
     from spotsieve.stream.local.summary import Summary
-    from spotsieve.stream.progress import ProgressLine
+    from spotsieve.stream.progress import COMPILING, ProgressLine
     from spotsieve.stream.schemes.registry import scheme_of
 
     inputs = check_inputs(options.files, options.stdin_name)
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
         state = closing.enter_context(still_state(options.state, options.timeout, told))
         settings = settings_of_state(options, state)
         query = StateQuery(state, settings)
-        line.say("compiling the kernels; after the first time they are read from a cache")
+        line.say(COMPILING)
         compile_kernels(scheme_of(settings.scheme))
         outputs = closing.enter_context(Outputs.open(None, None, verdicts, options.rejected))
         began = time.monotonic()

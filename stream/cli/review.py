@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.labelling.review.recorded import read_verdicts
     from spotsieve.stream.labelling.review.review_page import review_page
     from spotsieve.stream.labelling.review.strata import draw
-    from spotsieve.stream.progress import ProgressLine
+    from spotsieve.stream.progress import COMPILING, ProgressLine
     from spotsieve.stream.schemes.registry import scheme_of
 
     _check(options)
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     inputs = check_inputs(options.files)
     recorded = read_verdicts(Path(options.verdicts), settings.scheme.name) if options.verdicts else None
     with contextlib.closing(ProgressLine(sys.stderr, total_bytes(inputs))) as line:
-        line.say("compiling the kernels; after the first time they are read from a cache")
+        line.say(COMPILING)
         compile_kernels(scheme_of(settings.scheme))
         population = find_population(inputs, settings, recorded, line.update)
         if not population.pairs:

@@ -42,14 +42,14 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.labelling.sample.planting import FEWEST_COPIED_WORDS, plant
     from spotsieve.stream.labelling.sample.set_files import EXACT, count_kinds, pairs_of, write_set
     from spotsieve.stream.models.counting import batches_of
-    from spotsieve.stream.progress import ProgressLine
+    from spotsieve.stream.progress import COMPILING, ProgressLine
 
     _check(options)
     settings = settings_of(options)
     inputs = check_inputs(options.files)
     chosen = Chosen(options.pages, options.seed)
     with contextlib.closing(ProgressLine(sys.stderr, total_bytes(inputs))) as line:
-        line.say("compiling the kernels; after the first time they are read from a cache")
+        line.say(COMPILING)
         for batch, bytes_read in batches_of(inputs, settings):
             chosen.add(batch)
             line.update(chosen.pages, 0, bytes_read)

@@ -40,6 +40,17 @@ def add_scheme_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_timeout_argument(parser: argparse.ArgumentParser) -> None:
+    """Add --timeout, for commands that ask the process that works on a state."""
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=300.0,
+        metavar="SECONDS",
+        help="how long to wait for the process that works on the state (300)",
+    )
+
+
 def directory(text: str) -> Path:
     """A directory that a flag names. argparse refuses an empty name, which would be the current directory."""
     return Path(file_name(text))
@@ -83,7 +94,7 @@ def settings_of_state(options: argparse.Namespace, state: "StillState") -> "Sett
     from spotsieve.stream.settings.load import stored_values
     from spotsieve.stream.settings.verdicts import verdict_settings_text
 
-    _, text, log_name = state.identity
+    text, log_name = state.identity.settings, state.identity.log
     settings = settings_of(options, stored=None if options.config else stored_values(text))
     check_identity(str(state.directory), state.identity, verdict_settings_text(settings), log_name)
     return settings

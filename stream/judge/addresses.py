@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import FiledPages
+from spotsieve.state.index import FiledEntries
 from spotsieve.stream.hosts import address_of
 from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.page import PageId
-from spotsieve.stream.schemes.rules import PageRules
+from spotsieve.stream.schemes.by_address.rules import PageRules
 from spotsieve.stream.signature import Signatures, page_ids_of
 
 _NONE = -1
@@ -45,7 +45,9 @@ def no_addresses(pages: int, entries: int) -> Addresses:
     return Addresses(none, none, np.zeros(pages, np.uint64), filed_none, filed_none, np.zeros(entries, np.uint64))
 
 
-def addresses_of(signatures: Signatures, filed: FiledPages | None, entries: int, scopes: PageRules | None) -> Addresses:
+def addresses_of(
+    signatures: Signatures, filed: FiledEntries | None, entries: int, scopes: PageRules | None
+) -> Addresses:
     """The addresses of a record's pages, and of the entries that they are compared with.
 
     scopes: the rules, where these say which pages may meet

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from spotsieve.state.index import Buckets, FiledPages, StateView
+from spotsieve.state.index import Buckets, FiledEntries, FiledPages, StateView
 from spotsieve.stream.judge.addresses import Addresses, addresses_of, no_addresses, relation_to_filed
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
 from spotsieve.stream.judge.policy import ANY_KIND, KEEP_FIRST
@@ -27,7 +27,7 @@ from spotsieve.stream.judge.rules import (
 )
 from spotsieve.stream.judge.slots import Slots
 from spotsieve.stream.schemes import Confirmed, Scheme
-from spotsieve.stream.schemes.rules import PageRules
+from spotsieve.stream.schemes.by_address.rules import PageRules
 from spotsieve.stream.signature import Compared, Entry, Signatures
 
 
@@ -41,7 +41,7 @@ class FiledOriginals:
 
     found: Found
     numbers: NDArray[np.uint64]
-    filed: FiledPages | None
+    filed: FiledEntries | None
     addresses: Addresses
 
     def entries(self, numbers: NDArray[np.int64]) -> list[Entry]:
@@ -88,7 +88,7 @@ def find_filed(
 
 
 def known_addresses(
-    signatures: Signatures, filed: FiledPages | None, entries: int, limits: Limits, rules: PageRules | None
+    signatures: Signatures, filed: FiledEntries | None, entries: int, limits: Limits, rules: PageRules | None
 ) -> Addresses:
     """The addresses of pages and of the entries that they meet, where these make a difference."""
     scoping = rules is not None and rules.scoping

@@ -3,7 +3,7 @@
 import math
 from typing import NamedTuple
 
-from spotsieve.stream.schemes.rules import PageRules, page_rules
+from spotsieve.stream.schemes.by_address.rules import PageRules, page_rules
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.verdict import FoundBy
 

@@ -19,6 +19,7 @@ from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.local.memory_engine import MemoryEngine
 from spotsieve.stream.local.querying import StateQuery, answer_alone
+from spotsieve.stream.progress import COMPILING
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import scheme_in_scope, scheme_of
 from spotsieve.stream.settings.model import Settings
@@ -149,6 +150,6 @@ def _stored_settings(directory: Path, name: str, to_ask: str) -> str | None:
 
 
 def _ready_scheme(settings: Settings) -> Scheme:
-    LOGGER.info("compiling the kernels; after the first time they are read from a cache")
+    LOGGER.info(COMPILING)
     compile_kernels(scheme_of(settings.scheme))
     return scheme_in_scope(settings)

@@ -13,7 +13,7 @@ from spotsieve.stream.local.read_ahead import Batch, ReadAhead
 from spotsieve.stream.local.summary import Summary
 from spotsieve.stream.local.whole_warc import WholeWarc
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.rules import NO_RULE, page_rules, rule_name
+from spotsieve.stream.schemes.by_address.rules import NO_RULE, page_rules, rule_name
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import logged_address
 from spotsieve.stream.verdict import Kind, Verdicts

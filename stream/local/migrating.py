@@ -117,7 +117,7 @@ def _move(migration: Migration, old_log: LocalLog, new_log: LocalLog, told: Told
             continue
         migration.take(moving, ahead.up_to(offset))
         if ahead.ended:
-            values = migration.values(moving, migration.fitted(moving.record.signatures))
+            values = migration.values(moving, moving.record.signatures)
             migration.take(moving, [(new_log.append(made), made) for made in values])
         migration.note(moving)
         told("records moved", offset + 1, old_log.end)

@@ -20,7 +20,7 @@ from spotsieve.stream.engine import Engine
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.migration.differences import Judged, counted, lines, pairs
 from spotsieve.stream.migration.journal import Journal
-from spotsieve.stream.migration.translating import Translator, filed_as, fitted, unsent_pages
+from spotsieve.stream.migration.translating import Translator, filed_as, unsent_pages
 from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Kind
 
@@ -170,10 +170,6 @@ class Migration:
                 unsent += unsent_pages(part.signatures, rows, self._new)
         counts[UNSENT] = len(unsent)
         self.journal.note(moving.offset + 1, self._taken, +counts, differing, unsent)
-
-    def fitted(self, signatures: Signatures) -> Signatures:
-        """The pages of the old log as the new scheme signs them, where signing has not changed."""
-        return fitted(signatures, self._new.scheme)
 
     def pass_on(self, appended: Iterable[tuple[int, bytes]]) -> None:
         """Apply records of the new log that come from no record that is moving."""

@@ -1,7 +1,6 @@
 """Makes the records of the new log from one record of the old log."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +13,6 @@ from spotsieve.state.log.record import FRAME_BYTES, NO_PAGES, LogRecord, encode,
 from spotsieve.state.still.finding import Wanted, file_places, find_entries
 from spotsieve.state.still.reading import own_still_state
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.hosts import host_of
-from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.schemes.addressed import whole_scheme
-from spotsieve.stream.schemes.identity import hash_names
-from spotsieve.stream.schemes.scope import HostScope
 from spotsieve.stream.signature import Signatures, page_id_text
 
 
@@ -51,19 +45,6 @@ class Translator:
         marks = () if number else record.committed
         sequence = Origin(offset, number).sequence
         return encode(part, self._writer, sequence, self._engine.settings_digest, marks)
-
-
-def fitted(signatures: Signatures, scheme: Scheme) -> Signatures:
-    """Signatures of a log whose index.scope may be another, as this scheme would have made them.
-
-    Within the scope `host` every page has its host, without it only pages of a scheme that remembers hosts. It is read
-    from the address as the log has it, whose first 2,048 bytes hold every host that DNS allows.
-    """
-    if scheme.bars is not None:
-        return signatures
-    if not isinstance(whole_scheme(scheme), HostScope):
-        return replace(signatures, host=np.zeros(len(signatures), np.uint64))
-    return replace(signatures, host=hash_names([host_of(url.decode("utf-8", "replace")) for url in signatures.urls]))
 
 
 def filed_as(pages: Sequence[ForgottenPage], state: State, folder: Path) -> list[ForgottenPage]:

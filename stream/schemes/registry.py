@@ -10,7 +10,10 @@ from typing import Any, NamedTuple
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.adaptive_shingles import AdaptiveShinglesScheme
-from spotsieve.stream.schemes.addressed import AddressedScheme
+from spotsieve.stream.schemes.by_address.addressed import AddressedScheme
+from spotsieve.stream.schemes.by_address.recrawl import TextsByAddress
+from spotsieve.stream.schemes.by_address.rules import page_rules
+from spotsieve.stream.schemes.by_address.scope import HostScope
 from spotsieve.stream.schemes.chain import ChainScheme
 from spotsieve.stream.schemes.concept import ConceptScheme
 from spotsieve.stream.schemes.idf import Terms
@@ -18,9 +21,6 @@ from spotsieve.stream.schemes.imatch import ImatchScheme
 from spotsieve.stream.schemes.manku import MankuScheme
 from spotsieve.stream.schemes.minhash import MinhashScheme
 from spotsieve.stream.schemes.onebit import OnebitScheme
-from spotsieve.stream.schemes.recrawl import TextsByAddress
-from spotsieve.stream.schemes.rules import page_rules
-from spotsieve.stream.schemes.scope import HostScope
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.schemes.spotsigs import SpotsigsScheme
 from spotsieve.stream.schemes.spotsigs_lsh import SpotsigsLshScheme

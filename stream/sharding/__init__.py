@@ -3,7 +3,7 @@
 A round is a range of the log (rounds.py). For each the same steps, all plain functions of arrays and views of a state:
 
     shards    answer       whom the pages meet under the shard's own keys            answering.py -> Meetings
-    shards    walk_round   verdicts of the pages of the shard's hosts, for now       hosts.py -> Walks, again while a
+    shards    walk_round   verdicts of the pages of the shard's hosts                hosts.py -> Walks, again while a
     resolver  check_guess  page rests on a wrong guess                               resolving_hosts.py
     resolver  resolve      the rule, in log order; who is filed as which entry       resolving.py, resolving_hosts.py
     shards    file         what the state of the shard takes                         filing.py -> Filing

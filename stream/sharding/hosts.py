@@ -1,4 +1,4 @@
-"""Walks through a round as one shard, with the memory of its hosts: a verdict for each page of these, for now.
+"""Walks through a round as one shard, with the memory of its hosts: verdicts, until a guess proves wrong.
 
 Two pages of one host are compared by what their host's memory says is no template, and the memory at a page depends on
 the verdicts of the host's pages before. So the shard of the host walks over them, with the kernel that one process
@@ -14,14 +14,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, Attempt, FiledPages, StateView
+from spotsieve.state.index import NOBODY, Attempt, FiledEntries, StateView
 from spotsieve.stream.judge.addresses import no_addresses
-from spotsieve.stream.judge.bars import bars_of_pages
-from spotsieve.stream.judge.hosts import walk_hosts
-from spotsieve.stream.judge.known import ELSEWHERE, FILED_ELSEWHERE, NEW, find_known, find_repeated
-from spotsieve.stream.judge.memory import living_leads, recall, recall_leads
-from spotsieve.stream.judge.pairs import Texts, texts_filed
-from spotsieve.stream.judge.recalled import Recalled, no_texts
+from spotsieve.stream.judge.by_host.bars import bars_of_pages
+from spotsieve.stream.judge.by_host.known import ELSEWHERE, FILED_ELSEWHERE, NEW, find_known, find_repeated
+from spotsieve.stream.judge.by_host.memory import living_leads, recall, recall_leads
+from spotsieve.stream.judge.by_host.recalled import Recalled, no_texts
+from spotsieve.stream.judge.by_host.texts import Texts, texts_filed
+from spotsieve.stream.judge.by_host.walk import walk_hosts
 from spotsieve.stream.judge.rules import Found, Limits, final_kinds, nothing_found
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.sharding.answering import answer_of_hosts
@@ -29,7 +29,7 @@ from spotsieve.stream.sharding.meetings import OF_HOST, OPEN, Meetings, merge
 from spotsieve.stream.sharding.resolving import SentEntries, counted_postings, known_sizes
 from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.sharding.shares import Held, Share, shards_of_hosts
-from spotsieve.stream.signature import Compared, Entry, OwnText, Status, page_ids_of
+from spotsieve.stream.signature import Entry, Status, page_ids_of
 
 
 class Walks(NamedTuple):
@@ -54,7 +54,7 @@ class Walks(NamedTuple):
 class _Gathered:
     """Entries of the shard's own, and entries that were sent; each is looked up where it is."""
 
-    def __init__(self, own: FiledPages | None, of_own: int, sent: SentEntries, order: NDArray[np.int64]) -> None:
+    def __init__(self, own: FiledEntries | None, of_own: int, sent: SentEntries, order: NDArray[np.int64]) -> None:
         self._own, self._of_own, self._sent, self._order = own, of_own, sent, order
 
     def entries(self, places: NDArray[np.int64]) -> list[Entry]:
@@ -66,14 +66,6 @@ class _Gathered:
             else:
                 found += self._sent.entries(np.array([place - self._of_own]))
         return found
-
-    def compared(self, with_features: bool) -> Compared:
-        """The walk has these already."""
-        raise NotImplementedError
-
-    def own_texts(self) -> OwnText:
-        """The walk has these already."""
-        raise NotImplementedError
 
 
 def first_guess(round_: Round, meetings: Sequence[Meetings]) -> NDArray[np.bool_]:

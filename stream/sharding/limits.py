@@ -8,7 +8,7 @@ from spotsieve.stream.errors import SettingError
 from spotsieve.stream.judge.policy import policy_of
 from spotsieve.stream.judge.rules import Limits
 from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.schemes.rules import rule_name
+from spotsieve.stream.schemes.by_address.rules import rule_name
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.schemes import OnebitSettings
 

@@ -19,7 +19,7 @@ from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.sharding.meetings import Meetings, Sizes, merge
 from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.sharding.shares import Laid
-from spotsieve.stream.signature import Compared, Entry, OwnText, compared_pages
+from spotsieve.stream.signature import Entry, compared_pages
 from spotsieve.stream.verdict import Verdicts
 
 
@@ -29,8 +29,8 @@ class Resolved(NamedTuple):
     entry: int64[n], the entry number of a page that is filed, or NOBODY  next_number: of the next page to be filed
     original: int64[n], the entry number of each page's original, or its own where it was filed before, or NOBODY
     replaced: int64[n], the entry number of what `verdicts` says that it replaces, or NOBODY
-    taught: uint8[n] (judge/hosts.py), what a page taught its host  is_new: bool[n], its verdict was not known before;
-    both None without a memory of hosts
+    taught: uint8[n] (judge/by_host/learning.py), what a page taught its host  is_new: bool[n], its verdict is
+    new; both None without a memory of hosts
     """
 
     verdicts: Verdicts
@@ -56,14 +56,6 @@ class SentEntries:
     def entries(self, places: NDArray[np.int64]) -> list[Entry]:
         """places: int64[a] -> what verdicts tell of them."""
         return [self._where[number][number] for number in self.numbers[places].tolist()]
-
-    def compared(self, with_features: bool) -> Compared:
-        """Shards have compared: a resolver has nothing to compare by."""
-        raise NotImplementedError
-
-    def own_texts(self) -> OwnText:
-        """Shards have compared: a resolver has nothing to compare by."""
-        raise NotImplementedError
 
 
 def resolve(round_: Round, laid: Laid, scheme: Scheme, limits: Limits, meetings: Sequence[Meetings]) -> Resolved:

@@ -15,8 +15,8 @@ from spotsieve.state.index import NOBODY
 from spotsieve.stream.judge import KEEP_FIRST
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.schemes.by_address.scope import HostScope
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_in_scope, scheme_of
-from spotsieve.stream.schemes.scope import HostScope
 from spotsieve.stream.settings.model import IndexSettings, Settings
 from spotsieve.stream.settings.rules import Rule
 from spotsieve.stream.signature import Signatures

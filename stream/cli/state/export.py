@@ -4,8 +4,8 @@ import argparse
 import sys
 
 from spotsieve.stream.cli.outputs import add_force_argument, check_new
-from spotsieve.stream.cli.settings import directory
-from spotsieve.stream.cli.state.output import add_timeout_argument, progress_line, show_json, totals
+from spotsieve.stream.cli.settings import add_timeout_argument, directory
+from spotsieve.stream.cli.state.output import progress_line, show_json, totals
 from spotsieve.stream.errors import EXIT_OK, SettingError
 from spotsieve.stream.text_safety import show
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spotsieve.stream.cli.settings import add_settings_arguments, directory, settings_of
-from spotsieve.stream.cli.state.output import add_timeout_argument, progress_line, show_json
+from spotsieve.stream.cli.settings import add_settings_arguments, add_timeout_argument, directory, settings_of
+from spotsieve.stream.cli.state.output import progress_line, show_json
 from spotsieve.stream.errors import EXIT_INTERRUPTED, EXIT_NOT_FOUND, EXIT_OK, SettingError
 from spotsieve.stream.progress import OnProgress
 from spotsieve.stream.text_safety import show
@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.state.log.record import encode_forget_records
     from spotsieve.state.still.finding import file_places, find_entries
     from spotsieve.state.still.reading import still_state
-    from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES
+    from spotsieve.stream.kafka.topic_checks import LOG_RECORD_BYTES
     from spotsieve.stream.settings.verdicts import settings_digest
 
     with progress_line() as on_progress, ExitStack() as closing:

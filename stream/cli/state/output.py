@@ -1,6 +1,5 @@
 """Prints what the commands of `spotsieve state` have in common: JSON, the manifest of a snapshot, progress."""
 
-import argparse
 import contextlib
 import dataclasses
 import json
@@ -13,17 +12,6 @@ from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
     from spotsieve.state.snapshot.manifest import Manifest
-
-
-def add_timeout_argument(parser: argparse.ArgumentParser) -> None:
-    """Add --timeout, for commands that ask the process that works on a state."""
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=300.0,
-        metavar="SECONDS",
-        help="how long to wait for the process that works on the state (300)",
-    )
 
 
 @contextlib.contextmanager

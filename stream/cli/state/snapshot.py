@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from spotsieve.stream.cli.settings import directory
-from spotsieve.stream.cli.state.output import add_timeout_argument, progress_line, show_manifest
+from spotsieve.stream.cli.settings import add_timeout_argument, directory
+from spotsieve.stream.cli.state.output import progress_line, show_manifest
 from spotsieve.stream.errors import EXIT_OK
 
 HELP = "copy a state, also while a service or a filter works on it"

@@ -24,7 +24,7 @@ from spotsieve.stream.intake import Decoder
 from spotsieve.stream.kafka.ranges import RangeReader, Spans
 from spotsieve.stream.kafka.topics import check_topic_names, topic_facts, topic_names
 from spotsieve.stream.kernels import compile_kernels
-from spotsieve.stream.progress import duration
+from spotsieve.stream.progress import COMPILING, duration
 from spotsieve.stream.replay.bounds import Bound, span
 from spotsieve.stream.replay.comparison import Comparison
 from spotsieve.stream.replay.order import Forget, LogOrder, Marks
@@ -87,8 +87,8 @@ class Replay:
         Raises SettingError (nothing to replay), StateError, BrokerError, BrokerTrouble.
         """
         name = self._settings.topics.input
-        check_topic_names(self._settings.topics)
-        self._told("compiling the kernels; after the first time they are read from a cache")
+        check_topic_names(self._settings)
+        self._told(COMPILING)
         with ThreadPoolExecutor(1, "sign") as signing, ThreadPoolExecutor(1, "judge") as judging:
             engine = open_engine(self._settings, f"replay of {name}")
             try:

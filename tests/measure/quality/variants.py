@@ -5,15 +5,15 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spotsieve.stream.features import scorecard
 from spotsieve.stream.features.scorecard import SECOND_CARD
 from spotsieve.stream.judge.slots import kinds_of
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import Confirmed, Probes, Scheme, Way
+from spotsieve.stream.schemes import Probes, Scheme
+from spotsieve.stream.schemes.by_address.wrapped import WrappedScheme
 from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.signature import Compared, Signatures
+from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import FoundBy
 from tests.measure.quality import ours
 from tests.measure.quality.ablations import Ablation, Instead
@@ -72,33 +72,7 @@ def scheme_of(ablation: Ablation, settings: Settings) -> Scheme:
     return NoSites(scheme) if ablation.instead is Instead.NO_SITES else scheme
 
 
-class _Wrapped:
-    """A scheme that leaves what it does not change to another one."""
-
-    def __init__(self, inner: Scheme) -> None:
-        self.inner = inner
-        self.name = inner.name
-        self.compares_features = inner.compares_features
-        self.candidate_limit = inner.candidate_limit
-        self.bars = inner.bars
-
-    def sign(self, pages: Sequence[Page]) -> Signatures:
-        return self.inner.sign(pages)
-
-    def probe(self, signatures: Signatures) -> Probes:
-        return self.inner.probe(signatures)
-
-    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
-        return self.inner.confirm(pages, others)
-
-    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
-        return self.inner.ways(pages, others)
-
-    def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
-        return self.inner.score(distance)
-
-
-class FewerKeys(_Wrapped):
+class FewerKeys(WrappedScheme):
     """A scheme without some kinds of keys."""
 
     def __init__(self, inner: Scheme, keys_off: Sequence[FoundBy]) -> None:
@@ -114,7 +88,7 @@ class FewerKeys(_Wrapped):
         )
 
 
-class NoTitles(_Wrapped):
+class NoTitles(WrappedScheme):
     """A scheme that reads no title."""
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
@@ -122,7 +96,7 @@ class NoTitles(_Wrapped):
         return replace(signed, titles=signed.titles[:0], titles_bounds=np.zeros_like(signed.titles_bounds))
 
 
-class NoSites(_Wrapped):
+class NoSites(WrappedScheme):
     """A scheme that does not know which hosts belong together."""
 
     def sign(self, pages: Sequence[Page]) -> Signatures:

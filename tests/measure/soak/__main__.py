@@ -19,19 +19,32 @@ from tests.measure.soak.run import Plan, soak
 from tests.worlds.oracle import settings_from
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "soak.md"
-LONG = Plan(pages=300_000, wave=20_000, kill_every=(10.0, 20.0), least_kills=10, most_seconds=1_080.0)
+LONG = Plan(
+    pages=100_000,
+    wave=500,
+    kill_every=(5.0, 18.0),
+    least_kills=334,
+    most_seconds=14_400.0,
+    pause_seconds=4.0,
+    workers=3,
+    spared_seconds=1_200.0,
+    lanes=3,
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Soak, write the document. 0 where all holds, 1 where it does not, 5 without a broker."""
     parser = argparse.ArgumentParser(
-        "python -m tests.measure.soak", description="Many pages through two workers that are killed again and again."
+        "python -m tests.measure.soak", description="Many pages through workers that are killed again and again."
     )
     parser.add_argument(
-        "--pages", type=int, default=LONG.pages, help=f"default {LONG.pages}; other: docs stay as they are"
+        "--kills",
+        type=int,
+        default=LONG.least_kills,
+        help=f"of each of {LONG.lanes} services (default {LONG.least_kills}); other: docs stay as they are",
     )
     options = parser.parse_args(arguments)
-    plan = replace(LONG, pages=options.pages)
+    plan = replace(LONG, least_kills=options.kills, pages=LONG.pages * options.kills // LONG.least_kills)
     # A broker that is just making topics, or a partition without a leader for a moment: aiokafka asks again.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     load = os.getloadavg()[0]

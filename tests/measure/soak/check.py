@@ -1,7 +1,8 @@
 """Checks a soak: every page id of the input has one verdict in the outputs, and it is that of the log."""
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import orjson
@@ -39,6 +40,11 @@ class Checked:
     def holds(self) -> bool:
         """Whether every page has exactly one verdict, the right one."""
         return not (self.missing or self.strange or self.doubled or self.differing)
+
+
+def together(parts: Sequence[Checked]) -> Checked:
+    """What was found in several services, added up."""
+    return Checked(*(sum(column) for column in zip(*map(astuple, parts), strict=True)))
 
 
 def check(topics: TopicSet, toml: str, directory: Path) -> Checked:

@@ -1,26 +1,29 @@
-"""Runs the soak: pages at full speed through two workers, one of which is killed every so often."""
+"""Runs the soak: lanes of workers, side by side on one broker, in each of which workers are killed again and again."""
 
 import asyncio
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from tests.measure.soak.check import Checked, check
+from tests.measure.soak.check import Checked, check, together
 from tests.measure.soak.pages import soak_pages
 from tests.worlds.crawls import PageMessage
 from tests.worlds.service import Spotsieve
 from tests.worlds.topics import KILLED_SESSION_MS, TopicSet
 
 PARTITIONS = 4
-WORKERS = 2
 MIB = 2**20
 LOOK_SECONDS = 0.5
 """Between two looks at lag and memory."""
+EARLY_SECONDS = 120.0
+"""After so long a worker's caches are full: what it takes more from then on is a leak."""
 STOP_SECONDS = 30.0
 # Memory that grows by design, RocksDB's cache, is full early, so that any other growth shows.
 SETTINGS = 'index.cache_mb = 8\nindex.write_buffer_mb = 8\nlog.format = "json"\n'
@@ -28,13 +31,15 @@ SETTINGS = 'index.cache_mb = 8\nindex.write_buffer_mb = 8\nlog.format = "json"\n
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How long and how hard.
+    """How long and how hard. All but `lanes` is said of one lane: a service with topics, log and workers of its own.
 
     wave: pages sent as fast as the broker takes them; the next wave begins when all before it is committed, so that it
     is seen after every kill how the lag goes back to 0
     kill_every: seconds from a kill to the next, at least and at most; more where no worker has committed anything since
     its start by then, or nothing waits to be committed
     least_kills: more pages than `pages` are sent until there were so many
+    pause_seconds: from the end of a wave to the next
+    spared_seconds: one worker at a time is spared for so long, so that a leak shows; 0: all are killed alike
     """
 
     pages: int
@@ -42,6 +47,10 @@ class Plan:
     kill_every: tuple[float, float]
     least_kills: int
     most_seconds: float
+    pause_seconds: float = 0.0
+    workers: int = 2
+    spared_seconds: float = 0.0
+    lanes: int = 1
     seed: int = 1
 
 
@@ -60,16 +69,23 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """One process, from its start to its end; rss_mib: largest resident memory seen."""
+    """One process, from its start to its end.
+
+    rss_mib: largest resident memory seen  early_mib: the same within its first EARLY_SECONDS
+    """
 
     worker: str
     seconds: float
     rss_mib: float
+    early_mib: float
 
 
 @dataclass(frozen=True, slots=True)
 class Soaked:
-    """What a soak gave; seconds from the first page to the last commit."""
+    """What a soak gave, all lanes together; lives in the order of their ends.
+
+    seconds: from the first page to the last commit  most_lag: of any lane
+    """
 
     pages: int
     sent_bytes: int
@@ -86,41 +102,69 @@ class Soaked:
 
 
 def soak(servers: str, directory: Path, plan: Plan, progress: Callable[[str], None]) -> Soaked:
-    """Run a plan, then read all outputs and judge the log again. progress(line) is called after each wave.
+    """Run a plan, then read all outputs and judge the logs again. progress(line) is called after each wave.
 
     Raises AssertionError where a worker ends by itself, or the plan's time is over before all is committed.
     """
+    with ThreadPoolExecutor(plan.lanes) as threads:
+        lanes = [
+            threads.submit(
+                _soak_lane, servers, directory / f"lane-{lane}", replace(plan, seed=plan.seed + lane), lane, progress
+            )
+            for lane in range(plan.lanes)
+        ]
+        soaked = [lane.result() for lane in lanes]
+    runs = [run for run, _ in soaked]
+    return Soaked(
+        pages=sum(run.sent for run in runs),
+        sent_bytes=sum(run.sent_bytes for run in runs),
+        seconds=max(run.seconds for run in runs),
+        kills=sorted((kill for run in runs for kill in run.kills), key=lambda kill: kill.at_seconds),
+        lives=[life for _, life in sorted((ended for run in runs for ended in run.lives), key=lambda ended: ended[0])],
+        most_lag=max(run.most_lag for run in runs),
+        checked=together([checked for _, checked in soaked]),
+    )
+
+
+def _soak_lane(
+    servers: str, directory: Path, plan: Plan, lane: int, progress: Callable[[str], None]
+) -> tuple["_Run", Checked]:
     config = {"segment.bytes": str(64 * MIB)}
     with TopicSet(servers, PARTITIONS, config) as topics:
         toml = topics.toml(KILLED_SESSION_MS) + SETTINGS
-        workers = [Spotsieve(directory, toml, f"worker-{number + 1}") for number in range(WORKERS)]
+        workers = [Spotsieve(directory, toml, f"worker-{lane}-{number + 1}") for number in range(plan.workers)]
         try:
             for worker in workers:
                 worker.start()
             for worker in workers:
                 worker.until_ready()
-            run = _Run(topics, workers, plan, progress)
+            run = _Run(topics, workers, plan, lambda line: progress(f"lane {lane}: {line}"))
             asyncio.run(run.to_the_end())
             for worker in workers:
                 assert worker.until_ready().terminate(STOP_SECONDS) == 0, worker.text()
+        except BaseException as error:
+            progress(f"lane {lane} ends: {error}")
+            raise
         finally:
             for worker in workers:
                 worker.__exit__()
-        progress("reading the outputs, judging the log again ...")
-        checked = check(topics, toml, directory / "judged-again")
-        return Soaked(run.sent, run.sent_bytes, run.seconds, tuple(run.kills), tuple(run.lives), run.most_lag, checked)
+        progress(f"lane {lane}: reading the outputs, judging the log again ...")
+        return run, check(topics, toml, directory / "judged-again")
 
 
 @dataclass
 class _Run:
-    """The part of a soak in which pages flow; everything in one event loop."""
+    """The part of a lane in which pages flow; everything in one event loop.
+
+    lives: with the moment of each end, as time.monotonic tells it
+    """
 
     topics: TopicSet
     workers: Sequence[Spotsieve]
     plan: Plan
     progress: Callable[[str], None]
     kills: list[Kill] = field(default_factory=list)
-    lives: list[Life] = field(default_factory=list)
+    lives: list[tuple[float, Life]] = field(default_factory=list)
     sent: int = 0
     sent_bytes: int = 0
     lag: int = 0
@@ -131,7 +175,10 @@ class _Run:
         self._dice = random.Random(self.plan.seed)
         self._began: dict[str, float] = {}
         self._largest: dict[str, int] = {}
+        self._early: dict[str, int] = {}
+        self._spared = self.workers[0] if self.plan.spared_seconds else None
         self._recovering: list[tuple[Kill, float]] = []
+        self._committed = Counter[TopicPartition]()
         self._killed = 0
         for worker in self.workers:
             self._lives_from_now(worker)
@@ -179,6 +226,7 @@ class _Run:
                 self.sent += self.plan.wave
                 while await self._measure_lag(offsets):  # noqa: ASYNC110 - the broker is asked; there is no event
                     await asyncio.sleep(LOOK_SECONDS / 5)
+                await asyncio.sleep(self.plan.pause_seconds)
                 self.progress(f"{self.sent:,} pages committed, {self._killed} kills, most lag {self.most_lag:,}")
 
     def _make(self, first: int) -> asyncio.Future[list[PageMessage]]:
@@ -193,8 +241,10 @@ class _Run:
         """Pages that are in the topic and not committed; notes which kills are recovered from."""
         partitions = list(offsets.assignment())
         ends = await offsets.end_offsets(partitions)
-        committed = [await offsets.committed(partition) or 0 for partition in partitions]
-        self.lag = sum(ends.values()) - sum(committed)
+        for partition in partitions:
+            # A broker that is fenced for a moment answers as if nothing were committed.
+            self._committed[partition] = await offsets.committed(partition) or self._committed[partition]
+        self.lag = sum(ends.values()) - sum(self._committed.values())
         self.most_lag = max(self.most_lag, self.lag)
         for kill, at in self._recovering:
             if not self.lag:
@@ -210,6 +260,8 @@ class _Run:
                 assert worker.alive.poll() is None, f"{worker.name} ended by itself:\n{worker.text()}"
                 resident = psutil.Process(worker.alive.pid).memory_info().rss
                 self._largest[worker.name] = max(self._largest[worker.name], resident)
+                if self._age(worker) <= EARLY_SECONDS:
+                    self._early[worker.name] = self._largest[worker.name]
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _kill_now_and_then(self) -> None:
@@ -217,27 +269,37 @@ class _Run:
         working = {worker.name: asyncio.create_task(_first_commit(worker)) for worker in self.workers}
         while True:
             due = time.monotonic() + self._dice.uniform(*self.plan.kill_every)
-            ready: list[Spotsieve] = []
-            while time.monotonic() < due or not self.lag or not ready:
-                await asyncio.sleep(LOOK_SECONDS / 5)
-                ready = [task.result() for task in working.values() if task.done()]
-            victim = self._dice.choice(ready)
+            victims: list[Spotsieve] = []
+            while time.monotonic() < due or not self.lag or not victims:
+                await asyncio.sleep(LOOK_SECONDS * self._dice.random())
+                victims = self._victims([task.result() for task in working.values() if task.done()])
+            victim = self._dice.choice(victims)
             # Nothing is awaited in between, so that whoever looks at the workers sees them alive.
             self._note_life(victim)
             victim.kill()
             self._killed += 1
             now = time.monotonic()
             self._recovering.append((Kill(victim.name, now - began, self.lag, 0.0, self.lag), now))
+            if victim is self._spared:
+                self._spared = self._dice.choice([worker for worker in self.workers if worker is not victim])
             victim.start()
             self._lives_from_now(victim)
             working[victim.name] = asyncio.create_task(_first_commit(victim))
 
+    def _victims(self, ready: Sequence[Spotsieve]) -> list[Spotsieve]:
+        """Of those that may be killed, all but the spared one; that one alone when it has lived long enough."""
+        old = [worker for worker in ready if worker is self._spared and self._age(worker) >= self.plan.spared_seconds]
+        return old or [worker for worker in ready if worker is not self._spared]
+
+    def _age(self, worker: Spotsieve) -> float:
+        return time.monotonic() - self._began[worker.name]
+
     def _lives_from_now(self, worker: Spotsieve) -> None:
-        self._began[worker.name], self._largest[worker.name] = time.monotonic(), 0
+        self._began[worker.name], self._largest[worker.name], self._early[worker.name] = time.monotonic(), 0, 0
 
     def _note_life(self, worker: Spotsieve) -> None:
-        seconds = time.monotonic() - self._began[worker.name]
-        self.lives.append(Life(worker.name, seconds, self._largest[worker.name] / MIB))
+        largest, early = self._largest[worker.name] / MIB, self._early[worker.name] / MIB
+        self.lives.append((time.monotonic(), Life(worker.name, self._age(worker), largest, early)))
 
 
 async def _first_commit(worker: Spotsieve) -> Spotsieve:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spotsieve.stream.cli import main
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.hosts import host_of
-from spotsieve.stream.schemes.rules import NO_RULE, AddressRules
+from spotsieve.stream.schemes.by_address.rules import NO_RULE, AddressRules
 from spotsieve.stream.settings.domains import domain_reader, installed_list
 from spotsieve.stream.settings.load import load_settings
 from spotsieve.stream.settings.rules import Rule

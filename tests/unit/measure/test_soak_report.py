@@ -11,7 +11,11 @@ from tests.measure.soak.run import Kill, Life, Plan, Soaked
 
 PLAN = Plan(pages=100, wave=50, kill_every=(1.0, 2.0), least_kills=1, most_seconds=10.0)
 CHECKED = Checked(pages=100, missing=0, strange=0, doubled=0, differing=0, novel=70, duplicate=30, submitted_again=5)
-LIVES = [Life("worker-1", 10.0, 200.0), Life("worker-2", 10.0, 210.0), Life("worker-1", 10.0, 220.0)]
+LIVES = [
+    Life("worker-1", 10.0, 200.0, 200.0),
+    Life("worker-2", 10.0, 210.0, 210.0),
+    Life("worker-1", 10.0, 220.0, 220.0),
+]
 SOAKED = Soaked(
     100, 400_000, 5.0, [Kill("worker-1", 4.0, 10, 3.0, 40), Kill("worker-2", 19.0, 10, 3.0, 40)], LIVES, 50, CHECKED
 )
@@ -25,8 +29,9 @@ MACHINE = {"cores": 2, "cpu": "a CPU", "system": "Linux", "python": "3.11", "kaf
         replace(SOAKED, checked=replace(CHECKED, strange=1)),
         replace(SOAKED, checked=replace(CHECKED, doubled=1)),
         replace(SOAKED, checked=replace(CHECKED, differing=1)),
-        replace(SOAKED, lives=[*LIVES[:2], Life("worker-1", 10.0, 260.0)]),
-        replace(SOAKED, lives=[LIVES[0], Life("worker-2", 10.0, 900.0), LIVES[2]]),
+        replace(SOAKED, lives=[*LIVES[:2], Life("worker-1", 10.0, 260.0, 260.0)]),
+        replace(SOAKED, lives=[LIVES[0], Life("worker-2", 10.0, 900.0, 900.0), LIVES[2]]),
+        replace(SOAKED, lives=[*LIVES, Life("worker-1", 1_200.0, 225.0, 170.0)]),
     ],
 )
 def test_each_thing_that_a_soak_must_keep_is_told_where_it_is_broken(worse: Soaked) -> None:

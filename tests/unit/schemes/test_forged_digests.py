@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme, identity
+from spotsieve.stream.schemes.by_address.scope import HostScope
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
-from spotsieve.stream.schemes.scope import HostScope
 from spotsieve.stream.verdict import Kind, Reason
 from tests.worlds.scheme_settings import settings_named
 from tests.worlds.small_crawl import HERE, THERE

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.schemes import Bars
-from spotsieve.stream.schemes.rules import PageRules
+from spotsieve.stream.schemes.by_address.rules import PageRules
 from spotsieve.stream.signature import Signatures
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, Attempt, FiledPages, StateView
-from spotsieve.stream.judge.memory import Memory, living_leads, recall, recall_leads
+from spotsieve.state.index import NOBODY, Attempt, FiledEntries, StateView
+from spotsieve.stream.judge.by_host.memory import Memory, living_leads, recall, recall_leads
+from spotsieve.stream.judge.by_host.texts import Texts, texts_filed
 from spotsieve.stream.judge.met import Met
-from spotsieve.stream.judge.pairs import Texts, texts_filed
 from spotsieve.stream.signature import OwnText, Signatures
 
 
@@ -22,7 +22,7 @@ class Recalled:
     row: NDArray[np.int64]
     memory: Memory
     numbers: NDArray[np.uint64]
-    filed: FiledPages | None
+    filed: FiledEntries | None
     texts: Texts
 
     def place(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:

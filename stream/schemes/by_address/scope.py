@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.fingerprints.tables import BARE_TAGS, KEY_BITS, KEY_MASK
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import Bar, Bars, Confirmed, Probes, Scheme, Way
+from spotsieve.stream.schemes import Bar, Bars, Confirmed, Probes, Way
+from spotsieve.stream.schemes.by_address.wrapped import WrappedScheme
 from spotsieve.stream.schemes.identity import hash_hosts
 from spotsieve.stream.schemes.probes import mixed_with_host
 from spotsieve.stream.signature import Compared, Signatures
@@ -26,55 +27,33 @@ _INLINE = np.uint64(0x9E3779B97F4A7C15)
 """Odd, so that multiplying modulo 2^64 loses nothing: SplitMix64's increment (Steele, Lea, Flood 2014)."""
 
 
-class HostScope:
+class HostScope(WrappedScheme):
     """A scheme whose pages meet no page of another host."""
-
-    def __init__(self, scheme: Scheme) -> None:
-        self._scheme = scheme
-
-    @property
-    def name(self) -> str:
-        """The scheme's own."""
-        return self._scheme.name
-
-    @property
-    def compares_features(self) -> bool:
-        """The scheme's own."""
-        return self._scheme.compares_features
-
-    @property
-    def candidate_limit(self) -> int:
-        """The scheme's own."""
-        return self._scheme.candidate_limit
 
     @property
     def bars(self) -> Bars | None:
         """The scheme's own, but for pages of two hosts."""
-        bars = self._scheme.bars
+        bars = self.inner.bars
         return None if bars is None else bars._replace(one_host=True)
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """The scheme's signatures, with the host of every page, also where the scheme has no use for it."""
-        return dataclasses.replace(self._scheme.sign(pages), host=hash_hosts(pages))
+        return dataclasses.replace(self.inner.sign(pages), host=hash_hosts(pages))
 
     def probe(self, signatures: Signatures) -> Probes:
         """The scheme's probes, keys below their tags and inline bits, where there are any, mixed with the host."""
-        probes = self._scheme.probe(signatures)
+        probes = self.inner.probe(signatures)
         return _mixed(probes, np.repeat(signatures.host, np.diff(probes.bounds)))
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """The scheme's answer, but for pairs of two hosts: these are refused."""
-        found = self._scheme.confirm(pages, others)
+        found = self.inner.confirm(pages, others)
         return found._replace(accepted=found.accepted & (pages.host == others.host))
 
     def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
         """The scheme's, which need the same host too."""
         same = Bar("the same host (index.scope = host)", (pages.host == others.host).astype(np.float64), 1.0, "yes")
-        return tuple(way._replace(bars=(same, *way.bars)) for way in self._scheme.ways(pages, others))
-
-    def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """The scheme's own."""
-        return self._scheme.score(distance)
+        return tuple(way._replace(bars=(same, *way.bars)) for way in self.inner.ways(pages, others))
 
 
 def mixed_probes(probes: Probes, scopes: NDArray[np.uint64]) -> Probes:

@@ -18,60 +18,21 @@ from numpy.typing import NDArray
 from spotsieve.stream.features.prints import KEPT
 from spotsieve.stream.fingerprints.tables import ADDRESS_TAG
 from spotsieve.stream.hosts import address_of
-from spotsieve.stream.page import Page
-from spotsieve.stream.schemes import Bars, Confirmed, Probes, Scheme, Way
+from spotsieve.stream.schemes import Probes
+from spotsieve.stream.schemes.by_address.wrapped import WrappedScheme
 from spotsieve.stream.schemes.probes import Keys, build_probes, digest_keys
-from spotsieve.stream.signature import Compared, Signatures, Status
+from spotsieve.stream.signature import Signatures, Status
 
 
-class TextsByAddress:
+class TextsByAddress(WrappedScheme):
     """A scheme whose pages are also found by their text, where they have one address."""
-
-    def __init__(self, scheme: Scheme) -> None:
-        self._scheme = scheme
-
-    @property
-    def name(self) -> str:
-        """The scheme's own."""
-        return self._scheme.name
-
-    @property
-    def compares_features(self) -> bool:
-        """The scheme's own."""
-        return self._scheme.compares_features
-
-    @property
-    def candidate_limit(self) -> int:
-        """The scheme's own."""
-        return self._scheme.candidate_limit
-
-    @property
-    def bars(self) -> Bars | None:
-        """The scheme's own."""
-        return self._scheme.bars
-
-    def sign(self, pages: Sequence[Page]) -> Signatures:
-        """The scheme's signatures."""
-        return self._scheme.sign(pages)
 
     def probe(self, signatures: Signatures) -> Probes:
         """The scheme's probes, and one key more for each page that has text and an address."""
-        probes = self._scheme.probe(signatures)
+        probes = self.inner.probe(signatures)
         addresses = list(map(address_of, signatures.addresses()))
         which = (signatures.status == Status.FINGERPRINTED) & np.array([bool(one) for one in addresses], np.bool_)
         return appended(probes, digest_keys(ADDRESS_TAG, _digests(signatures, addresses), which))
-
-    def confirm(self, pages: Compared, others: Compared) -> Confirmed:
-        """The scheme's own."""
-        return self._scheme.confirm(pages, others)
-
-    def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
-        """The scheme's own."""
-        return self._scheme.ways(pages, others)
-
-    def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """The scheme's own."""
-        return self._scheme.score(distance)
 
 
 def appended(probes: Probes, keys: Keys) -> Probes:
