@@ -9,6 +9,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import collect_hosts
+from aiokafka.producer import sender
 
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.kafka.assignment import assignor
@@ -26,6 +27,9 @@ PRIVATE_FILES = ("sasl_password_file", "ssl_keyfile", "ssl_key_password_file")
 """Settings of [kafka] that name a file with a secret."""
 
 JOIN_MARGIN_MS = 5_000
+LAST_TRANSACTION_SECONDS = 0.004
+"""Before the broker is asked again while it still writes the markers of a producer's last transaction. By group
+commit the next one begins at once, so every second one has to ask again; aiokafka waits for 20 ms."""
 STOP_SECONDS, ABANDON_SECONDS = 2.0, 0.5
 
 
@@ -183,6 +187,7 @@ def output_producer(settings: Settings, transactional_id: str | None) -> AIOKafk
 
 def producer_options(settings: Settings, compression: str, transactional_id: str | None = None) -> dict[str, Any]:
     """The options of an idempotent producer, which is transactional where it has an id."""
+    sender.BACKOFF_OVERRIDE = LAST_TRANSACTION_SECONDS
     return {
         **client_options(settings.kafka),
         "acks": "all",
