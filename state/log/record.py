@@ -30,8 +30,10 @@ from spotsieve.state.index import Committed
 from spotsieve.state.log.forget_body import decode_body, encode_body, split_pages
 from spotsieve.state.log.handover import Handover, decode_handover_body, encode_handover_body, is_migrating
 from spotsieve.state.log.pages_body import decode_pages, encode_pages
+from spotsieve.state.log.pages_body import may_name as pages_may_name
 from spotsieve.state.log.pages_body import split as split_signatures
 from spotsieve.stream.errors import DamagedRecord, StateError
+from spotsieve.stream.page import PageId
 from spotsieve.stream.settings.verdicts import settings_digest
 from spotsieve.stream.signature import Signatures, unused_columns
 
@@ -167,6 +169,26 @@ def decode(record: bytes, log_name: str = "log", offset: int = 0) -> LogRecord:
     except (ValueError, struct.error, IndexError):
         what = {KIND_SIGNATURES: "columns", KIND_FORGET: "pages"}.get(kind, _KINDS[kind])
         raise DamagedRecord(log_name, offset, f"must hold the {what} that it declares", _NEXT_STEP) from None
+
+
+def may_name(record: memoryview, name: bytes, page_id: PageId | None) -> bool:
+    """Whether a record of signatures may have a page of this address, name of its own, or page id.
+
+    It is much quicker than to decode the record, and checks nothing. Decode one that may; one that is damaged may.
+    """
+    if kind_of(record) != KIND_SIGNATURES:
+        return False
+    try:
+        return pages_may_name(record[_HEAD.size : -_CHECKSUM_BYTES], name, page_id)
+    except (ValueError, struct.error, IndexError):
+        return True
+
+
+def kind_of(record: memoryview) -> int | None:
+    """The kind that a record claims, unchecked; None for bytes that are none of ours."""
+    if record[: len(MAGIC)] != MAGIC or len(record) < FRAME_BYTES:
+        return None
+    return record[len(MAGIC) + 1]
 
 
 def checksum_of(record: bytes) -> int:

@@ -40,24 +40,28 @@ class StillState:
 
     def items(self, family: str) -> Iterator[tuple[bytes, bytes]]:
         """Give every key and value of a family, in order. Raises CorruptRecord."""
-        options = ReadOptions()
-        options.set_readahead_size(_READAHEAD_BYTES)
         with rocks_errors(self.directory, "read"):
-            yield from keys_and_values(self.families[family], options)
+            yield from keys_and_values(self.families[family], _whole_pass())
 
     def values(self, family: str) -> Iterator[bytes]:
         """Give every value of a family, in the order of the keys: five times as fast as items().
 
         It ends without a word at a block that cannot be read: count what it gives.
         """
-        options = ReadOptions()
-        options.set_readahead_size(_READAHEAD_BYTES)
         with rocks_errors(self.directory, "read"):
-            yield from self.families[family].values(read_opt=options)
+            yield from self.families[family].values(read_opt=_whole_pass())
 
     def estimated_keys(self, family: str) -> int:
         """Return about how many keys a family has."""
         return self.families[family].property_int_value("rocksdb.estimate-num-keys") or 0
+
+
+def _whole_pass() -> ReadOptions:
+    """How a whole family is read. Its blocks are read once, so they stay out of the cache, which halves the time."""
+    options = ReadOptions()
+    options.set_readahead_size(_READAHEAD_BYTES)
+    options.fill_cache(False)  # type: ignore[call-arg]  # its stub has no argument, the function takes one
+    return options
 
 
 @contextmanager
