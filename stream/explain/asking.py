@@ -18,12 +18,12 @@ from spotsieve.stream.explain.finding import (
     find_in_entries,
     find_in_log,
     is_named,
-    pages_of,
 )
 from spotsieve.stream.explain.telling import tell
 from spotsieve.stream.explain.texts import TextPair, read_pair
 from spotsieve.stream.explain.told import MetPage, Told
 from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.reader import pages_of
 from spotsieve.stream.judge import policy_of
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme

@@ -22,7 +22,7 @@ from spotsieve.stream.errors import InputError
 from spotsieve.stream.files.compression import read_chunks
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.jsonlines import split_lines
-from spotsieve.stream.files.reader import FileReader
+from spotsieve.stream.files.reader import pages_of
 from spotsieve.stream.page import Page, PageId
 from spotsieve.stream.settings.model import InputSettings
 from spotsieve.stream.signature import Entry, Signatures, page_id_text, page_of_id
@@ -82,16 +82,6 @@ class Filed:
 def is_named(page: Page | Entry, name: str) -> bool:
     """Whether a page has this address, name of its own, or page id."""
     return bool(name) and name in (page.url, page.label, page_id_text(page.source, page.partition, page.offset))
-
-
-def pages_of(files: Iterable[Input], settings: InputSettings) -> Iterator[Page]:
-    """All pages of files; records that are none are left out. Raises InputError."""
-    for file in files:
-        with FileReader(file, settings) as reader:
-            for outcome in reader:
-                if isinstance(outcome.result, Page):
-                    yield outcome.result
-            reader.check_read()
 
 
 def first_named(name: str, files: Iterable[Input], settings: InputSettings) -> Page | None:

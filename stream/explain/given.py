@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spotsieve.stream.errors import InputError, SettingError
-from spotsieve.stream.explain.finding import Recorded, pages_of, recorded_of
+from spotsieve.stream.explain.finding import Recorded, recorded_of
 from spotsieve.stream.files.inputs import STDIN, check_inputs
+from spotsieve.stream.files.reader import pages_of
 from spotsieve.stream.intake import make_page
 from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import InputSettings

@@ -55,7 +55,10 @@ class Sides:
         self.new.config.write_text(f'{self.new_toml}\nindex.directory = "{self.new.state}"\n')
         options = ("migrate", "--json", "--to", str(self.new.config))
         self.moving = Spotsieve(folder, common + f'index.directory = "{self.old.state}"\n', "moving", options)
+        self.archive = folder / "archive.jsonl"
+        archive = ("--from-pages", str(self.archive))
         self.switching = Spotsieve(folder, self.moving.toml, "switching", (*options, "--switch"))
+        self.with_archive = Spotsieve(folder, self.moving.toml, "with-archive", (*options, "--switch", *archive))
 
     def moved(self, moving: Spotsieve) -> dict[str, Any]:
         """Run a migration to its end; -> its report."""
@@ -211,14 +214,14 @@ def test_old_workers_that_are_frozen_over_the_switch_lose_and_double_nothing(kaf
 
 @pytest.mark.promise(
     "a migrated service loses no page and doubles none",
-    fault="pages are signed anew, some are gone from the topic",
+    fault="pages are signed anew, some are gone from the topic, and some of these from the archive too",
 )
 @pytest.mark.timeout(900)
-def test_pages_are_signed_again_from_the_topic_where_the_settings_sign_otherwise(kafka: Broker, tmp_path: Path) -> None:
+def test_pages_are_signed_again_from_the_topic_and_from_files(kafka: Broker, tmp_path: Path) -> None:
     changes = "scheme.shingle_words = 4\nindex.horizon_hours = 100\n"
     with TopicSet(kafka.bootstrap_servers, partitions=1) as topics, new_log(topics) as log:
         sides = Sides(tmp_path, topics, log, changes, "service.batch_pages = 13\n")
-        with sides.old as old, sides.switching as switching, sides.new as new:
+        with sides.old as old, sides.with_archive as switching, sides.new as new:
             old.start().until_ready()
             first = [json_page(number, html_of(number)) for number in range(60)]
             topics.send(first)
@@ -226,18 +229,23 @@ def test_pages_are_signed_again_from_the_topic_where_the_settings_sign_otherwise
             assert main(["state", "forget", "-c", str(old.config), "--url", "https://crawl.example/50"]) == 0
             old.until_metric("spotsieve_forgotten_pages_total", 1)
             topics.delete_before("input", 10)
+            # The archive has the first ten but one, and other bytes under the address of another one.
+            kept = [first[number].value or b"" for number in range(10) if number not in (3, 7)]
+            sides.archive.write_bytes(b"\n".join([*kept, json_page(7, html_of(107)).value or b"", b""]))
             report = sides.moved(switching)
-            assert (report["signed_again"], report["pages"], report["pages_gone"]) == (True, 60, 10)
+            assert (report["signed_again"], report["pages"], report["pages_gone"]) == (True, 60, 2)
+            assert (report["pages_from_files"], report["pages_unlike"]) == (8, 1)
             assert (report["forgotten"], report["differ"], report["open"]) == (1, 0, True)
             assert old.wait() == 4, old.text()
-            copies = [json_page(100 + number, edited(html_of(number))) for number in (5, 20, 50, 59)]
+            copies = [json_page(100 + number, edited(html_of(number))) for number in (3, 5, 7, 20, 50, 59)]
             topics.send(copies)
             new.start().until_ready()
             topics.until_all_committed()
             assert new.terminate() == 0, new.text()
         sent = verdicts_sent(topics)
-        assert [len(sent[message.key or b""]) for message in (*first, *copies)] == [1] * 64
-        assert [sent[message.key or b""][0][0] for message in copies] == ["novel", "duplicate", "novel", "duplicate"]
+        assert [len(sent[message.key or b""]) for message in (*first, *copies)] == [1] * 66
+        verdicts = [sent[message.key or b""][0][0] for message in copies]
+        assert verdicts == ["novel", "duplicate", "novel", "duplicate", "novel", "duplicate"]
         # The switch is done: to ask for it again says so and changes nothing.
         again = sides.moved(switching)
         assert again["open"]
