@@ -2,7 +2,7 @@
 
 import importlib.util
 import select
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -173,6 +173,16 @@ class FileReader:
             )
         except PageError as error:
             return error
+
+
+def pages_of(files: Iterable[Input], settings: InputSettings) -> Iterator[Page]:
+    """All pages of files; records that are none are left out. Raises InputError."""
+    for file in files:
+        with FileReader(file, settings) as reader:
+            for outcome in reader:
+                if isinstance(outcome.result, Page):
+                    yield outcome.result
+            reader.check_read()
 
 
 def content_number(raw: bytes) -> int:

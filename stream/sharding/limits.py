@@ -10,7 +10,7 @@ from spotsieve.stream.judge.rules import Limits
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.by_address.rules import rule_name
 from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.schemes import OnebitSettings
+from spotsieve.stream.settings.schemes import OnebitSettings, SpotsigsSettings
 
 _ONE_PROCESS = "or judge in one process, which has no such limit"
 
@@ -34,8 +34,8 @@ def limits_in_shards(settings: Settings, scheme: Scheme) -> Limits:
                 named = f"{name} of {rule_name(number, rule)}"
                 then = f"leave it out (exempt alone is kept to), {_ONE_PROCESS}"
                 raise SettingError(named, "must not be given in shards", value, then)
-    if isinstance(settings.scheme, OnebitSettings) and settings.scheme.least_shared > 1:
+    if isinstance(settings.scheme, OnebitSettings | SpotsigsSettings) and settings.scheme.least_shared > 1:
         least = settings.scheme.least_shared
-        then = f"set scheme.c = 1 or raise scheme.r, {_ONE_PROCESS}"
+        then = f"set scheme.c = 1 or raise scheme.{settings.scheme.threshold.setting}, {_ONE_PROCESS}"
         raise SettingError("scheme.c", "must stand for 1 in shards", least, then)
     return Limits(index.bucket_cap, index.candidate_limit or scheme.candidate_limit, policy_of(settings).longer_by)
