@@ -32,7 +32,7 @@ class HeldBatches:
             self._waiting.append((size, batch))
             return
         if self._file is None:
-            self._file = cast(BinaryIO, tempfile.TemporaryFile(prefix="spotsieve-"))  # noqa: SIM115 - close() closes it
+            self._file = cast("BinaryIO", tempfile.TemporaryFile(prefix="spotsieve-"))  # noqa: SIM115 - close() closes it
         place = self._file.seek(0, 2)
         pickle.dump(batch, self._file, pickle.HIGHEST_PROTOCOL)
         self._in_file += 1

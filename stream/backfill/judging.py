@@ -40,12 +40,12 @@ class Shards(Protocol):
     count: int
 
     def answer(self, round_: Round, record: bytes) -> list[Meetings]:
-        """What each meets. record: of the log, which the round lies in"""
+        """What each meets. record: of the log, which the round lies in; walk and file are of the same round"""
 
-    def walk(self, round_: Round, record: bytes, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> list[Walks]:
+    def walk(self, round_: Round, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> list[Walks]:
         """What each finds of the pages of its hosts. guess: bool[n]"""
 
-    def file(self, range_: Range, record: bytes, outcome: bytes) -> None:
+    def file(self, range_: Range, outcome: bytes) -> None:
         """Have each file the round. outcome: the body, which is kept by now"""
 
 
@@ -57,15 +57,13 @@ class OnlyShard:
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
 
-    def answer(self, round_: Round, record: bytes) -> list[Meetings]:  # noqa: ARG002 - the round is here
+    def answer(self, round_: Round, record: bytes) -> list[Meetings]:  # noqa: ARG002 - the round is at hand
         return [self._shard.answer(round_)]
 
-    def walk(
-        self, round_: Round, record: bytes, meetings: Sequence[Meetings], guess: NDArray[np.bool_]  # noqa: ARG002
-    ) -> list[Walks]:
+    def walk(self, round_: Round, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> list[Walks]:
         return [self._shard.walk(round_, meetings, guess)]
 
-    def file(self, range_: Range, record: bytes, outcome: bytes) -> None:
+    def file(self, range_: Range, outcome: bytes) -> None:
         pass
 
 
@@ -106,22 +104,22 @@ class RoundEngine(Engine):
 
     def _resolve(self, round_: Round) -> Resolved:
         """Judge a round, keep its outcome, and have the shards file it."""
-        record, shards = self._record, self._shards
-        meetings = shards.answer(round_, record)
+        shards = self._shards
+        meetings = shards.answer(round_, self._record)
         if self.scheme.bars is None:
             laid = lay_out(round_.signatures, self.scheme, shards.count, NO_SHARD)
             resolved = resolve(round_, laid, self.scheme, self._limits, meetings)
         else:
-            resolved = self._walk(round_, record, meetings)
+            resolved = self._walk(round_, meetings)
         range_ = range_of(round_)
-        shards.file(range_, record, self._outcomes.append(range_, resolved))
+        shards.file(range_, self._outcomes.append(range_, resolved))
         return resolved
 
-    def _walk(self, round_: Round, record: bytes, meetings: Sequence[Meetings]) -> Resolved:
+    def _walk(self, round_: Round, meetings: Sequence[Meetings]) -> Resolved:
         """Have the shards walk under one guess after the other, until none is wrong."""
         guess = first_guess(round_, meetings)
         while True:
-            walks = self._shards.walk(round_, record, meetings, guess)
+            walks = self._shards.walk(round_, meetings, guess)
             checked = check_guess(round_, self.scheme, self._limits, meetings, walks, guess)
             if checked.guess is None:
                 return resolve_walks(round_, self.scheme, meetings, walks, checked)

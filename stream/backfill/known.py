@@ -2,8 +2,10 @@
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode
@@ -66,7 +68,7 @@ class JudgedPages:
 
 
 def _gathered(rows: list[tuple[Verdicts, int]]) -> Verdicts:
-    def column(name: str, dtype: type) -> np.ndarray:  # type: ignore[type-arg]
+    def column(name: str, dtype: type) -> NDArray[Any]:
         return np.array([getattr(verdicts, name)[row] for verdicts, row in rows], dtype)
 
     return Verdicts(

@@ -1,6 +1,7 @@
 """Names the parts of a backfill's outputs, one for each input, and writes verdicts as Parquet.
 
-    DIR/00003-NAME    NAME as of the fourth input: records keep its format; verdicts end in .parquet, rejected in .jsonl
+    DIR/00003-NAME    NAME as of the fourth input, whose format its records keep; NAME.parquet of verdicts, NAME.jsonl
+                      of what was rejected
 
 Rows of verdicts have the fields of the lines of `filter --verdicts` (stream/files/verdict_lines.py) as columns.
 """
@@ -47,13 +48,9 @@ class Parts(NamedTuple):
 def parts_of(number: int, file: Input, out: str | None, verdicts: str | None, rejected: str | None) -> Parts:
     """The parts of an input. number: its place among the inputs  out, verdicts, rejected: directories or URLs"""
     name = PurePosixPath(file.source).name or "pages"
-    if out is None:
-        written = None
-    else:
-        written = _within(out, f"{number:05}-{_written_as(name)}")
-    stem = f"{number:05}-{name}"
+    stem = f"{number:05}-{name.split('.', 1)[0] or 'pages'}"
     return Parts(
-        written,
+        out and _within(out, f"{number:05}-{_written_as(name)}"),
         verdicts and _within(verdicts, f"{stem}.parquet"),
         rejected and _within(rejected, f"{stem}.jsonl"),
     )
@@ -74,9 +71,7 @@ def _within(directory: str, name: str) -> str:
 def check_pyarrow() -> None:
     """Raises SettingError where verdicts cannot be written as Parquet."""
     if importlib.util.find_spec("pyarrow") is None:
-        raise SettingError(
-            "--verdicts", "is Parquet, which pyarrow writes", None, "pip install 'spotsieve[parquet]'"
-        )
+        raise SettingError("--verdicts", "is Parquet, which pyarrow writes", None, "pip install 'spotsieve[parquet]'")
 
 
 class VerdictRows:
@@ -110,6 +105,7 @@ class VerdictRows:
 
     def abandon(self) -> None:
         """Leave it as it is, without its name."""
+        self._writer.close()
         self._target.close()
 
     def _write_group(self) -> None:

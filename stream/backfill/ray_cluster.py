@@ -30,12 +30,16 @@ from spotsieve.stream.sharding.shares import Share
 
 _OBJECT_STORE_BYTES = 512 * 2**20
 _FILL_BYTES = 8 * 2**20
+_STARTS, _TRIES = 2, 3
+_QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
 
 
 def check_ray() -> None:
     """Raises SettingError where Ray is not installed."""
     if importlib.util.find_spec("ray") is None:
-        raise SettingError("spotsieve backfill", "runs on Ray, which is not installed", None, "pip install 'spotsieve[ray]'")
+        raise SettingError(
+            "spotsieve backfill", "runs on Ray, which is not installed", None, "pip install 'spotsieve[ray]'"
+        )
 
 
 @contextlib.contextmanager
@@ -46,39 +50,61 @@ def ray_started(address: str | None, processes: int) -> Iterator[Any]:
     Raises SettingError where the cluster is not reached or has too few CPUs.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Ray 2.60 says that it will leave this variable alone in a later release, and wants to be told.
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import ray
 
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
+    logging.getLogger("ray").setLevel(logging.ERROR)  # What Ray says of its own settings is nothing to act on.
     if address is None:
         # Actors are charged a CPU each. They share this machine's, as threads would.
-        ray.init(
-            address="local",
-            num_cpus=processes,
-            include_dashboard=False,
-            object_store_memory=_OBJECT_STORE_BYTES,
-            **quiet,
+        _start(
+            ray, address="local", num_cpus=processes, include_dashboard=False, object_store_memory=_OBJECT_STORE_BYTES
         )
     else:
-        try:
-            ray.init(address=address, **quiet)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise SettingError(
-                "--address", f"must be of a Ray cluster that answers: {str(error).splitlines()[0]}", address,
-                "start one with `ray start --head`, or leave --address out",
-            ) from None
-        cpus = int(ray.cluster_resources().get("CPU", 0))
-        if cpus < processes:
-            ray.shutdown()
-            raise SettingError(
-                "--readers and --shards", f"must be at most the {cpus} CPUs of the cluster together", processes,
-                "ask for fewer, or add machines",
-            )
+        _join(ray, address, processes)
     try:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _start(ray: Any, **how: object) -> None:
+    for attempt in range(_STARTS):
+        try:
+            ray.init(**_QUIET, **how)
+            return
+        except Exception as error:  # Ray raises this very class where a machine is too busy to start in 30 s.
+            ray.shutdown()
+            if attempt + 1 == _STARTS:
+                raise SettingError(
+                    "Ray",
+                    f"did not start on this machine: {_first_line(error)}",
+                    None,
+                    "run again when it is less busy, or give --address of a cluster",
+                ) from None
+
+
+def _join(ray: Any, address: str, processes: int) -> None:
+    try:
+        ray.init(address=address, **_QUIET)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise SettingError(
+            "--address",
+            f"must be of a Ray cluster that answers: {_first_line(error)}",
+            address,
+            "start one with `ray start --head`, or leave --address out",
+        ) from None
+    cpus = int(ray.cluster_resources().get("CPU", 0))
+    if cpus < processes:
+        ray.shutdown()
+        raise SettingError(
+            "--readers and --shards",
+            f"must be at most the {cpus} CPUs of the cluster together",
+            processes,
+            "ask for fewer, or add machines",
+        )
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 class _RayCall:
@@ -124,7 +150,9 @@ class RayReaders:
 class RayShards:
     """Shards that are actors, with their states in memory. One that is lost is filled again from log and outcomes."""
 
-    def __init__(self, ray: Any, count: int, settings: Settings, state: State, log: LocalLog, outcomes: Outcomes) -> None:
+    def __init__(
+        self, ray: Any, count: int, settings: Settings, state: State, log: LocalLog, outcomes: Outcomes
+    ) -> None:
         """Fill them with what the log has. Raises StateError where the outcomes of some of it are not kept."""
         self.count = count
         self._ray, self._settings, self._state, self._log, self._outcomes = ray, settings, state, log, outcomes
@@ -138,13 +166,12 @@ class RayShards:
         self._meetings = self._of_all(lambda actor: actor.answer.remote(self._record, range_))
         return [read_meetings(ColumnReader(one), range_.first_number) for one in self._meetings]
 
-    def walk(self, round_: Round, record: bytes, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> list[Walks]:  # noqa: ARG002 - they are told as bytes
-        range_ = range_of(round_)
-        told = [self._ray.put(one) for one in self._meetings]
+    def walk(self, round_: Round, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> list[Walks]:  # noqa: ARG002 - these are told as bytes
+        range_, told = range_of(round_), [self._ray.put(one) for one in self._meetings]
         walks = self._of_all(lambda actor: actor.walk.remote(self._record, range_, guess, *told))
         return [read_walks(ColumnReader(one), range_.first_number)[0] for one in walks]
 
-    def file(self, range_: Range, record: bytes, outcome: bytes) -> None:  # noqa: ARG002 - it is there by answer()
+    def file(self, range_: Range, outcome: bytes) -> None:
         told = self._ray.put(outcome)
         self._of_all(lambda actor: actor.file.remote(self._record, range_, told))
 
@@ -153,20 +180,29 @@ class RayShards:
         return options.remote(self._settings, Share(number, self.count))
 
     def _of_all(self, call: Callable[[Any], Any]) -> list[Any]:
-        """What comes of a call to each shard. One that is lost is renewed, and asked again."""
-        refs, found = [call(actor) for actor in self.actors], []
-        for number, ref in enumerate(refs):
-            while True:
-                try:
-                    found.append(self._ray.get(ref))
-                    break
-                except self._ray.exceptions.RayTaskError as error:
-                    raise error.cause from None
-                except self._ray.exceptions.RayActorError:
-                    self.actors[number] = self._new(number)
-                    self._fill([self.actors[number]])
-                    ref = call(self.actors[number])
-        return found
+        """What comes of a call to each shard."""
+        refs = [call(actor) for actor in self.actors]
+        return [self._result(number, call, ref) for number, ref in enumerate(refs)]
+
+    def _result(self, number: int, call: Callable[[Any], Any], ref: Any) -> Any:
+        """What comes of a call to this shard. One that is lost is renewed, and asked again."""
+        for left in reversed(range(_TRIES)):
+            try:
+                return self._ray.get(ref)
+            except self._ray.exceptions.RayTaskError as error:
+                raise error.cause from None
+            except self._ray.exceptions.RayActorError:
+                if not left:
+                    raise StateError(
+                        f"shard {number}",
+                        f"must live, and was lost {_TRIES} times in one round",
+                        None,
+                        "see Ray's logs for why: more memory, or more --shards; then run the same command again",
+                    ) from None
+                self.actors[number] = self._new(number)
+                self._fill([self.actors[number]])
+                ref = call(self.actors[number])
+        raise AssertionError
 
     def _fill(self, actors: Sequence[Any]) -> None:
         """Have shards that are new file all that is judged."""
@@ -196,7 +232,7 @@ def entered_records(log: LocalLog, outcomes: Outcomes, position: int) -> Iterato
         found = list[tuple[Range, bytes]]()
         at, end = Place(offset, 0), Place(offset + 1, 0)
         has_pages = len(decode(record).signatures) > 0
-        while has_pages and coming is not None and coming.range.start == at:
+        while has_pages and at < end and coming is not None and coming.range.start == at:
             found.append((coming.range, coming.body))
             at, coming = coming.range.end, next(rounds, None)
         if found or not has_pages:

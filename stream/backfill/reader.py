@@ -22,6 +22,7 @@ from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.registry import scheme_in_scope
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Verdicts
 
 BATCH_PAGES = 2048
@@ -79,7 +80,7 @@ class Reader:
             reading.close()
         self._readings.clear()
 
-    def _encode(self, signatures) -> bytes:  # type: ignore[no-untyped-def]
+    def _encode(self, signatures: Signatures) -> bytes:
         self._sequence += 1
         return encode(signatures, self._writer, self._sequence - 1, self._digest)
 

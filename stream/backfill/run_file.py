@@ -1,8 +1,8 @@
 """Remembers which run a state directory is in the middle of, and which of its inputs are done.
 
-    DIR/backfill/run.json    {"version", "settings": digest, "shards", "inputs": [[source, size], ...], "outputs": {...},
-                             "first_round", "complete"}
-    DIR/backfill/done.jsonl  {"input": number, "counts": {...}, "faults": [{...}, ...]}, a line for each that is done
+DIR/backfill/run.json    {"version", "settings": digest, "shards", "inputs": [[source, size], ...], "outputs": {...},
+                         "first_round", "complete"}
+DIR/backfill/done.jsonl  {"input": number, "counts": {...}, "faults": [{...}, ...]}, a line for each that is done
 """
 
 import json
@@ -94,9 +94,7 @@ def unfinished_run(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any]
 _GIVE_UP = "or delete {} to give up the rest of it"
 
 
-def described(
-    settings_digest: bytes, inputs: Sequence[Input], outputs: Mapping[str, str | None]
-) -> dict[str, Any]:
+def described(settings_digest: bytes, inputs: Sequence[Input], outputs: Mapping[str, str | None]) -> dict[str, Any]:
     """What a run is: it goes on only with the same."""
     return {
         "version": VERSION,

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.store.rocks import RocksState
@@ -107,7 +108,7 @@ class Backfill:
             self.run_file.complete()
         return summary
 
-    def __enter__(self) -> "Backfill":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

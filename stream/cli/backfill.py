@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spotsieve.stream.cli.filter import stop_on_signals
 from spotsieve.stream.cli.outputs import add_force_argument
@@ -24,7 +24,6 @@ from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
     from spotsieve.stream.backfill.running import Backfill
-    from spotsieve.stream.settings.model import Settings
 
 ABOUT = """Verdicts and state are those of `spotsieve filter` on the same files in the same order, and the state is used
 as one of its. JSONL, WARC, Parquet and others are read as there, from paths or URLs; on a cluster every machine needs
@@ -38,7 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = ABOUT
     parser.add_argument("files", nargs="+", metavar="FILE", help="files of pages, or URLs")
     parser.add_argument(
-        "-o", "--out", type=file_name, metavar="DIR", help="novel and unchecked pages as they came, a file for each input"
+        "-o",
+        "--out",
+        type=file_name,
+        metavar="DIR",
+        help="novel and unchecked pages as they came, a file for each input",
     )
     parser.add_argument(
         "--verdicts", type=file_name, metavar="DIR", help="Parquet: a verdict for each page, a file for each input"
@@ -47,13 +50,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rejected", type=file_name, metavar="DIR", help="JSONL: what could not become a page, and why"
     )
     parser.add_argument(
-        "--state", type=directory, metavar="DIR", required=True, help="remember pages in DIR, and go on from what it knows"
+        "--state",
+        type=directory,
+        metavar="DIR",
+        required=True,
+        help="remember pages in DIR, and go on from what it knows",
     )
     parser.add_argument(
-        "--readers", type=_count, metavar="N", help="processes that read, sign and write (one more than CPUs; on a cluster all its CPUs)"
+        "--readers",
+        type=_count,
+        metavar="N",
+        help="processes that read, sign and write (one more than CPUs; on a cluster all its CPUs)",
     )
     parser.add_argument(
-        "--shards", type=_count, default=1, metavar="N", help="processes that hold a part of the state each (1: this one does)"
+        "--shards",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="processes that hold a part of the state each (1: this one does)",
     )
     parser.add_argument("--address", metavar="HOST:PORT", help="of a Ray cluster (default: this machine alone)")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
@@ -77,7 +91,9 @@ def run(options: argparse.Namespace) -> int:
     scheme = scheme_in_scope(settings)
     limits_in_shards(settings, scheme)
     if "-" in options.files:
-        raise SettingError("FILE", "must be a file that can be read again", "-", "filter standard input by `spotsieve filter`")
+        raise SettingError(
+            "FILE", "must be a file that can be read again", "-", "filter standard input by `spotsieve filter`"
+        )
     inputs = check_inputs(options.files)
     outputs = {name: getattr(options, name) for name in ("out", "verdicts", "rejected")}
     _check_outputs(outputs)
