@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,17 @@ class Summary:
             self.verdicts[kind.name.lower()] += int(np.count_nonzero(verdicts.kind == kind))
         for reason in Reason:
             self.reasons[reason.label] += int(np.count_nonzero(verdicts.reason == reason))
+
+    def add(self, other: "Summary") -> None:
+        """Add the counts of a run over other files."""
+        for field_ in fields(self):
+            ours, theirs = getattr(self, field_.name), getattr(other, field_.name)
+            if isinstance(ours, Counter):
+                ours.update(theirs)
+            elif isinstance(ours, dict):
+                ours.update({name: ours.get(name, 0) + count for name, count in theirs.items()})
+            else:
+                setattr(self, field_.name, ours or theirs if isinstance(ours, bool) else ours + theirs)
 
     def as_json(self) -> dict[str, Any]:
         """Return every figure for machines; a name ends in its unit if there is one."""

@@ -12,5 +12,6 @@ A scheme that confirms candidates by itself has no second and third step. The ru
 called here and stand there. shares.py says what is whose, meetings.py merges answers. limits.py says by which limits
 rounds are judged, and which settings are refused: those by which addresses decide.
 
-Nothing here reads or writes a topic: stream/service/roles does. docs/scale.md says how it is run.
+Nothing here reads or writes a topic: stream/service/roles does, and stream/backfill runs it over archives.
+docs/scale.md says how.
 """
