@@ -65,6 +65,8 @@ def _judge_batch(
 ) -> None:
     pages = [outcome.result for outcome in batch.outcomes if isinstance(outcome.result, Page)]
     summary.future_times += sum(page.future_time for page in pages)
+    if settings.input.rank_from:
+        summary.without_rank += sum(page.rank is None for page in pages)
     _count_rules(pages, settings, summary)
     verdicts = _rows(local, pages, summary)
     for outcome in batch.outcomes:
