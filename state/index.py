@@ -148,6 +148,7 @@ class Filing:
     keys: uint64[c] and buckets: the WHOLE new contents of every bucket that grew
     capped: filings left out because their bucket was full (a page that fits in no bucket is not filed)
     keeps_features: whether entries hold the features of their pages
+    keeps_ranks: whether entries hold the ranks of their pages
     learned: what a scheme with a memory of hosts adds; None for the others
     committed: before the attempts of `learned` are added, those below these marks are removed
     places: in a state that holds a part of the entries, which numbers its pages get, and the next one; else None
@@ -163,6 +164,7 @@ class Filing:
     learned: Learned | None = None
     committed: tuple[Committed, ...] = ()
     places: Places | None = None
+    keeps_ranks: bool = False
 
     @property
     def numbers(self) -> NDArray[np.uint64]:
@@ -211,6 +213,12 @@ class FiledPages(FiledEntries, Protocol):
 
     def own_texts(self) -> OwnText:
         """Return what the pages are compared by on their hosts: e rows. Raises CorruptRecord."""
+
+    def event_times_ms(self) -> NDArray[np.int64]:
+        """Return when the pages were fetched: int64[e], milliseconds. Raises CorruptRecord."""
+
+    def ranks(self) -> NDArray[np.uint64]:
+        """Return the ranks of the pages (stream/ranks.py): uint64[e]. Raises CorruptRecord if entries have none."""
 
 
 class StateView(Protocol):

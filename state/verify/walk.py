@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.format.buckets import decode_buckets
-from spotsieve.state.format.entries import ENTRY_VERSION, FORGOTTEN, entry_fault
+from spotsieve.state.format.entries import ENTRY_VERSIONS, FORGOTTEN, entry_fault
 from spotsieve.state.format.keys import decode_keys
 from spotsieve.state.format.meta import (
     IDENTITY,
@@ -203,7 +203,7 @@ class _Walk:
         self._forgotten[places[forgotten[~beyond]]] = True
         if self._words is None:
             # Every entry must have a sketch of the size that most of the first ones have.
-            widths = Counter(value[1] for value in values if len(value) > 1 and value[0] == ENTRY_VERSION)
+            widths = Counter(value[1] for value in values if len(value) > 1 and value[0] in ENTRY_VERSIONS)
             self._words = widths.most_common(1)[0][0] if widths else None
         for key, value in zip(keys, values, strict=True):
             rule = entry_fault(value, self._words or 0, self._sources)

@@ -71,6 +71,8 @@ def count_pages(batch: Batch, settings: Settings, summary: Summary) -> list[Page
     """The pages of a batch, as they are to be judged; what they say before that is counted."""
     pages = [outcome.result for outcome in batch.outcomes if isinstance(outcome.result, Page)]
     summary.future_times += sum(page.future_time for page in pages)
+    if settings.input.rank_from:
+        summary.without_rank += sum(page.rank is None for page in pages)
     _count_rules(pages, settings, summary)
     return pages
 

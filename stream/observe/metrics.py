@@ -215,6 +215,10 @@ class Metrics:
         self.future_times = self._counter(
             "spotsieve_future_times", "Pages whose own time lay beyond their message's, and was set back to it."
         )
+        self.without_rank = self._counter(
+            "spotsieve_pages_without_rank",
+            "Pages in whose message input.rank_from leads to no number or date; they count as the last of all.",
+        )
 
     def _declare_judging(self) -> None:
         """Metrics of micro-batches, and of the buckets that judging met."""
@@ -366,6 +370,7 @@ VERDICT_REASONS = (
     (Kind.NOVEL, Reason.NO_MATCH),
     (Kind.NOVEL, Reason.FIRST_ATTEMPT),
     (Kind.NOVEL, Reason.LONGER),
+    (Kind.NOVEL, Reason.BETTER),
     (Kind.NOVEL, Reason.RECRAWL),
     (Kind.DUPLICATE, Reason.NEAR),
     (Kind.DUPLICATE, Reason.OWN_TEXT),

@@ -100,6 +100,7 @@ class Worker:
         self._to_append: asyncio.Queue[MicroBatch] = asyncio.Queue()
         self._to_commit: asyncio.Queue[tuple[MicroBatch, list[asyncio.Future[Applied]]]] = asyncio.Queue()
         self._stopping = asyncio.Event()
+        self._told_of_ranks = False
         self.ready = False
         """True once pages may be judged, also while the broker makes the worker wait."""
         self.step = "catching up with the log"
@@ -214,6 +215,10 @@ class Worker:
                     self._signing, self._heartbeats.watched, "sign", sign, batch, self._decoder, self._scheme
                 )
             self._metrics.future_times.inc(batch.future_times)
+            self._metrics.without_rank.inc(batch.without_rank)
+            if batch.without_rank and not self._told_of_ranks:
+                self._told_of_ranks = True
+                logger().warning("pages have no rank, and count last", rank_from=self._settings.input.rank_from)
             await self._to_append.put(batch)
 
     async def _append(self) -> None:

@@ -50,6 +50,13 @@ class InputSettings(Section):
         "format html: where the address is, `key` or `header:NAME`",
         pattern=r"^(key|header:.+)$",
     )
+    rank_from: str = setting(
+        "",
+        "policy.keep highest or lowest: the path of a number or a date in the message, or header:NAME; that of two "
+        "copies says which is kept",
+        verdicts=True,
+        told=False,
+    )
     content_type_header: str = setting("content-type", "format html: header that holds the Content-Type")
     status_header: str = setting("status", "format html: header that holds the HTTP status")
     accepted_statuses: tuple[Annotated[str, StringConstraints(pattern=r"^[1-5]([0-9]{2}|xx)$")], ...] = setting(
@@ -129,10 +136,10 @@ class IndexSettings(Section):
 class PolicySettings(Section):
     """What becomes of copies."""
 
-    keep: Literal["first", "longest"] = setting(
+    keep: Literal["first", "longest", "newest", "highest", "lowest"] = setting(
         "first",
-        "first: a copy is dropped; longest: one that is longer than all that it is a copy of is let through, and says "
-        "which page it replaces",
+        "first: a copy is dropped; longest, newest, highest, lowest: one that is longer, was fetched later, or has a "
+        "higher or lower input.rank_from than all that it is a copy of is let through, and says which page it replaces",
         verdicts=True,
         signs=False,
     )
@@ -317,6 +324,25 @@ class Settings(Section):
         """Without a name, [scheme] holds the settings of the default scheme."""
         scheme = given.get("scheme") if isinstance(given, dict) else None
         return {**given, "scheme": {"name": DEFAULT_SCHEME, **scheme}} if isinstance(scheme, dict) else given
+
+    @model_validator(mode="after")
+    def _with_ranks(self) -> "Settings":
+        """Check that pages have ranks where these say which copy is kept, and nowhere else."""
+        keep, rank_from = self.policy.keep, self.input.rank_from
+        ranked = keep in ("highest", "lowest")
+        if ranked and not rank_from:
+            then = "name a field of the message, such as quality.score, or header:NAME; for the fetch time set newest"
+            raise SettingError("input.rank_from", f"must be given with policy.keep = {keep}", None, then)
+        if rank_from and not ranked:
+            then = "set policy.keep to one of these, or leave input.rank_from out"
+            raise SettingError("input.rank_from", "is for policy.keep = highest or lowest", rank_from, then)
+        header, colon, name = rank_from.partition(":")
+        if colon and header == "header" and not name.strip():
+            raise SettingError("input.rank_from", "must name a header", rank_from, "write header:NAME")
+        if rank_from and self.input.format == "html" and not (colon and header == "header"):
+            then = "name a header of the message: header:NAME"
+            raise SettingError("input.rank_from", "must be header:NAME with input.format = html", rank_from, then)
+        return self
 
     @model_validator(mode="after")
     def _with_domains(self) -> "Settings":

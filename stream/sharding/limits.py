@@ -19,7 +19,8 @@ def limits_in_shards(settings: Settings, scheme: Scheme) -> Limits:
     """The limits of a round, with the scheme's own candidate limit where index.candidate_limit is 0.
 
     scheme: as of scheme_in_scope(settings). Raises SettingError for what only one process keeps to: policy.recrawl,
-    index.scope = domain, rules with a threshold or a scope, and a scheme whose candidates must share several keys.
+    policy.keep by time or rank, index.scope = domain, rules with a threshold or a scope, and a scheme whose candidates
+    must share several keys.
     """
     index, policy = settings.index, settings.policy
     if policy.recrawl != "drop":
@@ -28,6 +29,9 @@ def limits_in_shards(settings: Settings, scheme: Scheme) -> Limits:
         raise SettingError(
             "index.scope", "must be global or host in shards", index.scope, f"choose one of these, {_ONE_PROCESS}"
         )
+    if policy.keep not in ("first", "longest"):
+        then = f"choose one of these, {_ONE_PROCESS}"
+        raise SettingError("policy.keep", "must be first or longest in shards", policy.keep, then)
     for number, rule in enumerate(settings.rules):
         for name, value in (("threshold", rule.threshold), ("scope", rule.scope or None)):
             if value is not None:

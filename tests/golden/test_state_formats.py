@@ -440,6 +440,27 @@ def test_the_lines_of_an_export(tmp_path: Path) -> None:
         assert b"\n".join(export_lines(still)) == EXPORT.strip()
 
 
+RANK = "0000000000000cc0"
+
+
+def test_ranks_add_a_column_to_records_and_a_word_to_entries() -> None:
+    ranked = dataclasses.replace(one_page(), rank=np.array([0xC00C000000000000], np.uint64))
+    record = encode(ranked, WRITER, 513, DIGEST, MARKS)
+    widened = RECORD.replace("7eff0000", "7eff0100").replace("150001000500", "15000100" + RANK + "0500")
+    assert record.hex()[:-16] == widened[:-16]
+    assert_same(decode(record).signatures, ranked)
+    none = np.empty(0, np.uint64)
+    filing = Filing(ranked, np.array([0]), 0, none, Buckets(np.zeros(1, np.int64), none, none), 0, keeps_ranks=True)
+    (value,) = encode_entries(filing, np.array([0], np.uint32))
+    assert value.hex() == "04" + ENTRY[2:].replace("68747470", RANK + "68747470")
+    assert ReadEntries([b""], [value], ["pages"]).ranks().tolist() == [0xC00C000000000000]
+    assert pack_entry(unpack_entry(b"", value)) == value
+    number, again = entry_value(entry_fields(bytes(8), value))
+    assert (number, again) == (0, value)
+    with pytest.raises(CorruptRecord, match="must be version 4, with the rank of its page"):
+        ReadEntries([b""], [bytes.fromhex(ENTRY)], ["pages"]).ranks()
+
+
 OWN_TEXT = (
     "3412"  # site
     "7f"  # share
