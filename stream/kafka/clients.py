@@ -13,6 +13,7 @@ from aiokafka.conn import collect_hosts
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.kafka.assignment import assignor
 from spotsieve.stream.kafka.cluster import retry_without_brokers
+from spotsieve.stream.kafka.copying import copy_less
 from spotsieve.stream.kafka.header_names import read_any_header_names
 from spotsieve.stream.kafka.tls import ssl_context
 from spotsieve.stream.observe.logs import logger
@@ -37,6 +38,7 @@ def client_options(kafka: KafkaSettings) -> dict[str, Any]:
     _check_addresses(kafka.bootstrap_servers)
     read_any_header_names()
     retry_without_brokers()
+    copy_less()
     options: dict[str, Any] = {
         "bootstrap_servers": kafka.bootstrap_servers,
         "client_id": kafka.client_id,

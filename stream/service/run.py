@@ -121,7 +121,8 @@ class Service:
             for told in filter(None, (wide, self._settings.scheme.caution())):
                 logger().warning(told)
             try:
-                asyncio.run(self._serve(opened))
+                with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                    runner.run(self._serve(opened))
             finally:
                 if opened.state is not None:
                     opened.state.close()
@@ -248,6 +249,18 @@ class Summary:
             **misread,
         )
         self._last, self._reasons, self._since = totals, reasons, time.monotonic()
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """What makes the event loop: uvloop where it is installed (the extra `fast`), else asyncio's own.
+
+    uvloop writes what a socket does not take at once without copying it, and turns with less Python.
+    """
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
 
 
 def _disk_of(directory: Path) -> tuple[int, int]:

@@ -17,7 +17,7 @@ WORKERS = 3
 async def _generations(settings: Settings) -> list[int]:
     """The generation of the group after each of several workers has joined it, all at once where it is empty."""
     consumers = [pages_consumer(settings) for _ in range(WORKERS)]
-    generations = []
+    generations = list[int]()
     try:
         for consumer in consumers:
             await consumer.start()
