@@ -13,8 +13,8 @@ The rules, so that a verdict depends on the log's order and on nothing else:
   none outgrows one of the same bytes; where it is time or rank, pages of the same bytes are told apart by it too.
 - A page that outgrows all that are accepted is let through. If it is novel, and not unchecked, it replaces the one of
   them that is worth most, of equal ones the earliest. Where worth is time or rank, nearly every copy may replace
-  another: it then teaches its host as a copy of the earliest of them does (stream/judge/by_host/walk.py), or a story that
-  is on a host ten times would be a template.
+  another. It then teaches its host as a copy of the earliest of them does (stream/judge/by_host/walk.py): else a story
+  that is on a host ten times would be a template.
 - Where policy.recrawl says so, a page is no copy of one of its own address (stream/judge/addresses.py), or only under
   the kinds of decisive keys that tell that both have the same bytes or text. It is neither dropped for that page nor
   replaces it, but teaches as a copy of it (stream/judge/by_host/walk.py). Under those kinds it is a
