@@ -80,9 +80,12 @@ class OwnReaders:
         self, settings: Settings, count: int = 2, batch_pages: int = 7, lose: Callable[[], bool] = lambda: False
     ) -> None:
         self.count, self.renewed = count, 0
-        self._make = lambda: Reader(settings, batch_pages)
-        self._readers: list[Reader | None] = [self._make() for _ in range(count)]
+        self._settings, self._batch_pages = settings, batch_pages
+        self._readers: list[Reader | None] = [self._new() for _ in range(count)]
         self._lose = lose
+
+    def _new(self) -> Reader:
+        return Reader(self._settings, self._batch_pages)
 
     def call(self, reader: int, method: str, *arguments: object) -> Call:
         one = self._readers[reader]
@@ -94,7 +97,7 @@ class OwnReaders:
         return _Answer(getattr(one, method)(*arguments))
 
     def renew(self, reader: int) -> None:
-        self._readers[reader] = self._make()
+        self._readers[reader] = self._new()
         self.renewed += 1
 
     def wait(self, calls: Sequence[Call], seconds: float) -> None:  # noqa: ARG002 - all is ready at once
