@@ -1,6 +1,8 @@
 """Readers and shards as actors on a real Ray of this machine: some are killed, and no verdict changes."""
 
 import contextlib
+import gc
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,14 +20,17 @@ from spotsieve.stream.schemes.registry import scheme_in_scope
 from spotsieve.stream.settings.model import Settings
 from tests.worlds.backfills import backfilled, records_out, verdict_rows, write_inputs
 
-# Ray leaves its pipes and log files to the end of the process.
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def ray() -> Iterator[Any]:
     with ray_started(None, 4) as started:
         yield started
+    with warnings.catch_warnings():
+        # Ray kills its processes and waits for none, which Popen tells when it is collected.
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.mark.promise(
