@@ -7,7 +7,7 @@
     column*   = those whose bit is set in `columns`, lowest bit first; a column is left out if it is zero for all pages:
                 source u16[n], partition i32[n], event_time_ms i64[n], digest u64[n][2], text_digest u64[n][2],
                 host u64[n], fingerprint u64[n], status u8[n], language u8[n], feature_count u32[n], site u16[n],
-                features u16[n], prints u8[n], titles u8[n], url length u16[n], label length u16[n]
+                features u16[n], prints u8[n], titles u8[n], url length u16[n], label length u16[n], rank u64[n]
     features  = u64*, page after page
     sketch    = u64[n][w]
     prints    = u32*, page after page
@@ -71,6 +71,7 @@ _COLUMNS = (
     _Column("titles", "u1"),
     _Column("urls", "<u2"),
     _Column("labels", "<u2"),
+    _Column("rank", "<u8"),
 )
 """In the order of their bits."""
 _DTYPES = tuple(column.dtype for column in _COLUMNS)

@@ -236,7 +236,7 @@ def _sealed(kind: int, writer: bytes, sequence: int, settings_digest: bytes, bod
 
 
 def _check(record: bytes, log_name: str, offset: int) -> None:
-    if _is_older(record):
+    if is_older(record):
         raise StateError(
             f"{log_name}[{offset}]",
             f"must be record version {RECORD_VERSION}",
@@ -282,11 +282,11 @@ def _is_sound(record: bytes) -> bool:
 
 def is_foreign(record: bytes) -> bool:
     """Whether these bytes are not of ours: without a magic, and not a record of ours whose magic alone is damaged."""
-    if record.startswith(MAGIC) or _is_older(record):
+    if record.startswith(MAGIC) or is_older(record):
         return False
     return len(record) < FRAME_BYTES or not _is_sound(MAGIC + record[len(MAGIC) :])
 
 
-def _is_older(record: bytes) -> bool:
+def is_older(record: bytes) -> bool:
     """Whether a release before version 3 wrote this record. These began with their version, without a magic."""
     return record[:1] in (b"\x01", b"\x02") and len(record) >= FRAME_BYTES - len(MAGIC) and _is_sound(record)

@@ -108,7 +108,8 @@ def _pair(page: MetPage, scheme: str) -> Iterator[_Row]:
     if page.proof:
         yield "decided by", ", ".join(key_name(kind, scheme) for kind in page.proof), ""
     if page.figures:
-        yield "one host" if page.figures.get("one host") else "two hosts", _figures(page), ""
+        hosts = {None: "kept by", 0.0: "two hosts"}.get(page.figures.get("one host"), "one host")
+        yield hosts, _figures(page), ""
     for way in page.ways:
         yield "if", way.name + (": yes" if way.reached else ": no"), "good" if way.reached else ""
         for bar in way.bars:

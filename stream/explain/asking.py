@@ -179,7 +179,7 @@ def _pages_of(files: "Sequence[Input]", settings: InputSettings) -> Iterable[Pag
     """All pages of files. Raises InputError."""
     if not files:
         return ()
-    from spotsieve.stream.explain.in_files import pages_of
+    from spotsieve.stream.files.reader import pages_of
 
     return pages_of(files, settings)
 

@@ -47,6 +47,7 @@ MEANS = {
     Reason.NOT_TEXT: "it is no text, or larger than input.max_page_bytes; the same bytes would be a copy",
     Reason.TOO_MANY_FEATURES: "it has more features than the log can hold; the same bytes would be a copy",
     Reason.LONGER: "it is a copy, but so much longer that it replaces its original (policy.keep = longest)",
+    Reason.BETTER: "it is a copy, but newer or of a better rank than its original, which it replaces (policy.keep)",
     Reason.OWN_TEXT: "on one host, what both share beside the host's template is enough for how alike their titles are",
     Reason.CONTAINED: "on one host, nearly all of the shorter one's own text stands in the other",
     Reason.SAME_TITLE: "on one host, their titles agree, and much of two long texts",

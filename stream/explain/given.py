@@ -77,8 +77,8 @@ def _only_line(name: str, raw: bytes) -> "Recorded | None":
 
 def _only_page(name: str, url: str, flag: str, settings: InputSettings) -> Given:
     """The page of a file of one page. Raises SettingError if it has none, or several."""
-    from spotsieve.stream.explain.in_files import pages_of
     from spotsieve.stream.files.inputs import check_inputs
+    from spotsieve.stream.files.reader import pages_of
 
     found = list[Page]()
     for page in pages_of(check_inputs([name]), settings):

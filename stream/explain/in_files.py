@@ -1,6 +1,6 @@
 """Finds the page that a person names in files: in files of pages, or in verdict lines."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from spotsieve.stream.explain.finding import is_named
 from spotsieve.stream.files.compression import read_chunks
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.jsonlines import split_lines
-from spotsieve.stream.files.reader import FileReader
+from spotsieve.stream.files.reader import pages_of
 from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import InputSettings
 
@@ -31,16 +31,6 @@ class Recorded:
     score: float | None
     original: str
     original_url: str
-
-
-def pages_of(files: Iterable[Input], settings: InputSettings) -> Iterator[Page]:
-    """All pages of files; records that are none are left out. Raises InputError."""
-    for file in files:
-        with FileReader(file, settings) as reader:
-            for outcome in reader:
-                if isinstance(outcome.result, Page):
-                    yield outcome.result
-            reader.check_read()
 
 
 def first_named(name: str, files: Iterable[Input], settings: InputSettings) -> Page | None:
