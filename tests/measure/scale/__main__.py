@@ -16,7 +16,7 @@ from tests.measure.bench.report import bench_file, machine
 from tests.measure.scale import document
 from tests.measure.scale.cases import run_cases
 from tests.measure.scale.costs import costs_of
-from tests.measure.scale.hops import measure_hops
+from tests.measure.scale.hops import measure_hops, undisturbed
 from tests.measure.scale.plots import draw
 from tests.measure.scale.real import has_roles, run_real
 from tests.measure.scale.workers import measure_worker
@@ -61,11 +61,13 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"docs/scale.json: must hold {', '.join(missing)}; measure them first: make scale", file=sys.stderr)
         return 2
     client_us = json.loads(bench_file().read_text("utf-8"))["pipeline"]["exactly_once.passthrough"]["client_cpu_us"]
-    costs = costs_of({**figures, "client_us": client_us})
+    found = machine()
+    hops = undisturbed(figures["hops"], figures["hops_measured"]["load"], found["cores"])
+    costs = costs_of({**figures, "client_us": client_us, "hops": hops})
     _say("simulating ...")
     cases = run_cases(costs)
     draw(cases, PLOT)
-    DOCUMENT.write_text(document.text(figures, costs, cases, client_us, machine()), "utf-8")
+    DOCUMENT.write_text(document.text(figures, costs, cases, client_us, found), "utf-8")
     _say(f"wrote {DOCUMENT.relative_to(DOCS.parent)}")
     return 0
 

@@ -60,7 +60,7 @@ def _reach(shards: int, overlap: bool, costs: Costs, alone: Outcome, seconds: fl
     of_page = costs.intake + costs.commit
     # More workers than any number of shards keeps busy; then as many as are needed.
     most = simulate(Plan(min(4 + 3 * shards, 40), shards, 0.0, overlap, seconds), costs).pages_per_s
-    workers = ceil(most * of_page / (0.95 - most * costs.seen))
+    workers = ceil(most * of_page / (0.8 - most * costs.seen))
     full = simulate(Plan(workers, shards, 0.0, overlap, seconds), costs)
     half = simulate(Plan(workers, shards, full.pages_per_s / 2, overlap, seconds), costs)
     efficiency = full.pages_per_s / (workers + shards + 1) / alone.pages_per_s
@@ -69,7 +69,7 @@ def _reach(shards: int, overlap: bool, costs: Costs, alone: Outcome, seconds: fl
 
 def _lose(costs: Costs, reach: Reach) -> Loss:
     rate = reach.full.pages_per_s / 2
-    plan = Plan(reach.workers, LOST_SHARDS, rate, seconds=45.0, at=15.0, away=AWAY_S)
+    plan = Plan(reach.workers, LOST_SHARDS, rate, seconds=40.0, at=18.0, away=AWAY_S)
     outcomes = {lost: simulate(plan._replace(lost=lost), costs) for lost in ("shard", "resolver")}
     # Filing again needs the keys and the buckets too; only these, of all that an answer takes.
     rebuild = costs.file.of_one(4096, LOST_SHARDS) + costs.answer.of_one(4096, LOST_SHARDS)

@@ -17,7 +17,16 @@ from tests.measure.bench.pipeline import make_topics
 SIZES = {"small": 200, "meetings": 100_000, "outcome": 250_000}
 """Bytes: a range, a shard's answer for 4,096 pages, an outcome for as many."""
 WARM = 20
+FREE_SHARE = 0.25
+"""Of the hops of a machine that had more to do than its cores can: the fastest waited least for other programs."""
 Hops = dict[str, list[float]]
+
+
+def undisturbed(hops: Hops, load: float, cores: int) -> Hops:
+    """The hops that tell of the broker and not of other programs: all where it was free. load: then"""
+    if load <= cores:
+        return hops
+    return {name: sorted(taken)[: max(round(len(taken) * FREE_SHARE), 1)] for name, taken in hops.items()}
 
 
 def measure_hops(count: int) -> Hops:

@@ -19,7 +19,7 @@ from tests.measure.scale.outcomes import Outcome, outcome_of
 BATCH_PAGES, LINGER_S = 512, 0.05
 """Of service.batch_pages and service.linger_ms."""
 TICK_S = 0.002
-WARM_SHARE = 0.25
+WARM_SHARE = 0.4
 """Of a run that does not count."""
 FILES, ANSWERS = 0, 1
 """What a shard does first: a round that is filed or walked frees all others, an answer for the next one does not."""
@@ -39,7 +39,7 @@ class Plan(NamedTuple):
     overlap: bool = False
     seconds: float = 20.0
     round_pages: int = 4096
-    in_flight: int = 16_384
+    in_flight: int = 8_192
     seed: int = 1
     lost: str = ""
     at: float = 0.0

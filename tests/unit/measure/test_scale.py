@@ -3,6 +3,7 @@
 import pytest
 
 from tests.measure.scale.costs import MICRO, Costs, Step, costs_of, state_bytes, told_bytes
+from tests.measure.scale.hops import undisturbed
 from tests.measure.scale.simulation import Plan, simulate
 from tests.measure.scale.sizing import size_for, traffic, workers_for
 
@@ -73,7 +74,7 @@ def test_the_same_seed_gives_the_same_run_and_another_one_does_not() -> None:
 
 @pytest.mark.parametrize("lost", ["shard", "resolver"])
 def test_pages_wait_while_a_role_is_away_and_then_no_longer(lost: str) -> None:
-    outcome = simulate(Plan(2, 2, 1_000.0, seconds=12.0, lost=lost, at=5.0, away=2.0), COSTS)
+    outcome = simulate(Plan(2, 2, 1_000.0, seconds=14.0, lost=lost, at=7.0, away=2.0), COSTS)
     assert 1_500.0 < outcome.most_ms < 3_000.0
     assert 1.5 < outcome.recovered_s < 5.0
 
@@ -97,3 +98,9 @@ def test_a_size_is_the_least_that_keeps_up_with_a_rate() -> None:
     carried = traffic(1_000, 2, 4, ROLES, 20_000.0)
     assert carried.written == pytest.approx(1_000 * (20_000 + 300 + 250))
     assert carried.own_read == pytest.approx(1_000 * (5 * (300 + 220) + 6 * 30))
+
+
+def test_hops_of_a_busy_machine_are_those_that_waited_least() -> None:
+    hops = {"plain.small": [9.0, 3.0, 40.0, 5.0, 80.0, 4.0, 7.0, 6.0]}
+    assert undisturbed(hops, 1.5, 2) == hops
+    assert undisturbed(hops, 2.5, 2) == {"plain.small": [3.0, 4.0]}
