@@ -100,11 +100,11 @@ class Verdicts:
     kind: NDArray[np.uint8]
     reason: NDArray[np.uint8]
     score: NDArray[np.float64]
-    originals: tuple[Entry | None, ...]
+    originals: Sequence[Entry | None]
     candidates: NDArray[np.int64]
     found_by: NDArray[np.uint8]
     cut: NDArray[np.bool_]
-    replaces: tuple[Entry | None, ...]
+    replaces: Sequence[Entry | None]
 
     def __len__(self) -> int:
         return len(self.kind)

@@ -7,7 +7,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
@@ -27,9 +27,13 @@ MESSAGE_COUNTERS = ("spotsieve_pages_total", "spotsieve_tombstones_total", "spot
 
 
 class FilterProcess:
-    """`spotsieve run` with these settings, as a context manager. It writes its log to `log`."""
+    """`spotsieve run` with these settings, as a context manager. It writes its log to `log`.
 
-    def __init__(self, settings: Mapping[str, str], log: Path) -> None:
+    arguments: more of the command line
+    """
+
+    def __init__(self, settings: Mapping[str, str], log: Path, arguments: Sequence[str] = ()) -> None:
+        self._arguments = arguments
         self._settings = {**settings, "metrics.host": "127.0.0.1", "metrics.port": "0", "log.format": "json"}
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
@@ -50,7 +54,7 @@ class FilterProcess:
         given = [argument for name, value in self._settings.items() for argument in ("--set", f"{name}={value}")]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "spotsieve.stream", "run", *given],
+                [sys.executable, "-m", "spotsieve.stream", "run", *self._arguments, *given],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -94,14 +94,15 @@ def _copies(
     number = np.where(number != NOBODY, number, resolved.replaced[told])
     named = number[number >= round_.first_number]
     in_round = np.flatnonzero(np.isin(resolved.entry, named))
-    before = {
-        original: verdicts.originals[row] or verdicts.replaces[row] or entry_of(round_.signatures, row)
-        for original, row in zip(number.tolist(), told.tolist(), strict=True)
-        if NOBODY < original < round_.first_number
-    }
+    filed = (number > NOBODY) & (number < round_.first_number)
+    before = dict(zip(number[filed].tolist(), told[filed].tolist(), strict=True))
     known = view.page_ids(np.array(list(before), np.uint64))
-    missing = [one for one, page_id in zip(before.items(), known, strict=True) if page_id is None]
-    return tuple(Copy(*one) for one in missing), in_round
+    missing = [
+        Copy(original, verdicts.originals[row] or verdicts.replaces[row] or entry_of(round_.signatures, row))
+        for (original, row), page_id in zip(before.items(), known, strict=True)
+        if page_id is None
+    ]
+    return tuple(missing), in_round
 
 
 def _learn(

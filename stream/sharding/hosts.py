@@ -30,7 +30,7 @@ from spotsieve.stream.sharding.meetings import OF_HOST, OPEN, Meetings, merge
 from spotsieve.stream.sharding.resolving import SentEntries, counted_postings, known_sizes
 from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.sharding.shares import Held, Share, shards_of_hosts
-from spotsieve.stream.signature import Entry, Status, page_ids_of
+from spotsieve.stream.signature import Entry, Status, page_ids_at
 
 
 class Walks(NamedTuple):
@@ -104,7 +104,8 @@ def walk_round(
         for page, attempt in one.attempts.items():
             attempts[page] = attempt if mine[page] else None
     read = _recall(round_, met.number[(merged.said == OF_HOST) & (met.proof == 0)], mine, answers, view)
-    page_ids, filed = page_ids_of(signatures), nothing_found(len(signatures))
+    rows, filed = np.flatnonzero(mine), nothing_found(len(signatures))
+    page_ids = dict(zip(rows.tolist(), page_ids_at(signatures, rows), strict=True))
     known = find_known(page_ids, judged, met, read, attempts, filed)
     find_repeated(page_ids, judged, known)
     known.state[~mine] = np.where(guess, FILED_ELSEWHERE, ELSEWHERE)[~mine]
@@ -127,7 +128,7 @@ def walk_round(
         filed,
         learns=True,
     )
-    walked, rows = walk.walked, np.flatnonzero(mine)
+    walked = walk.walked
     named = np.unique(np.concatenate([filed.number[rows], filed.replaced[rows]]))
     elsewhere = SentEntries([one.entries for one in meetings])
     named = np.array([one for one in named.tolist() if one != NOBODY and one not in elsewhere], np.int64)

@@ -114,9 +114,7 @@ def lay_out(signatures: Signatures, scheme: Scheme, shards: int, number: int) ->
     if scheme.bars is not None:
         tag = keys >> np.uint64(KEY_BITS)
         of_host = (tag == PRINT_TAG) | (tag == TITLE_TAG)
-        host = np.zeros(len(keys), np.uint64)
-        host[slots.bucket] = np.repeat(signatures.host, np.diff(slots.bounds))
-        owner[of_host] = shards_of(host[of_host], shards)
+        owner[of_host] = number  # Those of other hosts are left out above.
     return Laid(keys, slots, owner, of_host)
 
 

@@ -1,5 +1,7 @@
 """`python -m tests.measure.shards [PAGES] [ROUND]` measures shards and resolver: CPU a page of each role, bytes a page.
 
+`make scale` (tests/measure/scale) measures by it, too.
+
 The pages are those of the index benchmark (CandidateLoad), under the default scheme. All roles run in one process, one
 after the other, over states in memory; each is charged what it does, from the bytes that it reads to those that it
 sends. The judge of one process runs over a state in memory too, so the ratio compares like with like. The second half
@@ -13,6 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +70,15 @@ class Charged:
         self.seconds[what] += time.process_time() - begun
 
 
+def made_log(pages: int, a_round: int) -> list[bytes]:
+    """The log: records of so many pages, made by a seed."""
+    load = CandidateLoad(pages, np.random.default_rng(pages))
+    return [
+        encode(load.signatures(first, min(first + a_round, pages)), bytes(16), number, DIGEST)
+        for number, first in enumerate(range(0, pages, a_round))
+    ]
+
+
 def measure_one(log: Sequence[bytes], counted: int) -> Figures:
     """The judge of one process over its state in memory."""
     state, charged = MemoryState(), Charged()
@@ -75,7 +87,13 @@ def measure_one(log: Sequence[bytes], counted: int) -> Figures:
             verdicts, filing = judge(decode(record).signatures, SCHEME, state, LIMITS.cap, LIMITS.candidates)
             state.file(filing, offset + 1, 0)
         del verdicts
-    return {"judge_us": charged.seconds["late"] / counted * 1e6}
+    return {"judge_us": charged.seconds["late"] / counted * 1e6, "state_bytes": state_bytes([state])}
+
+
+def state_bytes(states: Sequence[MemoryState]) -> float:
+    """Bytes of keys and values, as the state on disk writes them before it compresses, for each filed page."""
+    total = sum(len(key) + len(value) for state in states for key, value in state.items())
+    return total / max(state.entry_count for state in states)
 
 
 def measure_shards(log: Sequence[bytes], counted: int, number: int) -> Figures:
@@ -99,7 +117,7 @@ def measure_shards(log: Sequence[bytes], counted: int, number: int) -> Figures:
                 told.append(_told(round_, KIND_MEETINGS, share, write_meetings(meetings, entry_count), sent))
         with charged.to("resolver"):
             met = [read_meetings(_columns(record, number), entry_count) for record in told]
-        guess: NDArray[np.bool_] | None = None
+        guesses = dict[Share, NDArray[np.bool_]]()
         read = dict[Share, list[Meetings]]()
         while True:
             walks += 1
@@ -108,25 +126,31 @@ def measure_shards(log: Sequence[bytes], counted: int, number: int) -> Figures:
                 with charged.to("shard: walk"):
                     if share not in read:
                         read[share] = [read_meetings(_columns(record, number), entry_count) for record in told]
-                    guess = first_guess(round_, read[share]) if guess is None else guess
+                        # Every shard makes the first guess of the same answers, so no one has to send it.
+                        guesses[share] = first_guess(round_, read[share])
+                    guess = guesses[share]
                     found = walk_round(round_, held[share], SCHEME, state, LIMITS, share, read[share], guess)
                     body = write_walks(found, guess, entry_count)
                     walked.append(_told(round_, KIND_WALKS, share, body, sent))
             with charged.to("resolver"):
                 all_walks = [read_walks(_columns(record, number), entry_count)[0] for record in walked]
-                checked = check_guess(round_, SCHEME, LIMITS, met, all_walks, np.asarray(guess))
-            guess = checked.guess
-            if guess is None:
+                checked = check_guess(round_, SCHEME, LIMITS, met, all_walks, guesses[shares[0]])
+            if checked.guess is None:
                 break
+            guesses = dict.fromkeys(shares, checked.guess)
         with charged.to("resolver"):
             resolved = resolve_walks(round_, SCHEME, met, all_walks, checked)
             outcome = _told(round_, KIND_OUTCOME, Share(0, number), write_outcome(resolved), sent)
+        with charged.to("worker: outcomes"):
+            told_outcome = decode_told(outcome, DIGEST, number, "verdicts", 0)
+            read_outcome_of = partial(read_outcome, first_number=entry_count)
+            verdicts = decode_body(told_outcome, KIND_OUTCOME, read_outcome_of, "verdicts", 0).verdicts
+        with charged.to("worker: originals"):
+            list(verdicts.originals)
         for share, state in zip(shares, states, strict=True):
             with charged.to("shard: file"):
                 told_outcome = decode_told(outcome, DIGEST, number, "verdicts", 0)
-                resolved = decode_body(
-                    told_outcome, KIND_OUTCOME, partial(read_outcome, first_number=entry_count), "verdicts", 0
-                )
+                resolved = decode_body(told_outcome, KIND_OUTCOME, read_outcome_of, "verdicts", 0)
                 state.file(file(round_, resolved, held[share], SCHEME, state, LIMITS, share), offset + 1, 0)
         entry_count = resolved.next_number
     steps = {f"{name.replace(': ', '_')}_us": value / counted * 1e6 for name, value in charged.seconds.items()}
@@ -139,6 +163,7 @@ def measure_shards(log: Sequence[bytes], counted: int, number: int) -> Figures:
         "outcome_bytes": sent[KIND_OUTCOME] / counted,
         "walks_a_round": walks / (len(log) - len(log) // 2),
         "entries_held": sum(state.stats()["entries"] for state in states) / entry_count,
+        "state_bytes": state_bytes(states),
     }
 
 
@@ -152,20 +177,20 @@ def _columns(record: bytes, shards: int) -> ColumnReader:
     return ColumnReader(decode_told(record, DIGEST, shards, "matches", 0).body)
 
 
-def main() -> None:
-    """Print the figures as JSON."""
-    pages, a_round = [*(int(text) for text in sys.argv[1:]), *(200_000, 4096)[len(sys.argv) - 1 :]]
-    load = CandidateLoad(pages, np.random.default_rng(pages))
-    log = [
-        encode(load.signatures(first, min(first + a_round, pages)), bytes(16), number, DIGEST)
-        for number, first in enumerate(range(0, pages, a_round))
-    ]
-    counted = pages - len(log) // 2 * a_round
-    warm = log[:2]
+def measure(pages: int, a_round: int) -> dict[str, Any]:
+    """The figures of one process, and by "S=1" and so on those of shards and resolver."""
+    log = made_log(pages, a_round)
+    counted, warm = pages - len(log) // 2 * a_round, log[:2]
     measure_one(warm, a_round)
     measure_shards(warm, a_round, 2)
     figures = {"pages": pages, "round": a_round, "log_bytes": sum(map(len, log)) / pages, **measure_one(log, counted)}
-    print(json.dumps({**figures, **{f"S={one}": measure_shards(log, counted, one) for one in NUMBERS}}, indent=1))
+    return {**figures, **{f"S={one}": measure_shards(log, counted, one) for one in NUMBERS}}
+
+
+def main() -> None:
+    """Print the figures as JSON."""
+    pages, a_round = [*(int(text) for text in sys.argv[1:]), *(200_000, 4096)[len(sys.argv) - 1 :]]
+    print(json.dumps(measure(pages, a_round), indent=1))
 
 
 if __name__ == "__main__":

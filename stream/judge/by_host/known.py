@@ -14,6 +14,7 @@ that is sent again long after its commit is judged by what is known then.
 # mypy: disable-error-code="no-untyped-def"
 # numba compiles the kernels from their argument types; the comment of each says what these are.
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,15 +62,18 @@ def known_attempts(page_ids: list[PageId], judged: NDArray[np.bool_], view: Stat
 
 
 def find_known(
-    page_ids: list[PageId],
+    page_ids: Mapping[int, PageId],
     judged: NDArray[np.bool_],
     met: Met,
     read: Recalled,
     attempts: list[Attempt | None],
     found: Found,
 ) -> Known:
-    """Look for the ids of the pages; those that are known get their verdict in `found`."""
-    known = Known(np.full(len(page_ids), NEW, np.uint8), np.full(len(page_ids), NOBODY, np.int64))
+    """Look for the ids of the pages; those that are known get their verdict in `found`.
+
+    page_ids: by page, of those that are judged at least  judged: bool[n]
+    """
+    known = Known(np.full(len(judged), NEW, np.uint8), np.full(len(judged), NOBODY, np.int64))
     under_body = np.flatnonzero(met.proof & FoundBy.BODY)
     asking = np.searchsorted(met.bounds, under_body, side="right") - 1
     entries = read.filed.entries(read.place(met.number[under_body])) if read.filed is not None else []
@@ -93,10 +97,12 @@ def find_known(
     return known
 
 
-def find_repeated(page_ids: list[PageId], judged: NDArray[np.bool_], known: Known) -> None:
-    """Note pages whose id stands earlier in the record."""
+def find_repeated(page_ids: Mapping[int, PageId], judged: NDArray[np.bool_], known: Known) -> None:
+    """Note pages whose id stands earlier in the record. page_ids: by page, in the order of the record"""
+    if len(set(page_ids.values())) == len(page_ids):
+        return
     places = dict[PageId, int]()
-    for page, page_id in enumerate(page_ids):
+    for page, page_id in page_ids.items():
         first = places.setdefault(page_id, page)
         if first != page and judged[page] and known.state[page] == NEW:
             known.state[page], known.first[page] = AGAIN, first

@@ -114,9 +114,10 @@ def judge_with_hosts(
     attempts = known_attempts(page_ids, judged, view)
     read = recall_record(signatures, met, view, attempts, limits.worth)
     filed = nothing_found(len(page_ids))
-    known = find_known(page_ids, judged, met, read, attempts, filed)
+    by_page = dict(enumerate(page_ids))
+    known = find_known(by_page, judged, met, read, attempts, filed)
     if not alone:
-        find_repeated(page_ids, judged, known)
+        find_repeated(by_page, judged, known)
     addresses = known_addresses(signatures, read.filed, len(read.numbers), limits, rules)
     place, sizes = read.place(met.number), np.diff(buckets.bounds)
     walk = walk_hosts(

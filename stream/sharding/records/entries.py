@@ -4,11 +4,13 @@ entries = count u32 (e), age[e] (numbers: `next` less the entry's number), sourc
           source[e], partition + 2^31 [e], offset[e] (numbers), event_time_ms + 2^63 (words), urls, labels (texts)
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.state.index import NOBODY
 from spotsieve.stream.sharding.records.columns import ColumnReader, ColumnWriter
 from spotsieve.stream.signature import Entry
 
@@ -64,6 +66,27 @@ class PackedEntries(Mapping[int, Entry]):
             self._url[row],
             self._label[row],
         )
+
+
+class NamedEntries(Sequence[Entry | None]):
+    """What the pages of a round name, by entry number; each is decoded when it is asked for, since a shard asks few."""
+
+    def __init__(self, entries: Mapping[int, Entry], number: NDArray[np.int64]) -> None:
+        """number: int64[n], each in entries, or NOBODY"""
+        self._entries, self._number = entries, number
+
+    def __len__(self) -> int:
+        return len(self._number)
+
+    @overload
+    def __getitem__(self, row: int) -> Entry | None: ...
+    @overload
+    def __getitem__(self, row: slice) -> "NamedEntries": ...
+    def __getitem__(self, row: int | slice) -> "Entry | NamedEntries | None":
+        if isinstance(row, slice):
+            return NamedEntries(self._entries, self._number[row])
+        number = int(self._number[row])
+        return None if number == NOBODY else self._entries[number]
 
 
 def ascending(numbers: NDArray[np.int64]) -> NDArray[np.int64]:

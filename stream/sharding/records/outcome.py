@@ -12,7 +12,7 @@ import numpy as np
 
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.sharding.records.columns import ColumnReader, ColumnWriter
-from spotsieve.stream.sharding.records.entries import PackedEntries, write_entries
+from spotsieve.stream.sharding.records.entries import NamedEntries, PackedEntries, write_entries
 from spotsieve.stream.sharding.resolving import Resolved
 from spotsieve.stream.signature import Entry
 from spotsieve.stream.verdict import Kind, Verdicts
@@ -72,11 +72,11 @@ def read_outcome(columns: ColumnReader, first_number: int) -> Resolved:
         kind,
         reason,
         score,
-        tuple(entries[one] if copy else None for one, copy in zip(original.tolist(), copies.tolist(), strict=True)),
+        NamedEntries(entries, np.where(copies, original, NOBODY)),
         postings,
         found_by,
         flags >> _CUT_BIT & 1 != 0,
-        tuple(entries[one] if one != NOBODY else None for one in replaced.tolist()),
+        NamedEntries(entries, replaced),
     )
     entry = np.where(filed, first_number + np.cumsum(filed) - 1, NOBODY)
     taught, new = (flags >> _TAUGHT_BIT).astype(np.uint8), flags >> _NEW_BIT & 1 != 0

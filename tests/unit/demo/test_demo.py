@@ -120,7 +120,7 @@ def test_the_filter_finds_nearly_all_copies_and_loses_no_novel_page_of_the_demo(
     dropped = np.flatnonzero(verdicts.kind == Kind.DUPLICATE)
     assert len(dropped) > 170
     for number in dropped:
-        original = verdicts.originals[number]
+        original = verdicts.originals[int(number)]
         assert original is not None
         assert article_of[original.url] == crawl[number].article
 

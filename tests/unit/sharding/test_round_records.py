@@ -48,8 +48,8 @@ def test_columns_come_back_with_their_values() -> None:
     assert dict(found.entries) == MEETINGS.entries
     assert list(found.attempts) == list(MEETINGS.attempts)
     outcome = read_outcome(ColumnReader(write_outcome(RESOLVED)), FIRST)
-    assert outcome.verdicts.originals == RESOLVED.verdicts.originals
-    assert outcome.verdicts.replaces == RESOLVED.verdicts.replaces
+    assert tuple(outcome.verdicts.originals) == RESOLVED.verdicts.originals
+    assert tuple(outcome.verdicts.replaces) == RESOLVED.verdicts.replaces
     assert outcome.next_number == RESOLVED.next_number
 
 

@@ -1,0 +1,76 @@
+"""Runs the simulations that docs/sizing.md shows: how far S shards go, what a lost machine costs, what a rate needs."""
+
+from math import ceil
+from typing import NamedTuple
+
+from tests.measure.scale.costs import Costs
+from tests.measure.scale.outcomes import Outcome
+from tests.measure.scale.simulation import Plan, simulate
+from tests.measure.scale.sizing import RATES, Size, size_for
+
+SHARDS = (1, 2, 4, 8, 16, 32)
+LOST_SHARDS, AWAY_S = 4, 10.0
+"""Of a process that is started again with its disk, and of a resolver until the next one takes over: at most 10 s."""
+Case = dict[tuple[int, bool], "Reach"]
+
+
+class Reach(NamedTuple):
+    """How far S shards go. workers: as many as this takes  full: where all that can be taken comes in
+
+    half: where half of it does  efficiency: pages/s a process, over those of one process that does all
+    """
+
+    workers: int
+    full: Outcome
+    half: Outcome
+    efficiency: float
+
+
+class Loss(NamedTuple):
+    """What comes of a role that is away. rebuild_us: CPU of a shard for a page of the log, where its disk is lost"""
+
+    pages_per_s: float
+    outcomes: dict[str, Outcome]
+    rebuild_us: float
+
+
+class Cases(NamedTuple):
+    """All that was simulated. alone: one process that does all  ceiling: pages/s of any number of these"""
+
+    alone: Outcome
+    ceiling: float
+    reached: Case
+    lost: Loss
+    sizes: list[Size]
+
+
+def run_cases(costs: Costs, seconds: float = 6.0) -> Cases:
+    """Simulate them. seconds: of a run"""
+    alone = simulate(Plan(1, 0, seconds=seconds), costs)
+    reached = {
+        (shards, overlap): _reach(shards, overlap, costs, alone, seconds)
+        for shards in SHARDS
+        for overlap in (False, True)
+    }
+    sizes = [size_for(rate, costs) for rate in RATES]
+    return Cases(alone, 1 / costs.judge, reached, _lose(costs, reached[LOST_SHARDS, False]), sizes)
+
+
+def _reach(shards: int, overlap: bool, costs: Costs, alone: Outcome, seconds: float) -> Reach:
+    of_page = costs.intake + costs.commit
+    # More workers than any number of shards keeps busy; then as many as are needed.
+    most = simulate(Plan(min(4 + 3 * shards, 40), shards, 0.0, overlap, seconds), costs).pages_per_s
+    workers = ceil(most * of_page / (0.8 - most * costs.seen))
+    full = simulate(Plan(workers, shards, 0.0, overlap, seconds), costs)
+    half = simulate(Plan(workers, shards, full.pages_per_s / 2, overlap, seconds), costs)
+    efficiency = full.pages_per_s / (workers + shards + 1) / alone.pages_per_s
+    return Reach(workers, full, half, efficiency)
+
+
+def _lose(costs: Costs, reach: Reach) -> Loss:
+    rate = reach.full.pages_per_s / 2
+    plan = Plan(reach.workers, LOST_SHARDS, rate, seconds=40.0, at=18.0, away=AWAY_S)
+    outcomes = {lost: simulate(plan._replace(lost=lost), costs) for lost in ("shard", "resolver")}
+    # Filing again needs the keys and the buckets too; only these, of all that an answer takes.
+    rebuild = costs.file.of_one(4096, LOST_SHARDS) + costs.answer.of_one(4096, LOST_SHARDS)
+    return Loss(rate, outcomes, rebuild / 4096 * 1e6)

@@ -1,0 +1,139 @@
+"""Makes costs for any number of shards of what was measured at some: CPU, bytes a page, bytes of state.
+
+The CPU of a step, summed over S shards, is a + b S + c S / R microseconds a page with R pages in a round: what a key or
+a host costs once, what every shard does for every page, and what it does for a round.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Figures = dict[str, Any]
+ANSWER = ("shard_read_us", "shard_keys and buckets_us", "shard_answer_us")
+BYTES = ("meetings_bytes", "walks_bytes", "outcome_bytes")
+MICRO = 1e-6
+
+
+class Step(NamedTuple):
+    """CPU seconds of all shards for a page (once), of each for a page (every) and of each for a round (round)."""
+
+    once: float
+    every: float
+    round: float
+
+    def of_one(self, pages: int, shards: int) -> float:
+        """CPU seconds of one shard for a round of so many pages."""
+        return self.round + pages * (self.once / shards + self.every)
+
+    def of_all(self, pages: int, shards: int) -> float:
+        """CPU seconds for a round of so many pages, of a role that does the work of all shards."""
+        return shards * self.of_one(pages, shards)
+
+
+class Costs(NamedTuple):
+    """What the simulation is fed by.
+
+    intake, commit: CPU seconds of a worker for a page of its own, before the log and after the verdict
+    seen: of a worker for any page's verdict  judge: of one process that judges for itself, for any page
+    again: share of rounds that are walked twice  hops: milliseconds, as of hops.py  message: bytes of a page
+    """
+
+    intake: float
+    commit: float
+    seen: float
+    judge: float
+    answer: Step
+    walk: Step
+    file: Step
+    resolver: Step
+    again: float
+    hops: dict[str, list[float]]
+    message: float
+
+
+def costs_of(figures: Figures) -> Costs:
+    """The costs of the measured figures: roles (several measurements), worker, client_us and hops."""
+    roles, worker = figures["roles"], figures["worker"]
+    points = [(_shards(name), run["round"], found) for run in roles for name, found in run.items() if name[:2] == "S="]
+    large = max(roles, key=lambda run: run["round"])
+
+    def step(*names: str) -> Step:
+        return _fitted([(shards, pages, sum(found[name] for name in names)) for shards, pages, found in points])
+
+    of_worker = [found for _, pages, found in points if pages == large["round"]]
+    originals = float(np.median([found["worker_originals_us"] for found in of_worker]))
+    walk, walks = step("shard_walk_us"), [found["walks_a_round"] for found in of_worker if found["walks_a_round"] > 1]
+    again = float(np.mean(walks)) - 1 if walks else 0.0
+    walked_once = Step(*(part / (1 + again) for part in walk))
+    return Costs(
+        (worker["decode_us"] + worker["sign_us"] + worker["log_us"] + figures["client_us"] / 2) * MICRO,
+        (figures["client_us"] / 2 + originals) * MICRO,
+        float(np.median([found["worker_outcomes_us"] for found in of_worker])) * MICRO,
+        large["judge_us"] * MICRO,
+        step(*ANSWER),
+        walked_once,
+        step("shard_file_us"),
+        step("resolver_us"),
+        again,
+        figures["hops"],
+        worker["message_bytes"],
+    )
+
+
+def _shards(name: str) -> int:
+    return int(name[2:])
+
+
+def _fitted(points: Sequence[tuple[int, int, float]]) -> Step:
+    """The step that fits sums over all shards best, in relative terms; no part is below 0. points: S, R, us a page"""
+    shards, pages, total = (np.array(column, np.float64) for column in zip(*points, strict=True))
+    columns = np.stack([np.ones_like(shards), shards, shards / pages], axis=1) / total[:, None]
+    taken = list(range(columns.shape[1] if len(set(pages.tolist())) > 1 else 2))
+    while True:
+        parts = np.linalg.lstsq(columns[:, taken], np.ones(len(total)))[0]
+        if (parts >= 0).all():
+            break
+        taken.pop(int(np.argmin(parts)))
+    found = np.zeros(3)
+    found[taken] = parts * MICRO
+    return Step(*found.tolist())
+
+
+def told_bytes(roles: Sequence[Figures], shards: int) -> float:
+    """Bytes a page on `signatures`, `matches` and `verdicts` together: a straight line through what was measured."""
+    large = max(roles, key=lambda run: run["round"])
+    if not shards:
+        return float(large["log_bytes"])
+    measured = {_shards(name): found for name, found in large.items() if name[:2] == "S="}
+    total = {number: sum(found[name] for name in BYTES) for number, found in measured.items()}
+    return float(large["log_bytes"]) + _on_line(total, shards)
+
+
+def state_bytes(roles: Sequence[Figures], shards: int) -> float:
+    """Bytes of a filed page in all shards together: a straight line by how many shards hold its entry.
+
+    Of k keys that lie anywhere, S (1 - (1 - 1 / S)^k) shards hold one: k is that which fits the most shards measured.
+    """
+    large = max(roles, key=lambda run: run["round"])
+    if not shards:
+        return float(large["state_bytes"])
+    measured = {_shards(name): found for name, found in large.items() if name[:2] == "S="}
+    most = max(measured)
+    keys = np.log(1 - measured[most]["entries_held"] / most) / np.log(1 - 1 / most) if most > 1 else 1.0
+
+    def held(number: int) -> float:
+        return float(number * (1 - (1 - 1 / number) ** keys)) if number > 1 else 1.0
+
+    by_held = {held(number): found["state_bytes"] for number, found in measured.items()}
+    return _on_line(by_held, held(shards))
+
+
+def _on_line(points: dict[Any, float], at: float) -> float:
+    """The value at a place: between measured ones the straight line, beyond them that through all."""
+    places = sorted(points)
+    values: NDArray[np.float64] = np.array([points[place] for place in places])
+    if places[0] <= at <= places[-1]:
+        return float(np.interp(at, places, values))
+    return float(np.polynomial.Polynomial.fit(places, values, 1)(at))
