@@ -1,4 +1,4 @@
-"""Reads log records of version 2, the layout before today's, as far as a migration needs them: which pages, in which order.
+"""Reads log records of version 2, the layout before today's, as far as a migration needs: which pages, in their order.
 
     record    = version u8 (2), kind u8, writer 16 bytes, sequence u64, settings digest 16 bytes, body, checksum u64
     body      = pages u32 (n), sources u16, sketch words u8 (w), source*, column*, features, sketch, addresses
