@@ -30,7 +30,7 @@ LEAST_SPOTS, MOST_SPOTS = 30, 150
 STREAM_SAYS = """\
 Algorithm 1 in a stream, at the default tau of .44: copies missed among made-up pages (tests/measure/papers/
 theobald_stream.py; spots by Zipf's law, an IDF of .2 to .85), at the index's default limits. With c = 1, as in the
-paper, a page shares a rare spot with one stranger in 55, and these use up the candidate limit of 4,096 before its
+paper, a page shares a rare spot with one stranger in 40, and these use up the candidate limit of 4,096 before its
 original comes. `spotsigs` takes c = 3 at a tau of .5 or less: c - 1 more spots of a page are keys, two copies share c
 of them, and hardly a stranger does. What stays are full buckets (index.bucket_cap).
 """
