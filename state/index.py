@@ -77,7 +77,7 @@ class Attempt(NamedTuple):
 
 
 class HostMemories(NamedTuple):
-    """What is known of h hosts (stream/judge/memory.py has the rule).
+    """What is known of h hosts (stream/judge/by_host/memory.py has the rule).
 
     hosts: uint64[h], ascending  pages: uint32[h], how many taught it; 0: nothing is known of the host
     last: uint64[h], the entry number that the next filed page had when the host last learned
@@ -117,17 +117,26 @@ class Copy(NamedTuple):
     entry: Entry
 
 
+class Heard(NamedTuple):
+    """The outcome that a part of a state was filed by: its offset in the topic of verdicts, and its checksum."""
+
+    offset: int
+    checksum: int
+
+
 class Places(NamedTuple):
     """Where a state that holds a part of the entries puts f pages.
 
     numbers: uint64[f], their entry numbers, ascending, from the first number of the filing on
     next_number: that of the next page that is filed anywhere
     copies: of earlier entries that attempts name, and that the state does not hold
+    heard: the outcome that said it, where a topic has it
     """
 
     numbers: NDArray[np.uint64]
     next_number: int
     copies: tuple[Copy, ...] = ()
+    heard: Heard | None = None
 
 
 @dataclass(frozen=True, slots=True)

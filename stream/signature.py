@@ -243,7 +243,7 @@ def no_features(count: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
 
 
 class OwnText(NamedTuple):
-    """What c pages, of a record or filed, are compared by on their host (stream/judge/pairs.py).
+    """What c pages, of a record or filed, are compared by on their host (stream/judge/by_host/pairs.py).
 
     site: uint16[c]  share: uint8[c], of the listed kept text, what was template when the page was filed, in 255ths
     listed: uint16[c], weight of all its listed kept text

@@ -106,6 +106,20 @@ class Verdicts:
     def __len__(self) -> int:
         return len(self.kind)
 
+    def part(self, start: int, end: int) -> "Verdicts":
+        """The verdicts of pages start..end - 1."""
+        rows = slice(start, end)
+        return Verdicts(
+            self.kind[rows],
+            self.reason[rows],
+            self.score[rows],
+            self.originals[rows],
+            self.candidates[rows],
+            self.found_by[rows],
+            self.cut[rows],
+            self.replaces[rows],
+        )
+
 
 def no_verdicts() -> Verdicts:
     """The verdicts of a record without pages."""

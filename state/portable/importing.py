@@ -21,6 +21,7 @@ from spotsieve.state.format.meta import (
     MARKS,
     PROGRESS,
     STATE_FORMAT,
+    Identity,
     decode_clock,
     encode_identity,
     encode_marks,
@@ -240,7 +241,7 @@ class Import:
     def _write_meta(self, header: Fields) -> None:
         progress, clock = progress_of(header)
         batch = WriteBatch(raw_mode=True)
-        batch[IDENTITY] = encode_identity(header["settings"], header["log"])
+        batch[IDENTITY] = encode_identity(Identity(STATE_FORMAT, header["settings"], header["log"]))
         if clock.marks:
             batch[MARKS] = encode_marks(clock.marks)
         batch[PROGRESS] = encode_progress(progress)

@@ -46,7 +46,7 @@ Fields = dict[str, Any]
 
 def header_of(state: StillState) -> Fields:
     """Return the header: what the state belongs to, and how far it had come."""
-    (state_format, settings, log), progress, clock = state.identity, state.progress, state.clock
+    (state_format, settings, log, _), progress, clock = state.identity, state.progress, state.clock
     return {
         "spotsieve_state": VERSION,
         "format": state_format,

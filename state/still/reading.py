@@ -11,6 +11,7 @@ from rocksdict import Rdict, ReadOptions
 from spotsieve.state.format.meta import Identity, Progress
 from spotsieve.state.format.sources import decode_source
 from spotsieve.state.horizon import Clock
+from spotsieve.state.identity import check_whole
 from spotsieve.state.index import State
 from spotsieve.state.snapshot.asking import checkpoint_of
 from spotsieve.state.snapshot.manifest import MANIFEST_FILE
@@ -105,4 +106,5 @@ def _read(directory: Path, path: Path) -> Iterator[StillState]:
         with rocks_errors(directory, "read"):
             sources = [decode_source(key, value) for key, value in keys_and_values(families["sources"])]
         meta = read_meta(directory, database)
+        check_whole(str(directory), meta.identity)
         yield StillState(directory, meta.identity, meta.progress, sources, families, meta.clock)

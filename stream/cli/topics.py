@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     import asyncio  # --help takes a tenth of a second longer with it
 
     settings = settings_of(options, {"kafka.bootstrap_servers": options.bootstrap_servers})
-    from spotsieve.stream.kafka.topics import check_topics, create_topics, topic_names
+    from spotsieve.stream.kafka.topics import check_topics, create_topics, names_of
     from spotsieve.stream.observe.logs import configure_logs
 
     configure_logs(settings.log, of_a_command=True)
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
         for name, new in made.items():
             show(f"{name}: {'created' if new else 'was there'}")
     facts = asyncio.run(check_topics(settings))
-    for role, name in topic_names(settings.topics).items():
+    for role, name in names_of(settings).items():
         show(f"{name}: fits as topics.{role}, {facts[role].partitions} partition(s)")
     return 0
 

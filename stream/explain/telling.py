@@ -1,7 +1,7 @@
 """Tells all that one page meets in a state: under which keys, what each pair has and needs, and what became of it.
 
 The verdict is the judge's own (stream/judge/alone.py), and so is what a pair has and needs: the kernels of
-stream/judge/pairs.py note it, or the scheme tells it by the function that its confirm() is made of.
+stream/judge/by_host/pairs.py note it, or the scheme tells it by the function that its confirm() is made of.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,11 @@ from spotsieve.state.index import NOBODY, Buckets, FiledPages, StateView
 from spotsieve.stream.explain.told import Fate, HostMemory, Looked, MetPage, PairBar, PairWay, Told
 from spotsieve.stream.features.prints import identity_of
 from spotsieve.stream.hosts import address_of
-from spotsieve.stream.judge import ways
 from spotsieve.stream.judge.alone import judge_alone
-from spotsieve.stream.judge.confirming import OfPage, confirm_page
+from spotsieve.stream.judge.by_host import ways
+from spotsieve.stream.judge.by_host.confirming import OfPage, confirm_page
+from spotsieve.stream.judge.by_host.own_text import of_host
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
-from spotsieve.stream.judge.pairs import of_host
 from spotsieve.stream.judge.policy import ANY_KIND, KEEP_FIRST, PLAIN, Policy
 from spotsieve.stream.judge.rules import Limits, final_kinds, reasons_of
 from spotsieve.stream.judge.slots import Slots, slots_of

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Filing, StateView
+from spotsieve.stream.judge.by_host.walk import judge_with_hosts
 from spotsieve.stream.judge.filed import FiledOriginals, find_filed
-from spotsieve.stream.judge.hosts import judge_with_hosts
 from spotsieve.stream.judge.policy import KEEP_FIRST, PLAIN, Policy, policy_of
 from spotsieve.stream.judge.rules import Limits, reasons_of
 from spotsieve.stream.judge.slots import slots_of

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import FiledPages, StateView
 from spotsieve.stream.judge import judge
-from spotsieve.stream.judge.confirming import confirm_all
+from spotsieve.stream.judge.by_host.confirming import confirm_all
 from spotsieve.stream.judge.filed import confirm_met
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
 from spotsieve.stream.judge.policy import PLAIN, Policy

@@ -14,7 +14,7 @@ The rules, so that a verdict depends on the log's order and on nothing else:
   of them, of equal ones the earliest.
 - Where policy.recrawl says so, a page is no copy of one of its own address (stream/judge/addresses.py), or only under
   the kinds of decisive keys that tell that both have the same bytes or text. It is neither dropped for that page nor
-  replaces it, but teaches as a copy of it (stream/judge/hosts.py).
+  replaces it, but teaches as a copy of it (stream/judge/by_host/walk.py).
 - Of the candidates only the earliest `candidate_limit` different pages are confirmed; a page that met more is counted.
   Decisive keys have no such limit.
 - Only novel pages and unchecked ones are filed. An earlier page of the same record counts exactly as if it had been

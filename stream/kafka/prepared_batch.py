@@ -2,7 +2,7 @@
 
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.default_records import DefaultRecordBatch
-from aiokafka.record.util import calc_crc32c
+from crc32c import crc32c
 
 CODECS = {
     "none": 0,
@@ -36,7 +36,9 @@ class PreparedBatch(BatchBuilder):  # type: ignore[misc]  # aiokafka's class is 
     def _build(self) -> bytearray:
         if self._buffer is None:
             self.close()
-            self._buffer = bytearray(self._builder.build())
+            self._buffer = self._builder.build()
+            assert isinstance(self._buffer, bytearray)
+            del self._builder
         return self._buffer
 
     def _set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
@@ -46,4 +48,5 @@ class PreparedBatch(BatchBuilder):  # type: ignore[misc]  # aiokafka's class is 
         self._buffer[_PRODUCER_ID] = producer_id.to_bytes(8, "big", signed=True)
         self._buffer[_PRODUCER_EPOCH] = producer_epoch.to_bytes(2, "big", signed=True)
         self._buffer[_BASE_SEQUENCE] = base_sequence.to_bytes(4, "big", signed=True)
-        self._buffer[_CHECKSUM] = calc_crc32c(memoryview(self._buffer)[_ATTRIBUTES:]).to_bytes(4, "big")
+        with memoryview(self._buffer) as whole, whole[_ATTRIBUTES:] as checked:
+            self._buffer[_CHECKSUM] = crc32c(checked).to_bytes(4, "big")

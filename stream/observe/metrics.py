@@ -75,6 +75,7 @@ class Metrics:
         self._declare_pages()
         self._declare_judging()
         self._declare_state()
+        self._declare_rounds()
         self._declare_broker()
         self._show_zeros()
 
@@ -282,6 +283,25 @@ class Metrics:
         self.log_gap = self._gauge(
             "spotsieve_log_gap_seconds",
             "Time until a starting worker has caught up with its log, at the rate so far; 0 once it joins its group.",
+        )
+
+    def _declare_rounds(self) -> None:
+        """What roles tell of a service whose state shards hold together."""
+        self.rounds = self._counter("spotsieve_rounds", "Rounds that this shard filed, or this resolver published.")
+        self.round_guesses = self._counter(
+            "spotsieve_round_guesses", "Times that shards walked through a round once more, by a better guess."
+        )
+        self.round_pages = Histogram(
+            "spotsieve_round_pages",
+            "Pages of a round.",
+            buckets=(1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536),
+            registry=self.registry,
+        )
+        self.round_seconds = Histogram(
+            "spotsieve_round_seconds",
+            "From naming a round to its outcome, with the answers of all shards.",
+            buckets=(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 60),
+            registry=self.registry,
         )
 
     def _declare_broker(self) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
 from spotsieve.stream.errors import SettingError
+from spotsieve.stream.settings.cluster import ClusterSettings
 from spotsieve.stream.settings.domains import installed_list
 from spotsieve.stream.settings.rules import Rule
 from spotsieve.stream.settings.schemes import DEFAULT_SCHEME, SchemeSettings, SpotsieveSettings
@@ -217,6 +218,8 @@ class TopicSettings(Section):
         "pages.rejected", "dead letters: messages that are no page, unchanged, plus the reason", min_length=1
     )
     log: str = setting("signatures", "the log: one partition, the one order of pages", min_length=1)
+    matches: str = setting("matches", "with shards: whom pages meet; a partition for each shard", min_length=1)
+    verdicts: str = setting("verdicts", "with shards: the outcome of each round; one partition", min_length=1)
 
 
 class ServiceSettings(Section):
@@ -302,6 +305,7 @@ class Settings(Section):
     policy: PolicySettings = Field(default=PolicySettings())
     kafka: KafkaSettings = Field(default=KafkaSettings())
     topics: TopicSettings = Field(default=TopicSettings())
+    cluster: ClusterSettings = Field(default=ClusterSettings())
     service: ServiceSettings = Field(default=ServiceSettings())
     metrics: MetricsSettings = Field(default=MetricsSettings())
     serve: ServeSettings = Field(default=ServeSettings())

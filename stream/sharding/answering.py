@@ -16,10 +16,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, Buckets, FiledPages, StateView
+from spotsieve.stream.judge.by_host.known import known_attempts
+from spotsieve.stream.judge.by_host.pairs import could_be_copy_across
+from spotsieve.stream.judge.by_host.texts import estimated_jaccard, texts_filed, texts_of
 from spotsieve.stream.judge.filed import confirm_met
-from spotsieve.stream.judge.known import known_attempts
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
-from spotsieve.stream.judge.pairs import could_be_copy_across, estimated_jaccard, texts_filed, texts_of
 from spotsieve.stream.judge.policy import KEEP_FIRST
 from spotsieve.stream.judge.rules import Limits, final_kinds, judge_sources, outgrows
 from spotsieve.stream.judge.slots import Slots

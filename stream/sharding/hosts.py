@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, FiledEntries, StateView
 from spotsieve.stream.judge.addresses import no_addresses
-from spotsieve.stream.judge.bars import bars_of_pages
-from spotsieve.stream.judge.hosts import walk_hosts
-from spotsieve.stream.judge.known import ELSEWHERE, FILED_ELSEWHERE, NEW, find_known, find_repeated
-from spotsieve.stream.judge.memory import living_leads, recall, recall_leads
-from spotsieve.stream.judge.pairs import Texts, texts_filed
-from spotsieve.stream.judge.recalled import Recalled, no_texts
+from spotsieve.stream.judge.by_host.bars import bars_of_pages
+from spotsieve.stream.judge.by_host.known import ELSEWHERE, FILED_ELSEWHERE, NEW, find_known, find_repeated
+from spotsieve.stream.judge.by_host.memory import living_leads, recall, recall_leads
+from spotsieve.stream.judge.by_host.recalled import Recalled, no_texts
+from spotsieve.stream.judge.by_host.texts import Texts, texts_filed
+from spotsieve.stream.judge.by_host.walk import walk_hosts
 from spotsieve.stream.judge.rules import Found, Limits, final_kinds, nothing_found
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.sharding.answering import answer_of_hosts

@@ -29,8 +29,8 @@ class Resolved(NamedTuple):
     entry: int64[n], the entry number of a page that is filed, or NOBODY  next_number: of the next page to be filed
     original: int64[n], the entry number of each page's original, or its own where it was filed before, or NOBODY
     replaced: int64[n], the entry number of what `verdicts` says that it replaces, or NOBODY
-    taught: uint8[n] (judge/hosts.py), what a page taught its host  is_new: bool[n], its verdict was not known before;
-    both None without a memory of hosts
+    taught: uint8[n] (judge/by_host/learning.py), what a page taught its host  is_new: bool[n], its verdict is
+    new; both None without a memory of hosts
     """
 
     verdicts: Verdicts

@@ -23,7 +23,8 @@ from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
 from spotsieve.stream.kafka.clients import log_producer, stop_client
 from spotsieve.stream.kafka.errors import ended
-from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES, check_topic_names
+from spotsieve.stream.kafka.topic_checks import LOG_RECORD_BYTES
+from spotsieve.stream.kafka.topics import check_topic_names
 from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.migration.journal import Journal
 from spotsieve.stream.migration.moving import PAGES, EndsInError, Migration, Moving
@@ -50,7 +51,7 @@ def migrate_service(old: Settings, new: Settings, switch: bool, told: OnProgress
     """
     check_sides(old, new)
     for side in (old, new):
-        check_topic_names(side.topics)
+        check_topic_names(side)
     old_log = asyncio.run(check_logs(old, new))
     with ExitStack() as stack:
         engine = open_engine(new, new.topics.log)

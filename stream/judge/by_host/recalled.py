@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, FiledEntries, StateView
-from spotsieve.stream.judge.memory import Memory, living_leads, recall, recall_leads
+from spotsieve.stream.judge.by_host.memory import Memory, living_leads, recall, recall_leads
+from spotsieve.stream.judge.by_host.texts import Texts, texts_filed
 from spotsieve.stream.judge.met import Met
-from spotsieve.stream.judge.pairs import Texts, texts_filed
 from spotsieve.stream.signature import OwnText, Signatures
 
 

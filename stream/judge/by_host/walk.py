@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from spotsieve.state.index import NOBODY, Buckets, Learned, StateView
 from spotsieve.stream.features.prints import MOST_PRINTS
 from spotsieve.stream.judge.addresses import Addresses, relation_to_filed, relation_within
-from spotsieve.stream.judge.bars import bars_in, bars_of_pages
-from spotsieve.stream.judge.filed import FiledOriginals, known_addresses
-from spotsieve.stream.judge.known import (
+from spotsieve.stream.judge.by_host.bars import bars_in, bars_of_pages
+from spotsieve.stream.judge.by_host.known import (
     AGAIN,
     FILED_ELSEWHERE,
     NEW,
@@ -30,7 +29,7 @@ from spotsieve.stream.judge.known import (
     known_attempts,
     repeat,
 )
-from spotsieve.stream.judge.learning import (
+from spotsieve.stream.judge.by_host.learning import (
     TAUGHT_ALL,
     TAUGHT_REST,
     keep_own,
@@ -39,17 +38,13 @@ from spotsieve.stream.judge.learning import (
     skip_shared,
     teach_page,
 )
-from spotsieve.stream.judge.memory import Memory, to_remember
+from spotsieve.stream.judge.by_host.memory import Memory, to_remember
+from spotsieve.stream.judge.by_host.own_text import ask, new_asked
+from spotsieve.stream.judge.by_host.pairs import confirm_pair, new_answer
+from spotsieve.stream.judge.by_host.recalled import Recalled, recall_record
+from spotsieve.stream.judge.by_host.texts import Texts, texts_of
+from spotsieve.stream.judge.filed import FiledOriginals, known_addresses
 from spotsieve.stream.judge.met import NEVER, Met, begin, drop_candidates, meet_filed, new_cursors, next_met
-from spotsieve.stream.judge.pairs import (
-    Texts,
-    ask,
-    confirm_pair,
-    new_answer,
-    new_asked,
-    texts_of,
-)
-from spotsieve.stream.judge.recalled import Recalled, recall_record
 from spotsieve.stream.judge.rules import Found, Limits, Pair, final_kinds, judge_sources, nothing_found, weigh
 from spotsieve.stream.judge.slots import Slots, inlined
 from spotsieve.stream.judge.walk import Walked, count_postings, file_page, nothing_walked
