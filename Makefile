@@ -14,7 +14,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test check verdicts bench quality schemes papers soak partitions memory classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean
+.PHONY: help demo test check verdicts bench quality schemes papers soak partitions memory large classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -56,6 +56,9 @@ partitions: setup ## one worker with 1,000 partitions and a backlog over TLS; wr
 
 memory: $(INSTALLED) ## the memory of a state of 20 million pages; write docs/index-memory.md (6 GB of disk)
 	@$(PY) -m tests.measure.index_memory $(ARGS)
+
+large: $(INSTALLED) ## a state of 30 million pages that exceeds its memory; write docs/large-state.md (15 GB of disk)
+	@$(PY) -m tests.measure.large_state $(ARGS)
 
 classic: $(INSTALLED) ## crash matrix and broker faults on Kafka 3.9 with the classic coordinator; write docs/kafka39.md
 	@$(PY) -m tests.measure.kafka39 $(ARGS)
