@@ -33,7 +33,7 @@ class Tuning(NamedTuple):
     block_bytes: of data, before compression  last_compressed: whether the last level is
     direct: reads, flushes and compactions pass by the system's page cache
     universal: compaction style, else by levels  level_zero_files: at which a compaction begins
-    rate_mb: most that flushes and compactions write in a second, 0: any  file_mb: of a table file
+    rate_mb: most that flushes and compactions write in a second, 0: any
     """
 
     filter_bits: int = 10
@@ -44,7 +44,6 @@ class Tuning(NamedTuple):
     universal: bool = False
     level_zero_files: int = 8
     rate_mb: int = 0
-    file_mb: int = 64
 
 
 TUNING = Tuning()
@@ -127,7 +126,6 @@ def _buckets(settings: IndexSettings, cache: Cache, tuning: Tuning) -> Options:
         options.set_bottommost_compression_type(DBCompressionType.lz4())
     if tuning.universal:
         options.set_compaction_style(DBCompactionStyle.universal())
-    options.set_target_file_size_base(tuning.file_mb * MIB)
     options.set_write_buffer_size(settings.write_buffer_mb * MIB // MEMTABLES)
     options.set_min_write_buffer_number_to_merge(MEMTABLES)
     options.set_max_write_buffer_number(2 * MEMTABLES)

@@ -5,6 +5,7 @@ import os
 import shlex
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from spotsieve.stream.settings.model import IndexSettings
@@ -23,11 +24,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--judged", type=int, default=400_000, help="pages that are judged over each (default 400,000)")
     parser.add_argument("--batch", type=int, default=512, help="pages of a record (default 512)")
     parser.add_argument("--buffer-mb", type=int, default=8, help="write buffer over the smaller state (default 8)")
+    parser.add_argument("--most-minutes", type=float, default=float("inf"), help="then no further variant begins")
     parser.add_argument("--only", default="", help="only variants whose names contain this; the document stays")
     parser.add_argument("--directory", type=Path, help="where the states are made for a while (default: of the system)")
     parser.add_argument("--write", action="store_true", help="write the document, whatever the sizes are")
     options = parser.parse_args(arguments)
-    loads = os.getloadavg()[0]
+    loads, began = os.getloadavg()[0], time.monotonic()
     ran = list[Ran]()
     plans = (
         (Plan(options.small, options.judged, options.batch, options.buffer_mb), VARIANTS),
@@ -36,15 +38,18 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(dir=options.directory) as scratch:
         for plan, variants in plans:
             ran.append(Ran(plan, []))
-            wanted = [variant for variant in variants if options.only in variant.name]
+            late = time.monotonic() - began > 60 * options.most_minutes
+            wanted = [variant for variant in variants if options.only in variant.name and not late]
             for variant, judged in compare(Path(scratch), plan, wanted):
                 ran[-1].runs.append((variant, judged))
                 print(f"{plan.pages:,} pages, {variant.name}: {judged}", file=sys.stderr, flush=True)
+                if time.monotonic() - began > 60 * options.most_minutes:
+                    break
     given = sys.argv[1:] if arguments is None else arguments
     command = shlex.join(["python", "-m", "tests.measure.large_state", *given])
     small, large = ran
     text = document(small, large, command, machine(), (loads, os.getloadavg()[0]))
-    whole = options.pages >= PAGES and not options.only
+    whole = options.pages >= PAGES and not options.only and len(large.runs) == len(LARGE)
     if options.write or whole:
         DOCUMENT.write_text(text, "utf-8")
     print(text)

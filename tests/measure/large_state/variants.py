@@ -83,6 +83,8 @@ class Plan:
 
 def compare(scratch: Path, plan: Plan, variants: Sequence[Variant] = VARIANTS) -> Iterator[tuple[Variant, Judged]]:
     """Judge the same records under each variant, over the same state of so many pages."""
+    if not variants:
+        return
     pages, (load, old), filled = plan.pages, plan.load(), scratch / "filled"
     fill(filled, pages, load, old, TUNING)
     for variant in variants:
