@@ -45,7 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"{plan.pages:,} pages, {variant.name}: {judged}", file=sys.stderr, flush=True)
                 if time.monotonic() - began > 60 * options.most_minutes:
                     break
-    given = sys.argv[1:] if arguments is None else arguments
+    told = ("pages", "small", "judged", "batch", "buffer_mb", "most_minutes")
+    given = [f"--{name.replace('_', '-')}={getattr(options, name)}" for name in told]
     command = shlex.join(["python", "-m", "tests.measure.large_state", *given])
     small, large = ran
     text = document(small, large, command, machine(), (loads, os.getloadavg()[0]))

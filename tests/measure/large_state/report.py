@@ -38,10 +38,13 @@ def document(small: Ran, large: Ran, command: str, host: dict[str, Any], loads: 
     settings = DEFAULTS.settings(small.plan.pages, small.plan.buffer_mb)
     return f"""# A state larger than memory
 
-{outcome} Measured by `{command}` on {datetime.now(UTC).date().isoformat()}: {host["cores"]} cores of
+{outcome}
+
+Measured by `{command}`
+on {datetime.now(UTC).date().isoformat()}: {host["cores"]} cores of
 {host["cpu"]}, {host["system"]}, Python {host["python"]}. The load average was {loads[0]:.1f} before and {loads[1]:.1f}
-after; where it is above the number of cores, other programs ran, and times on the clock are mostly theirs. CPU, reads
-and bytes do not depend on them.
+after; where it is above the number of cores, other programs ran, and times on the clock are mostly theirs. Reads
+and bytes do not depend on them; CPU does, so the same work may differ by a fifth.
 
 ## How it is measured
 
@@ -56,8 +59,9 @@ its libraries are counted in it. A service reads through the page cache: it has 
 
 Reads are calls of the judging thread that read a file; filters that are not in the cache are among them. "Written" is
 what all threads read and wrote besides, for the write-ahead log, flushes and compactions. "Longest write" is the
-longest filing of a record, whatever RocksDB did in the background. Rows without flushes or compactions say nothing of
-these: a write buffer holds about 1,200 pages a MiB.
+longest filing of a record, whatever RocksDB did in the background. Where few pages are judged, few flushes and
+compactions happen, and the rows say little of them. A cache has 8 MiB at least: below 440,000 pages its variants are
+one and the same.
 
 ## The large state
 
