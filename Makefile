@@ -115,7 +115,7 @@ $(PEERS): $(INSTALLED) requirements-peers.lock
 lock: $(INSTALLED) ## resolve the newest allowed dependencies into requirements*.lock
 	@$(PY) -m pip install -q 'uv>=0.5'
 	@$(VENV)/bin/uv pip compile -q pyproject.toml --all-extras --group dev $(LOCK_OPTIONS) -o requirements.lock
-	@$(VENV)/bin/uv pip compile -q pyproject.toml -c requirements.lock $(LOCK_OPTIONS) -o requirements-run.lock
+	@$(VENV)/bin/uv pip compile -q pyproject.toml --extra fast -c requirements.lock $(LOCK_OPTIONS) -o requirements-run.lock
 	@$(VENV)/bin/uv pip compile -q --group build -c requirements.lock $(LOCK_OPTIONS) -o requirements-build.lock
 	@$(VENV)/bin/uv pip compile -q --group sbom -c requirements.lock $(LOCK_OPTIONS) -o requirements-sbom.lock
 	@$(VENV)/bin/uv pip compile -q --group fuzz -c requirements.lock $(LOCK_OPTIONS) -o requirements-fuzz.lock

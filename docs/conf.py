@@ -17,6 +17,8 @@ html_theme = "furo"
 html_title = "Spotsieve"
 html_copy_source = False
 html_show_sphinx = False
+# The index of names lists those of api.html alone, in a table that no telephone shows whole.
+html_use_index = False
 copybutton_prompt_text = "$ "
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"

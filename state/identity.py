@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from spotsieve.state.format.meta import STATE_FORMAT, Identity
+from spotsieve.state.format.meta import STATE_FORMAT, Identity, Part
 from spotsieve.stream.errors import SettingError, SettingsMismatch, StateError
 from spotsieve.stream.settings.verdicts import describe_difference, settings_digest
 
@@ -12,9 +12,12 @@ _ONE_CONFIGURATION = (
 )
 
 
-def check_identity(directory: str, stored: Identity, settings_text: str, log_name: str) -> None:
-    """Check that a state may go on under these settings, with this log. stored: what the state belongs to
+def check_identity(
+    directory: str, stored: Identity, settings_text: str, log_name: str, part: Part | None = None
+) -> None:
+    """Check that a state may go on under these settings, with this log, as this part of all, or as all of it (None).
 
+    stored: what the state belongs to
     Raises SettingsMismatch, which names each setting that differs, or StateError for another format or another log.
     """
     check_format(directory, stored)
@@ -26,6 +29,14 @@ def check_identity(directory: str, stored: Identity, settings_text: str, log_nam
             None,
             "restore these settings, or begin anew: another index.directory (--state) and another log (topics.log)",
         )
+    if stored.part != part:
+        raise StateError(
+            f"state {directory}",
+            f"must hold {_held(part)}, and holds {_held(stored.part)}",
+            None,
+            "choose another index.directory (--state), which is then built from the log and the verdicts; or give "
+            "cluster.shards and --shard as they were",
+        )
     if stored.log != log_name:
         raise StateError(
             f"state {directory}",
@@ -33,6 +44,21 @@ def check_identity(directory: str, stored: Identity, settings_text: str, log_nam
             log_name,
             "configure that log, or choose another index.directory to build a state from this one",
         )
+
+
+def check_whole(directory: str, stored: Identity) -> None:
+    """Refuse a state that holds a part for what needs all entries. Raises StateError."""
+    if stored.part is not None:
+        raise StateError(
+            f"state {directory}",
+            f"must hold {_held(None)}, and holds {_held(stored.part)}",
+            None,
+            "ask the state of one process: what a shard holds is no answer for all",
+        )
+
+
+def _held(part: Part | None) -> str:
+    return "all entries" if part is None else f"the part of {part}"
 
 
 def check_format(directory: str, stored: Identity) -> None:

@@ -77,7 +77,7 @@ class Attempt(NamedTuple):
 
 
 class HostMemories(NamedTuple):
-    """What is known of h hosts (stream/judge/memory.py has the rule).
+    """What is known of h hosts (stream/judge/by_host/memory.py has the rule).
 
     hosts: uint64[h], ascending  pages: uint32[h], how many taught it; 0: nothing is known of the host
     last: uint64[h], the entry number that the next filed page had when the host last learned
@@ -117,17 +117,26 @@ class Copy(NamedTuple):
     entry: Entry
 
 
+class Heard(NamedTuple):
+    """The outcome that a part of a state was filed by: its offset in the topic of verdicts, and its checksum."""
+
+    offset: int
+    checksum: int
+
+
 class Places(NamedTuple):
     """Where a state that holds a part of the entries puts f pages.
 
     numbers: uint64[f], their entry numbers, ascending, from the first number of the filing on
     next_number: that of the next page that is filed anywhere
     copies: of earlier entries that attempts name, and that the state does not hold
+    heard: the outcome that said it, where a topic has it
     """
 
     numbers: NDArray[np.uint64]
     next_number: int
     copies: tuple[Copy, ...] = ()
+    heard: Heard | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +148,7 @@ class Filing:
     keys: uint64[c] and buckets: the WHOLE new contents of every bucket that grew
     capped: filings left out because their bucket was full (a page that fits in no bucket is not filed)
     keeps_features: whether entries hold the features of their pages
+    keeps_ranks: whether entries hold the ranks of their pages
     learned: what a scheme with a memory of hosts adds; None for the others
     committed: before the attempts of `learned` are added, those below these marks are removed
     places: in a state that holds a part of the entries, which numbers its pages get, and the next one; else None
@@ -154,6 +164,7 @@ class Filing:
     learned: Learned | None = None
     committed: tuple[Committed, ...] = ()
     places: Places | None = None
+    keeps_ranks: bool = False
 
     @property
     def numbers(self) -> NDArray[np.uint64]:
@@ -202,6 +213,12 @@ class FiledPages(FiledEntries, Protocol):
 
     def own_texts(self) -> OwnText:
         """Return what the pages are compared by on their hosts: e rows. Raises CorruptRecord."""
+
+    def event_times_ms(self) -> NDArray[np.int64]:
+        """Return when the pages were fetched: int64[e], milliseconds. Raises CorruptRecord."""
+
+    def ranks(self) -> NDArray[np.uint64]:
+        """Return the ranks of the pages (stream/ranks.py): uint64[e]. Raises CorruptRecord if entries have none."""
 
 
 class StateView(Protocol):

@@ -1,6 +1,7 @@
 """Defines the error classes. Each class is a decision about what happens next; no text of an error decides anything."""
 
 import enum
+from typing import Any
 
 EXIT_OK = 0
 EXIT_DEFECT = 1
@@ -44,6 +45,17 @@ class SpotsieveError(Exception):
         got = "" if value is None else f", got {value!r}"
         then = f"; {next_step}" if next_step else ""
         super().__init__(f"{name} {rule}{got}{then}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What pickle keeps: an error may cross to another process, and subclasses take other arguments."""
+        return _same_error, (type(self), self.args, self.__dict__)
+
+
+def _same_error(kind: type[SpotsieveError], args: tuple[object, ...], fields: dict[str, object]) -> SpotsieveError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
 
 
 class PageError(SpotsieveError):

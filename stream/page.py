@@ -55,6 +55,8 @@ class Page:
     """Anything else: it is passed on, meets no page and is never an original."""
     future_time: bool = False
     """True: its own time lay beyond its message's, and was set back to that; only counted."""
+    rank: float | None = None
+    """What policy.keep = highest or lowest goes by; None: it has none, and counts as the last of all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,8 +68,9 @@ class Signatures:
     prints: uint32[p], prints_bounds: int64[n + 1] (of its blocks, stream/features/prints.py; those of page i between
     bounds i and i + 1, ascending)
     titles: uint16[t], titles_bounds: int64[n + 1] (hashes of the title's words, ascending within a page)
+    rank: uint64[n] (stream/ranks.py; 0 where the page has none, or the settings ask for none)
 
-    A scheme that has no use for one of the last eleven leaves it as `unused_columns` makes it.
+    A scheme that has no use for one of the last twelve leaves it as `unused_columns` makes it.
     """
 
     sources: tuple[str, ...]
@@ -94,6 +95,7 @@ class Signatures:
     prints_bounds: NDArray[np.int64]
     titles: NDArray[np.uint16]
     titles_bounds: NDArray[np.int64]
+    rank: NDArray[np.uint64]
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -129,6 +131,7 @@ class Signatures:
             prints - prints[0],
             self.titles[titles[0] : titles[-1]],
             titles - titles[0],
+            self.rank[whole],
         )
 
 
@@ -153,7 +156,7 @@ def joined(parts: Sequence[Signatures]) -> Signatures:
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in (
             *("partition", "offset", "event_time_ms", "digest", "fingerprint", "status", "feature_count"),
-            *("text_digest", "host", "language", "features", "sketch", "site", "prints", "titles"),
+            *("text_digest", "host", "language", "features", "sketch", "site", "prints", "titles", "rank"),
         )
     }
     for name in ("features_bounds", "prints_bounds", "titles_bounds"):
@@ -179,6 +182,7 @@ def unused_columns(count: int) -> dict[str, Any]:
         "features": np.empty(0, np.uint64),
         "features_bounds": np.zeros(count + 1, np.int64),
         "sketch": np.empty((count, 0), np.uint64),
+        "rank": np.zeros(count, np.uint64),
         **no_own_text(count),
     }
 
@@ -243,7 +247,7 @@ def no_features(count: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
 
 
 class OwnText(NamedTuple):
-    """What c pages, of a record or filed, are compared by on their host (stream/judge/pairs.py).
+    """What c pages, of a record or filed, are compared by on their host (stream/judge/by_host/pairs.py).
 
     site: uint16[c]  share: uint8[c], of the listed kept text, what was template when the page was filed, in 255ths
     listed: uint16[c], weight of all its listed kept text

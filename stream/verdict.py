@@ -65,6 +65,8 @@ class Reason(enum.IntEnum):
     """Duplicate: of one host; their titles agree beside what all titles of the host share, and much of a long text."""
     RECRAWL = 13
     """Novel: a copy, but only of pages of its own address (policy.recrawl)."""
+    BETTER = 14
+    """Novel: a copy, but newer or of a better rank than its original, which it replaces (policy.keep)."""
     HTTP_STATUS = Filtered.HTTP_STATUS
     """Unchecked: the server's status is not among input.accepted_statuses; matches nothing."""
     REDIRECT = Filtered.REDIRECT
@@ -91,7 +93,8 @@ class Verdicts:
     original, else nan)  originals: n entries, None where the page is no duplicate  candidates: int64[n] (postings in
     the probed buckets)  found_by: uint8[n] (FoundBy; 0 where the page is no duplicate)
     cut: bool[n] (more candidates than index.candidate_limit lay before the original, or before the end)
-    replaces: n entries; of a novel page the longest filed page that it copies and outgrows, else None
+    replaces: n entries; of a novel page that is kept in place of those that it copies (policy.keep): the best of these,
+    else None
     """
 
     kind: NDArray[np.uint8]
@@ -105,6 +108,20 @@ class Verdicts:
 
     def __len__(self) -> int:
         return len(self.kind)
+
+    def part(self, start: int, end: int) -> "Verdicts":
+        """The verdicts of pages start..end - 1."""
+        rows = slice(start, end)
+        return Verdicts(
+            self.kind[rows],
+            self.reason[rows],
+            self.score[rows],
+            self.originals[rows],
+            self.candidates[rows],
+            self.found_by[rows],
+            self.cut[rows],
+            self.replaces[rows],
+        )
 
 
 def no_verdicts() -> Verdicts:

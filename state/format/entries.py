@@ -20,6 +20,9 @@ from spotsieve.stream.errors import CorruptRecord
 from spotsieve.stream.signature import Compared, Entry, OwnText, Signatures, no_features
 
 ENTRY_VERSION = 3
+RANKED_VERSION = 4
+"""Of an entry with a rank behind its sketch, as every entry has where policy.keep goes by ranks."""
+ENTRY_VERSIONS = (ENTRY_VERSION, RANKED_VERSION)
 FORGOTTEN = b"\x00"
 """The whole value of a forgotten entry: its number stays in use."""
 FEATURED = 0x8000
@@ -27,12 +30,14 @@ FEATURED = 0x8000
 OWN_TEXT = 0x4000
 """The bit beside it that says that the own text follows, as in every entry of a scheme with a memory of hosts."""
 _ENTRY = struct.Struct("<BBIiqqHHQI")
+_RANK = struct.Struct("<Q")
 _FEATURES = struct.Struct("<I")
 _OWN_TEXT = struct.Struct("<HBHBB")
 _URL_BYTES_AT = 26
 _HEAD_BYTES, _OWN_TEXT_BYTES, _KIND_BITS = _ENTRY.size, _OWN_TEXT.size, 5
 _SIZES = "must have the length and the source that it declares"
 _ORDER = "must have an own text whose prints and title words ascend"
+_EITHER = " or ".join(map(str, ENTRY_VERSIONS))
 ENTRY_BYTES = _ENTRY.size
 """The least size of an entry."""
 
@@ -49,7 +54,7 @@ class OwnParts(NamedTuple):
 
 class EntryParts(NamedTuple):
     """The fields of an entry. source: its number  url, label: UTF-8  sketch: words  features: most schemes keep none
-    own: None for a scheme without a memory of hosts
+    own: None for a scheme without a memory of hosts  rank: None where no entry of the state has one
     """
 
     source: int
@@ -63,6 +68,7 @@ class EntryParts(NamedTuple):
     sketch: tuple[int, ...]
     features: tuple[int, ...] = ()
     own: OwnParts | None = None
+    rank: int | None = None
 
 
 def encode_entries(filing: Filing, sources: NDArray[np.uint32]) -> list[bytes]:
@@ -71,8 +77,11 @@ def encode_entries(filing: Filing, sources: NDArray[np.uint32]) -> list[bytes]:
     urls = [signatures.urls[page] for page in pages.tolist()]
     labels = [signatures.labels[page] for page in pages.tolist()]
     words = signatures.sketch.shape[1]
-    heads = np.empty(len(pages), _entry_head(words))
-    heads["version"], heads["words"], heads["source"] = ENTRY_VERSION, words, sources
+    version = RANKED_VERSION if filing.keeps_ranks else ENTRY_VERSION
+    heads = np.empty(len(pages), _entry_head(version, words))
+    heads["version"], heads["words"], heads["source"] = version, words, sources
+    if filing.keeps_ranks:
+        heads["rank"] = signatures.rank[pages]
     heads["url_bytes"], heads["label_bytes"] = list(map(len, urls)), list(map(len, labels))
     if filing.learned is not None:
         heads["url_bytes"] |= np.uint16(OWN_TEXT)
@@ -89,13 +98,27 @@ def encode_entries(filing: Filing, sources: NDArray[np.uint32]) -> list[bytes]:
     return [raw[start : start + size] + url + label for start, url, label in rows]
 
 
+def encode_copies(filing: Filing, sources: Sequence[int]) -> list[tuple[int, bytes]]:
+    """Write the entries of pages that are filed elsewhere, their addresses alone -> (number, value) of each.
+
+    sources: the number of each copy's source
+    """
+    found, own = list[tuple[int, bytes]](), None if filing.learned is None else OwnParts(0, 0, 0, (), ())
+    sketch = (0,) * filing.signatures.sketch.shape[1]
+    for (number, entry), source in zip(filing.places.copies if filing.places else (), sources, strict=True):
+        url, label = entry.url.encode(), entry.label.encode()
+        told = (source, entry.partition, entry.offset, entry.event_time_ms, url, label)
+        found.append((number, pack_entry(EntryParts(*told, 0, 0, sketch, (), own))))
+    return found
+
+
 def decode_entry(key: bytes, value: bytes, sources: Sequence[str]) -> Entry:
     """Read what a verdict tells of a filed page.
 
     Raises CorruptRecord where the value is cut, has another version or names an unknown source.
     """
-    if len(value) < _ENTRY.size or value[0] != ENTRY_VERSION:
-        raise CorruptRecord("entries", key, f"must be version {ENTRY_VERSION} and at least {_ENTRY.size} bytes")
+    if len(value) < _ENTRY.size or value[0] not in ENTRY_VERSIONS:
+        raise CorruptRecord("entries", key, f"must be version {_EITHER} and at least {_ENTRY.size} bytes")
     _, words, source, partition, offset, event_time_ms, url_bytes, label_bytes, *_ = _ENTRY.unpack_from(value)
     places = _places_of(value, words, url_bytes)
     label_start = places.url + places.url_bytes
@@ -110,24 +133,31 @@ def unpack_entry(key: bytes, value: bytes) -> EntryParts:
     rule = entry_fault(value, value[1] if len(value) > 1 else 0, 2**32)
     if rule is not None:
         raise CorruptRecord("entries", key, rule)
-    _, words, source, partition, offset, event_time_ms, url_bytes, _, host, feature_count = _ENTRY.unpack_from(value)
+    version, words, source, partition, offset, event_time_ms, url_bytes, _, host, feature_count = _ENTRY.unpack_from(
+        value
+    )
     sketch = struct.unpack_from(f"<{words}Q", value, _ENTRY.size)
     places = _places_of(value, words, url_bytes)
     features = struct.unpack_from(f"<{places.features}Q", value, places.own - 8 * places.features)
     own = _unpack_own_text(value, places.own) if url_bytes & OWN_TEXT else None
     url, label = value[places.url : places.url + places.url_bytes], value[places.url + places.url_bytes :]
-    return EntryParts(source, partition, offset, event_time_ms, url, label, host, feature_count, sketch, features, own)
+    rank = _RANK.unpack_from(value, _ENTRY.size + 8 * words)[0] if version == RANKED_VERSION else None
+    head = source, partition, offset, event_time_ms, url, label, host, feature_count
+    return EntryParts(*head, sketch, features, own, rank)
 
 
 def pack_entry(parts: EntryParts) -> bytes:
     """Write an entry from its fields. Raises struct.error where one is out of its range."""
-    source, partition, offset, event_time_ms, url, label, host, feature_count, sketch, features, own = parts
+    source, partition, offset, event_time_ms, url, label, host, feature_count, sketch, features, own, rank = parts
     url_bytes = len(url) | FEATURED * bool(features) | OWN_TEXT * (own is not None)
+    version = ENTRY_VERSION if rank is None else RANKED_VERSION
     head = _ENTRY.pack(
-        *(ENTRY_VERSION, len(sketch), source, partition, offset, event_time_ms, url_bytes, len(label)),
+        *(version, len(sketch), source, partition, offset, event_time_ms, url_bytes, len(label)),
         *(host, feature_count),
     )
-    ragged = _FEATURES.pack(len(features)) + struct.pack(f"<{len(features)}Q", *features) if features else b""
+    ragged = b"" if rank is None else _RANK.pack(rank)
+    if features:
+        ragged += _FEATURES.pack(len(features)) + struct.pack(f"<{len(features)}Q", *features)
     if own is not None:
         ragged += _OWN_TEXT.pack(own.site, own.share, own.listed, len(own.prints), len(own.titles))
         ragged += struct.pack(f"<{len(own.prints)}I{len(own.titles)}H", *own.prints, *own.titles)
@@ -138,8 +168,8 @@ def entry_fault(value: bytes, words: int, sources: int) -> str | None:
     """Return the rule that an entry breaks, None if it is whole. words: size of its sketch  sources: how many exist"""
     if value == FORGOTTEN:
         return None
-    if len(value) < _ENTRY.size or value[0] != ENTRY_VERSION or value[1] != words:
-        return f"must be version {ENTRY_VERSION} with a sketch of {words} words, as another entry has"
+    if len(value) < _ENTRY.size or value[0] not in ENTRY_VERSIONS or value[1] != words:
+        return f"must be version {_EITHER} with a sketch of {words} words, as another entry has"
     _, _, source, _, _, _, url_bytes, label_bytes, *_ = _ENTRY.unpack_from(value)
     places = _places_of(value, words, url_bytes)
     declared = places.features or not url_bytes & FEATURED
@@ -161,22 +191,25 @@ def decode_compared(keys: Sequence[bytes], values: Sequence[bytes], with_feature
 
     Raises CorruptRecord, which names the first entry that is cut, or whose version or sketch size differs.
     """
-    words = values[0][1] if values and len(values[0]) > 1 else 0
-    layout = _entry_head(words)
-    size = layout.itemsize
-    wrong = [len(value) < size or value[0] != ENTRY_VERSION or value[1] != words for value in values]
-    if any(wrong):
-        raise CorruptRecord(
-            "entries",
-            keys[wrong.index(True)],
-            f"must be version {ENTRY_VERSION} with a sketch of {words} words, as another entry has",
-        )
-    heads = np.frombuffer(b"".join([value[:size] for value in values]), layout)
+    heads = _read_heads(keys, values)
     features, spans = no_features(len(heads))
     if with_features:
-        features, spans = _read_features(keys, values, words, heads["url_bytes"].tolist())
+        features, spans = _read_features(keys, values, heads["sketch"].shape[1], heads["url_bytes"].tolist())
     host, feature_count, sketch = (heads[name].copy() for name in ("host", "feature_count", "sketch"))
     return Compared(host, feature_count, sketch, features, spans)
+
+
+def decode_event_times(keys: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.int64]:
+    """Read when e pages were fetched -> int64[e], milliseconds. Raises CorruptRecord as decode_compared does."""
+    return _read_heads(keys, values)["event_time_ms"].astype(np.int64)
+
+
+def decode_ranks(keys: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.uint64]:
+    """Read the ranks of e pages -> uint64[e]. Raises CorruptRecord, which also names an entry that has none."""
+    heads = _read_heads(keys, values)
+    if heads.dtype.names is None or "rank" not in heads.dtype.names:
+        raise CorruptRecord("entries", keys[0], f"must be version {RANKED_VERSION}, with the rank of its page")
+    return heads["rank"].astype(np.uint64)
 
 
 def decode_own_texts(keys: Sequence[bytes], values: Sequence[bytes]) -> OwnText:
@@ -190,7 +223,7 @@ def decode_own_texts(keys: Sequence[bytes], values: Sequence[bytes]) -> OwnText:
     starts, prints, titles = np.empty(len(values), np.int64), np.zeros_like(ends), np.zeros_like(ends)
     wrong = _measure_own_texts(raw, ends, starts, prints, titles)
     if wrong >= 0:
-        rule = f"must be version {ENTRY_VERSION} and have the length that it declares"
+        rule = f"must be version {_EITHER} and have the length that it declares"
         raise CorruptRecord("entries", keys[wrong], rule)
     own = OwnText(
         np.zeros(len(values), np.uint16),
@@ -253,7 +286,7 @@ class _Places(NamedTuple):
 
 def _places_of(value: bytes, words: int, url_bytes: int) -> _Places:
     """Find the parts behind the sketch. words: size of the sketch  url_bytes: as stored"""
-    at, features = _ENTRY.size + 8 * words, 0
+    at, features = _ENTRY.size + 8 * words + _RANK.size * (value[0] == RANKED_VERSION), 0
     if url_bytes & FEATURED:
         at += _FEATURES.size
         (features,) = _FEATURES.unpack_from(value, at - _FEATURES.size) if at <= len(value) else (0,)
@@ -264,6 +297,20 @@ def _places_of(value: bytes, words: int, url_bytes: int) -> _Places:
         if url <= len(value):
             url += 4 * value[url - 2] + 2 * value[url - 1]
     return _Places(features, at, url, url_bytes & ~(FEATURED | OWN_TEXT))
+
+
+def _read_heads(keys: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.void]:
+    """Read e entries up to what has no fixed size. Raises CorruptRecord for one that differs from the first."""
+    version, words = (values[0][0], values[0][1]) if values and len(values[0]) > 1 else (ENTRY_VERSION, 0)
+    layout = _entry_head(version, words)
+    size = layout.itemsize
+    begins = bytes((version, words))
+    wrong = [len(value) < size or value[:2] != begins for value in values]
+    if any(wrong) or version not in ENTRY_VERSIONS:
+        known = version if version in ENTRY_VERSIONS else _EITHER
+        rule = f"must be version {known} with a sketch of {words} words, as another entry has"
+        raise CorruptRecord("entries", keys[wrong.index(True) if any(wrong) else 0], rule)
+    return np.frombuffer(b"".join([value[:size] for value in values]), layout)
 
 
 def _read_features(
@@ -287,11 +334,12 @@ def _measure_own_texts(raw, ends, starts, prints, titles):  # type: ignore[no-un
     # prints, titles: int64[e + 1], bounds; returns the first entry that is cut or of another version, or -1
     for entry in range(len(starts)):
         at, end = ends[entry], ends[entry + 1]
-        if end - at < _HEAD_BYTES or raw[at] != ENTRY_VERSION:
+        ranked = np.int64(raw[at] == RANKED_VERSION) if at < end else np.int64(0)
+        if end - at < _HEAD_BYTES or (raw[at] != ENTRY_VERSION and not ranked):
             return entry
         url_bytes = np.int64(read_word(raw, at + _URL_BYTES_AT, 2))
         tail = np.int64(read_word(raw, at + _URL_BYTES_AT + 2, 2)) + (url_bytes & ~(FEATURED | OWN_TEXT))
-        at += _HEAD_BYTES + 8 * np.int64(raw[at + 1])
+        at += _HEAD_BYTES + 8 * (np.int64(raw[at + 1]) + ranked)
         if url_bytes & FEATURED:
             if at + 4 > end:
                 return entry
@@ -338,7 +386,8 @@ def _read_own_texts(raw, starts, site, share, listed, prints, print_bounds, titl
 
 
 @cache
-def _entry_head(words: int) -> np.dtype[np.void]:
+def _entry_head(version: int, words: int) -> np.dtype[np.void]:
+    rank = [("rank", "<u8")] if version == RANKED_VERSION else []
     return np.dtype(
         [
             ("version", "u1"),
@@ -352,5 +401,6 @@ def _entry_head(words: int) -> np.dtype[np.void]:
             ("host", "<u8"),
             ("feature_count", "<u4"),
             ("sketch", "<u8", (words,)),
+            *rank,
         ]
     )

@@ -11,27 +11,44 @@ from typing import NamedTuple
 
 from spotsieve.state.format.sealing import seal, unseal
 from spotsieve.state.horizon import NO_TIME, Clock, Mark
+from spotsieve.state.index import Heard
 from spotsieve.state.sweep import Sweep
 from spotsieve.stream.errors import CorruptRecord
 
-IDENTITY, MARKS, PROGRESS = b"identity", b"marks", b"progress"
+IDENTITY, MARKS, PROGRESS, HEARD = b"identity", b"marks", b"progress", b"heard"
 """The keys of the meta values."""
 STATE_FORMAT = 3
 """Raised whenever this release can no longer read states of the format before."""
 PROGRESS_VERSION = 3
 MARKS_VERSION = 1
 IDENTITY_VERSION = 1
+HEARD_VERSION = 1
+_HEARD = struct.Struct("<BQQ")
 _PROGRESS = struct.Struct("<BQQQIqQQQQ")
 _MARKS = struct.Struct("<BH")
 _MARK = struct.Struct("<qQ")
 
 
+class Part(NamedTuple):
+    """Which part of all entries a state holds: what falls to shard `number` of `shards`."""
+
+    number: int
+    shards: int
+
+    def __str__(self) -> str:
+        return f"shard {self.number} of {self.shards}"
+
+
 class Identity(NamedTuple):
-    """What a state belongs to. settings: canonical text of those that change verdicts  log: the name of its log"""
+    """What a state belongs to. settings: canonical text of those that change verdicts  log: the name of its log
+
+    part: None where it holds all entries
+    """
 
     state_format: int
     settings: str
     log: str
+    part: Part | None = None
 
 
 class Progress(NamedTuple):
@@ -95,10 +112,25 @@ def decode_clock(progress: Progress, marks: bytes | None) -> Clock:
     return clock
 
 
-def encode_identity(settings_text: str, log_name: str) -> bytes:
+def encode_heard(heard: Heard) -> bytes:
+    """Write the meta value `heard`, which only a state that holds a part has."""
+    return seal(_HEARD.pack(HEARD_VERSION, *heard))
+
+
+def decode_heard(value: bytes) -> Heard:
+    """Read the meta value `heard`. Raises CorruptRecord."""
+    body = unseal("meta", HEARD, value)
+    if len(body) != _HEARD.size or body[0] != HEARD_VERSION:
+        raise CorruptRecord("meta", HEARD, f"must be version {HEARD_VERSION} and {_HEARD.size + 8} bytes")
+    return Heard(*_HEARD.unpack(body)[1:])
+
+
+def encode_identity(identity: Identity) -> bytes:
     """Write the meta value `identity`, once for each state."""
-    text = json.dumps({"format": STATE_FORMAT, "log": log_name, "settings": settings_text}, sort_keys=True)
-    return seal(bytes([IDENTITY_VERSION]) + text.encode())
+    fields: dict[str, object] = {"format": identity.state_format, "log": identity.log, "settings": identity.settings}
+    if identity.part is not None:
+        fields["part"] = list(identity.part)
+    return seal(bytes([IDENTITY_VERSION]) + json.dumps(fields, sort_keys=True).encode())
 
 
 def decode_identity(value: bytes) -> Identity:
@@ -109,8 +141,9 @@ def decode_identity(value: bytes) -> Identity:
     try:
         fields = json.loads(body[1:])
         state_format, settings, log = fields["format"], fields["settings"], fields["log"]
+        part = Part(*map(int, fields["part"])) if "part" in fields else None
     except (ValueError, LookupError, TypeError, RecursionError):
-        state_format = settings = log = None
+        state_format = settings = log = part = None
     if not (isinstance(state_format, int) and isinstance(settings, str) and isinstance(log, str)):
         raise CorruptRecord("meta", IDENTITY, "must be JSON that names format, settings and log")
-    return Identity(state_format, settings, log)
+    return Identity(state_format, settings, log, part)

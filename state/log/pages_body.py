@@ -7,7 +7,7 @@
     column*   = those whose bit is set in `columns`, lowest bit first; a column is left out if it is zero for all pages:
                 source u16[n], partition i32[n], event_time_ms i64[n], digest u64[n][2], text_digest u64[n][2],
                 host u64[n], fingerprint u64[n], status u8[n], language u8[n], feature_count u32[n], site u16[n],
-                features u16[n], prints u8[n], titles u8[n], url length u16[n], label length u16[n]
+                features u16[n], prints u8[n], titles u8[n], url length u16[n], label length u16[n], rank u64[n]
     features  = u64*, page after page
     sketch    = u64[n][w]
     prints    = u32*, page after page
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import Committed
 from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
+from spotsieve.stream.page import PageId
 from spotsieve.stream.signature import MAX_ADDRESS_BYTES, MAX_FEATURES, MAX_SKETCH_WORDS, Signatures, Status
 from spotsieve.stream.text.titles import MOST_TITLE_WORDS
 
@@ -70,6 +71,7 @@ _COLUMNS = (
     _Column("titles", "u1"),
     _Column("urls", "<u2"),
     _Column("labels", "<u2"),
+    _Column("rank", "<u8"),
 )
 """In the order of their bits."""
 _DTYPES = tuple(column.dtype for column in _COLUMNS)
@@ -112,27 +114,12 @@ def decode_pages(body: bytes) -> tuple[Signatures, tuple[Committed, ...]]:
     Raises ValueError, struct.error or IndexError where the columns are not those that it declares, or break rules.
     """
     pages, source_count, alone, mark_count, words, mask = _COUNTS.unpack_from(body)
-    if mask >> len(_COLUMNS):
-        raise ValueError
-    at, sources = _COUNTS.size, list[str]()
-    for _ in range(source_count + alone):
-        (length,) = _LENGTH.unpack_from(body, at)
-        sources.append(body[at + _LENGTH.size : at + _LENGTH.size + length].decode())
-        at += _LENGTH.size + length
+    sources, at = _read_sources(body, source_count + alone, mask)
     committed = tuple(_mark(body, at + number * _MARK.size, sources) for number in range(mark_count))
     at += mark_count * _MARK.size
     raw = bytearray(body)  # Columns that may be written, as those of sign(): kernels are compiled for one type.
     offset = np.frombuffer(raw, "<i8", pages, at)
-    at += offset.nbytes
-    columns: dict[str, NDArray[Any]] = {}
-    for place, column in enumerate(_COLUMNS):
-        if mask >> place & 1:
-            columns[column.name] = np.frombuffer(raw, column.dtype, pages * column.words, at)
-            at += columns[column.name].nbytes
-        else:
-            columns[column.name] = np.zeros(pages * column.words, column.dtype)
-        if column.words > 1:
-            columns[column.name] = columns[column.name].reshape(pages, column.words)
+    columns, at = _read_columns(raw, pages, mask, at + offset.nbytes)
     url_lengths, label_lengths = columns.pop("urls"), columns.pop("labels")
     counts = {name: columns.pop(name) for name in _RAGGED}
     columns["features"], columns["features_bounds"], at = _ragged(raw, "features", counts, at)
@@ -146,6 +133,25 @@ def decode_pages(body: bytes) -> tuple[Signatures, tuple[Committed, ...]]:
         raise ValueError
     named = tuple(sources[:source_count])
     return Signatures(sources=named, offset=offset, urls=urls, labels=labels, **columns), committed
+
+
+def may_name(body: memoryview, name: bytes, page_id: PageId | None) -> bool:
+    """Whether a page of a body may have this address, name of its own, or page id.
+
+    It reads the columns that tell, a sixth of the bytes, and checks nothing: decode a body that may.
+    Raises as decode_pages does where these columns are not those that the body declares.
+    """
+    pages, source_count, alone, mark_count, _, mask = _COUNTS.unpack_from(body)
+    _, at = _read_sources(body, source_count + alone, mask)
+    at += mark_count * _MARK.size
+    offset = np.frombuffer(body, "<i8", pages, at)
+    columns, at = _read_columns(body, pages, mask, at + offset.nbytes)
+    addresses = len(body) - int(columns["urls"].sum(dtype=np.int64)) - int(columns["labels"].sum(dtype=np.int64))
+    if addresses < at:
+        raise ValueError
+    if name in bytes(body[addresses:]):
+        return True
+    return page_id is not None and bool(((offset == page_id[2]) & (columns["partition"] == page_id[1])).any())
 
 
 def split(
@@ -229,6 +235,32 @@ def _mark(body: bytes, at: int, sources: Sequence[str]) -> Committed:
     if partition < -1 or offset < 0:
         raise ValueError
     return Committed(sources[source], partition, offset)
+
+
+def _read_sources(body: bytes | memoryview, count: int, mask: int) -> tuple[list[str], int]:
+    """The sources of a body, of all and of marks alone, and where the body goes on. Raises ValueError, struct.error."""
+    if mask >> len(_COLUMNS):
+        raise ValueError
+    at, sources = _COUNTS.size, list[str]()
+    for _ in range(count):
+        (length,) = _LENGTH.unpack_from(body, at)
+        sources.append(str(body[at + _LENGTH.size : at + _LENGTH.size + length], "utf-8"))
+        at += _LENGTH.size + length
+    return sources, at
+
+
+def _read_columns(raw: bytearray | memoryview, pages: int, mask: int, at: int) -> tuple[dict[str, NDArray[Any]], int]:
+    """The columns that may be left out, and where the body goes on. Raises ValueError where bytes are missing."""
+    columns: dict[str, NDArray[Any]] = {}
+    for place, column in enumerate(_COLUMNS):
+        if mask >> place & 1:
+            columns[column.name] = np.frombuffer(raw, column.dtype, pages * column.words, at)
+            at += columns[column.name].nbytes
+        else:
+            columns[column.name] = np.zeros(pages * column.words, column.dtype)
+        if column.words > 1:
+            columns[column.name] = columns[column.name].reshape(pages, column.words)
+    return columns, at
 
 
 def _ragged(

@@ -30,8 +30,10 @@ from spotsieve.state.index import Committed
 from spotsieve.state.log.forget_body import decode_body, encode_body, split_pages
 from spotsieve.state.log.handover import Handover, decode_handover_body, encode_handover_body, is_migrating
 from spotsieve.state.log.pages_body import decode_pages, encode_pages
+from spotsieve.state.log.pages_body import may_name as pages_may_name
 from spotsieve.state.log.pages_body import split as split_signatures
 from spotsieve.stream.errors import DamagedRecord, StateError
+from spotsieve.stream.page import PageId
 from spotsieve.stream.settings.verdicts import settings_digest
 from spotsieve.stream.signature import Signatures, unused_columns
 
@@ -169,6 +171,26 @@ def decode(record: bytes, log_name: str = "log", offset: int = 0) -> LogRecord:
         raise DamagedRecord(log_name, offset, f"must hold the {what} that it declares", _NEXT_STEP) from None
 
 
+def may_name(record: memoryview, name: bytes, page_id: PageId | None) -> bool:
+    """Whether a record of signatures may have a page of this address, name of its own, or page id.
+
+    It is much quicker than to decode the record, and checks nothing. Decode one that may; one that is damaged may.
+    """
+    if kind_of(record) != KIND_SIGNATURES:
+        return False
+    try:
+        return pages_may_name(record[_HEAD.size : -_CHECKSUM_BYTES], name, page_id)
+    except (ValueError, struct.error, IndexError):
+        return True
+
+
+def kind_of(record: memoryview) -> int | None:
+    """The kind that a record claims, unchecked; None for bytes that are none of ours."""
+    if record[: len(MAGIC)] != MAGIC or len(record) < FRAME_BYTES:
+        return None
+    return record[len(MAGIC) + 1]
+
+
 def checksum_of(record: bytes) -> int:
     """Return the checksum that tells a record from others: the one at its end, unchecked, or that of foreign bytes."""
     if record.startswith(MAGIC) and len(record) >= FRAME_BYTES:
@@ -214,7 +236,7 @@ def _sealed(kind: int, writer: bytes, sequence: int, settings_digest: bytes, bod
 
 
 def _check(record: bytes, log_name: str, offset: int) -> None:
-    if _is_older(record):
+    if is_older(record):
         raise StateError(
             f"{log_name}[{offset}]",
             f"must be record version {RECORD_VERSION}",
@@ -260,11 +282,11 @@ def _is_sound(record: bytes) -> bool:
 
 def is_foreign(record: bytes) -> bool:
     """Whether these bytes are not of ours: without a magic, and not a record of ours whose magic alone is damaged."""
-    if record.startswith(MAGIC) or _is_older(record):
+    if record.startswith(MAGIC) or is_older(record):
         return False
     return len(record) < FRAME_BYTES or not _is_sound(MAGIC + record[len(MAGIC) :])
 
 
-def _is_older(record: bytes) -> bool:
+def is_older(record: bytes) -> bool:
     """Whether a release before version 3 wrote this record. These began with their version, without a magic."""
     return record[:1] in (b"\x01", b"\x02") and len(record) >= FRAME_BYTES - len(MAGIC) and _is_sound(record)

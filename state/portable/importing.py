@@ -13,7 +13,7 @@ from rocksdict import Rdict, WriteBatch, WriteOptions
 
 from spotsieve.state.format.attempts import decode_attempt
 from spotsieve.state.format.buckets import decode_buckets
-from spotsieve.state.format.entries import ENTRY_VERSION, FORGOTTEN, entry_fault
+from spotsieve.state.format.entries import ENTRY_VERSIONS, FORGOTTEN, entry_fault
 from spotsieve.state.format.host_memory import decode_memories
 from spotsieve.state.format.keys import decode_keys
 from spotsieve.state.format.meta import (
@@ -21,6 +21,7 @@ from spotsieve.state.format.meta import (
     MARKS,
     PROGRESS,
     STATE_FORMAT,
+    Identity,
     decode_clock,
     encode_identity,
     encode_marks,
@@ -195,7 +196,7 @@ class Import:
         items = []
         for number, fields in enumerate(lines, header["first_entry"] + self._counts["entries"]):
             named, value = entry_value(fields)
-            if named != number or value[:1] not in (FORGOTTEN, bytes([ENTRY_VERSION])):
+            if named != number or (value != FORGOTTEN and value[0] not in ENTRY_VERSIONS):
                 raise ValueError
             if value != FORGOTTEN and entry_fault(value, value[1], self._counts["sources"]):
                 raise ValueError
@@ -240,7 +241,7 @@ class Import:
     def _write_meta(self, header: Fields) -> None:
         progress, clock = progress_of(header)
         batch = WriteBatch(raw_mode=True)
-        batch[IDENTITY] = encode_identity(header["settings"], header["log"])
+        batch[IDENTITY] = encode_identity(Identity(STATE_FORMAT, header["settings"], header["log"]))
         if clock.marks:
             batch[MARKS] = encode_marks(clock.marks)
         batch[PROGRESS] = encode_progress(progress)

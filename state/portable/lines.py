@@ -5,7 +5,7 @@
                "first_entry", "watermark_ms", "marks", "sweep", "host_sweep", "settings", "settings_digest"}
     source  = {"source": number, "text"}
     entry   = {"entry": number, "source", "partition", "offset", "event_time_ms", "url", "label", "host",
-               "feature_count", "sketch", "features"?, "own"?} | {"entry": number, "forgotten": true}
+               "feature_count", "sketch", "features"?, "own"?, "rank"?} | {"entry": number, "forgotten": true}
     own     = {"site", "share", "listed", "prints": [print*], "titles": [word*]}
     bucket  = {"bucket": key, "entries": [number*], "inline": [word*]}
     memory  = {"memory": host, "pages", "last", "first", "items": [[identity, count]*], "words": [[word, count]*]}
@@ -46,7 +46,7 @@ Fields = dict[str, Any]
 
 def header_of(state: StillState) -> Fields:
     """Return the header: what the state belongs to, and how far it had come."""
-    (state_format, settings, log), progress, clock = state.identity, state.progress, state.clock
+    (state_format, settings, log, _), progress, clock = state.identity, state.progress, state.clock
     return {
         "spotsieve_state": VERSION,
         "format": state_format,
@@ -93,7 +93,9 @@ def entry_fields(key: bytes, value: bytes) -> Fields:
         words["features"] = [hexed(word) for word in parts.features]
     if parts.own is not None:
         words["own"] = parts.own._asdict()
-    named = {name: value for name, value in parts._asdict().items() if name not in ("features", "own")}
+    if parts.rank is not None:
+        words["rank"] = hexed(parts.rank)
+    named = {name: value for name, value in parts._asdict().items() if name not in ("features", "own", "rank")}
     return {"entry": number, **named, **texts, **words}
 
 
@@ -108,6 +110,8 @@ def entry_value(fields: Fields) -> tuple[int, bytes]:
     for name in ("sketch", "features"):
         fields[name] = tuple(int(word, 16) for word in fields.get(name, ()))
     fields["host"] = int(fields["host"], 16)
+    if "rank" in fields:
+        fields["rank"] = int(fields["rank"], 16)
     if "own" in fields:
         fields["own"] = OwnParts(**fields["own"])
     return number, pack_entry(EntryParts(**fields))

@@ -28,6 +28,7 @@ def describe(directory: Path) -> dict[str, Any]:
     return {
         "format": meta.identity.state_format,
         "log": meta.identity.log,
+        **({"part": str(meta.identity.part)} if meta.identity.part is not None else {}),
         "log_position": meta.progress.position,
         "entries": meta.living_entries,
         **_horizon(meta.identity.settings, meta.clock),

@@ -11,6 +11,7 @@ from rocksdict import Rdict, ReadOptions
 from spotsieve.state.format.meta import Identity, Progress
 from spotsieve.state.format.sources import decode_source
 from spotsieve.state.horizon import Clock
+from spotsieve.state.identity import check_whole
 from spotsieve.state.index import State
 from spotsieve.state.snapshot.asking import checkpoint_of
 from spotsieve.state.snapshot.manifest import MANIFEST_FILE
@@ -39,24 +40,28 @@ class StillState:
 
     def items(self, family: str) -> Iterator[tuple[bytes, bytes]]:
         """Give every key and value of a family, in order. Raises CorruptRecord."""
-        options = ReadOptions()
-        options.set_readahead_size(_READAHEAD_BYTES)
         with rocks_errors(self.directory, "read"):
-            yield from keys_and_values(self.families[family], options)
+            yield from keys_and_values(self.families[family], _whole_pass())
 
     def values(self, family: str) -> Iterator[bytes]:
         """Give every value of a family, in the order of the keys: five times as fast as items().
 
         It ends without a word at a block that cannot be read: count what it gives.
         """
-        options = ReadOptions()
-        options.set_readahead_size(_READAHEAD_BYTES)
         with rocks_errors(self.directory, "read"):
-            yield from self.families[family].values(read_opt=options)
+            yield from self.families[family].values(read_opt=_whole_pass())
 
     def estimated_keys(self, family: str) -> int:
         """Return about how many keys a family has."""
         return self.families[family].property_int_value("rocksdb.estimate-num-keys") or 0
+
+
+def _whole_pass() -> ReadOptions:
+    """How a whole family is read. Its blocks are read once, so they stay out of the cache, which halves the time."""
+    options = ReadOptions()
+    options.set_readahead_size(_READAHEAD_BYTES)
+    options.fill_cache(False)  # type: ignore[call-arg]  # its stub has no argument, the function takes one
+    return options
 
 
 @contextmanager
@@ -105,4 +110,5 @@ def _read(directory: Path, path: Path) -> Iterator[StillState]:
         with rocks_errors(directory, "read"):
             sources = [decode_source(key, value) for key, value in keys_and_values(families["sources"])]
         meta = read_meta(directory, database)
+        check_whole(str(directory), meta.identity)
         yield StillState(directory, meta.identity, meta.progress, sources, families, meta.clock)

@@ -6,7 +6,14 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.format.entries import FORGOTTEN, decode_compared, decode_entry, decode_own_texts
+from spotsieve.state.format.entries import (
+    FORGOTTEN,
+    decode_compared,
+    decode_entry,
+    decode_event_times,
+    decode_own_texts,
+    decode_ranks,
+)
 from spotsieve.stream.errors import CorruptRecord
 from spotsieve.stream.page import PageId
 from spotsieve.stream.signature import Compared, Entry, OwnText
@@ -47,3 +54,11 @@ class ReadEntries:
     def own_texts(self) -> OwnText:
         """Return what the pages are compared by on their hosts: e rows. Raises CorruptRecord."""
         return decode_own_texts(self._keys, self._values)
+
+    def event_times_ms(self) -> NDArray[np.int64]:
+        """Return when the pages were fetched: int64[e], milliseconds. Raises CorruptRecord."""
+        return decode_event_times(self._keys, self._values)
+
+    def ranks(self) -> NDArray[np.uint64]:
+        """Return the ranks of the pages: uint64[e]. Raises CorruptRecord if entries have none."""
+        return decode_ranks(self._keys, self._values)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.format.attempts import attempt_key, decode_attempt, encode_attempt
 from spotsieve.state.format.buckets import encode_buckets
-from spotsieve.state.format.entries import FORGOTTEN, EntryParts, OwnParts, encode_entries, pack_entry
+from spotsieve.state.format.entries import FORGOTTEN, encode_copies, encode_entries
 from spotsieve.state.format.host_memory import decode_memories, encode_memories, last_learned
 from spotsieve.state.format.keys import encode_keys
 from spotsieve.state.format.meta import Progress, encode_marks, encode_progress
@@ -107,25 +107,12 @@ class MemoryState:
                 self._sources.add(text)
             self._entries.update(zip(filing.numbers.tolist(), encode_entries(filing, numbered.filed), strict=True))
             self._next_number = filing.next_number
-            self._entries.update(self._copied(filing))
+            self._entries.update(encode_copies(filing, numbered.copies))
             self._commit(filing.committed)
             if filing.learned is not None:
                 self._learn(filing, filing.learned, clock.floor, numbered.attempts)
         self._position, self._last_record, self._pages_applied = position, last_record, pages_applied
         self._clock = clock
-
-    def _copied(self, filing: Filing) -> Iterator[tuple[int, bytes]]:
-        """The entries of pages that are filed elsewhere: their addresses alone."""
-        for number, entry in filing.places.copies if filing.places is not None else ():
-            source = self._sources.of(entry.source)
-            if source is None:
-                self._sources.add(entry.source)
-                source = len(self._sources.texts) - 1
-            url, label = entry.url.encode(), entry.label.encode()
-            own = None if filing.learned is None else OwnParts(0, 0, 0, (), ())
-            told = (source, entry.partition, entry.offset, entry.event_time_ms, url, label)
-            sketch = (0,) * filing.signatures.sketch.shape[1]
-            yield number, pack_entry(EntryParts(*told, 0, 0, sketch, (), own))
 
     def _put(self, keys: NDArray[np.uint64], buckets: Buckets) -> None:
         bounds = buckets.bounds.tolist()

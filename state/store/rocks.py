@@ -15,19 +15,25 @@ from spotsieve.state.format.entries import FORGOTTEN
 from spotsieve.state.format.host_memory import decode_memories, last_learned
 from spotsieve.state.format.keys import decode_keys, encode_keys
 from spotsieve.state.format.meta import (
+    HEARD,
     IDENTITY,
     MARKS,
     PROGRESS,
+    STATE_FORMAT,
+    Identity,
+    Part,
     Progress,
     decode_clock,
+    decode_heard,
     decode_identity,
     decode_progress,
+    encode_heard,
     encode_marks,
     encode_progress,
 )
 from spotsieve.state.horizon import Clock
 from spotsieve.state.identity import check_identity
-from spotsieve.state.index import Attempt, Buckets, Filing, HostMemories, Learned, Removal
+from spotsieve.state.index import Attempt, Buckets, Filing, Heard, HostMemories, Learned, Removal
 from spotsieve.state.store.filed_pages import ReadEntries, page_ids
 from spotsieve.state.store.remembered import RememberedAttempts
 from spotsieve.state.store.rocks_batch import put_attempts, put_buckets, put_entries, put_memories
@@ -73,18 +79,22 @@ class RocksState:
         self._host_sweep = Sweep()
         self._swept_buckets = 0
         self._failed = False
+        self._heard: Heard | None = None
 
     @classmethod
-    def open(cls, directory: Path, settings_text: str, log_name: str, settings: IndexSettings) -> Self:
+    def open(
+        cls, directory: Path, settings_text: str, log_name: str, settings: IndexSettings, part: Part | None = None
+    ) -> Self:
         """Open the state in a directory, or begin one.
 
         settings_text: canonical text of the settings that change verdicts  log_name: the log that the state follows
+        part: which part of all it holds, None: all of them
         Raises StateLocked, StateError (unreadable, another log), SettingsMismatch, CorruptRecord.
         """
         database, unflushed = open_database(directory, settings)
         state = cls(directory, database)
         try:
-            state._load(settings_text, log_name, unflushed)
+            state._load(Identity(STATE_FORMAT, settings_text, log_name, part), unflushed)
         except BaseException:
             state._release()
             raise
@@ -104,6 +114,11 @@ class RocksState:
     def last_record(self) -> int:
         """The checksum of the last record applied."""
         return self._last_record
+
+    @property
+    def heard(self) -> Heard | None:
+        """The outcome that it was last filed by, in a state that holds a part."""
+        return self._heard
 
     @property
     def pages_applied(self) -> int:
@@ -154,12 +169,11 @@ class RocksState:
         clock: Clock | None = None,
     ) -> None:
         """Write a filing and the position in one batch. If writing fails, nothing of it is remembered."""
-        if filing is not None and filing.places is not None:
-            raise ValueError("a state on disk holds all entries; only one in memory can hold a part of them")
         clock = self._clock if clock is None else clock
         batch = WriteBatch(raw_mode=True)
+        numbers = self._entry_count if filing is None else filing.next_number
         progress = Progress(
-            position, self._entry_count, last_record, pages_applied, clock.watermark_ms, self._sweep, self._host_sweep
+            position, numbers, last_record, pages_applied, clock.watermark_ms, self._sweep, self._host_sweep
         )
         if clock.floor > self._clock.floor:
             # One tombstone for all of them. RocksDB pays for it later, when it compacts.
@@ -181,7 +195,12 @@ class RocksState:
             progress = self._put_memories(batch, filing, filing.learned, progress, clock.floor)
             batch.set_default_column_family(self._handles["attempts"])
             attempts = put_attempts(batch, filing.learned, numbered.attempts)
+        heard = filing.places.heard if filing.places is not None else None
+        if heard is not None:
+            batch.set_default_column_family(None)
+            batch[HEARD] = encode_heard(heard)
         self._write(batch, progress, clock)
+        self._heard = self._heard if heard is None else heard
         self._remembered.commit(filing.committed, self._known)
         for text in numbered.new:
             self._known.add(text)
@@ -306,7 +325,7 @@ class RocksState:
             progress = progress._replace(sweep=swept.sweep)
             self._swept_buckets += swept.visited
         put_buckets(batch, filing.keys, filing.buckets)
-        return progress._replace(entry_count=self._entry_count + len(filing.pages))
+        return progress
 
     def _put_memories(
         self, batch: WriteBatch, filing: Filing, learned: Learned, progress: Progress, floor: int
@@ -350,24 +369,28 @@ class RocksState:
             at.status()
         return keys, values
 
-    def _load(self, settings_text: str, log_name: str, unflushed: int) -> None:
+    def _load(self, wanted: Identity, unflushed: int) -> None:
         with rocks_errors(self.directory, "read"):
             identity: Any = self._database.get(IDENTITY)
             progress: Any = self._database.get(PROGRESS)
             marks: Any = self._database.get(MARKS)
+            heard: Any = self._database.get(HEARD)
         if identity is None and progress is None and self._is_empty():
-            begin_state(self.directory, self._database, settings_text, log_name)
+            begin_state(self.directory, self._database, wanted)
             return
         if identity is None or progress is None:
             missing = IDENTITY if identity is None else PROGRESS
             raise CorruptRecord("meta", missing, "is missing although the state is not new", REBUILD)
-        check_identity(str(self.directory), decode_identity(identity), settings_text, log_name)
+        check_identity(str(self.directory), decode_identity(identity), wanted.settings, wanted.log, wanted.part)
         decoded = decode_progress(progress)
         self._remember(decoded, decode_clock(decoded, marks))
         for text in read_sources(self.directory, self._sources):
             self._known.add(text)
         self._remembered = read_attempts(self.directory, self._attempts)
-        check_last_entries(self.directory, self._entries, self._entry_count, self._clock.floor, unflushed)
+        if wanted.part is None:
+            # A part lacks entries anyway, so its last ones tell nothing.
+            check_last_entries(self.directory, self._entries, self._entry_count, self._clock.floor, unflushed)
+        self._heard = decode_heard(heard) if heard is not None else None
 
     def _estimated_attempts(self) -> int:
         # A range that is removed still counts until RocksDB compacts.

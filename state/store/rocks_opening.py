@@ -7,7 +7,7 @@ from rocksdict import Rdict, WriteBatch, WriteOptions
 
 from spotsieve.state.format.attempts import KEY_BYTES, attempt_key, page_of_key
 from spotsieve.state.format.entries import ENTRY_BYTES
-from spotsieve.state.format.meta import IDENTITY, PROGRESS, Progress, encode_identity, encode_progress
+from spotsieve.state.format.meta import IDENTITY, PROGRESS, Identity, Progress, encode_identity, encode_progress
 from spotsieve.state.format.sources import decode_source
 from spotsieve.state.private import make_directory
 from spotsieve.state.store.directory import INDEX_FOLDER
@@ -51,10 +51,10 @@ def open_database(directory: Path, settings: IndexSettings) -> tuple[Rdict, int]
     return database, unflushed_bytes // ENTRY_BYTES + 1
 
 
-def begin_state(directory: Path, database: Rdict, settings_text: str, log_name: str) -> None:
+def begin_state(directory: Path, database: Rdict, identity: Identity) -> None:
     """Write the meta values of a new state. Raises StateError."""
     batch = WriteBatch(raw_mode=True)
-    batch[IDENTITY] = encode_identity(settings_text, log_name)
+    batch[IDENTITY] = encode_identity(identity)
     batch[PROGRESS] = encode_progress(Progress(0, 0, 0))
     durable = WriteOptions()
     durable.sync = True

@@ -9,10 +9,11 @@ from spotsieve.state.index import Filing
 
 
 class Numbered(NamedTuple):
-    """filed: uint32[f], the source number of each filed page  attempts: those of the attempts  new: sources to add"""
+    """filed: uint32[f], the source number of each filed page  attempts, copies: those of these  new: sources to add"""
 
     filed: NDArray[np.uint32]
     attempts: list[int]
+    copies: list[int]
     new: list[str]
 
 
@@ -33,7 +34,7 @@ class SourceNumbers:
         self.texts.append(text)
 
     def number(self, filing: Filing) -> Numbered:
-        """Number the sources of a filing: those of filed pages in their order, then those of attempts in theirs.
+        """Number the sources of a filing: those of filed pages in their order, then of attempts and copies in theirs.
 
         The new ones are not added yet: if the filing cannot be written, nothing of it may be remembered.
         """
@@ -49,4 +50,5 @@ class SourceNumbers:
         for at in np.argsort(first).tolist():
             numbers[at] = numbered(filing.signatures.sources[different[at]])
         attempts = [numbered(page_id[0]) for page_id in filing.learned.page_ids] if filing.learned else []
-        return Numbered(numbers[place], attempts, list(new))
+        copies = [numbered(copy.entry.source) for copy in filing.places.copies] if filing.places else []
+        return Numbered(numbers[place], attempts, copies, list(new))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.format.buckets import decode_buckets
-from spotsieve.state.format.entries import ENTRY_VERSION, FORGOTTEN, entry_fault
+from spotsieve.state.format.entries import ENTRY_VERSIONS, FORGOTTEN, entry_fault
 from spotsieve.state.format.keys import decode_keys
 from spotsieve.state.format.meta import (
     IDENTITY,
@@ -29,7 +29,7 @@ from spotsieve.state.format.meta import (
     decode_progress,
 )
 from spotsieve.state.format.sources import decode_source
-from spotsieve.state.identity import check_log_range
+from spotsieve.state.identity import check_log_range, check_whole
 from spotsieve.state.index import Buckets
 from spotsieve.state.sweep import Sweep
 from spotsieve.state.verify.families import Family, open_families
@@ -48,12 +48,12 @@ def verify(directory: Path, shown: int = 20, on_progress: OnProgress = ignore_pr
     """Walk over a state, and over its local log if it has one. Damage is counted, and the walk goes on.
 
     shown: how many damages are kept in words
-    Raises StateError if there is no state, StateLocked if a running process owns it.
+    Raises StateError if there is no state, or that of a shard; StateLocked if a running process owns it.
     """
     found = Findings(shown)
     with ExitStack() as closing:
         families = open_families(directory, closing, found.add)
-        meta = None if families is None else _verify_meta(families["default"], found)
+        meta = None if families is None else _verify_meta(str(directory), families["default"], found)
         if families is not None:
             _Walk(families, found, meta, on_progress).run()
         _verify_log(directory, found, meta, on_progress)
@@ -70,8 +70,11 @@ class _Meta:
     log: str
 
 
-def _verify_meta(family: Family, found: Findings) -> _Meta | None:
-    """Check the meta values; None if one is damaged: then there is nothing to compare the counts with."""
+def _verify_meta(directory: str, family: Family, found: Findings) -> _Meta | None:
+    """Check the meta values; None if one is damaged: then there is nothing to compare the counts with.
+
+    Raises StateError for the state of a shard: it has gaps, and nothing tells which are right.
+    """
     values: dict[bytes, Any] = dict(family.items(lambda *_: None))
     for key in values.keys() - {IDENTITY, MARKS, PROGRESS}:
         found.add(f"meta[{key.hex()}]", "must be one of identity, marks and progress")
@@ -80,7 +83,8 @@ def _verify_meta(family: Family, found: Findings) -> _Meta | None:
     if not values.keys() >= {IDENTITY, PROGRESS}:
         return None
     try:
-        stored_format, settings, log = decode_identity(values[IDENTITY])
+        identity = decode_identity(values[IDENTITY])
+        stored_format, settings, log, _ = identity
         progress = decode_progress(values[PROGRESS])
         clock = decode_clock(progress, values.get(MARKS))
         json.loads(settings)
@@ -90,6 +94,7 @@ def _verify_meta(family: Family, found: Findings) -> _Meta | None:
     except (ValueError, KeyError, TypeError):
         found.add(f"meta[{IDENTITY.hex()}]", "must hold format, log and settings")
         return None
+    check_whole(directory, identity)
     if stored_format != STATE_FORMAT:
         found.add(f"meta[{IDENTITY.hex()}]", f"must have state format {STATE_FORMAT}, has {stored_format}")
     entries = progress.entry_count
@@ -198,7 +203,7 @@ class _Walk:
         self._forgotten[places[forgotten[~beyond]]] = True
         if self._words is None:
             # Every entry must have a sketch of the size that most of the first ones have.
-            widths = Counter(value[1] for value in values if len(value) > 1 and value[0] == ENTRY_VERSION)
+            widths = Counter(value[1] for value in values if len(value) > 1 and value[0] in ENTRY_VERSIONS)
             self._words = widths.most_common(1)[0][0] if widths else None
         for key, value in zip(keys, values, strict=True):
             rule = entry_fault(value, self._words or 0, self._sources)

@@ -15,6 +15,7 @@ from spotsieve.stream.text_safety import escape_control_characters, show
 COMMANDS = {
     "run": "filter a Kafka topic until stopped (the service)",
     "filter": "filter files: JSONL, WARC or standard input, without a broker",
+    "backfill": "filter archives of files with many processes, here or on a Ray cluster; goes on after a kill",
     "query": "ask a state about pages of files: the verdict each would get; nothing is filed",
     "explain": "tell why a page was dropped or let through, with both texts side by side",
     "serve": "answer over HTTP whether pages are known, for crawlers in other languages",

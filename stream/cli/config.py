@@ -52,7 +52,7 @@ def _errors(options: argparse.Namespace) -> list[SettingError]:
     checks: tuple[Callable[[], object], ...] = (
         lambda: scheme_in_scope(settings),
         lambda: Decoder(settings.input),
-        lambda: check_topic_names(settings.topics),
+        lambda: check_topic_names(settings),
     )
     found = []
     for check in checks:

@@ -1,6 +1,7 @@
 """`spotsieve demo` filters a small crawl on a real Kafka, and shows what is dropped and why."""
 
 import argparse
+from pathlib import Path
 
 from spotsieve.stream.errors import EXIT_OK
 
@@ -31,6 +32,7 @@ def run(options: argparse.Namespace) -> int:
     code = run_demo(options.bootstrap_servers, keep=options.keep, as_json=options.json)
     if code == EXIT_OK and not options.keep and not options.json:
         _write_review()
+        _name_dashboard()
     return code
 
 
@@ -75,3 +77,13 @@ def _write_review() -> None:
     strata = draw(population, REVIEWED_PAIRS, 0)
     write_whole(page, review_page(inputs, settings, population, strata, 0))
     show("", f"{REVIEWED_PAIRS} pairs of these pages, to be judged by eye (docs/evaluate.md)", f"  {page.as_uri()}")
+
+
+def _name_dashboard() -> None:
+    """Tell where the dashboard is. A checkout has it, a wheel does not."""
+    import spotsieve
+    from spotsieve.stream.text_safety import show
+
+    file = Path(spotsieve.__file__).resolve().parent / "deploy" / "grafana" / "dashboards" / "spotsieve.json"
+    if file.is_file():
+        show("", "The dashboard of a running filter, to be imported into Grafana", f"  {file.as_uri()}")

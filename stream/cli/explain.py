@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from spotsieve.state.still.reading import StillState
     from spotsieve.stream.explain.explanation import Explanation
-    from spotsieve.stream.explain.finding import Recorded
+    from spotsieve.stream.explain.in_files import Recorded
     from spotsieve.stream.files.inputs import Input
     from spotsieve.stream.page import Page
     from spotsieve.stream.settings.model import Settings
@@ -101,13 +101,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _explained(options: argparse.Namespace) -> "Explanation":
-    from spotsieve.stream.files import check_inputs
+    from spotsieve.stream.cli.quick_start import quick_start
     from spotsieve.stream.progress import ProgressLine
 
-    files = check_inputs(options.pages)
+    files = _inputs(options.pages)
     line = ProgressLine(sys.stderr, None)
     with contextlib.closing(line):
         line.say("reading the kernels from a cache; the first time they are compiled, which takes up to a minute")
+        quick_start()
         if options.state is None:
             return _without_state(options, files)
         from spotsieve.state.still.reading import still_state
@@ -119,11 +120,20 @@ def _explained(options: argparse.Namespace) -> "Explanation":
             return _in_state(options, files, state)
 
 
+def _inputs(names: "Sequence[str]") -> "Sequence[Input]":
+    """The files of --pages. Raises InputError."""
+    if not names:
+        return ()
+    from spotsieve.stream.files import check_inputs
+
+    return check_inputs(names)
+
+
 def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "StillState") -> "Explanation":
     """Explain by a state."""
     from spotsieve.state.still.view import StillView
     from spotsieve.stream.explain.asking import Judged, Subject, explain, explain_entry, find_subject, subject_of
-    from spotsieve.stream.explain.finding import Filed, find_in_entries, first_named
+    from spotsieve.stream.explain.finding import Filed, find_in_entries
     from spotsieve.stream.explain.given import read_given
     from spotsieve.stream.schemes.registry import scheme_in_scope
 
@@ -135,6 +145,8 @@ def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "Sti
     recorded = given.recorded or _recorded(options, given.name)
     page, where = given.page, f"file {options.page}"
     if page is None and files:
+        from spotsieve.stream.explain.in_files import first_named
+
         page, where = first_named(given.name, files, settings.input), "the files of --pages"
     found: Subject | Filed = (
         find_subject(state, given.name, settings) if page is None else subject_of(page, scheme, where)
@@ -183,7 +195,7 @@ def _without_state(options: argparse.Namespace, files: "Sequence[Input]") -> "Ex
 
 def _named(name: str, files: "Sequence[Input]", settings: "Settings") -> "Page":
     """A page of the files of --pages. Raises NotFound, InputError."""
-    from spotsieve.stream.explain.finding import first_named
+    from spotsieve.stream.explain.in_files import first_named
 
     page = first_named(name, files, settings.input)
     if page is None:
@@ -193,10 +205,10 @@ def _named(name: str, files: "Sequence[Input]", settings: "Settings") -> "Page":
 
 def _recorded(options: argparse.Namespace, name: str) -> "Recorded | None":
     """The verdict that --verdicts has of a page. Raises NotFound if it has none, InputError if it cannot be read."""
-    from spotsieve.stream.explain.finding import find_recorded
-
     if options.verdicts is None:
         return None
+    from spotsieve.stream.explain.in_files import find_recorded
+
     recorded = find_recorded([Path(options.verdicts)], name)
     if recorded is None:
         rule = "must have a verdict of PAGE, and has none"

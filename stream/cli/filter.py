@@ -113,7 +113,7 @@ def run(options: argparse.Namespace) -> int:
             outputs.out.know_record(columns, Layout.PARQUET)
         line = ProgressLine(sys.stderr, total_bytes(inputs))
         began = time.monotonic()
-        with _stop_on_signals(stopping), contextlib.closing(line):
+        with stop_on_signals(stopping), contextlib.closing(line):
             filter_files(
                 inputs,
                 settings,
@@ -152,7 +152,7 @@ def _state_directory(directory: Path | None) -> contextlib.AbstractContextManage
 
 
 @contextlib.contextmanager
-def _stop_on_signals(stopping: threading.Event) -> Iterator[None]:
+def stop_on_signals(stopping: threading.Event) -> Iterator[None]:
     """The first SIGINT or SIGTERM lets the micro-batch in hand finish; the second stops at once."""
 
     def stop(*_: object) -> None:

@@ -12,6 +12,7 @@ from spotsieve.stream.errors import EXIT_OK, SettingError
 from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
+    from spotsieve.stream.files import Input
     from spotsieve.stream.migration.report import Report
 
 ABOUT = """A service: -c is the configuration that runs, --to that of the new settings, with another topics.log, which
@@ -21,8 +22,9 @@ is started again. Workers of the new configuration may be started at once: they 
 then ends the old log, so that every worker of the old settings stops (exit code 4), moves the rest and opens the new
 log: the waiting workers go on at the committed offsets. Files: --from-state is the directory of `spotsieve filter
 --state`, --state a new one. Pages are signed again only where the settings sign otherwise: from the input topic, as
-far as it holds them. STATE/migration/differences.jsonl has a line for each verdict that differs. Exit codes: 0 moved;
-2 wrong setting or usage; 4 state or log cannot be used; 5 broker refuses or is not reached; 130 interrupted."""
+far as it holds them, and from the files of --from-pages. STATE/migration/differences.jsonl has a line for each
+verdict that differs. Exit codes: 0 moved; 2 wrong setting or usage; 4 state or log cannot be used; 5 broker refuses
+or is not reached; 130 interrupted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from-state", type=directory, metavar="DIR", help="the old directory of a `spotsieve filter --state`"
     )
     parser.add_argument("--state", type=directory, metavar="DIR", help="with --from-state: the new directory")
+    parser.add_argument(
+        "--from-pages",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="WARC, JSONL or Parquet with pages that are to be signed again and that the input topic no longer holds",
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     add_scheme_arguments(parser)
     add_settings_arguments(parser)
@@ -67,7 +76,7 @@ def _of_files(options: argparse.Namespace) -> "Report":
     from spotsieve.stream.progress import ProgressLine
 
     with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
-        return migrate_state(options.from_state, options.state, settings, line.update_step)
+        return migrate_state(options.from_state, options.state, settings, line.update_step, _files(options))
 
 
 def _of_service(options: argparse.Namespace) -> "Report":
@@ -81,4 +90,10 @@ def _of_service(options: argparse.Namespace) -> "Report":
 
     configure_logs(new.log, of_a_command=True)
     with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
-        return migrate_service(old, new, options.switch, line.update_step)
+        return migrate_service(old, new, options.switch, line.update_step, _files(options))
+
+
+def _files(options: argparse.Namespace) -> "list[Input]":
+    from spotsieve.stream.files import check_inputs
+
+    return check_inputs(options.from_pages)

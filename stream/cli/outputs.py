@@ -20,6 +20,8 @@ def check_names(
 
     names: of outputs, by their flags without dashes
     """
+    if not any(names.values()):
+        return
     taken = {_identity(file): file for file in files if file != "-"}
     taken.update({"-": "--json"} if json_wanted else {})
     for flag, given in names.items():

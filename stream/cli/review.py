@@ -6,24 +6,35 @@ import sys
 from pathlib import Path
 
 from spotsieve.stream.cli.outputs import add_force_argument, check_names
+from spotsieve.stream.cli.saving import NEWEST_PAGES, save_newest
 from spotsieve.stream.cli.settings import add_scheme_arguments, add_settings_arguments, file_name, settings_of
 from spotsieve.stream.errors import EXIT_OK, InputError, SettingError
 from spotsieve.stream.text_safety import show
 
 MOST_PAIRS = 5_000
-ABOUT = """FILES as of `spotsieve filter`; they are read twice, so none is standard input. Pairs are dropped pages with
-their originals, and near misses: pages that passed and that the scheme drops at the loosest value that its threshold is
-swept over, with their nearest earlier page. They are drawn by verdict, reason, hosts and score, each stratum by the
-root of its size, the same ones for the same --seed. Without --verdicts the pages are judged as `spotsieve filter`
-without a state does. PAGE is one file that loads nothing: open it in a browser, judge, and export labels.jsonl, which
-`spotsieve calibrate --labels` and `spotsieve score --labels` read. Exit codes: 0 written; 2 wrong setting or usage; 3 a
-file that cannot be read, verdicts of other pages, or nothing to review."""
+ABOUT = """FILES as of `spotsieve filter`; they are read twice, so none is standard input. With --topic the newest
+pages of the input topic are saved as PAGE.pages.jsonl.zst first, which `spotsieve calibrate` reads later. Pairs are
+dropped pages with their originals, and near misses: pages that passed and that the scheme drops at the loosest value
+that its threshold is swept over, with their nearest earlier page. They are drawn by verdict, reason, hosts and score,
+each stratum by the root of its size, the same ones for the same --seed. Without --verdicts the pages are judged as
+`spotsieve filter` without a state does. PAGE is one file that loads nothing: open it in a browser, judge, and export
+labels.jsonl, which `spotsieve calibrate --labels` and `spotsieve score --labels` read. Exit codes: 0 written; 2 wrong
+setting or usage; 3 a file that cannot be read, verdicts of other pages, or nothing to review; 5 the broker is not
+reached."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of `spotsieve review`."""
     parser.epilog = ABOUT
-    parser.add_argument("files", nargs="+", metavar="FILE", help="files of pages")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="files of pages")
+    parser.add_argument(
+        "--topic",
+        action="store_true",
+        help="in place of FILES: the newest pages of the input topic (topics.input), which are saved beside PAGE",
+    )
+    parser.add_argument(
+        "--newest", type=int, default=NEWEST_PAGES, metavar="N", help="of --topic: about so many (%(default)s)"
+    )
     parser.add_argument("-o", "--out", type=file_name, required=True, metavar="PAGE", help="the HTML file to write")
     parser.add_argument(
         "--verdicts", type=file_name, metavar="FILE", help="JSONL: the verdicts that are reviewed (filter --verdicts)"
@@ -49,6 +60,8 @@ def run(options: argparse.Namespace) -> int:
 
     _check(options)
     settings = settings_of(options)
+    if options.topic:
+        save_newest(settings, options.files[0], options.newest)
     inputs = check_inputs(options.files)
     recorded = read_verdicts(Path(options.verdicts), settings.scheme.name) if options.verdicts else None
     with contextlib.closing(ProgressLine(sys.stderr, total_bytes(inputs))) as line:
@@ -82,7 +95,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Raises SettingError for a wrong flag."""
+    """Raises SettingError for a wrong flag. With --topic, the file for its pages becomes the one of FILES."""
+    if bool(options.files) == options.topic:
+        rule = "must be given, or --topic" if not options.topic else "must not be given beside --topic"
+        raise SettingError("FILES", rule, " ".join(options.files) or None, "say where the pages are, once")
+    if options.newest < 1:
+        raise SettingError("--newest", "must be at least 1", options.newest, f"{NEWEST_PAGES} give enough pairs")
     if "-" in options.files:
         raise SettingError("FILES", "must be files, which are read twice", "-", "write standard input to a file first")
     if not 1 <= options.pairs <= MOST_PAIRS:
@@ -91,4 +109,9 @@ def _check(options: argparse.Namespace) -> None:
         raise SettingError("--out", "must end in .html or .htm", options.out, "choose another name")
     if not Path(options.out).absolute().parent.is_dir():
         raise SettingError("--out", "must be in a folder that exists", options.out, "make the folder first")
+    if options.topic:
+        pages = str(Path(options.out).with_suffix(".pages.jsonl.zst"))
+        check_names({"out": options.out, "topic": pages}, [], False, options.force)
+        options.files = [pages]
+        return
     check_names({"out": options.out}, [*options.files, *filter(None, [options.verdicts])], False, options.force)

@@ -11,6 +11,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_scheme_arguments(parser)
     add_settings_arguments(parser)
     parser.add_argument("--bootstrap-servers", metavar="HOST:PORT", help="brokers (kafka.bootstrap_servers)")
+    parser.add_argument(
+        "--role",
+        choices=("worker", "shard", "resolver"),
+        help="what this process does where shards hold the state together (cluster.shards); without it all in one",
+    )
+    parser.add_argument("--shard", type=int, metavar="N", help="with --role shard: its number, from 0")
     parser.add_argument("--state", type=directory, metavar="DIR", help="state directory (index.directory)")
 
 
@@ -21,11 +27,13 @@ def run(options: argparse.Namespace) -> int:
     )
     # Not imported for --help: numba and aiokafka take a second.
     from spotsieve.stream.observe.logs import configure_logs, logger
+    from spotsieve.stream.service.roles.opening import opener_of
     from spotsieve.stream.service.run import Service
 
     configure_logs(settings.log)
+    opener = opener_of(options.role or "", options.shard, settings)
     try:
-        return Service(settings).run()
+        return Service(settings, opener).run()
     except SpotsieveError:
         raise
     except Exception:

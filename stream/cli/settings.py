@@ -94,7 +94,7 @@ def settings_of_state(options: argparse.Namespace, state: "StillState") -> "Sett
     from spotsieve.stream.settings.load import stored_values
     from spotsieve.stream.settings.verdicts import verdict_settings_text
 
-    _, text, log_name = state.identity
+    text, log_name = state.identity.settings, state.identity.log
     settings = settings_of(options, stored=None if options.config else stored_values(text))
     check_identity(str(state.directory), state.identity, verdict_settings_text(settings), log_name)
     return settings

@@ -1,14 +1,11 @@
 """`spotsieve topics` creates the missing topics, checks them, saves pages, or has a record of the log passed over."""
 
 import argparse
-from typing import TYPE_CHECKING
 
 from spotsieve.stream.cli.outputs import add_force_argument, check_new
+from spotsieve.stream.cli.saving import NEWEST_PAGES, save_newest
 from spotsieve.stream.cli.settings import add_settings_arguments, settings_of
 from spotsieve.stream.text_safety import show
-
-if TYPE_CHECKING:
-    from spotsieve.stream.settings.model import Settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "their messages' timestamps. Messages that are no text page are left out, and counted.",
     )
     save.add_argument("file", metavar="FILE", help="the file to write: .jsonl, and .gz, .xz or .zst to compress it")
-    save.add_argument("--pages", type=_count, default=10_000, metavar="N", help="about so many (%(default)s)")
+    save.add_argument("--pages", type=_count, default=NEWEST_PAGES, metavar="N", help="about so many (%(default)s)")
     add_force_argument(save)
     for action in (create, check, skip, save):
         add_settings_arguments(action)
@@ -51,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     import asyncio  # --help takes a tenth of a second longer with it
 
     settings = settings_of(options, {"kafka.bootstrap_servers": options.bootstrap_servers})
-    from spotsieve.stream.kafka.topics import check_topics, create_topics, topic_names
+    from spotsieve.stream.kafka.topics import check_topics, create_topics, names_of
     from spotsieve.stream.observe.logs import configure_logs
 
     configure_logs(settings.log, of_a_command=True)
@@ -65,42 +62,17 @@ def run(options: argparse.Namespace) -> int:
         )
         return 0
     if options.action == "save":
-        return _save(options, settings)
+        if not options.force:
+            check_new({"file": options.file})
+        save_newest(settings, options.file, options.pages)
+        return 0
     if options.action == "create":
         made = asyncio.run(create_topics(settings, options.partitions, options.replication))
         for name, new in made.items():
             show(f"{name}: {'created' if new else 'was there'}")
     facts = asyncio.run(check_topics(settings))
-    for role, name in topic_names(settings.topics).items():
+    for role, name in names_of(settings).items():
         show(f"{name}: fits as topics.{role}, {facts[role].partitions} partition(s)")
-    return 0
-
-
-def _save(options: argparse.Namespace, settings: "Settings") -> int:
-    """Save pages, and say how many."""
-    import asyncio
-    import contextlib
-    import sys
-
-    from spotsieve.stream.files.writer import OutputFile
-    from spotsieve.stream.progress import ProgressLine
-    from spotsieve.stream.service.saving import save_pages
-
-    if not options.force:
-        check_new({"file": options.file})
-    with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
-        out = OutputFile(options.file)
-        try:
-            saved = asyncio.run(save_pages(settings, out, options.pages, line.say))
-        except BaseException:
-            partial = out.abandon()
-            if partial is not None:
-                partial.unlink()
-            raise
-        out.complete()
-    show(f"{saved.pages:,} pages of {settings.topics.input} in {options.file}")
-    if saved.others:
-        show(f"  {saved.others:,} messages are left out: they are no text page")
     return 0
 
 

@@ -9,7 +9,7 @@ from spotsieve.state.still.view import StillView
 from spotsieve.stream.demo.crawl import Sent
 from spotsieve.stream.demo.explain import decode
 from spotsieve.stream.explain.asking import Judged, explain, subject_of
-from spotsieve.stream.explain.finding import recorded_of
+from spotsieve.stream.explain.in_files import recorded_of
 from spotsieve.stream.intake import Decoder
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.registry import scheme_in_scope

@@ -2,11 +2,14 @@
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from spotsieve.stream.explain.explanation import MEANS, Explanation, failed_by, key_name, needs, shown
-from spotsieve.stream.explain.texts import Block, PageText
 from spotsieve.stream.explain.told import Fate, MetPage
 from spotsieve.stream.text_safety import Span
+
+if TYPE_CHECKING:  # What reads texts takes time to import, and a page of a state may be told without.
+    from spotsieve.stream.explain.texts import Block, PageText
 
 INDENT = 13
 SHOWN_NEAREST = 5
@@ -87,7 +90,7 @@ def _texts(explanation: Explanation) -> Iterator[_Row]:
         yield "Jaccard", f"{texts.shared} / ({sizes}) = {texts.jaccard:.3f}, exactly", ""
 
 
-def _left_out(text: PageText) -> Iterator[_Row]:
+def _left_out(text: "PageText") -> Iterator[_Row]:
     blocks = sorted((block for block in text.blocks if not block.kept), key=lambda block: -block.words)
     for block in blocks[:SHOWN_BLOCKS]:
         yield "  left out", f'"{_words(block)}" ({block.reason})', "dim"
@@ -105,7 +108,8 @@ def _pair(page: MetPage, scheme: str) -> Iterator[_Row]:
     if page.proof:
         yield "decided by", ", ".join(key_name(kind, scheme) for kind in page.proof), ""
     if page.figures:
-        yield "one host" if page.figures.get("one host") else "two hosts", _figures(page), ""
+        hosts = {None: "kept by", 0.0: "two hosts"}.get(page.figures.get("one host"), "one host")
+        yield hosts, _figures(page), ""
     for way in page.ways:
         yield "if", way.name + (": yes" if way.reached else ": no"), "good" if way.reached else ""
         for bar in way.bars:
@@ -169,7 +173,7 @@ def _name(page: MetPage) -> str:
     return page.entry.url or page.entry.id
 
 
-def _words(block: Block) -> str:
+def _words(block: "Block") -> str:
     text = "".join(piece.text for piece in block.pieces)
     return text if len(text) <= SHOWN_LETTERS else text[:SHOWN_LETTERS].rsplit(" ", 1)[0] + " ..."
 

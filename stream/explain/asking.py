@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,24 +13,20 @@ from spotsieve.state.still.reading import StillState
 from spotsieve.state.still.view import StillView
 from spotsieve.stream.errors import NotFound
 from spotsieve.stream.explain.explanation import Asked, Compared, Explanation, time_text
-from spotsieve.stream.explain.finding import (
-    Filed,
-    Recorded,
-    find_in_entries,
-    find_in_log,
-    is_named,
-    pages_of,
-)
+from spotsieve.stream.explain.finding import Filed, find_in_entries, find_in_log, is_named
 from spotsieve.stream.explain.telling import tell
-from spotsieve.stream.explain.texts import TextPair, read_pair
 from spotsieve.stream.explain.told import MetPage, Told
-from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.judge import policy_of
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.model import InputSettings, Settings
 from spotsieve.stream.signature import Entry, Signatures, page_id_text
 from spotsieve.stream.verdict import Reason
+
+if TYPE_CHECKING:  # What reads files and texts takes .1 s to import, and a page of a state may be told without.
+    from spotsieve.stream.explain.in_files import Recorded
+    from spotsieve.stream.explain.texts import TextPair
+    from spotsieve.stream.files.inputs import Input
 
 _MOST_NAMED = 5
 _HOUR_MS = 3_600_000
@@ -96,8 +93,8 @@ def explain(
     name: str,
     subject: Subject,
     judged: Judged,
-    files: Sequence[Input] = (),
-    recorded: Recorded | None = None,
+    files: "Sequence[Input]" = (),
+    recorded: "Recorded | None" = None,
     beside: int | None = None,
     texts: Sequence[Page] = (),
 ) -> Explanation:
@@ -121,7 +118,7 @@ def explain(
     other = _beside(told, beside)
     own = _entry_of(subject.signatures)
     wanted = [own] * (page is None) + ([other.entry] if other is not None else [])
-    texts_of = _find_texts(wanted, chain(pages_of(files, settings.input), texts))
+    texts_of = _find_texts(wanted, chain(_pages_of(files, settings.input), texts))
     page = page or texts_of.get(own)
     pair = _texts(page, texts_of.get(other.entry) if other is not None else None, judged, told)
     notes = [*subject.notes, *_notes(told, other, pair, bool(files), settings)]
@@ -130,7 +127,7 @@ def explain(
     return Explanation(asked, compared, recorded, other, pair, {}, tuple(notes))
 
 
-def explain_entry(name: str, filed: Filed, judged: Judged, recorded: Recorded | None = None) -> Explanation:
+def explain_entry(name: str, filed: Filed, judged: Judged, recorded: "Recorded | None" = None) -> Explanation:
     """Tell what the entry of a page holds, where neither its bytes nor its signature are at hand."""
     entry, parts = filed.entry, filed.parts
     facts = {"entry": f"{filed.number} of {judged.pages} pages known", "features": f"{parts.feature_count}"}
@@ -178,6 +175,15 @@ def _entry_of(signatures: Signatures) -> Entry:
     )
 
 
+def _pages_of(files: "Sequence[Input]", settings: InputSettings) -> Iterable[Page]:
+    """All pages of files. Raises InputError."""
+    if not files:
+        return ()
+    from spotsieve.stream.files.reader import pages_of
+
+    return pages_of(files, settings)
+
+
 def _find_texts(wanted: Sequence[Entry], pages: Iterable[Page]) -> dict[Entry, Page]:
     """The pages of entries among these: by page id, or else the last one of the same address."""
     found, sure = dict[Entry, Page](), set[Entry]()
@@ -190,13 +196,17 @@ def _find_texts(wanted: Sequence[Entry], pages: Iterable[Page]) -> dict[Entry, P
     return found
 
 
-def _texts(page: Page | None, other: Page | None, judged: Judged, told: Told) -> TextPair | None:
+def _texts(page: Page | None, other: Page | None, judged: Judged, told: Told) -> "TextPair | None":
     if page is None:
         return None
+    from spotsieve.stream.explain.texts import read_pair
+
     return read_pair(page, other, judged.settings.scheme, told.host.prints if told.host else None)
 
 
-def _notes(told: Told, other: MetPage | None, texts: TextPair | None, searched: bool, settings: Settings) -> list[str]:
+def _notes(
+    told: Told, other: MetPage | None, texts: "TextPair | None", searched: bool, settings: Settings
+) -> list[str]:
     """What a person should know beside the figures."""
     notes = list[str]()
     reason = Reason(int(told.verdicts.reason[0]))

@@ -3,15 +3,17 @@
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spotsieve.stream.explain.finding import Recorded
-from spotsieve.stream.explain.texts import TextPair
 from spotsieve.stream.explain.told import HostMemory, MetPage, PairWay, Told
 from spotsieve.stream.signature import Entry
 from spotsieve.stream.verdict import FoundBy, Kind, Reason
+
+if TYPE_CHECKING:  # What reads files and texts takes .1 s to import, and a page of a state may be told without.
+    from spotsieve.stream.explain.in_files import Recorded
+    from spotsieve.stream.explain.texts import TextPair
 
 MOST_NEAREST = 50
 """Pages that were met and are told of, beside the original."""
@@ -45,6 +47,7 @@ MEANS = {
     Reason.NOT_TEXT: "it is no text, or larger than input.max_page_bytes; the same bytes would be a copy",
     Reason.TOO_MANY_FEATURES: "it has more features than the log can hold; the same bytes would be a copy",
     Reason.LONGER: "it is a copy, but so much longer that it replaces its original (policy.keep = longest)",
+    Reason.BETTER: "it is a copy, but newer or of a better rank than its original, which it replaces (policy.keep)",
     Reason.OWN_TEXT: "on one host, what both share beside the host's template is enough for how alike their titles are",
     Reason.CONTAINED: "on one host, nearly all of the shorter one's own text stands in the other",
     Reason.SAME_TITLE: "on one host, their titles agree, and much of two long texts",
@@ -90,9 +93,9 @@ class Explanation:
 
     asked: Asked
     compared: Compared
-    recorded: Recorded | None
+    recorded: "Recorded | None"
     other: MetPage | None
-    texts: TextPair | None
+    texts: "TextPair | None"
     facts: dict[str, str]
     notes: tuple[str, ...]
 
@@ -228,7 +231,7 @@ def _pair_fields(page: MetPage, scheme: str) -> dict[str, Any]:
     }
 
 
-def _text_fields(texts: TextPair | None) -> dict[str, Any] | None:
+def _text_fields(texts: "TextPair | None") -> dict[str, Any] | None:
     if texts is None:
         return None
     return asdict(texts) | {"jaccard": round(texts.jaccard, 6)}

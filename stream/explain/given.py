@@ -4,14 +4,16 @@ import os
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spotsieve.stream.errors import InputError, SettingError
-from spotsieve.stream.explain.finding import Recorded, pages_of, recorded_of
-from spotsieve.stream.files.inputs import STDIN, check_inputs
-from spotsieve.stream.intake import make_page
 from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import InputSettings
 
+if TYPE_CHECKING:  # What reads files takes .1 s to import, and a page of a state is named without one.
+    from spotsieve.stream.explain.in_files import Recorded
+
+_STDIN = "-"  # the same as in stream/files/inputs.py
 _PAGE_ENDINGS = {".html": "text/html", ".htm": "text/html", ".xhtml": "text/html", ".txt": "text/plain"}
 _WARC = b"WARC/"
 _COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"BZh")
@@ -26,7 +28,7 @@ class Given:
 
     name: str
     page: Page | None = None
-    recorded: Recorded | None = None
+    recorded: "Recorded | None" = None
 
 
 def read_given(name: str, url: str, flag: str, settings: InputSettings) -> Given:
@@ -34,33 +36,35 @@ def read_given(name: str, url: str, flag: str, settings: InputSettings) -> Given
 
     Raises InputError, SettingError, PageError.
     """
-    if name != STDIN and not Path(name).is_file():
+    if name != _STDIN and not Path(name).is_file():
         return Given(name)
     try:
         raw = _read(name, settings.max_page_bytes)
     except OSError as error:
         raise InputError(name, f"cannot be read: {error.strerror}", None, "check the path") from None
-    if name == STDIN and not raw.strip():
+    if name == _STDIN and not raw.strip():
         raise InputError("standard input", "holds nothing", None, "did grep find no line? pipe one, or a page")
     recorded = _only_line(name, raw)
     if recorded is not None:
         return Given(recorded.id, None, recorded)
-    if name != STDIN and (raw.lstrip().startswith((b"{", _WARC)) or raw.startswith(_COMPRESSED)):
+    if name != _STDIN and (raw.lstrip().startswith((b"{", _WARC)) or raw.startswith(_COMPRESSED)):
         return _only_page(name, url, flag, settings)
     return _page_itself(name, raw, url, settings)
 
 
 def _read(name: str, most: int) -> bytes:
     """A file, or its beginning where it is larger than any page."""
-    if name == STDIN:
+    if name == _STDIN:
         with os.fdopen(os.dup(0), "rb") as file:
             return file.read()
     with Path(name).open("rb") as file:
         return file.read(most + 1)
 
 
-def _only_line(name: str, raw: bytes) -> Recorded | None:
+def _only_line(name: str, raw: bytes) -> "Recorded | None":
     """The verdict in a file of one verdict line or report; None if it holds something else. Raises SettingError."""
+    from spotsieve.stream.explain.in_files import recorded_of
+
     lines = [line for line in raw.split(b"\n", 2) if line.strip()]
     recorded = recorded_of(lines[0]) if lines else None
     if recorded is not None and len(lines) > 1:
@@ -73,6 +77,9 @@ def _only_line(name: str, raw: bytes) -> Recorded | None:
 
 def _only_page(name: str, url: str, flag: str, settings: InputSettings) -> Given:
     """The page of a file of one page. Raises SettingError if it has none, or several."""
+    from spotsieve.stream.files.inputs import check_inputs
+    from spotsieve.stream.files.reader import pages_of
+
     found = list[Page]()
     for page in pages_of(check_inputs([name]), settings):
         found.append(page)
@@ -89,10 +96,12 @@ def _only_page(name: str, url: str, flag: str, settings: InputSettings) -> Given
 
 def _page_itself(name: str, raw: bytes, url: str, settings: InputSettings) -> Given:
     """The bytes of a page. Raises PageError."""
-    now = int(time.time() * 1000) if name == STDIN else int(Path(name).stat().st_mtime * 1000)
+    from spotsieve.stream.intake import make_page
+
+    now = int(time.time() * 1000) if name == _STDIN else int(Path(name).stat().st_mtime * 1000)
     page = make_page(
         raw,
-        source=name if name == STDIN else str(Path(name).resolve()),
+        source=name if name == _STDIN else str(Path(name).resolve()),
         partition=0,
         offset=0,
         url=url,

@@ -1,7 +1,7 @@
 """Tells all that one page meets in a state: under which keys, what each pair has and needs, and what became of it.
 
 The verdict is the judge's own (stream/judge/alone.py), and so is what a pair has and needs: the kernels of
-stream/judge/pairs.py note it, or the scheme tells it by the function that its confirm() is made of.
+stream/judge/by_host/pairs.py note it, or the scheme tells it by the function that its confirm() is made of.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,15 +14,17 @@ from spotsieve.state.index import NOBODY, Buckets, FiledPages, StateView
 from spotsieve.stream.explain.told import Fate, HostMemory, Looked, MetPage, PairBar, PairWay, Told
 from spotsieve.stream.features.prints import identity_of
 from spotsieve.stream.hosts import address_of
-from spotsieve.stream.judge import ways
 from spotsieve.stream.judge.alone import judge_alone
-from spotsieve.stream.judge.confirming import OfPage, confirm_page
+from spotsieve.stream.judge.by_host import ways
+from spotsieve.stream.judge.by_host.confirming import OfPage, confirm_page
+from spotsieve.stream.judge.by_host.own_text import of_host
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
-from spotsieve.stream.judge.pairs import of_host
 from spotsieve.stream.judge.policy import ANY_KIND, KEEP_FIRST, PLAIN, Policy
-from spotsieve.stream.judge.rules import Limits, final_kinds, reasons_of
+from spotsieve.stream.judge.rules import final_kinds, limits_of, reasons_of
 from spotsieve.stream.judge.slots import Slots, slots_of
+from spotsieve.stream.judge.worth import Worth
 from spotsieve.stream.page import PageId
+from spotsieve.stream.ranks import ranks_of
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.signature import Entry, Signatures, compared_pages
 from spotsieve.stream.verdict import FoundBy, Reason, Verdicts
@@ -51,7 +53,7 @@ def tell(
     limit = candidate_limit or scheme.candidate_limit
     keys, slots = slots_of(scheme.probe(signatures))
     buckets = view.buckets(keys)
-    judged = meet_filed(slots, buckets, limit, final_kinds(Limits(0, limit, policy.longer_by, policy.same_address)))
+    judged = meet_filed(slots, buckets, limit, final_kinds(limits_of(policy, 0, limit)))
     met = meet_filed(slots, buckets, NEVER, _NOTHING_ENDS)
     far = _too_far(slots, buckets, set(met.number.tolist()))
     if (slots.decisive & (slots.limit > 0)).any():
@@ -61,6 +63,7 @@ def tell(
     every = _with_others(met, sorted({*far, *also} - set(met.number.tolist())))
     most_bits = int(slots.limit.max(initial=0))
     found, host = _compared(signatures, scheme, view, every, far, most_bits, policy)
+    found = _with_worth(found, signatures, view, policy)
     keys_of = _keys_shared(slots, buckets)
     return Told(
         verdicts,
@@ -274,8 +277,28 @@ def _with_fates(
         elif by_address and address and address_of(page.entry.url) == address:
             fate = Fate.FETCHED_AGAIN
         else:
-            fate = Fate.OUTGROWN if policy.longer_by != KEEP_FIRST else Fate.BY_NOW
+            longest = Fate.OUTGROWN if policy.worth == Worth.LENGTH else Fate.BETTERED
+            fate = longest if policy.longer_by != KEEP_FIRST else Fate.BY_NOW
         told.append(replace(page, fate=fate, keys=shared))
+    return told
+
+
+def _with_worth(found: list[MetPage], signatures: Signatures, view: StateView, policy: Policy) -> list[MetPage]:
+    """Say beside every pair by what one of the two would be kept, where that is neither order nor length."""
+    if policy.worth == Worth.LENGTH or not found:
+        return found
+    numbers = np.array(sorted({page.number for page in found}), np.uint64)
+    filed = view.filed(numbers)
+    if policy.worth == Worth.TIME:
+        name, own, others = "fetch time, seconds", signatures.event_time_ms / 1000, filed.event_times_ms() / 1000
+    else:
+        name, own, others = "rank", ranks_of(signatures.rank), ranks_of(filed.ranks())
+    known = dict(zip(numbers.tolist(), others.tolist(), strict=True))
+    told = []
+    for page in found:
+        figures = {f"this page's {name}": float(own[0]), f"the other's {name}": known[page.number]}
+        figures = {figure: value for figure, value in figures.items() if not np.isnan(value)}
+        told.append(replace(page, figures=page.figures | figures))
     return told
 
 

@@ -15,6 +15,7 @@ class Fate(enum.Enum):
     ITSELF = "the page itself"
     COPY_TOO = "it is a copy of this one too, which was filed later"
     OUTGROWN = "a copy, but so much longer that it replaces it"
+    BETTERED = "a copy, but newer or of a better rank, so that it replaces it"
     FETCHED_AGAIN = "a copy, but of its own address (policy.recrawl)"
     BY_NOW = "no copy then, but by what the host has taught since"
     LATER = "filed after it"

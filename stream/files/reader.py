@@ -2,7 +2,7 @@
 
 import importlib.util
 import select
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,7 @@ from spotsieve.stream.files.records import MAX_RECORD_BYTES, Layout, Record
 from spotsieve.stream.files.warc import capture_of, split_warc
 from spotsieve.stream.files.warc.wacz import is_zip, split_wacz
 from spotsieve.stream.intake import Acceptance, Decoder, Message, make_page, shorten
+from spotsieve.stream.intake.ranks import RankSource
 from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import InputSettings
 
@@ -59,6 +60,7 @@ class FileReader:
         # Files are JSONL or WARC by their content; `format` says what the messages of a topic are.
         self._decoder = Decoder(settings.model_copy(update={"format": "json"}))
         self._acceptance = Acceptance(settings)
+        self._ranks = RankSource(settings.rank_from)
         self._before_waiting = before_waiting
         self._file: BinaryIO | None = None
         self._seeking: BinaryIO | None = None
@@ -170,9 +172,20 @@ class FileReader:
                 latest_ms=self._written_ms,
                 filtered=self._acceptance.filtered(capture.status, capture.content_type),
                 max_page_bytes=self._max_page_bytes,
+                rank=self._ranks.find({}, capture.headers),
             )
         except PageError as error:
             return error
+
+
+def pages_of(files: Iterable[Input], settings: InputSettings) -> Iterator[Page]:
+    """All pages of files; records that are none are left out. Raises InputError."""
+    for file in files:
+        with FileReader(file, settings) as reader:
+            for outcome in reader:
+                if isinstance(outcome.result, Page):
+                    yield outcome.result
+            reader.check_read()
 
 
 def content_number(raw: bytes) -> int:

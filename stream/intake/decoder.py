@@ -13,6 +13,7 @@ from spotsieve.stream.errors import PageError, Reject
 from spotsieve.stream.intake.acceptance import Acceptance, read_status
 from spotsieve.stream.intake.document import make_page
 from spotsieve.stream.intake.fields import resolve_paths, shorten
+from spotsieve.stream.intake.ranks import RankSource
 from spotsieve.stream.intake.times import read_time
 from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import InputSettings
@@ -50,11 +51,17 @@ class Decoder:
         self._type_header = settings.content_type_header.lower()
         self._status_header = settings.status_header.lower()
         self._acceptance = Acceptance(settings)
+        self._ranks = RankSource(settings.rank_from)
 
     @property
     def body_field(self) -> str:
         """The path of the body: the one field that may hold bytes, whose character set is yet to be found."""
         return self._paths["body"].path
+
+    @property
+    def ranks(self) -> bool:
+        """Whether pages should have ranks."""
+        return self._ranks.wanted
 
     def decode(self, message: Message) -> Page:
         """The page of a message. Raises PageError; ValueError for a tombstone, which the caller must pass on."""
@@ -92,10 +99,11 @@ class Decoder:
             latest_ms=message.timestamp_ms,
             label=str(label) if isinstance(label, (str, int)) and not isinstance(label, bool) else "",
             max_page_bytes=self._settings.max_page_bytes,
+            rank=self._rank(fields, message),
         )
 
     def _decode_html(self, message: Message, value: bytes) -> Page:
-        headers = {name.lower(): content for name, content in message.headers}
+        headers = _by_name(message)
         url = headers.get(self._url_header) if self._url_header else message.key
         if not url:
             raise PageError(
@@ -118,7 +126,11 @@ class Decoder:
             event_time_ms=message.timestamp_ms,
             latest_ms=message.timestamp_ms,
             max_page_bytes=self._settings.max_page_bytes,
+            rank=self._ranks.find({}, headers),
         )
+
+    def _rank(self, fields: dict[str, Any], message: Message) -> float | None:
+        return self._ranks.find(fields, _by_name(message)) if self._ranks.wanted else None
 
     def _read_body(self, fields: dict[str, Any]) -> bytes | str:
         path = self._paths["body"]
@@ -147,6 +159,11 @@ class Decoder:
             shorten(encoding),
             "correct the crawler, or [input.fields] body_encoding",
         )
+
+
+def _by_name(message: Message) -> dict[str, bytes]:
+    """The headers of a message by their names in lower case; the last of equals counts."""
+    return {name.lower(): content for name, content in message.headers}
 
 
 def parse_object(value: bytes) -> dict[str, Any]:

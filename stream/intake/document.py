@@ -23,12 +23,14 @@ def make_page(
     charset: str | None = None,
     label: str = "",
     filtered: Filtered = Filtered.NOT,
+    rank: float | None = None,
 ) -> Page:
     """Make a page of a body. Text is taken as it is, bytes are converted to UTF-8 (spotsieve.stream.intake.charset).
 
     content_type: the value of the Content-Type header, whose charset outranks `charset`
     latest_ms: the time of the message or file itself
     filtered: why the settings keep it out of judging; its bytes then stay as they are
+    rank: as of Page
 
     A body that is not text, or longer than max_page_bytes, gives a page that cannot be judged, with unchanged bytes. A
     time after latest_ms is set back to it: otherwise one page from the year 2100 would put everything remembered beyond
@@ -58,6 +60,7 @@ def make_page(
         label=_writable(label),
         judgeable=judgeable,
         filtered=filtered,
+        rank=rank,
     )
 
 

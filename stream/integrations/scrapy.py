@@ -109,6 +109,7 @@ class DuplicatePipeline:
             given.get("content_type"),
             given.get("status"),
             given.get("fetched_at"),
+            given.get("rank"),
         )
         if verdict is None:
             return item
@@ -161,12 +162,15 @@ class _Judge:
         content_type: str | None,
         status: int | None,
         fetched_at: datetime | str | float | None = None,
+        rank: datetime | str | float | None = None,
     ) -> Verdict | None:
         """The verdict of a page; None for what cannot be judged, which is passed on and counted."""
         named = name if name not in (None, "") else url
         visit = named if self._passes_recrawls and named else f"{named} {next(self._visits)}".strip()
         try:
-            verdict = self._act(visit, url, body, content_type=content_type, status=status, fetched_at=fetched_at)
+            verdict = self._act(
+                visit, url, body, content_type=content_type, status=status, fetched_at=fetched_at, rank=rank
+            )
         except PageError as error:
             self._stats.inc_value("spotsieve/no_page")
             LOGGER.warning("passed on unjudged: %s", error)

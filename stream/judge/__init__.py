@@ -3,6 +3,7 @@
 slots.py   the keys of the pages, and the postings that these lead to, as the kernels see them
 met.py     which earlier pages a page meets: the one merge of postings
 policy.py  what the settings ask beside the scheme
+worth.py   what pages are worth where one of two copies is kept
 rules.py   the verdict rule
 addresses.py which pairs are one address fetched twice
 filed.py   the search for originals among the filed pages
@@ -23,12 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Filing, StateView
+from spotsieve.stream.judge.by_host.walk import judge_with_hosts
 from spotsieve.stream.judge.filed import FiledOriginals, find_filed
-from spotsieve.stream.judge.hosts import judge_with_hosts
 from spotsieve.stream.judge.policy import KEEP_FIRST, PLAIN, Policy, policy_of
-from spotsieve.stream.judge.rules import Limits, reasons_of
+from spotsieve.stream.judge.rules import limits_of, reasons_of
 from spotsieve.stream.judge.slots import slots_of
 from spotsieve.stream.judge.walk import Walked, grown_buckets, walk_record
+from spotsieve.stream.judge.worth import Worth, keeps_ranks, worth_of_pages
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.signature import Entry, Signatures, Status, compared_pages
 from spotsieve.stream.verdict import Kind, Reason, Verdicts
@@ -58,24 +60,36 @@ def judge(
     cap: most postings of a bucket  candidate_limit: most candidates of a page that are confirmed; 0: the scheme's own
     alone: each page is judged by itself, as if it had never come before; pass a cap of 0, so that none is filed
     """
-    limits = Limits(cap, candidate_limit or scheme.candidate_limit, policy.longer_by, policy.same_address)
+    limits = limits_of(policy, cap, candidate_limit or scheme.candidate_limit)
+    worths = worth_of_pages(signatures, limits.worth)
     keys, slots = slots_of(scheme.probe(signatures))
     buckets = view.buckets(keys)
     first_number, learned = view.entry_count, None
     if scheme.bars is not None:
         filed, walked, learned = judge_with_hosts(
-            signatures, slots, buckets, view, scheme.bars, limits, policy.rules, alone
+            signatures, slots, buckets, view, scheme.bars, worths, limits, policy.rules, alone
         )
     else:
         pages = compared_pages(signatures, scheme.compares_features)
-        filed = find_filed(slots, buckets, view, scheme, signatures, pages, limits, policy.rules)
-        walked = walk_record(slots, np.diff(buckets.bounds), filed, scheme, pages, first_number, limits)
+        filed = find_filed(slots, buckets, view, scheme, signatures, pages, worths, limits, policy.rules)
+        walked = walk_record(slots, np.diff(buckets.bounds), filed, scheme, pages, worths, first_number, limits)
     grown, contents = grown_buckets(buckets, walked.added, walked.entry)
     to_file = np.flatnonzero(walked.entry != NOBODY)
     filing = Filing(
-        signatures, to_file, first_number, keys[grown], contents, walked.capped, scheme.compares_features, learned
+        signatures,
+        to_file,
+        first_number,
+        keys[grown],
+        contents,
+        walked.capped,
+        scheme.compares_features,
+        learned,
+        keeps_ranks=keeps_ranks(limits.worth),
     )
-    return verdicts_of(signatures, scheme, filed, walked), filing
+    verdicts = verdicts_of(signatures, scheme, filed, walked)
+    if limits.worth != Worth.LENGTH:
+        verdicts.reason[verdicts.reason == Reason.LONGER] = Reason.BETTER
+    return verdicts, filing
 
 
 def verdicts_of(signatures: Signatures, scheme: Scheme, filed: FiledOriginals, walked: Walked) -> Verdicts:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import FiledPages, StateView
 from spotsieve.stream.judge import judge
-from spotsieve.stream.judge.confirming import confirm_all
+from spotsieve.stream.judge.by_host.confirming import confirm_all
 from spotsieve.stream.judge.filed import confirm_met
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
 from spotsieve.stream.judge.policy import PLAIN, Policy
@@ -73,7 +73,7 @@ def _confirm(
     numbers, place = np.unique(met.number, return_inverse=True)
     filed = view.filed(numbers.astype(np.uint64))
     pages = compared_pages(signatures, scheme.compares_features)
-    answers = confirm_met(met, place, filed, scheme, pages, with_lengths=False)
+    answers = confirm_met(met, place, filed, scheme, pages)
     pairs = len(place)
     copies, scores, reasons = np.ones(pairs, np.bool_), np.ones(pairs), np.full(pairs, Reason.NEAR, np.uint8)
     candidate = np.flatnonzero(met.proof == 0)

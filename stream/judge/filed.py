@@ -26,6 +26,7 @@ from spotsieve.stream.judge.rules import (
     weigh,
 )
 from spotsieve.stream.judge.slots import Slots
+from spotsieve.stream.judge.worth import Worths, worth_of_filed
 from spotsieve.stream.schemes import Confirmed, Scheme
 from spotsieve.stream.schemes.by_address.rules import PageRules
 from spotsieve.stream.signature import Compared, Entry, Signatures
@@ -54,11 +55,11 @@ class FiledOriginals:
 class Answers(NamedTuple):
     """What the rule asks of m pairs of a page and a filed page.
 
-    length: uint32[m], features of the filed page; 0 where they cannot matter
+    worth: float64[m], of the filed page; 0 where it cannot matter
     row: int64[m], of a candidate, its row in confirmed  confirmed: the scheme's answers to the candidates
     """
 
-    length: NDArray[np.uint32]
+    worth: NDArray[np.float64]
     row: NDArray[np.int64]
     confirmed: Confirmed
 
@@ -70,10 +71,14 @@ def find_filed(
     scheme: Scheme,
     signatures: Signatures,
     pages: Compared,
+    worths: Worths,
     limits: Limits,
     rules: PageRules | None,
 ) -> FiledOriginals:
-    """The original of each page among the filed ones. All entries of a record are read and confirmed at once."""
+    """The original of each page among the filed ones. All entries of a record are read and confirmed at once.
+
+    worths: of the pages
+    """
     met = meet_filed(slots, buckets, limits.candidates, final_kinds(limits))
     found = nothing_found(len(pages))
     wanted = np.unique(met.number).astype(np.uint64)
@@ -82,8 +87,8 @@ def find_filed(
     if filed is None:
         return FiledOriginals(found, wanted, None, addresses)
     place = np.searchsorted(wanted, met.number.astype(np.uint64))
-    answers = confirm_met(met, place, filed, scheme, pages, limits.longer_by != KEEP_FIRST)
-    choose(met, place, answers, pages, addresses, limits, found)
+    answers = confirm_met(met, place, filed, scheme, pages, limits)
+    choose(met, place, answers, worths, addresses, limits, found)
     return FiledOriginals(found, wanted, filed, addresses)
 
 
@@ -101,36 +106,44 @@ def choose(
     met: Met,
     place: NDArray[np.int64],
     answers: Answers,
-    pages: Compared,
+    worths: Worths,
     addresses: Addresses,
     limits: Limits,
     found: Found,
 ) -> None:
     """Apply the rule to what the n pages meet among the filed ones  ->  found: Found.
 
-    place: int64[m], where in `addresses` the filed page of each pair is
+    place: int64[m], where in `addresses` the filed page of each pair is  worths: of the pages
     """
-    _choose_kernel()(met, place, answers, pages.feature_count, addresses, limits, found)
+    _choose_kernel()(met, place, answers, worths.own, addresses, limits, found)
 
 
 def confirm_met(
-    met: Met, place: NDArray[np.int64], filed: FiledPages, scheme: Scheme, pages: Compared, with_lengths: bool
+    met: Met,
+    place: NDArray[np.int64],
+    filed: FiledPages,
+    scheme: Scheme,
+    pages: Compared,
+    limits: Limits | None = None,
 ) -> Answers:
     """Ask the scheme about the candidates among the pairs.
 
-    place: int64[m], where in `filed` the page of each pair is  with_lengths: whether lengths matter without candidates
+    place: int64[m], where in `filed` the page of each pair is  limits: None where nobody asks what pages are worth
     """
+    weighed = limits is not None and limits.longer_by != KEEP_FIRST
     candidate = met.proof == 0
     row = np.cumsum(candidate) - 1
     pair = np.flatnonzero(candidate)
-    if not len(pair) and not with_lengths:
-        return Answers(np.zeros(len(place), np.uint32), row, NO_PAIRS)
+    if not len(pair) and not weighed:
+        return Answers(np.zeros(len(place)), row, NO_PAIRS)
     entries = filed.compared(scheme.compares_features and len(pair) > 0)
     confirmed = NO_PAIRS
     if len(pair):
         page = np.repeat(np.arange(len(pages)), np.diff(met.bounds))
         confirmed = scheme.confirm(pages.take(page[pair]), entries.take(place[pair]))
-    return Answers(entries.feature_count[place], row, confirmed)
+    if limits is None or not weighed:
+        return Answers(np.zeros(len(place)), row, confirmed)
+    return Answers(worth_of_filed(filed, entries.feature_count, limits.worth)[place], row, confirmed)
 
 
 @cache
@@ -138,10 +151,10 @@ def _choose_kernel():
     sources = judge_sources()
 
     @njit(nogil=True, cache=True)
-    def choose(met, entry, answers, lengths, addresses, limits, found):
+    def choose(met, entry, answers, worth, addresses, limits, found):
         # met: Met  entry: int64[m], where the page of each pair is among the entries  answers: Answers
-        # lengths: uint32[n], of the pages  addresses: Addresses  limits: Limits  ->  found: Found
-        for page in range(len(lengths) if sources >= 0 else 0):
+        # worth: float64[n], of the pages  addresses: Addresses  limits: Limits  ->  found: Found
+        for page in range(len(worth) if sources >= 0 else 0):
             found.cut[page] = met.cut_at[page] != NEVER
             for place in range(met.bounds[page], met.bounds[page + 1]):
                 pair = Pair(met.number[place], met.proof[place], met.kinds[place], met.distance[place])
@@ -151,8 +164,8 @@ def _choose_kernel():
                     pair,
                     answers.confirmed,
                     answers.row[place],
-                    np.int64(lengths[page]),
-                    np.int64(answers.length[place]),
+                    worth[page],
+                    answers.worth[place],
                     relation_to_filed(addresses, page, entry[place]),
                     limits,
                 )

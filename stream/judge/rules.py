@@ -9,12 +9,16 @@ The rules, so that a verdict depends on the log's order and on nothing else:
   A posting that passes (stream/schemes) is accepted at once where its key is decisive. Else it is a candidate, and
   accepted if the scheme confirms it.
 - The original of a page is the EARLIEST accepted page that it does not outgrow. With KEEP_FIRST no page outgrows any.
-  Else a page outgrows one that has less than 1 / `longer_by` of its features, unless both have the same bytes.
-- A page that outgrows all that are accepted is let through. If it is novel, and not unchecked, it replaces the LONGEST
-  of them, of equal ones the earliest.
+  Else a page outgrows one that is worth less than 1 / `longer_by` of it (stream/judge/worth.py). Where worth is length,
+  none outgrows one of the same bytes; where it is time or rank, pages of the same bytes are told apart by it too.
+- A page that outgrows all that are accepted is let through. If it is novel, and not unchecked, it replaces the one of
+  them that is worth most, of equal ones the earliest. Where worth is time or rank, nearly every copy may replace
+  another. It then teaches its host as a copy of the earliest of them does (stream/judge/by_host/walk.py): else a story
+  that is on a host ten times would be a template.
 - Where policy.recrawl says so, a page is no copy of one of its own address (stream/judge/addresses.py), or only under
   the kinds of decisive keys that tell that both have the same bytes or text. It is neither dropped for that page nor
-  replaces it, but teaches as a copy of it (stream/judge/hosts.py).
+  replaces it, but teaches as a copy of it (stream/judge/by_host/walk.py). Under those kinds it is a
+  copy, whatever both are worth.
 - Of the candidates only the earliest `candidate_limit` different pages are confirmed; a page that met more is counted.
   Decisive keys have no such limit.
 - Only novel pages and unchecked ones are filed. An earlier page of the same record counts exactly as if it had been
@@ -39,25 +43,33 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.judge.addresses import APART, SAME_ADDRESS
-from spotsieve.stream.judge.policy import ANY_KIND, KEEP_FIRST
+from spotsieve.stream.judge.policy import ANY_KIND, KEEP_FIRST, Policy
 from spotsieve.stream.judge.slots import inlined
+from spotsieve.stream.judge.worth import Worth
 from spotsieve.stream.schemes import Confirmed
 from spotsieve.stream.text.sources import sources_digest
 from spotsieve.stream.verdict import FoundBy, Reason
 
+LENGTH = int(Worth.LENGTH)
 NO_PAIRS = Confirmed(np.empty(0, np.bool_), np.empty(0))
 _BODY, _SAME_TEXT = np.uint8(FoundBy.BODY), np.uint8(FoundBy.TEXT | FoundBy.ADDRESS)
 
 
 class Limits(NamedTuple):
     """cap: most postings of a bucket  candidates: most candidates of a page that are confirmed
-    longer_by, same_address: as of Policy
+    longer_by, same_address, worth: as of Policy
     """
 
     cap: int
     candidates: int
     longer_by: float
     same_address: int = ANY_KIND
+    worth: int = LENGTH
+
+
+def limits_of(policy: Policy, cap: int, candidates: int) -> Limits:
+    """The limits by which a record is judged."""
+    return Limits(cap, candidates, policy.longer_by, policy.same_address, int(policy.worth))
 
 
 class Pair(NamedTuple):
@@ -81,8 +93,8 @@ class Found(NamedTuple):
     (FoundBy), 0 where it was confirmed  found_by: uint8[n], the kinds of all keys that found it
     reason: uint8[n] (Reason), why a candidate was accepted, where it was confirmed
     compared: int64[n], candidates compared  cut: bool[n], there were more than the limit
-    replaced: int64[n], the longest accepted page that the page outgrows, or NOBODY
-    replaced_length: int64[n], features of that page, or -1
+    replaced: int64[n], of the accepted pages that the page outgrows the one that is worth most, or NOBODY
+    replaced_worth: float64[n], what that page is worth, or -inf
     recrawl: bool[n], a page of the same address was accepted but for the address
     """
 
@@ -95,7 +107,7 @@ class Found(NamedTuple):
     compared: NDArray[np.int64]
     cut: NDArray[np.bool_]
     replaced: NDArray[np.int64]
-    replaced_length: NDArray[np.int64]
+    replaced_worth: NDArray[np.float64]
     recrawl: NDArray[np.bool_]
 
 
@@ -111,15 +123,16 @@ def nothing_found(pages: int) -> Found:
         np.zeros(pages, np.int64),
         np.zeros(pages, np.bool_),
         np.full(pages, NOBODY, np.int64),
-        np.full(pages, -1, np.int64),
+        np.full(pages, -np.inf),
         np.zeros(pages, np.bool_),
     )
 
 
 def final_kinds(limits: Limits) -> np.uint8:
     """The kinds of decisive keys (FoundBy) that end a search: a page under them is the original, whoever it is."""
-    kinds = ANY_KIND if limits.longer_by == KEEP_FIRST else int(FoundBy.BODY)
-    return np.uint8(kinds & limits.same_address)
+    if limits.longer_by == KEEP_FIRST:
+        return np.uint8(limits.same_address)
+    return np.uint8(FoundBy.BODY & limits.same_address if limits.worth == LENGTH else 0)
 
 
 def reasons_of(proof: NDArray[np.uint8], confirmed: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -136,19 +149,24 @@ def judge_sources() -> int:
 
 
 @inlined
-def outgrows(length, other, proof, longer_by):  # int64, int64, uint8, float64 -> bool
-    """Whether a page of `length` features replaces a page of `other` features that it is a copy of.
+def outgrows(worth, other, proof, relation, limits):  # float64, float64, uint8, uint8, Limits -> bool
+    """Whether a page replaces another that it is a copy of. worth, other: what both are worth
 
-    The same bytes are the same page, however they were read. With longer_by = KEEP_FIRST no page outgrows any.
+    The same bytes have one length, however they were read. Of one address the same text is the same page, where
+    addresses make a difference. With longer_by = KEEP_FIRST no page outgrows any.
     """
-    return proof & _BODY == 0 and length > longer_by * other
+    if limits.worth == LENGTH:
+        same = proof & _BODY != 0
+    else:
+        same = relation == SAME_ADDRESS and limits.same_address != ANY_KIND
+    return not same and worth > limits.longer_by * other
 
 
 @inlined
-def replace(found, page, number, length):  # Found, int64, int64, int64
-    """Note an accepted page of `length` features that the page outgrows."""
-    if length > found.replaced_length[page]:
-        found.replaced[page], found.replaced_length[page] = number, length
+def replace(found, page, number, worth):  # Found, int64, int64, float64
+    """Note an accepted page of this worth that the page outgrows."""
+    if worth > found.replaced_worth[page]:
+        found.replaced[page], found.replaced_worth[page] = number, worth
 
 
 @inlined
@@ -158,11 +176,11 @@ def passes_recrawled(proof, relation, limits):  # uint8, uint8, Limits -> bool
 
 
 @inlined
-def weigh(found, page, pair, confirmed, row, length, other_length, relation, limits):
+def weigh(found, page, pair, confirmed, row, worth, other_worth, relation, limits):
     """Take in the next page that `page` met, in the order of filing; -> whether it is the original: bool.
 
     found: Found  pair: Pair  confirmed: Confirmed, row: int64, of the answer to a candidate, else not used
-    length, other_length: int64, features of the two  relation: uint8, what their addresses make of them  limits: Limits
+    worth, other_worth: float64, of the two  relation: uint8, what their addresses make of them  limits: Limits
     """
     score = np.nan
     if not pair.proof:
@@ -175,8 +193,8 @@ def weigh(found, page, pair, confirmed, row, length, other_length, relation, lim
     if passes_recrawled(pair.proof, relation, limits):
         found.recrawl[page] = True
         return False
-    if outgrows(length, other_length, pair.proof, limits.longer_by):
-        replace(found, page, pair.number, other_length)
+    if outgrows(worth, other_worth, pair.proof, relation, limits):
+        replace(found, page, pair.number, other_worth)
         return False
     found.number[page], found.score[page], found.proof[page] = pair.number, score, pair.proof
     found.distance[page] = pair.distance if pair.proof else 0

@@ -25,6 +25,7 @@ from spotsieve.stream.judge.rules import (
     weigh,
 )
 from spotsieve.stream.judge.slots import Postings, Slots, filed_postings, inlined, no_postings
+from spotsieve.stream.judge.worth import Worths
 from spotsieve.stream.schemes import Confirmed, Scheme
 from spotsieve.stream.signature import Compared
 
@@ -57,14 +58,14 @@ class Given(NamedTuple):
 class _Record(NamedTuple):
     """What is known of a record of n pages and its u buckets before the walk.
 
-    sizes: int64[u], postings filed before the record  length: uint32[n], features  filed: int64[n], the original among
-    the filed pages, or NOBODY  room: int64[n], candidates that may still be compared
-    addresses: of the pages
+    sizes: int64[u], postings filed before the record  worths: of the pages
+    filed: int64[n], the original among the filed pages, or NOBODY
+    room: int64[n], candidates that may still be compared  addresses: of the pages
     """
 
     slots: Slots
     sizes: NDArray[np.int64]
-    length: NDArray[np.uint32]
+    worths: Worths
     filed: NDArray[np.int64]
     room: NDArray[np.int64]
     addresses: Addresses
@@ -87,19 +88,21 @@ def walk_record(
     filed: FiledOriginals,
     scheme: Scheme,
     pages: Compared,
+    worths: Worths,
     first_number: int,
     limits: Limits,
 ) -> Walked:
     """Look for originals within the record and file, in order, every page that has none.
 
     sizes: int64[u], postings that each bucket has  filed: what was found among the filed pages
+    worths: of the pages
     first_number: entry number of the next filed page
     """
     count, found = len(pages), filed.found
     room = limits.candidates - found.compared
-    record = _Record(slots, sizes, pages.feature_count, found.number, room, filed.addresses)
+    record = _Record(slots, sizes, worths, found.number, room, filed.addresses)
     walked = nothing_walked(slots, count, len(sizes))
-    walked.found.cut[:], walked.found.replaced_length[:] = found.cut, found.replaced_length
+    walked.found.cut[:], walked.found.replaced_worth[:] = found.cut, found.replaced_worth
     walked.found.recrawl[:] = found.recrawl
     cursors, bounds = new_cursors(slots), np.zeros(count + 1, np.int64)
     confirming = not slots.decisive.all()
@@ -175,12 +178,12 @@ def _candidates_kernel():
                         break
                     if other < start:
                         if pair.proof:
-                            length, other_length = np.int64(record.length[page]), np.int64(record.length[other])
                             relation = relation_within(record.addresses, page, other)
+                            worth, other_worth = record.worths.own[page], record.worths.met[other]
                             if (
                                 relation == APART
                                 or passes_recrawled(pair.proof, relation, limits)
-                                or outgrows(length, other_length, pair.proof, limits.longer_by)
+                                or outgrows(worth, other_worth, pair.proof, relation, limits)
                             ):
                                 continue
                             break
@@ -250,9 +253,9 @@ def _find_original(record, page, candidates, limits, cursors, walked):
                 continue
             while candidates.other[row] != other:
                 row += 1
-        length, other_length = np.int64(record.length[page]), np.int64(record.length[other])
+        worth, other_worth = record.worths.own[page], record.worths.met[other]
         relation = relation_within(record.addresses, page, other)
-        if weigh(found, page, pair, candidates.confirmed, row, length, other_length, relation, limits):
+        if weigh(found, page, pair, candidates.confirmed, row, worth, other_worth, relation, limits):
             break
 
 

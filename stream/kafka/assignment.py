@@ -3,18 +3,17 @@
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer
-from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 
-def assignors() -> tuple[Any, Any]:
-    """The ways of one consumer, the best first.
+def assignor() -> Any:
+    """The way of one consumer.
 
-    The group takes the first that all its workers know. So workers of an older version, which know round robin alone,
-    may be in it while they are replaced.
+    It is one way alone. aiokafka 0.14 sends a request to join for each way, and every request makes the group deal
+    anew: workers that started together met each other's first and second requests for minutes, and got no partition.
     """
     # aiokafka keeps a consumer's partitions in the class: two consumers of a process would take each other's.
-    return type("Sticky", (StickyPartitionAssignor,), {}), RoundRobinPartitionAssignor
+    return type("Sticky", (StickyPartitionAssignor,), {})
 
 
 def remember_generation(consumer: AIOKafkaConsumer) -> None:
@@ -23,6 +22,5 @@ def remember_generation(consumer: AIOKafkaConsumer) -> None:
     aiokafka never does. Without it a worker that comes back after others took its partitions would claim them with the
     same right as they.
     """
-    for assignor in consumer._partition_assignment_strategy:
-        if issubclass(assignor, StickyPartitionAssignor):
-            assignor.on_generation_assignment(consumer._coordinator.generation)
+    for way in consumer._partition_assignment_strategy:
+        way.on_generation_assignment(consumer._coordinator.generation)

@@ -9,10 +9,12 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import collect_hosts
+from aiokafka.producer import sender
 
 from spotsieve.stream.errors import SettingError
-from spotsieve.stream.kafka.assignment import assignors
+from spotsieve.stream.kafka.assignment import assignor
 from spotsieve.stream.kafka.cluster import retry_without_brokers
+from spotsieve.stream.kafka.copying import copy_less
 from spotsieve.stream.kafka.header_names import read_any_header_names
 from spotsieve.stream.kafka.tls import ssl_context
 from spotsieve.stream.observe.logs import logger
@@ -25,6 +27,9 @@ PRIVATE_FILES = ("sasl_password_file", "ssl_keyfile", "ssl_key_password_file")
 """Settings of [kafka] that name a file with a secret."""
 
 JOIN_MARGIN_MS = 5_000
+LAST_TRANSACTION_SECONDS = 0.004
+"""Before the broker is asked again while it still writes the markers of a producer's last transaction. By group
+commit the next one begins at once, so every second one has to ask again; aiokafka waits for 20 ms."""
 STOP_SECONDS, ABANDON_SECONDS = 2.0, 0.5
 
 
@@ -37,6 +42,7 @@ def client_options(kafka: KafkaSettings) -> dict[str, Any]:
     _check_addresses(kafka.bootstrap_servers)
     read_any_header_names()
     retry_without_brokers()
+    copy_less()
     options: dict[str, Any] = {
         "bootstrap_servers": kafka.bootstrap_servers,
         "client_id": kafka.client_id,
@@ -104,7 +110,7 @@ def pages_consumer(settings: Settings) -> AIOKafkaConsumer:
     return AIOKafkaConsumer(
         **options,
         group_id=kafka.group_id,
-        partition_assignment_strategy=assignors(),
+        partition_assignment_strategy=(assignor(),),
         enable_auto_commit=False,
         # We choose the offsets: a position that retention removed must be reported, and not skipped.
         auto_offset_reset="none",
@@ -140,6 +146,35 @@ def log_consumer(settings: Settings) -> AIOKafkaConsumer:
     )
 
 
+def round_consumer(settings: Settings) -> AIOKafkaConsumer:
+    """The reader of `verdicts` and `matches`. It has no group, and sees what the resolver has committed."""
+    return AIOKafkaConsumer(
+        **client_options(settings.kafka),
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        isolation_level="read_committed",
+        fetch_max_bytes=settings.kafka.fetch_max_bytes,
+        max_partition_fetch_bytes=settings.kafka.fetch_max_bytes,
+        fetch_max_wait_ms=100,
+    )
+
+
+def resolver_consumer(settings: Settings) -> AIOKafkaConsumer:
+    """The place of a resolver in the group that gives one of them the rounds, not yet subscribed."""
+    session_ms = settings.cluster.resolver_session_ms
+    return AIOKafkaConsumer(
+        **client_options(settings.kafka),
+        group_id=f"{settings.kafka.group_id}.resolver",
+        # Whoever works goes on working when another one comes to stand by.
+        partition_assignment_strategy=(assignor(),),
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        session_timeout_ms=session_ms,
+        heartbeat_interval_ms=max(100, session_ms // 10),
+        rebalance_timeout_ms=session_ms,
+    )
+
+
 def log_producer(settings: Settings) -> AIOKafkaProducer:
     """The writer of the log: idempotent, and acknowledged by every replica."""
     return AIOKafkaProducer(**producer_options(settings, "none"))
@@ -152,6 +187,7 @@ def output_producer(settings: Settings, transactional_id: str | None) -> AIOKafk
 
 def producer_options(settings: Settings, compression: str, transactional_id: str | None = None) -> dict[str, Any]:
     """The options of an idempotent producer, which is transactional where it has an id."""
+    sender.BACKOFF_OVERRIDE = LAST_TRANSACTION_SECONDS
     return {
         **client_options(settings.kafka),
         "acks": "all",

@@ -2,9 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -24,69 +23,60 @@ from spotsieve.stream.kafka.cluster import administrator, create
 from spotsieve.stream.kafka.errors import PERMISSION_ERRORS, explained
 from spotsieve.stream.kafka.message_sizes import LEAST_OUTPUT_BYTES
 from spotsieve.stream.kafka.reach import why_unreached
-from spotsieve.stream.observe.logs import logger
+from spotsieve.stream.kafka.topic_checks import FOREVER, TopicFacts, check_log, check_rounds, warn_of_free_times
 from spotsieve.stream.settings.model import Settings, TopicSettings
-
-FOREVER = "-1"
-DEFAULT_MESSAGE_BYTES = 1_048_588
-ANY_TIME_MS = 2**63 - 1
-"""Brokers before Kafka 4 allow messages any time, or do not say what they allow."""
-LOG_RECORD_BYTES = 900_000
-"""The largest record of the log: less than the broker's default max.message.bytes, with room for the batch header."""
 
 COPIES_FOR_TWO = 3
 """With so many copies of a topic two must have a message before it counts as written, and one broker may be away."""
 
+ROUND_ROLES = ("matches", "verdicts")
+"""The topics that shards and the resolver write; only a service with shards has them."""
 TELLING_TRIES, TELLING_PAUSE_SECONDS = 100, 0.1
 
 _NOT_YET = (UnknownTopicOrPartitionError, LeaderNotAvailableError)
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
-@dataclass(frozen=True, slots=True)
-class TopicFacts:
-    """What the broker says of a topic.  replication: copies of its first partition, 0 where that is not known"""
-
-    partitions: int
-    settings: Mapping[str, str]
-    replication: int = 0
-
-    @property
-    def max_message_bytes(self) -> int:
-        """The size of the largest record batch that the topic takes."""
-        return int(self.settings.get("max.message.bytes", DEFAULT_MESSAGE_BYTES))
-
-
 def topic_names(topics: TopicSettings) -> dict[str, str]:
-    """Role (the setting's name) to topic name."""
+    """Role (the setting's name) to topic name, of the topics that every service has."""
     return {role: getattr(topics, role) for role in ("input", "novel", "duplicates", "rejected", "log")}
 
 
-def check_topic_names(topics: TopicSettings) -> None:
+def names_of(settings: Settings) -> dict[str, str]:
+    """Role to topic name, of all topics of a service: with shards two more."""
+    rounds = ROUND_ROLES if settings.cluster.shards else ()
+    return topic_names(settings.topics) | {role: getattr(settings.topics, role) for role in rounds}
+
+
+def check_topic_names(settings: Settings) -> None:
     """Refuse names that Kafka does not allow, and one name for two roles. Raises SettingError."""
-    names = topic_names(topics)
+    names = names_of(settings)
     for role, name in names.items():
         if not _TOPIC_NAME.fullmatch(name) or name in (".", ".."):
             raise SettingError(
                 f"topics.{role}", "must be 1 to 249 of the characters a-z A-Z 0-9 . _ -", name, "choose another name"
             )
     if len(set(names.values())) < len(names):
-        raise SettingError("topics", "must be five different topics", list(names.values()), "give each its own name")
+        rule = f"must be {'seven' if settings.cluster.shards else 'five'} different topics"
+        raise SettingError("topics", rule, list(names.values()), "give each its own name")
 
 
 async def create_topics(settings: Settings, partitions: int, replication: int) -> dict[str, bool]:
     """Create the missing topics: the log with one partition and kept for ever, the others with `partitions`.
 
+    Of the topics of rounds that of verdicts is as the log is, and that of matches has a partition for each shard.
     With three copies or more, two brokers must have a message before it counts as written.
     Returns topic name -> True where it was created. Raises SettingError for names, and BrokerError.
     """
-    names = topic_names(settings.topics)
-    check_topic_names(settings.topics)
+    names = names_of(settings)
+    check_topic_names(settings)
+    shards = settings.cluster.shards
     made: dict[str, bool] = {}
     try:
         async with _admin(settings) as admin:
             for role, name in names.items():
-                made[name] = await _create(admin, role, name, partitions, replication)
+                of_role = {"log": 1, "verdicts": 1, "matches": shards}.get(role, partitions)
+                made[name] = await _create(admin, role, name, of_role, replication)
             if any(made.values()):
                 await until_told(admin, list(names.values()))
     except KafkaError as error:
@@ -99,8 +89,8 @@ async def check_topics(settings: Settings) -> dict[str, TopicFacts]:
 
     Returns role -> facts. Raises SettingError, which names the topic and the next step, or BrokerError.
     """
-    names = topic_names(settings.topics)
-    check_topic_names(settings.topics)
+    names = names_of(settings)
+    check_topic_names(settings)
     warn_of_open_files(settings.kafka)
     facts = await topic_facts(settings, sorted(names.values()))
     for role, name in names.items():
@@ -110,6 +100,8 @@ async def check_topics(settings: Settings) -> dict[str, TopicFacts]:
             )
     found = {role: facts[name] for role, name in names.items()}
     check_log(names["log"], found["log"])
+    if settings.cluster.shards:
+        check_rounds(settings.cluster.shards, names, found)
     if settings.index.horizon_hours:
         warn_of_free_times(names["input"], found["input"], settings.index.horizon_hours)
     for role in ("novel", "duplicates", "rejected"):
@@ -142,80 +134,6 @@ async def topic_facts(settings: Settings, names: list[str]) -> dict[str, TopicFa
         raise explained(error, settings, "looking at the topics") from None
 
 
-def check_log(name: str, facts: TopicFacts) -> None:
-    """Refuse a log topic that could not carry the order of pages, and warn of one that forgets. Raises SettingError."""
-    if facts.partitions != 1:
-        raise SettingError(
-            "topics.log",
-            "must have one partition: it is the one order of pages",
-            facts.partitions,
-            f"make {name!r} anew",
-        )
-    if facts.max_message_bytes <= LOG_RECORD_BYTES:
-        raise SettingError(
-            "topics.log",
-            f"must take records of {LOG_RECORD_BYTES} bytes and their batch header (max.message.bytes)",
-            facts.max_message_bytes,
-            f"raise max.message.bytes of {name!r}",
-        )
-    if "compact" in facts.settings.get("cleanup.policy", ""):
-        raise SettingError(
-            "topics.log",
-            "must not be compacted: the state is a function of every record",
-            facts.settings["cleanup.policy"],
-            f"set cleanup.policy=delete on {name!r}",
-        )
-    retention = {setting: facts.settings.get(setting, FOREVER) for setting in ("retention.ms", "retention.bytes")}
-    bounded = {setting: value for setting, value in retention.items() if value != FOREVER}
-    if bounded:
-        # This is not refused: a user may keep snapshots of the state. But the log cannot rebuild a lost directory.
-        logger().warning(
-            "the log topic forgets: a lost state directory cannot be rebuilt from it; set its retention to -1",
-            topic=name,
-            **bounded,
-        )
-    warn_of_losses(name, facts)
-
-
-def warn_of_losses(name: str, facts: TopicFacts) -> None:
-    """Warn where the loss of one broker takes records of the log along: every worker would have to begin anew."""
-    least = facts.settings.get("min.insync.replicas")
-    if facts.replication == 1:
-        logger().warning(
-            "one broker can lose the log: it has one copy; in production give it three "
-            "(kafka-reassign-partitions.sh, or `spotsieve topics create --replication 3` before the first page)",
-            topic=name,
-        )
-    elif least == "1":
-        logger().warning(
-            "one broker can lose the newest records of the log: they count as written once one broker has them; "
-            "set min.insync.replicas=2",
-            topic=name,
-            replication=facts.replication,
-        )
-    if facts.settings.get("unclean.leader.election.enable") == "true":
-        logger().warning(
-            "the log topic may lose records when brokers fail: a copy that lags may become the leader; "
-            "set unclean.leader.election.enable=false",
-            topic=name,
-        )
-
-
-def warn_of_free_times(name: str, facts: TopicFacts, horizon_hours: float) -> None:
-    """Warn where senders may date a page so far ahead that all pages before it leave the horizon."""
-    if facts.settings.get("message.timestamp.type", "CreateTime") == "LogAppendTime":
-        return
-    ahead_ms = int(facts.settings.get("message.timestamp.after.max.ms", ANY_TIME_MS))
-    if ahead_ms > horizon_hours * 3_600_000:
-        logger().warning(
-            "messages of the input topic may be dated farther ahead than the horizon, and one of them makes everything "
-            "forgotten; set message.timestamp.type=LogAppendTime, or a smaller message.timestamp.after.max.ms",
-            topic=name,
-            after_max_ms=ahead_ms,
-            horizon_hours=horizon_hours,
-        )
-
-
 @asynccontextmanager
 async def _admin(settings: Settings) -> AsyncIterator[AIOKafkaAdminClient]:
     """An admin client. Raises BrokerError where no broker can be asked; errors inside the block pass unchanged."""
@@ -231,12 +149,13 @@ async def _admin(settings: Settings) -> AsyncIterator[AIOKafkaAdminClient]:
 
 async def _create(admin: AIOKafkaAdminClient, role: str, name: str, partitions: int, replication: int) -> bool:
     """Create a topic; False where it existed. Raises BrokerError where the broker refuses."""
-    is_log = role == "log"
-    # The log must never lose a record: the state is a function of it.
-    configs = {"retention.ms": FOREVER, "retention.bytes": FOREVER, "cleanup.policy": "delete"} if is_log else {}
+    # The log must never lose a record: the state is a function of it, and that of a shard of the verdicts too.
+    configs = dict[str, str]()
+    if role in ("log", "verdicts"):
+        configs = {"retention.ms": FOREVER, "retention.bytes": FOREVER, "cleanup.policy": "delete"}
     if replication >= COPIES_FOR_TWO:
         configs["min.insync.replicas"] = "2"
-    topic = NewTopic(name, 1 if is_log else partitions, replication, topic_configs=configs)
+    topic = NewTopic(name, partitions, replication, topic_configs=configs)
     code, said = await create(admin, topic)
     error = for_code(code)
     if error.errno and error is not TopicAlreadyExistsError:

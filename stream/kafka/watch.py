@@ -12,7 +12,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 from spotsieve.stream.errors import BrokerError
 from spotsieve.stream.kafka.clients import client_options, stop_client
 from spotsieve.stream.kafka.reach import refusal
-from spotsieve.stream.kafka.topics import topic_names
+from spotsieve.stream.kafka.topics import names_of
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.settings.model import Settings
 
@@ -32,12 +32,15 @@ NEXT_STEP = {
     "input": "create it anew (`spotsieve topics create`) and start again with kafka.start_again=earliest: what was not "
     "read is lost with it",
     "novel": "create it anew (`spotsieve topics create`) and start again: what it held is lost, the rest follows",
+    "matches": "create it anew (`spotsieve topics create`) and start again: nothing is lost with it",
+    "verdicts": "bring it back; or create it anew (`spotsieve topics create`) and start every shard with an empty "
+    "state directory: the log gives them again",
     "log": "bring it back, or begin anew with another log (topics.log) and another index.directory",
 }
 
 
 class BrokerWatch:
-    """Asks for the metadata of the five topics every LOOK_SECONDS.
+    """Asks for the metadata of the topics every LOOK_SECONDS.
 
     aiokafka reports neither that no broker answers nor that a topic or its leader is gone. It tries for ever, and a
     worker would stand still without a word.
@@ -46,7 +49,7 @@ class BrokerWatch:
     def __init__(self, settings: Settings, waits: Waits) -> None:
         self._settings = settings
         self._waits = waits
-        self._roles = {name: role for role, name in topic_names(settings.topics).items()}
+        self._roles = {name: role for role, name in names_of(settings).items()}
         self._missing: dict[str, float] = {}
         self._failed_looks = 0
         self._refused_since: float | None = None

@@ -113,6 +113,7 @@ class Deduplicator:
         content_type: str | None = None,
         status: int | None = None,
         fetched_at: datetime | str | float | None = None,
+        rank: datetime | str | float | None = None,
     ) -> Verdict:
         """Judge a page, and remember it if it is no copy. The arguments are those of CrawledPage.
 
@@ -121,7 +122,7 @@ class Deduplicator:
         Raises PageError if there is no page in what was given, StateError (disk full, damage, or read_only).
         """
         self._check_files()
-        (verdict,) = self._judge([self._maker.make(CrawledPage(id, url, body, content_type, status, fetched_at))])
+        (verdict,) = self._judge([self._maker.make(CrawledPage(id, url, body, content_type, status, fetched_at, rank))])
         return verdict
 
     def add_many(self, pages: Iterable[GivenPage]) -> Iterator[Verdict]:
@@ -146,9 +147,10 @@ class Deduplicator:
         content_type: str | None = None,
         status: int | None = None,
         fetched_at: datetime | str | float | None = None,
+        rank: datetime | str | float | None = None,
     ) -> Verdict:
         """Give the verdict that add() would give now, and remember nothing."""
-        given = CrawledPage(id, url, body, content_type, status, fetched_at)
+        given = CrawledPage(id, url, body, content_type, status, fetched_at, rank)
         (verdict,) = self._ask([self._maker.make(given)])
         return verdict
 

@@ -1,5 +1,6 @@
 """Makes pages of what a program gives: an id, an address and a body, checked one by one."""
 
+import logging
 import operator
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,10 +12,13 @@ from spotsieve.stream.errors import PageError, Reject
 from spotsieve.stream.files.reader import content_number
 from spotsieve.stream.intake import Acceptance, make_page, shorten
 from spotsieve.stream.intake.acceptance import read_status
+from spotsieve.stream.intake.ranks import read_rank
 from spotsieve.stream.intake.times import read_time
 from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import InputSettings
+from spotsieve.stream.text_safety import escape_control_characters
 
+LOGGER = logging.getLogger("spotsieve")
 SOURCE = "library"
 """The first part of the page id of every page that comes from a program."""
 
@@ -26,7 +30,10 @@ class CrawledPage(NamedTuple):
     body: HTML or plain text; text, or bytes in whatever character set they came
     content_type: the header's value; without it the body shows whether it is HTML, and bytes show their character set
     status: the HTTP status; pages that input.accepted_statuses leaves out are unchecked
-    fetched_at: when, for the horizon: a datetime, ISO 8601, or epoch seconds or milliseconds; without it: now
+    fetched_at: when, for the horizon and policy.keep = newest: a datetime, ISO 8601, or epoch seconds or milliseconds;
+    without it: now
+    rank: a number or a date, by which policy.keep = highest or lowest chooses between copies. input.rank_from must be
+    given with these; where it leads does not matter here
     """
 
     id: str | int
@@ -35,6 +42,7 @@ class CrawledPage(NamedTuple):
     content_type: str | None = None
     status: int | None = None
     fetched_at: datetime | str | float | None = None
+    rank: datetime | str | float | None = None
 
 
 class PageMaker:
@@ -44,6 +52,7 @@ class PageMaker:
         self._max_page_bytes = settings.max_page_bytes
         self._acceptance = Acceptance(settings)
         self._clock = clock
+        self._ranked, self._told = bool(settings.rank_from), False
 
     def make_of(self, given: object) -> tuple[str, Page]:
         """The same of what an iterable gave, which may be a tuple of the first fields of CrawledPage."""
@@ -71,7 +80,12 @@ class PageMaker:
             label=name,
             filtered=self._acceptance.filtered(_status_of(given.status), content_type),
             max_page_bytes=self._max_page_bytes,
+            rank=read_rank(given.rank) if self._ranked else None,
         )
+        if self._ranked and page.rank is None and not self._told:
+            self._told = True
+            shown = escape_control_characters(name)
+            LOGGER.warning("page %s has no rank that can be read, and counts last", shown)
         return name, page
 
 

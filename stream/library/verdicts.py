@@ -33,7 +33,7 @@ class Verdict:
     reason: why, in the words of docs/guide.md: no_match, near, exact, ...
     original: the page that it is a copy of; None where it is no duplicate
     score: similarity to the original, 0 to 1; None where it is no duplicate
-    replaces: with policy.keep = longest, the page let through that this longer copy replaces; else None
+    replaces: where policy.keep is not first, the page let through that this copy is kept in place of; else None
     """
 
     id: str

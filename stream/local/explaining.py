@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from spotsieve.stream.errors import NotFound
 from spotsieve.stream.explain.asking import Judged
-from spotsieve.stream.explain.finding import is_named, pages_of
+from spotsieve.stream.explain.finding import is_named
 from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.reader import pages_of
 from spotsieve.stream.local.memory_engine import MemoryEngine
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme

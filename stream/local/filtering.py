@@ -63,10 +63,29 @@ def _judge_batch(
     summary: Summary,
     whole: WholeWarc | None,
 ) -> None:
+    pages = count_pages(batch, settings, summary)
+    write_outcomes(batch, _rows(local, pages, summary), settings, outputs, summary, whole)
+
+
+def count_pages(batch: Batch, settings: Settings, summary: Summary) -> list[Page]:
+    """The pages of a batch, as they are to be judged; what they say before that is counted."""
     pages = [outcome.result for outcome in batch.outcomes if isinstance(outcome.result, Page)]
     summary.future_times += sum(page.future_time for page in pages)
+    if settings.input.rank_from:
+        summary.without_rank += sum(page.rank is None for page in pages)
     _count_rules(pages, settings, summary)
-    verdicts = _rows(local, pages, summary)
+    return pages
+
+
+def write_outcomes(
+    batch: Batch,
+    verdicts: Iterator[tuple[Verdicts, int]],
+    settings: Settings,
+    outputs: Outputs,
+    summary: Summary,
+    whole: WholeWarc | None,
+) -> None:
+    """Write what becomes of each record of a batch. verdicts: of its pages, each with the page's row in them"""
     for outcome in batch.outcomes:
         summary.records += 1
         if isinstance(outcome.result, PageError):

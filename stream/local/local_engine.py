@@ -35,6 +35,8 @@ from spotsieve.stream.verdict import Verdicts
 
 OnCatchUp = Callable[[int, int, int], None]
 """on_catch_up(records, of, pages) is called after each record that the state did not have yet."""
+MakeEngine = Callable[[RocksState, LocalLog], Engine]
+"""make_engine(state, log) gives what applies the records of the log to the state."""
 
 
 class LocalEngine:
@@ -44,10 +46,16 @@ class LocalEngine:
     """
 
     def __init__(
-        self, directory: Path, settings: Settings, scheme: Scheme, on_catch_up: OnCatchUp = lambda *_: None
+        self,
+        directory: Path,
+        settings: Settings,
+        scheme: Scheme,
+        on_catch_up: OnCatchUp = lambda *_: None,
+        make_engine: MakeEngine | None = None,
     ) -> None:
         """Open log and state, and apply the records that the state does not have yet.
 
+        make_engine: for an engine that judges in another way; None: the one of one process
         Raises StateError, StateLocked, SettingsMismatch, CorruptRecord.
         """
         text = verdict_settings_text(settings)
@@ -62,7 +70,11 @@ class LocalEngine:
             raise
         try:
             check_log(self._log, self._state.position, self._state.last_record, self._state.pages_applied)
-            self.engine = Engine(scheme, self._state, settings.index, self._digest, LocalLog.name, policy_of(settings))
+            self.engine = (
+                Engine(scheme, self._state, settings.index, self._digest, LocalLog.name, policy_of(settings))
+                if make_engine is None
+                else make_engine(self._state, self._log)
+            )
             self._requests = Requests(directory, self._state)
             self.notices.extend(filter(None, [readable_by_others(directory)]))
             self._begin_log(text, on_catch_up)
@@ -121,6 +133,10 @@ class LocalEngine:
         # they had: each that was not filed costs the state some 30 bytes, and the log has its signature anyway.
         record = encode(signatures, self._writer, self._sequence, self._digest)
         self._sequence += 1
+        return self.judge_record(record)
+
+    def judge_record(self, record: bytes) -> Verdicts:
+        """Log and judge a record of pages that was signed and encoded under these settings."""
         return self.engine.apply(record, self._log.append(record)).verdicts
 
     def answer_requests(self) -> None:

@@ -1,56 +1,71 @@
 """Migrates a state with a local log: its log is judged again by other settings, into another directory."""
 
+import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
+from itertools import islice
 from pathlib import Path
 
+from spotsieve.state.log.former import is_former
 from spotsieve.state.log.local import LOG_FILE, RECORD_BYTES, LocalLog
-from spotsieve.state.log.record import LogRecord, first_of_ours
+from spotsieve.state.log.record import NO_PAGES, LogRecord, first_of_ours
 from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.errors import SettingError, StateError
+from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.local.local_engine import is_open, open_log
+from spotsieve.stream.migration.archived import ArchivedPages
 from spotsieve.stream.migration.journal import Journal
 from spotsieve.stream.migration.moving import Migration
-from spotsieve.stream.migration.report import Report
+from spotsieve.stream.migration.report import FILES_NOT_NEEDED, FORMER, UNCOMPARED, Report
+from spotsieve.stream.progress import OnProgress
 from spotsieve.stream.settings.load import settings_of_text
 from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.verdicts import describe_difference, signing_difference, verdict_settings_text
+from spotsieve.stream.settings.verdicts import (
+    VERDICTS_REVISION,
+    describe_difference,
+    signing_difference,
+    verdict_settings_text,
+)
 
-Told = Callable[[str, int, int], None]
-"""told(what, done, of): how many records of the old log are moved."""
 
-
-def migrate_state(old: Path, new: Path, settings: Settings, told: Told) -> Report:
+def migrate_state(old: Path, new: Path, settings: Settings, told: OnProgress, files: Sequence[Input] = ()) -> Report:
     """Judge the local log of one directory again, into another one.
 
-    settings: the new ones
+    settings: the new ones  files: the pages, needed where the new settings sign them otherwise
     A migration that was interrupted goes on where it was. Nothing in the old directory changes.
-    Raises SettingError where signing differs, StateError, CorruptRecord.
+    Raises SettingError where signing differs and there are no files, InputError, StateError, CorruptRecord.
     """
     with ExitStack() as stack:
         old_log, notices = open_old_log(old)
         stack.enter_context(old_log)
         text, stored = verdict_settings_text(settings), _configuration(old_log, old)
-        signing = signing_difference(stored, settings)
-        if signing:
+        signing = FORMER if stored is None else signing_difference(stored, settings)
+        if signing and not files:
             raise SettingError(
                 "settings",
                 f"must sign pages as those of {old} do, since a local log has signatures and no pages: {signing}",
                 None,
-                f"judge the files again: spotsieve filter FILES --state {new}, with these settings",
+                "name the files of the pages: --from-pages FILE...",
             )
         new_log, more = open_log(new)
         stack.enter_context(new_log)
         begun = first_of_ours(new_log.read_from(0), LocalLog.name)
         engine = _engine(settings, new, stack)
         journal = stack.enter_context(closing(Journal(new)))
-        report = Report(str(old), str(new), describe_difference(stored, text, "old log"), False, journal.differences)
+        differ = FORMER if stored is None else describe_difference(stored, text, "old log")
+        old_engine = _old_engine(stored, settings, journal.old_directory, stack)
+        report = Report(str(old), str(new), differ, bool(signing), journal.differences, compared=old_engine is not None)
         report.notices = [*notices, *more]
-        # Where signing is the same, so is the model of terms.
-        old_settings = settings_of_text(stored, getattr(settings.scheme, "idf_model", ""))
-        old_engine = _engine(old_settings, journal.old_directory, stack)
         migration = Migration(str(old), old_engine, engine, journal, RECORD_BYTES, drops=True)
+        if files and not signing:
+            report.notices.append(FILES_NOT_NEEDED)
+        elif files:
+            archived = ArchivedPages(journal.folder, None if old_engine is None else old_engine.scheme)
+            stack.enter_context(archived).read(files, settings.input, engine.scheme, told)
+            migration.archived = archived
+        if old_engine is None:
+            report.notices.append(UNCOMPARED)
         _begin(migration, new_log, begun, text)
         began = time.monotonic()
         _move(migration, old_log, new_log, told)
@@ -74,8 +89,13 @@ def open_old_log(directory: Path) -> tuple[LocalLog, list[str]]:
     return open_log(directory)
 
 
-def _configuration(log: LocalLog, directory: Path) -> str:
-    """The canonical text of the settings of a local log. Raises StateError where it is empty."""
+def _configuration(log: LocalLog, directory: Path) -> str | None:
+    """The canonical text of the settings of a local log; None for one of the former record version.
+
+    Raises StateError where it is empty.
+    """
+    if any(is_former(value) for _, value in islice(log.read_from(0), 1)):
+        return None
     first = first_of_ours(log.read_from(0), LocalLog.name)
     if first is None or first[1].configuration is None:
         raise StateError(
@@ -89,6 +109,18 @@ def _engine(settings: Settings, directory: Path, stack: ExitStack) -> Engine:
     engine = open_engine(settings.model_copy(update={"index": placed}), LocalLog.name)
     stack.callback(engine.state.close)
     return engine
+
+
+def _old_engine(stored: str | None, settings: Settings, directory: Path, stack: ExitStack) -> Engine | None:
+    """The engine of the old settings; None where this release cannot judge by them, or their model is not at hand."""
+    if stored is None or json.loads(stored)["revision"] != VERDICTS_REVISION:
+        return None
+    try:
+        # The text names a model by its digest: it can only be the one that the new settings name.
+        old_settings = settings_of_text(stored, getattr(settings.scheme, "idf_model", ""))
+        return _engine(old_settings, directory, stack)
+    except SettingError:
+        return None
 
 
 def _begin(migration: Migration, log: LocalLog, begun: tuple[int, LogRecord] | None, text: str) -> None:
@@ -105,7 +137,7 @@ def _begin(migration: Migration, log: LocalLog, begun: tuple[int, LogRecord] | N
         )
 
 
-def _move(migration: Migration, old_log: LocalLog, new_log: LocalLog, told: Told) -> None:
+def _move(migration: Migration, old_log: LocalLog, new_log: LocalLog, told: OnProgress) -> None:
     ahead = _Ahead(migration, new_log)
     first = migration.journal.record
     for offset, value in old_log.read_from(max(first - 1, 0)):
@@ -117,7 +149,8 @@ def _move(migration: Migration, old_log: LocalLog, new_log: LocalLog, told: Told
             continue
         migration.take(moving, ahead.up_to(offset))
         if ahead.ended:
-            values = migration.values(moving, moving.record.signatures)
+            signed = NO_PAGES if migration.archived is not None else moving.record.signatures
+            values = migration.values(moving, signed)
             migration.take(moving, [(new_log.append(made), made) for made in values])
         migration.note(moving)
         told("records moved", offset + 1, old_log.end)

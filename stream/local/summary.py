@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,7 @@ class Summary:
     other_records: WARC records that are no pages  revisits: those of them that say that a page
     had not changed  companions: those of them that went out with their pages  revisits_written: those that were written
     in place of dropped pages  bytes_read: as on disk  entries: pages the state knows
+    without_rank: pages in which input.rank_from leads to no number or date
     future_times: pages with a time later than their file's, which was set back to the file's
     rules: how many pages each rule of the settings took, by its name
     """
@@ -58,6 +59,7 @@ class Summary:
     companions: int = 0
     revisits_written: int = 0
     future_times: int = 0
+    without_rank: int = 0
     bytes_read: int = 0
     seconds: float = 0.0
     entries: int = 0
@@ -82,7 +84,8 @@ class Summary:
     @property
     def unseen(self) -> int:
         """How many pages were novel that had not been submitted before."""
-        return sum(self.reasons[reason.label] for reason in (Reason.NO_MATCH, Reason.LONGER, Reason.RECRAWL))
+        unseen = (Reason.NO_MATCH, Reason.LONGER, Reason.BETTER, Reason.RECRAWL)
+        return sum(self.reasons[reason.label] for reason in unseen)
 
     def count(self, verdicts: Verdicts) -> None:
         """Add the verdicts of a micro-batch."""
@@ -90,6 +93,17 @@ class Summary:
             self.verdicts[kind.name.lower()] += int(np.count_nonzero(verdicts.kind == kind))
         for reason in Reason:
             self.reasons[reason.label] += int(np.count_nonzero(verdicts.reason == reason))
+
+    def add(self, other: "Summary") -> None:
+        """Add the counts of a run over other files."""
+        for field_ in fields(self):
+            ours, theirs = getattr(self, field_.name), getattr(other, field_.name)
+            if isinstance(ours, Counter):
+                ours.update(theirs)
+            elif isinstance(ours, dict):
+                ours.update({name: ours.get(name, 0) + count for name, count in theirs.items()})
+            else:
+                setattr(self, field_.name, ours or theirs if isinstance(ours, bool) else ours + theirs)
 
     def as_json(self) -> dict[str, Any]:
         """Return every figure for machines; a name ends in its unit if there is one."""
@@ -106,6 +120,7 @@ class Summary:
             "companions": self.companions,
             "revisits_written": self.revisits_written,
             "future_times": self.future_times,
+            "without_rank": self.without_rank,
             "bytes_read": self.bytes_read,
             "seconds": round(self.seconds, 3),
             "pages_per_second": round(self.pages / self.seconds, 1) if self.seconds else 0.0,
@@ -124,7 +139,7 @@ class Summary:
         pace = f"{speed:,.0f} pages/s, {self.bytes_read / 1e6:,.1f} MB read"
         lines = [f"{self.pages:,} pages of {files} in {duration(self.seconds)} ({pace})"]
         lines.append(
-            f"  novel      {self.verdicts['novel']:>10,}{_detail(self.reasons, ('longer', 'recrawl'))}\n"
+            f"  novel      {self.verdicts['novel']:>10,}{_detail(self.reasons, ('longer', 'better', 'recrawl'))}\n"
             f"  duplicate  {self.duplicates:>10,}  {share:.1%} dropped"
             f"{_detail(self.reasons, DUPLICATES)}\n"
             f"  unchecked  {self.verdicts['unchecked']:>10,}  passed on"
@@ -142,6 +157,8 @@ class Summary:
             lines.append(f"  revisits   {self.revisits_written:>10,}  written in place of dropped pages")
         if self.future_times:
             lines.append(f"  times      {self.future_times:>10,}  later than their file, set back to its time")
+        if self.without_rank:
+            lines.append(f"  no rank    {self.without_rank:>10,}  no number or date at input.rank_from: last of all")
         lines.append(f"  the state knows {self.entries:,} pages")
         lines += [
             f"  {escape_control_characters(path)} was filtered before, and has {pages:,} pages that are new or changed"

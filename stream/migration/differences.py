@@ -7,11 +7,10 @@ from typing import NamedTuple
 from spotsieve.stream.files.verdict_lines import verdict_fields
 from spotsieve.stream.judge import entry_of
 from spotsieve.stream.page import PageId
-from spotsieve.stream.signature import Entry, Signatures
+from spotsieve.stream.signature import Entry, Signatures, page_ids_of
 from spotsieve.stream.verdict import Kind, Verdicts
 
 _OF_PAGE = ("id", "url")
-GONE = "gone"
 OTHER_ORIGINAL = "other_original"
 
 
@@ -31,22 +30,21 @@ class Pair(NamedTuple):
     new_row: int
 
 
-def pairs(old: Judged, new: Sequence[Judged]) -> Iterator[Pair]:
+def pairs(old: Signatures, new: Sequence[Judged]) -> Iterator[Pair]:
     """The pages of the old side that the new one has too, in their order."""
-    found = {page: (part, row) for part, judged in enumerate(new) for page, row in _rows(judged.signatures)}
-    for page, row in _rows(old.signatures):
+    found = {page: (part, row) for part, judged in enumerate(new) for row, page in _rows(judged.signatures)}
+    for row, page in _rows(old):
         if page in found:
             yield Pair(row, *found[page])
 
 
 def counted(old: Judged, new: Sequence[Judged], met: Sequence[Pair]) -> Counter[str]:
-    """How many pages have which two verdicts, such as "novel/duplicate"; GONE: how many the new side does not have."""
+    """How many pages have which two verdicts, such as "novel/duplicate"."""
     counts: Counter[str] = Counter()
     for row, part, new_row in met:
         kinds = Kind(old.verdicts.kind[row]), Kind(new[part].verdicts.kind[new_row])
         counts["/".join(kind.name.lower() for kind in kinds)] += 1
         counts[OTHER_ORIGINAL] += kinds[0] == kinds[1] and _differ(old.verdicts, row, new[part].verdicts, new_row)
-    counts[GONE] = len(old.signatures) - len(met)
     return +counts
 
 
@@ -68,10 +66,8 @@ def lines(record: int, old: Judged, new: Sequence[Judged], met: Sequence[Pair]) 
         }
 
 
-def _rows(signatures: Signatures) -> Iterator[tuple[PageId, int]]:
-    sources = [signatures.sources[source] for source in signatures.source.tolist()]
-    pages = zip(sources, signatures.partition.tolist(), signatures.offset.tolist(), strict=True)
-    return ((page, row) for row, page in enumerate(pages))
+def _rows(signatures: Signatures) -> Iterator[tuple[int, PageId]]:
+    return enumerate(page_ids_of(signatures))
 
 
 def _differ(old: Verdicts, row: int, new: Verdicts, new_row: int) -> bool:

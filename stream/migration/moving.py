@@ -14,27 +14,34 @@ from dataclasses import dataclass, field
 
 from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.identity import check_last_record
+from spotsieve.state.log.former import decode_moved
 from spotsieve.state.log.handover import Handover, is_migrating, migration_writer, origin_of
 from spotsieve.state.log.record import LogRecord, checksum_of, decode, encode_configuration, encode_handover
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.errors import StateError
+from spotsieve.stream.migration.archived import ArchivedPages, Filled
 from spotsieve.stream.migration.differences import Judged, counted, lines, pairs
 from spotsieve.stream.migration.journal import Journal
 from spotsieve.stream.migration.translating import Translator, filed_as, unsent_pages
 from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Kind
 
-PAGES, FORGOTTEN, UNSENT = "pages", "forgotten", "unsent"
+PAGES, FORGOTTEN, UNSENT, GONE, UNLIKE, FROM_FILES = "pages", "forgotten", "unsent", "gone", "unlike", "from_files"
 
 
 @dataclass(slots=True)
 class Moving:
-    """A record of the old log on its way. old: what the old settings say of it, if that is known  new: so far"""
+    """A record of the old log on its way.
+
+    old: what the old settings say of it, if that is known  new: what has become of it so far  filled: where its pages
+    were looked for in files, what was found
+    """
 
     offset: int
     record: LogRecord
     old: Judged | None = None
     new: list[Judged] = field(default_factory=list)
+    filled: Filled | None = None
 
 
 class EndsInError(Exception):
@@ -48,7 +55,7 @@ class EndsInError(Exception):
 class Migration:
     """One migration: both states, and the journal between them. Call it from one thread at a time.
 
-    open: whether the new log is open, so that nothing is left to do
+    open: whether the new log is open, so that nothing is left to do  archived: pages of files, if any are given
     """
 
     def __init__(
@@ -64,6 +71,7 @@ class Migration:
         self._drops = drops
         self._writer = migration_writer(old_log)
         self._translator = Translator(new, self._writer, most_bytes)
+        self.archived: ArchivedPages | None = None
         self.journal = journal
         self.open = False
         if journal.offset > new.state.position or (old is not None and journal.record > old.state.position):
@@ -123,7 +131,7 @@ class Migration:
 
         Raises EndsInError, DamagedRecord, StateError.
         """
-        record = decode(value, self._old_log, offset)
+        record = decode_moved(value, self._old_log, offset)
         if record.handover is not None and record.handover.closed:
             raise EndsInError(record.handover)
         if not (len(record.signatures) or record.committed or record.forgotten):
@@ -135,7 +143,13 @@ class Migration:
         return moving
 
     def values(self, moving: Moving, signatures: Signatures) -> list[bytes]:
-        """The records that the new log lacks of one of the old log, whose pages have these signatures now."""
+        """The records that the new log lacks of one of the old log, whose pages have these signatures now.
+
+        Pages that have none are looked for in the files, if there are any.
+        """
+        if self.archived is not None:
+            moving.filled = self.archived.fill(moving.record.signatures, signatures)
+            signatures = moving.filled.signatures
         record, written = moving.record, len(moving.new)
         if record.forgotten:
             pages = filed_as(record.forgotten, self._new.state, self.journal.folder)
@@ -155,8 +169,11 @@ class Migration:
         record, old, new = moving.record, moving.old, moving.new
         counts: Counter[str] = Counter({PAGES: len(record.signatures), FORGOTTEN: len(record.forgotten)})
         differing, unsent = list[dict[str, object]](), list[ForgottenPage]()
-        if old is not None and len(record.signatures):
-            met = list(pairs(old, new))
+        met = list(pairs(record.signatures, new))
+        counts[GONE] = len(record.signatures) - len(met)
+        if moving.filled is not None:
+            counts[FROM_FILES], counts[UNLIKE] = moving.filled.from_files, moving.filled.unlike
+        if old is not None:
             counts += counted(old, new, met)
             differing = list(lines(moving.offset, old, new, met))
             for number, part in enumerate(new if self._drops else ()):

@@ -5,11 +5,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spotsieve.stream.migration.differences import GONE, OTHER_ORIGINAL
-from spotsieve.stream.migration.moving import FORGOTTEN, PAGES, UNSENT
+from spotsieve.state.log.former import FORMER_VERSION
+from spotsieve.stream.migration.differences import OTHER_ORIGINAL
+from spotsieve.stream.migration.moving import FORGOTTEN, FROM_FILES, GONE, PAGES, UNLIKE, UNSENT
 from spotsieve.stream.text_safety import escape_control_characters
 from spotsieve.stream.verdict import Kind
 
+FORMER = f"unknown: the old log has record version {FORMER_VERSION}, which does not say them"
+FILES_NOT_NEEDED = "the files of --from-pages were not read: these settings sign pages as the old ones do"
+UNCOMPARED = (
+    "what the old log said cannot be compared, and which of its pages were dropped is not known: a page may be dropped "
+    "for one of those"
+)
 _KINDS = tuple(kind.name.lower() for kind in Kind)
 
 
@@ -55,6 +62,8 @@ def as_json(report: Report) -> dict[str, Any]:
         "open": report.open,
         "pages": counts[PAGES],
         "pages_gone": counts[GONE],
+        "pages_unlike": counts[UNLIKE],
+        "pages_from_files": counts[FROM_FILES],
         "forgotten": counts[FORGOTTEN],
         "compared": report.compared,
         "old_by_new": {old: {new: counts[f"{old}/{new}"] for new in _KINDS} for old in _KINDS},
@@ -89,8 +98,18 @@ def as_text(report: Report) -> str:
             f"unsent     {counts[UNSENT]:,} pages were dropped that would be let through now: nobody was sent them, so "
             "they are no originals"
         )
+    if counts[FROM_FILES]:
+        lines.append(f"files      {counts[FROM_FILES]:,} pages were found in files")
     if counts[GONE]:
-        lines.append(f"gone       {counts[GONE]:,} pages could not be signed again: nothing holds them any more")
+        lines.append(
+            f"gone       {counts[GONE]:,} pages could not be signed again, as nothing holds them any more: the next "
+            "copy of each is novel"
+        )
+    if counts[UNLIKE]:
+        lines.append(
+            f"unlike     {counts[UNLIKE]:,} of these have their address in the files, but other bytes: these were not "
+            "taken, as nobody was sent them"
+        )
     if counts[FORGOTTEN]:
         lines.append(f"forgotten  {counts[FORGOTTEN]:,} pages, where the old log forgets them")
     lines += [f"notice     {notice}" for notice in report.notices]

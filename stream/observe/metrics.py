@@ -75,6 +75,7 @@ class Metrics:
         self._declare_pages()
         self._declare_judging()
         self._declare_state()
+        self._declare_rounds()
         self._declare_broker()
         self._show_zeros()
 
@@ -214,6 +215,10 @@ class Metrics:
         self.future_times = self._counter(
             "spotsieve_future_times", "Pages whose own time lay beyond their message's, and was set back to it."
         )
+        self.without_rank = self._counter(
+            "spotsieve_pages_without_rank",
+            "Pages in whose message input.rank_from leads to no number or date; they count as the last of all.",
+        )
 
     def _declare_judging(self) -> None:
         """Metrics of micro-batches, and of the buckets that judging met."""
@@ -284,6 +289,25 @@ class Metrics:
             "Time until a starting worker has caught up with its log, at the rate so far; 0 once it joins its group.",
         )
 
+    def _declare_rounds(self) -> None:
+        """What roles tell of a service whose state shards hold together."""
+        self.rounds = self._counter("spotsieve_rounds", "Rounds that this shard filed, or this resolver published.")
+        self.round_guesses = self._counter(
+            "spotsieve_round_guesses", "Times that shards walked through a round once more, by a better guess."
+        )
+        self.round_pages = Histogram(
+            "spotsieve_round_pages",
+            "Pages of a round.",
+            buckets=(1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536),
+            registry=self.registry,
+        )
+        self.round_seconds = Histogram(
+            "spotsieve_round_seconds",
+            "From naming a round to its outcome, with the answers of all shards.",
+            buckets=(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 60),
+            registry=self.registry,
+        )
+
     def _declare_broker(self) -> None:
         """Metrics of commits, the broker and the worker itself."""
         self.lag = self._gauge(
@@ -346,6 +370,7 @@ VERDICT_REASONS = (
     (Kind.NOVEL, Reason.NO_MATCH),
     (Kind.NOVEL, Reason.FIRST_ATTEMPT),
     (Kind.NOVEL, Reason.LONGER),
+    (Kind.NOVEL, Reason.BETTER),
     (Kind.NOVEL, Reason.RECRAWL),
     (Kind.DUPLICATE, Reason.NEAR),
     (Kind.DUPLICATE, Reason.OWN_TEXT),

@@ -10,7 +10,7 @@ is looked up under its keys. What it finds there passes two tests:
 2. Candidates are confirmed by the scheme, sketch against sketch or features against features, many in one call.
 
 Pages of one host share its template. A scheme with bars has its candidates confirmed by the judge, which remembers
-every host (stream/judge/hosts.py): then `confirm` answers for pages of which nothing is known but their sketches.
+every host (stream/judge/by_host/): then `confirm` answers for pages of which nothing is known but their sketches.
 """
 
 from collections.abc import Sequence
@@ -97,7 +97,7 @@ class Way(NamedTuple):
 
 
 class Bars(NamedTuple):
-    """What the judge compares pages of one host by (stream/judge/pairs.py). All but the last two are shares in 0..1.
+    """What the judge compares pages of one host by (stream/judge/by_host/pairs.py). Shares in 0..1, but the last two.
 
     template_share: what stands on more of a host's pages is template
     min_alike: copies share this much of their own text  other_title_min_alike: where their titles differ

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.hosts import host_of, site_of
 from spotsieve.stream.page import Page
+from spotsieve.stream.ranks import rank_words
 from spotsieve.stream.signature import MAX_FEATURES, Signatures, Status, emptied, unused_columns
 
 
@@ -70,6 +71,7 @@ def signed(
     digests: as of identity_columns  feature_count, columns: of Signatures, those that the scheme fills, with status
     """
     own = {"fingerprint": np.zeros(len(pages), np.uint64)} | unused_columns(len(pages)) | columns
+    own["rank"] = rank_words([page.rank for page in pages])
     count = feature_count.astype(np.uint32)
     return _sealed(Signatures(**identity_columns(pages, digests), feature_count=count, **own), pages)
 

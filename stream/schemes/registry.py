@@ -4,28 +4,17 @@ To add one: its settings with their threshold (stream/settings/schemes/), a file
 line in SCHEMES, and one in TERMS if it needs a model. tests/properties/test_scheme_contract.py says what it must keep.
 """
 
+import importlib
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.schemes.adaptive_shingles import AdaptiveShinglesScheme
 from spotsieve.stream.schemes.by_address.addressed import AddressedScheme
 from spotsieve.stream.schemes.by_address.recrawl import TextsByAddress
 from spotsieve.stream.schemes.by_address.rules import page_rules
 from spotsieve.stream.schemes.by_address.scope import HostScope
-from spotsieve.stream.schemes.chain import ChainScheme
-from spotsieve.stream.schemes.concept import ConceptScheme
-from spotsieve.stream.schemes.idf import Terms
-from spotsieve.stream.schemes.imatch import ImatchScheme
-from spotsieve.stream.schemes.manku import MankuScheme
-from spotsieve.stream.schemes.minhash import MinhashScheme
-from spotsieve.stream.schemes.onebit import OnebitScheme
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
-from spotsieve.stream.schemes.spotsigs import SpotsigsScheme
-from spotsieve.stream.schemes.spotsigs_lsh import SpotsigsLshScheme
-from spotsieve.stream.schemes.subhash import SubhashScheme
-from spotsieve.stream.schemes.terms import ConceptTerms, terms_of
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.schemes import (
     AdaptiveShinglesSettings,
@@ -43,6 +32,21 @@ from spotsieve.stream.settings.schemes import (
     SubhashSettings,
 )
 
+if TYPE_CHECKING:
+    from spotsieve.stream.schemes.idf import Terms
+
+
+def _named(module: str, name: str) -> Callable[[Any], Any]:
+    """What makes something of settings, by the module of this folder that has it.
+
+    It is imported when it is called: the kernels of all schemes take .1 s to load, and a process needs those of one.
+    """
+
+    def make(settings: SchemeSettings) -> Any:
+        return getattr(importlib.import_module(f"{__package__}.{module}"), name)(settings)
+
+    return make
+
 
 class Registered(NamedTuple):
     """A scheme: its settings, and what makes it of them."""
@@ -52,25 +56,25 @@ class Registered(NamedTuple):
 
 
 SCHEMES: Mapping[str, Registered] = {
-    "spotsieve": Registered(SpotsieveSettings, SpotsieveScheme),
-    "chain": Registered(ChainSettings, ChainScheme),
-    "manku": Registered(MankuSettings, MankuScheme),
-    "subhash": Registered(SubhashSettings, SubhashScheme),
-    "minhash": Registered(MinhashSettings, MinhashScheme),
-    "onebit": Registered(OnebitSettings, OnebitScheme),
-    "adaptive-shingles": Registered(AdaptiveShinglesSettings, AdaptiveShinglesScheme),
-    "imatch": Registered(ImatchSettings, ImatchScheme),
-    "imatch-s": Registered(ImatchSSettings, ImatchScheme),
-    "spotsigs": Registered(SpotsigsSettings, SpotsigsScheme),
-    "spotsigs-lsh": Registered(SpotsigsLshSettings, SpotsigsLshScheme),
-    "concept": Registered(ConceptSettings, ConceptScheme),
+    "spotsieve": Registered(SpotsieveSettings, _named("spotsieve", "SpotsieveScheme")),
+    "chain": Registered(ChainSettings, _named("chain", "ChainScheme")),
+    "manku": Registered(MankuSettings, _named("manku", "MankuScheme")),
+    "subhash": Registered(SubhashSettings, _named("subhash", "SubhashScheme")),
+    "minhash": Registered(MinhashSettings, _named("minhash", "MinhashScheme")),
+    "onebit": Registered(OnebitSettings, _named("onebit", "OnebitScheme")),
+    "adaptive-shingles": Registered(AdaptiveShinglesSettings, _named("adaptive_shingles", "AdaptiveShinglesScheme")),
+    "imatch": Registered(ImatchSettings, _named("imatch", "ImatchScheme")),
+    "imatch-s": Registered(ImatchSSettings, _named("imatch", "ImatchScheme")),
+    "spotsigs": Registered(SpotsigsSettings, _named("spotsigs", "SpotsigsScheme")),
+    "spotsigs-lsh": Registered(SpotsigsLshSettings, _named("spotsigs_lsh", "SpotsigsLshScheme")),
+    "concept": Registered(ConceptSettings, _named("concept", "ConceptScheme")),
 }
-TERMS: Mapping[str, Callable[[Any], Terms]] = {
-    "imatch": terms_of,
-    "imatch-s": terms_of,
-    "spotsigs": terms_of,
-    "spotsigs-lsh": terms_of,
-    "concept": ConceptTerms,
+TERMS: Mapping[str, "Callable[[Any], Terms]"] = {
+    "imatch": _named("terms", "terms_of"),
+    "imatch-s": _named("terms", "terms_of"),
+    "spotsigs": _named("terms", "terms_of"),
+    "spotsigs-lsh": _named("terms", "terms_of"),
+    "concept": _named("terms", "ConceptTerms"),
 }
 """Schemes that need a model: what it counts, by their settings."""
 

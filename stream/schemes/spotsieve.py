@@ -12,8 +12,8 @@ A page is filed under keys that never depend on what is known of its host:
 All but the digest only name candidates. A key that many novel pages have is a common phrase or part of a template: it
 takes few pages, so pages built to share every key are compared with a bounded number of others.
 
-A candidate is confirmed by the judge, which remembers every host (stream/judge/pairs.py has the rule): on one host by
-what both own beside its template, by their titles, and by their sketches (Yuan et al. 2012, sec. 3); across hosts by
+A candidate is confirmed by the judge, which remembers every host (stream/judge/by_host/pairs.py): on one host by what
+both own beside its template, by their titles, and by their sketches (Yuan et al. 2012, sec. 3); across hosts by
 their sketches. docs/quality.md has the figures.
 """
 
@@ -110,7 +110,7 @@ class SpotsieveScheme:
         return Confirmed(way.reached, way.bars[0].had)
 
     def ways(self, pages: Compared, others: Compared) -> tuple[Way, ...]:
-        """As of confirm(); what the judge asks, stream/judge/ways.py has."""
+        """As of confirm(); what the judge asks, stream/judge/by_host/ways.py has."""
         differing = np.bitwise_count(pages.sketch ^ others.sketch).sum(axis=1, dtype=np.int64)
         jaccard = np.maximum(1.0 - 2.0 * differing / self.settings.sketch_bits, 0.0)
         name = "Jaccard of the kept texts, by their sketches"

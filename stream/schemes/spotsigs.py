@@ -12,6 +12,9 @@ The paper's collection is known as a whole; here a page meets those that came be
 - delta_1 (Algorithm 1, lines 24 to 28): spots are gone through from the rarest on until those that are left cannot
   reach tau. With |d| spots, tau and pages of at least l spots two copies share a = tau / (1 + tau) (|d| + l) of them,
   so at least one of the first |d| - a + 1. Both sides need no more than that, so a page is also filed under no more.
+- Counting: where tau is low, a page shares one rare spot with one stranger in 80, and these use up the candidate limit.
+  So both sides have c - 1 keys more (scheme.c), and pages that share fewer than c of them are not compared: two copies
+  share c, as no prefix of l + c - 1 rarest spots misses c of them where that of l misses none (Wang, Li, Feng 2012).
 - delta_2 (lines 12 to 18): pairs whose lengths or remaining spots cannot reach tau are left without comparing further.
 
 The order is that of the whole sample, not of a partition, as it must be the same for all pages. A spot is its rank in
@@ -23,11 +26,13 @@ here than for other schemes; both are counted (spotsieve_capped_filings, spotsie
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.errors import SettingError
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, MINIMA_TAG, tagged
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Bar, Confirmed, Probes, Way
@@ -53,14 +58,22 @@ class SpotsigsScheme(CandidateSearch):
     name = "spotsigs"
     compares_features = True
     candidate_limit = 4_096
-    """At tau = .44 a page shares a rare spot with one in 80 others: of 30,000 made-up pages, with spots by Zipf's law,
-    256 lost 16 % of the copies and 4,096 none. At tau = .8 it meets 13 in all."""
+    """With c = 1 a page shares a rare spot with one in 80 others at tau = .44: of 30,000 made-up pages, with spots by
+    Zipf's law, 256 lost 16 % of the copies and 4,096 none. At tau = .8 it meets 13 in all."""
 
     def __init__(self, settings: SpotsigsSettings) -> None:
         """Raises SettingError where the model is missing or another, the range is none, or a word is no token."""
         self.settings = settings
         self.terms = terms_of(settings)
         self.lexicon, self.rank = ranked_lexicon(settings, self.terms.about)
+        self.c = settings.least_shared
+        if self.c > settings.most_shared:
+            raise SettingError(
+                "scheme.c",
+                f"must be at most {settings.most_shared}: two copies of {settings.min_spots} spots may share no more",
+                self.c,
+                "lower it, or raise scheme.min_spots or scheme.tau",
+            )
         self.boundaries = partition_boundaries(settings.tau, MAX_FEATURES)
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
@@ -77,17 +90,18 @@ class SpotsigsScheme(CandidateSearch):
         status, features_bounds = signatures.status, signatures.features_bounds
         lengths = np.diff(features_bounds) * (status == Status.FINGERPRINTED)
         own, others, tau = np.zeros_like(lengths), np.zeros_like(lengths), self.settings.tau
-        _count_keys(lengths, self.boundaries, tau, own, others)
+        _count_keys(lengths, self.boundaries, tau, self.c, own, others)
         bounds = np.zeros(len(lengths) + 1, np.int64)
         np.cumsum(own + others, out=bounds[1:])
         keys = np.empty(bounds[-1], np.uint64)
-        _fill_keys(signatures.features, features_bounds, lengths, self.boundaries, tau, bounds, keys)
+        _fill_keys(signatures.features, features_bounds, lengths, self.boundaries, tau, self.c, bounds, keys)
         spots = listed(tagged(MINIMA_TAG, keys), bounds)
-        return build_probes(
+        probes = build_probes(
             digest_keys(DIGEST_TAG, signatures.digest, has_keys(status)),
             spots._replace(counts=own),
             spots._replace(first=bounds[:-1] + own, counts=others, cap=NOT_FILED),
         )
+        return replace(probes, least_shared=self.c)
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """The multisets' Jaccard."""
@@ -134,17 +148,17 @@ def _partitions_admitted(length, boundaries, tau):  # type: ignore[no-untyped-de
 
 
 @numba.njit(nogil=True, cache=True)
-def _rarest(length, partition, boundaries, tau):  # type: ignore[no-untyped-def]
+def _rarest(length, partition, boundaries, tau, c):  # type: ignore[no-untyped-def]
     # How many of a page's spots, the rarest first, are keys of a partition.
     # In its own partition a page of any admitted length must find it later: the bound is the shortest's there.
     least = _lengths_admitted(length, tau)[0]
     if partition != _partition(length, boundaries):
         least = max(least, boundaries[partition])
-    return max(_prefix(length, least, tau), 0)
+    return min(max(_prefix(length, least, tau) + c - 1, 0), length)
 
 
 @numba.njit(nogil=True, cache=True)
-def _count_keys(lengths, boundaries, tau, own, others):  # type: ignore[no-untyped-def]
+def _count_keys(lengths, boundaries, tau, c, own, others):  # type: ignore[no-untyped-def]
     # lengths: int64[n], 0 of pages that are not compared  boundaries: int64[p]
     # ->  own, others: int64[n], how many spots are keys of the page's own partition, and of others
     for page in range(len(lengths)):
@@ -153,7 +167,7 @@ def _count_keys(lengths, boundaries, tau, own, others):  # type: ignore[no-untyp
             continue
         filed = _partition(length, boundaries)
         for partition in _partitions_admitted(length, boundaries, tau):
-            rarest = _rarest(length, partition, boundaries, tau)
+            rarest = _rarest(length, partition, boundaries, tau, c)
             if partition == filed:
                 own[page] = rarest
             else:
@@ -161,7 +175,7 @@ def _count_keys(lengths, boundaries, tau, own, others):  # type: ignore[no-untyp
 
 
 @numba.njit(nogil=True, cache=True)
-def _fill_keys(features, features_bounds, lengths, boundaries, tau, bounds, keys):  # type: ignore[no-untyped-def]
+def _fill_keys(features, features_bounds, lengths, boundaries, tau, c, bounds, keys):  # type: ignore[no-untyped-def]
     # features: uint64[m], features_bounds: int64[n + 1]  lengths, boundaries: as above
     # bounds: int64[n + 1], of keys  ->  keys: uint64[k], a page's own partition first
     for page in range(len(lengths)):
@@ -170,10 +184,10 @@ def _fill_keys(features, features_bounds, lengths, boundaries, tau, bounds, keys
             continue
         own = _partition(length, boundaries)
         slot = bounds[page]
-        others = bounds[page] + _rarest(length, own, boundaries, tau)
+        others = bounds[page] + _rarest(length, own, boundaries, tau, c)
         for partition in _partitions_admitted(length, boundaries, tau):
             at = slot if partition == own else others
-            rarest = _rarest(length, partition, boundaries, tau)
+            rarest = _rarest(length, partition, boundaries, tau, c)
             for place in range(rarest):
                 keys[at + place] = _mixed(features[first + place], np.uint64(partition))
             if partition != own:

@@ -52,6 +52,7 @@ class MicroBatch:
     rows: int64[len(messages)], the row of a message in signatures and verdicts, or TOMBSTONE, REJECTED or BROKEN
     broken: by number of the message the error of ours that decoding or signing it raised
     future_times: pages whose own time lay beyond the time of their message, and was set back to it
+    without_rank: pages that have no rank, where input.rank_from asks for one
     signatures, verdicts: None where no message is a page
     """
 
@@ -61,6 +62,7 @@ class MicroBatch:
     rejections: dict[int, PageError] = field(default_factory=dict)
     broken: dict[int, Broken] = field(default_factory=dict)
     future_times: int = 0
+    without_rank: int = 0
     signatures: Signatures | None = None
     verdicts: Verdicts | None = None
     open_slices: int = 0
@@ -146,6 +148,7 @@ def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
             continue
         pages[number] = page
         batch.future_times += page.future_time
+        batch.without_rank += decoder.ranks and page.rank is None
     batch.signatures, broken = sign_sparing(pages, scheme)
     batch.broken |= broken
     rows[[number for number in pages if number not in broken]] = np.arange(len(pages) - len(broken))

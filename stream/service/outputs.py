@@ -11,7 +11,7 @@ from spotsieve.stream.errors import PageError, Reject
 from spotsieve.stream.kafka.clients import PRODUCER_BATCH_BYTES
 from spotsieve.stream.kafka.message_sizes import HEADER_TEXT_BYTES, KEY_BYTES, Headers, record_bytes
 from spotsieve.stream.kafka.prepared_batch import PreparedBatch
-from spotsieve.stream.kafka.topics import TopicFacts
+from spotsieve.stream.kafka.topic_checks import TopicFacts
 from spotsieve.stream.service.microbatch import BROKEN, REJECTED, TOMBSTONE, Judged, MicroBatch, message_bytes
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import MAX_ADDRESS_BYTES, page_id_text

@@ -6,25 +6,29 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import prometheus_client
 from structlog.stdlib import BoundLogger
 
 import spotsieve
+from spotsieve.state.index import State
 from spotsieve.state.store.directory import readable_by_others
-from spotsieve.stream.engine import Engine, open_engine
+from spotsieve.stream.engine import open_engine
 from spotsieve.stream.errors import EXIT_OK, MOST_REJECTED_SHARE, BrokerTrouble, Reject, SpotsieveError
 from spotsieve.stream.kafka.backoff import Backoff
-from spotsieve.stream.kafka.topics import TopicFacts, check_topics
+from spotsieve.stream.kafka.topic_checks import TopicFacts
+from spotsieve.stream.kafka.topics import check_topics
+from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.observe.health import HealthServer
 from spotsieve.stream.observe.heartbeats import BEAT_SECONDS, Heartbeats
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.service.signature_log import SignatureLog
 from spotsieve.stream.service.worker import Worker
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.verdict import Kind
@@ -41,22 +45,63 @@ STATE_SECONDS = 10.0
 """Between two looks at the state's size, which ask RocksDB for properties."""
 LASTING_SECONDS = 60.0
 """After a worker that lasted so long before its clients failed, the wait for the next one is short again."""
+WRITER_BYTES = 16
 EXIT_HARD_SECONDS = 1.5
 """Time for closing after service.shutdown_timeout_ms. With its default the process ends within 10 s, whatever the
 broker does."""
 
 
+class Part(Protocol):
+    """What a process does: with one set of Kafka clients, and anew with others where these fail."""
+
+    step: str
+
+    def problems(self) -> list[str]:
+        """What keeps it from its work now, in words for a person. Any thread may call this."""
+
+    def stop(self) -> None:
+        """Ask for a clean stop."""
+
+    async def run(self) -> None:
+        """Work until stop(). Raises BrokerTrouble where a new one can go on, and other SpotsieveErrors."""
+
+
+class Opened(NamedTuple):
+    """What a process holds as long as it lives. state: None where it has none
+
+    begin(facts of the topics, metrics, heartbeats): makes what works with it
+    """
+
+    state: State | None
+    begin: Callable[[Mapping[str, TopicFacts], Metrics, Heartbeats], Part]
+
+
+def open_worker(settings: Settings) -> Opened:
+    """A worker that judges every page itself, and holds the whole state. Raises SpotsieveError."""
+    engine = open_engine(settings, settings.topics.log)
+
+    def begin(facts: Mapping[str, TopicFacts], metrics: Metrics, heartbeats: Heartbeats) -> Worker:
+        def log_of(waits: Waits) -> SignatureLog:
+            return SignatureLog(settings, engine, os.urandom(WRITER_BYTES), metrics, waits, heartbeats)
+
+        return Worker(settings, engine.scheme, log_of, facts, metrics, heartbeats)
+
+    return Opened(engine.state, begin)
+
+
 class Service:
     """The parts of a running process, and the answers of its health port."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, open_: Callable[[Settings], Opened] = open_worker) -> None:
+        """open_(settings): opens what the process holds; by default that of a worker that judges alone"""
         self._settings = settings
+        self._open = open_
         self._metrics = Metrics()
         self._heartbeats = Heartbeats()
         self._failed = False
         self._starting = "compiling kernels"
         self._stopping = False
-        self._worker: Worker | None = None
+        self._worker: Part | None = None
 
     def run(self) -> int:
         """Work until SIGTERM or SIGINT, or an error; returns the exit code. Raises SpotsieveError."""
@@ -71,14 +116,16 @@ class Service:
             compile_kernels(scheme_of(self._settings.scheme))
             self._metrics.build.info({"version": spotsieve.__version__, "scheme": self._settings.scheme.name})
             self._starting = "opening the state"
-            engine = open_engine(self._settings, self._settings.topics.log)
-            wide = readable_by_others(self._settings.index.directory)
+            opened = self._open(self._settings)
+            wide = readable_by_others(self._settings.index.directory) if opened.state is not None else None
             for told in filter(None, (wide, self._settings.scheme.caution())):
                 logger().warning(told)
             try:
-                asyncio.run(self._serve(engine))
+                with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                    runner.run(self._serve(opened))
             finally:
-                engine.state.close()
+                if opened.state is not None:
+                    opened.state.close()
         except SpotsieveError:
             self._failed = True
             raise
@@ -95,7 +142,7 @@ class Service:
             return ["stopping" if self._stopping else self._starting]
         return self._worker.problems()
 
-    async def _serve(self, engine: Engine) -> None:
+    async def _serve(self, opened: Opened) -> None:
         loop = asyncio.get_running_loop()
         self._starting = "checking the topics"
         stopped = asyncio.Event()
@@ -107,19 +154,20 @@ class Service:
         if not starting.done():
             starting.cancel()
             return
-        reporting = asyncio.create_task(self._report(engine))
+        reporting = asyncio.create_task(self._report(opened.state))
         beating = asyncio.create_task(self._beat())
         try:
-            await self._work(engine, starting.result(), waiting, reporting)
+            await self._work(opened, starting.result(), waiting, reporting)
         finally:
             for task in (reporting, waiting, beating):
                 task.cancel()
             self._heartbeats.stop()
         if reporting.done():
             reporting.result()  # It ends only by an error, and that error ended the work.
-        logger().info("stopped", log_position=engine.state.position)
+        held = {} if opened.state is None else {"log_position": opened.state.position}
+        logger().info("stopped", **held)
 
-    async def _work(self, engine: Engine, facts: Mapping[str, TopicFacts], *ends: asyncio.Task[Any]) -> None:
+    async def _work(self, opened: Opened, facts: Mapping[str, TopicFacts], *ends: asyncio.Task[Any]) -> None:
         """Work until one of `ends` is done. A worker whose clients have failed is followed by a new one.
 
         The broker has everything that a worker knows of it: like a process that was started again, a new worker reads
@@ -127,7 +175,7 @@ class Service:
         """
         backoff = Backoff()
         while True:
-            worker = self._worker = Worker(self._settings, engine, facts, self._metrics, self._heartbeats)
+            worker = self._worker = opened.begin(facts, self._metrics, self._heartbeats)
             began = time.monotonic()
             working = asyncio.create_task(worker.run())
             await asyncio.wait([working, *ends], return_when=asyncio.FIRST_COMPLETED)
@@ -159,13 +207,14 @@ class Service:
             await asyncio.sleep(BEAT_SECONDS)
             self._metrics.loop_delay.observe(time.monotonic() - asked - BEAT_SECONDS)
 
-    async def _report(self, engine: Engine) -> None:
+    async def _report(self, state: State | None) -> None:
         """Log a summary line a minute, and give the state's size to the gauges."""
         summary = Summary(self._metrics, logger())
         every = self._settings.log.summary_seconds
         due = time.monotonic() + every
         while True:
-            self._metrics.observe_state(engine.state.stats(), _disk_of(self._settings.index.directory))
+            if state is not None:
+                self._metrics.observe_state(state.stats(), _disk_of(self._settings.index.directory))
             if every and time.monotonic() >= due:
                 due += every
                 summary.say()
@@ -200,6 +249,18 @@ class Summary:
             **misread,
         )
         self._last, self._reasons, self._since = totals, reasons, time.monotonic()
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """What makes the event loop: uvloop where it is installed (the extra `fast`), else asyncio's own.
+
+    uvloop writes what a socket does not take at once without copying it, and turns with less Python.
+    """
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
 
 
 def _disk_of(directory: Path) -> tuple[int, int]:

@@ -4,46 +4,30 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError, KafkaTimeoutError, OffsetOutOfRangeError
-from aiokafka.structs import ConsumerRecord
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
 
-from spotsieve.state.identity import check_first_record, check_last_record, check_log_range
+from spotsieve.state.identity import check_last_record, check_log_range
 from spotsieve.state.index import Committed
-from spotsieve.state.log.handover import is_migrating
-from spotsieve.state.log.record import (
-    checksum_of,
-    decode,
-    encode,
-    encode_configuration,
-    first_of_ours,
-    split,
-    tells_open,
-)
+from spotsieve.state.log.record import checksum_of, encode, split
 from spotsieve.state.recent import RecentPartitions
 from spotsieve.state.snapshot.requests import Requests
 from spotsieve.stream.engine import Applied, Engine
-from spotsieve.stream.errors import BrokerTrouble, DamagedRecord, SettingsMismatch, StateError
-from spotsieve.stream.kafka.backoff import Backoff
-from spotsieve.stream.kafka.clients import log_consumer, log_producer, stop_client
-from spotsieve.stream.kafka.consumers import check_alive
-from spotsieve.stream.kafka.errors import Decision, decision, ended, stops
-from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES
+from spotsieve.stream.errors import BrokerTrouble, DamagedRecord, SettingsMismatch
+from spotsieve.stream.kafka.errors import ended
+from spotsieve.stream.kafka.topic_checks import LOG_RECORD_BYTES
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.heartbeats import Heartbeats
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.catchup import CatchUp
+from spotsieve.stream.service.log_follower import LogFollower
+from spotsieve.stream.service.record_writer import RecordWriter
 from spotsieve.stream.service.skipping import skipped_offsets, stopped_at
 from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.verdicts import verdict_settings_text
 from spotsieve.stream.signature import Signatures, page_id_text
 from spotsieve.stream.verdict import Verdicts, concatenate
 
-FETCH_TIMEOUT_MS = 500
-HEAD_RECORDS = 100
-TAIL_RECORDS = 16
-"""How many records are looked at from a log's end, in one go: one of them has up to 900 KB."""
 MOST_IDS_LOGGED = 100
 PASSED_OVER = {
     "foreign": "passed over a record of the log that is none of ours; all that follow are counted "
@@ -53,10 +37,6 @@ PASSED_OVER = {
 }
 """What is logged of the first record of each kind that moves nothing but the position."""
 FILLING = "waiting until the log is open: spotsieve migrate fills it from another log (--switch opens it)"
-BEGIN_ANEW = (
-    "restore a snapshot whose position the log still holds (spotsieve state restore), or begin anew with another log "
-    "(topics.log) and another state directory"
-)
 
 
 class SignatureLog:
@@ -78,7 +58,6 @@ class SignatureLog:
         self._settings = settings
         self._heartbeats = heartbeats
         self._waits = waits
-        self._following = Backoff()
         self._engine = engine
         self._requests = Requests(settings.index.directory, engine.state)
         self._recent = RecentPartitions(engine.state)
@@ -90,8 +69,8 @@ class SignatureLog:
         self._filling = False
         self._waiting: dict[int, asyncio.Future[Applied]] = {}
         self._judging = ThreadPoolExecutor(1, thread_name_prefix="judge")
-        self._consumer: AIOKafkaConsumer = log_consumer(settings)
-        self._producer: AIOKafkaProducer = log_producer(settings)
+        self._reading = LogFollower(settings, metrics, waits, lambda: engine.state.position)
+        self._writing = RecordWriter(settings, waits, lambda: engine.state.position)
 
     async def start(self, progress: Callable[[str], None]) -> None:
         """Connect, and apply the records that the state has not seen, until the log's end is at most seconds away.
@@ -102,87 +81,33 @@ class SignatureLog:
         Raises StateError where the log no longer holds what the state needs, or the state is ahead of the log.
         """
         try:
-            await self._consumer.start()
-            await self._producer.start()
-            self._consumer.assign([self._partition])
-            begin = (await self._consumer.beginning_offsets([self._partition]))[self._partition]
+            begin = await self._reading.start()
+            await self._writing.start()
         except KafkaError as error:
             raise ended(error, self._settings, "opening the log") from None
-        end = await self._end()
+        end = await self._reading.end()
         state = self._engine.state
         check_log_range(self._partition.topic, state.position, begin, end, state.pages_applied)
-        await self._check_settings(begin, end)
-        end = await self._end()
+        self._filling = await self._reading.check_settings(begin, end, self._writing.write, self._writer)
+        end = await self._reading.end()
         await self._begin(begin)
         catching_up = CatchUp(self._engine.state.position, end)
         while self._filling or await self._reached() < end:
             records, pages = await self._follow_once()
             catching_up.applied(self._engine.state.position, records, pages)
             # Reading may take hours, and the log grows meanwhile. A worker that joined then would hold up its pages.
-            if await self._reached() >= end and (catching_up.goes_on(now := await self._end()) or self._filling):
+            if await self._reached() >= end and (
+                catching_up.goes_on(now := await self._reading.end()) or self._filling
+            ):
                 end = now
             self._metrics.log_gap.set(catching_up.seconds_left() or 0.0)
             progress(FILLING if self._filling and await self._reached() >= end else catching_up.text())
         self._metrics.log_gap.set(0)
         catching_up.done()
 
-    async def _end(self) -> int:
-        """Ask where the log ends now."""
-        try:
-            end: int = (await self._consumer.end_offsets([self._partition]))[self._partition]
-        except KafkaError as error:
-            raise ended(error, self._settings, "asking for the log's end") from None
-        self._metrics.log_end.set(end)
-        return end
-
     async def _reached(self) -> int:
         """The next offset to read. It passes the markers of strangers' transactions, which the state's does not."""
-        next_offset: int = await self._consumer.position(self._partition)
-        return max(self._engine.state.position, next_offset)
-
-    async def _check_settings(self, begin: int, end: int) -> None:
-        """Check that the first record of ours in the log is of these settings; write it where there is none yet.
-
-        Of workers that begin an empty log together, each writes its configuration. The first one in the log holds, and
-        a worker of another one stops here, before it writes anything else. Raises SettingsMismatch.
-        """
-        text, written = verdict_settings_text(self._settings), False
-        self._consumer.seek(self._partition, begin)
-        while True:
-            if not written and await self._consumer.position(self._partition) >= end:
-                await self._write(encode_configuration(text, self._writer))
-                written = True
-            records = ((record.offset, record.value or b"") for record in await self._fetch(HEAD_RECORDS))
-            first = first_of_ours(records, self._partition.topic)
-            if first is not None:
-                offset, record = first
-                log_name = self._partition.topic
-                check_first_record(record.settings_digest, record.configuration, text, log_name, offset)
-                self._filling = is_migrating(record.writer) and not await self._is_open(offset)
-                if self._filling:
-                    logger().info("the log is being filled by spotsieve migrate; waiting until it is open")
-                return
-
-    async def _is_open(self, first: int) -> bool:
-        """Whether a log that a migration has begun at this offset is open: its last record tells."""
-        begin = await self._end()
-        while begin > first:
-            until, begin = begin, max(first, begin - TAIL_RECORDS)
-            self._consumer.seek(self._partition, begin)
-            told = None
-            while await self._consumer.position(self._partition) < until:
-                for record in await self._fetch(TAIL_RECORDS):
-                    said = self._tells_open(record) if record.offset < until else None
-                    told = told if said is None else said
-            if told is not None:
-                return told
-        return False
-
-    def _tells_open(self, record: ConsumerRecord) -> bool | None:
-        try:
-            return tells_open(decode(record.value or b"", self._partition.topic, record.offset))
-        except DamagedRecord:
-            return None
+        return max(self._engine.state.position, await self._reading.position())
 
     async def _begin(self, first: int) -> None:
         """Seek to the state's position, and check on the way that the record before it is the one that was applied.
@@ -192,9 +117,9 @@ class SignatureLog:
         """
         state = self._engine.state
         known = 0 < state.position > first and not state.pages_applied
-        self._consumer.seek(self._partition, state.position - known)
+        self._reading.seek(state.position - known)
         while known:
-            for record in await self._fetch(1):
+            for record in await self._reading.fetch(1):
                 check_last_record(
                     self._partition.topic, state.position, state.last_record, checksum_of(record.value or b"")
                 )
@@ -217,68 +142,8 @@ class SignatureLog:
             self._waiting[self._sequence] = future
             self._sequence += 1
             futures.append(future)
-            await self._write(value)
+            await self._writing.write(value)
         return futures
-
-    async def _write(self, value: bytes) -> None:
-        """Write one record; try again with a new producer while the error may pass.
-
-        The producer must be a new one: a batch that aiokafka gave up leaves a gap in the producer's sequence numbers,
-        and the broker then refuses everything after it (OutOfOrderSequenceNumber).
-        """
-        backoff = Backoff()
-        while True:
-            try:
-                await self._send(value)
-                self._waits.over("append")
-                return
-            except KafkaError as error:
-                if stops(error):
-                    raise ended(error, self._settings, "writing the log") from None
-                self._waits.failed("append", error)
-                logger().warning(
-                    "the log cannot be written yet; trying again",
-                    topic=self._partition.topic,
-                    error=type(error).__name__,
-                    detail=str(error),
-                )
-            await backoff.wait()
-            await self._renew_producer()
-
-    async def _send(self, value: bytes) -> None:
-        """Send a record once.
-
-        Raises KafkaTimeoutError where the broker neither takes nor refuses it in time: aiokafka would try for ever.
-        """
-        state_position = self._engine.state.position
-        try:
-            async with asyncio.timeout(self._settings.kafka.request_timeout_ms / 1000):
-                written = await self._producer.send_and_wait(self._partition.topic, value, partition=0)
-        except TimeoutError:
-            raise KafkaTimeoutError(f"no answer within {self._settings.kafka.request_timeout_ms} ms") from None
-        if 0 <= written.offset < state_position:
-            raise StateError(
-                f"topics.log {self._partition.topic!r}",
-                "was made anew while the service ran: a record got "
-                f"the offset {written.offset}, although the state had applied the log up to {state_position}",
-                None,
-                BEGIN_ANEW,
-            )
-
-    async def _renew_producer(self) -> None:
-        renewed = log_producer(self._settings)
-        try:
-            await renewed.start()
-        except KafkaError as error:
-            await stop_client(renewed)
-            if stops(error):
-                raise ended(error, self._settings, "writing the log") from None
-            return
-        except BaseException:
-            await stop_client(renewed)
-            raise
-        former, self._producer = self._producer, renewed
-        await stop_client(former)
 
     async def follow(self) -> None:
         """Apply the records of the log as they come, for ever."""
@@ -294,8 +159,8 @@ class SignatureLog:
         """Stop reading and writing, after the record that is being applied."""
         for future in self._waiting.values():
             future.cancel()
-        await stop_client(self._consumer)
-        await stop_client(self._producer)
+        await self._reading.close()
+        await self._writing.close()
         await asyncio.to_thread(self._judging.shutdown)
 
     async def _follow_once(self) -> tuple[int, int]:
@@ -305,7 +170,7 @@ class SignatureLog:
             if name is not None:
                 logger().info("made a checkpoint for a snapshot", position=self._engine.state.position)
         records, pages = 0, 0
-        for record in await self._fetch():
+        for record in await self._reading.fetch():
             with self._metrics.timed("judge"):
                 # A record without value is not ours: its 0 bytes are passed over like every foreign record.
                 applied = await self._apply(record.value or b"", record.offset)
@@ -323,9 +188,7 @@ class SignatureLog:
                 waiting = self._waiting.pop(applied.record.sequence, None)
                 if waiting is not None and not waiting.done():
                     waiting.set_result(applied)
-        end = self._consumer.highwater(self._partition)
-        if end is not None:
-            self._metrics.log_end.set(end)
+        self._reading.note_end()
         return records, pages
 
     async def _apply(self, value: bytes, offset: int) -> Applied:
@@ -365,33 +228,6 @@ class SignatureLog:
             logger().warning(
                 PASSED_OVER[why], log=self._partition.topic, offset=offset, bytes=len(value), begins=value[:16].hex()
             )
-
-    async def _fetch(self, most: int | None = None) -> Sequence[ConsumerRecord]:
-        """The next records of the log, at most so many; none after a wait of FETCH_TIMEOUT_MS."""
-        try:
-            fetched = await self._consumer.getmany(self._partition, timeout_ms=FETCH_TIMEOUT_MS, max_records=most)
-        except KafkaError as error:
-            if decision(error) is not Decision.RETRY:
-                raise self._lost(error) from None
-            self._waits.failed("follow", error)
-            await self._following.wait()
-            return ()
-        self._waits.over("follow")
-        self._following.reset()
-        records: Sequence[ConsumerRecord] = fetched.get(self._partition, ())
-        if not records:
-            check_alive(self._consumer)
-        return records
-
-    def _lost(self, error: KafkaError) -> Exception:
-        if isinstance(error, OffsetOutOfRangeError):
-            return StateError(
-                f"topics.log {self._partition.topic!r}",
-                "no longer holds the records that the state needs",
-                self._engine.state.position,
-                BEGIN_ANEW,
-            )
-        return ended(error, self._settings, "reading the log")
 
 
 def _log_forgotten(applied: Applied, offset: int) -> None:

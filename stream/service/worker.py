@@ -1,25 +1,26 @@
 """Runs the worker: the stages fetch, sign, append, judge and commit, with bounded queues between them."""
 
 import asyncio
-import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol
 
-from aiokafka import AIOKafkaConsumer
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from spotsieve.stream.engine import Applied, Engine
+from spotsieve.state.index import Committed
+from spotsieve.stream.engine import Applied
 from spotsieve.stream.intake import Decoder
 from spotsieve.stream.kafka.clients import pages_consumer, stop_client
 from spotsieve.stream.kafka.errors import ended
 from spotsieve.stream.kafka.prefetch import bound_prefetch
-from spotsieve.stream.kafka.topics import TopicFacts
+from spotsieve.stream.kafka.topic_checks import TopicFacts
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.kafka.watch import BrokerWatch
 from spotsieve.stream.observe.heartbeats import Heartbeats
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.service.broken_pages import FOLDER, BrokenPages, broken_pages
 from spotsieve.stream.service.commit import Committer
 from spotsieve.stream.service.failure import Failure
@@ -28,13 +29,34 @@ from spotsieve.stream.service.microbatch import MicroBatch, sign
 from spotsieve.stream.service.outputs import OutputBuilder
 from spotsieve.stream.service.ownership import OwnedPartition
 from spotsieve.stream.service.partitions import Partitions
-from spotsieve.stream.service.signature_log import SignatureLog, verdicts_of
+from spotsieve.stream.service.signature_log import verdicts_of
 from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.signature import Signatures
 
 IN_FLIGHT_BATCHES = 8
 """Micro-batches between fetch and commit: enough to keep every stage busy, few enough to keep memory flat."""
-WRITER_BYTES = 16
 LAG_SECONDS = 1.0
+
+
+class JudgedLog(Protocol):
+    """The log as a worker sees it: it takes signatures, and gives their verdicts."""
+
+    async def start(self, progress: Callable[[str], None]) -> None:
+        """Connect, and get so far that verdicts come at once. progress(text): is told how far it is"""
+
+    async def append(
+        self, signatures: Signatures, committed: Sequence[Committed] = ()
+    ) -> list[asyncio.Future[Applied]]:
+        """Append a micro-batch; -> a future for each of its records, done with their verdicts."""
+
+    async def follow(self) -> None:
+        """Give verdicts as they come, for ever."""
+
+    async def knows(self, partition: TopicPartition) -> bool:
+        """Whether pages of a partition of an input topic were judged before."""
+
+    async def close(self) -> None:
+        """Stop reading and writing."""
 
 
 class Worker:
@@ -43,20 +65,22 @@ class Worker:
     def __init__(
         self,
         settings: Settings,
-        engine: Engine,
+        scheme: Scheme,
+        log_of: Callable[[Waits], JudgedLog],
         facts: Mapping[str, TopicFacts],
         metrics: Metrics,
         heartbeats: Heartbeats,
     ) -> None:
+        """log_of(waits): the log that gives verdicts"""
         self._settings = settings
-        self._scheme = engine.scheme
+        self._scheme = scheme
         self._heartbeats = heartbeats
         self._decoder = Decoder(settings.input)
         self._metrics = metrics
         self._consumer: AIOKafkaConsumer = pages_consumer(settings)
         self._waits = Waits(metrics)
         self._failure = Failure()
-        self._log = SignatureLog(settings, engine, os.urandom(WRITER_BYTES), metrics, self._waits, heartbeats)
+        self._log = log_of(self._waits)
         self._partitions = Partitions(settings, self._consumer, metrics, self._waits, self._failure, self._log.knows)
         self._fetcher = Fetcher(settings, self._consumer, self._partitions, metrics, self._waits)
         self._room = asyncio.Semaphore(IN_FLIGHT_BATCHES)
@@ -76,6 +100,7 @@ class Worker:
         self._to_append: asyncio.Queue[MicroBatch] = asyncio.Queue()
         self._to_commit: asyncio.Queue[tuple[MicroBatch, list[asyncio.Future[Applied]]]] = asyncio.Queue()
         self._stopping = asyncio.Event()
+        self._told_of_ranks = False
         self.ready = False
         """True once pages may be judged, also while the broker makes the worker wait."""
         self.step = "catching up with the log"
@@ -190,6 +215,10 @@ class Worker:
                     self._signing, self._heartbeats.watched, "sign", sign, batch, self._decoder, self._scheme
                 )
             self._metrics.future_times.inc(batch.future_times)
+            self._metrics.without_rank.inc(batch.without_rank)
+            if batch.without_rank and not self._told_of_ranks:
+                self._told_of_ranks = True
+                logger().warning("pages have no rank, and count last", rank_from=self._settings.input.rank_from)
             await self._to_append.put(batch)
 
     async def _append(self) -> None:

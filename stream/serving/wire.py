@@ -48,6 +48,12 @@ class AskedPage(TypedDict):
             Field(description="ISO 8601, or epoch seconds or milliseconds; without it: now"),
         ]
     ]
+    rank: NotRequired[
+        Annotated[
+            str | int | float | bool | None,
+            Field(description="a number or a date, by which policy.keep = highest or lowest chooses between copies"),
+        ]
+    ]
 
 
 @with_config(_STRICT)
@@ -73,7 +79,7 @@ class Told(TypedDict):
     score: Annotated[float | None, Field(description="similarity to that page, 0 to 1")]
     scheme: str
     replaces: NotRequired[
-        Annotated[str, Field(description="the id of the page that this longer copy replaces (policy.keep = longest)")]
+        Annotated[str, Field(description="the id of the page that this copy is kept in place of (policy.keep)")]
     ]
     replaced_url: NotRequired[str]
 
@@ -154,7 +160,8 @@ def _crawled(page: AskedPage, place: str) -> CrawledPage:
             Reject.NO_URL, f"{place}id", "must be there where the url is empty", None, "name the page by one of the two"
         )
     read_time(page.get("fetched_at"), 0, f"{place}fetched_at")
-    return CrawledPage(name, page["url"], body, page.get("content_type"), page.get("status"), page.get("fetched_at"))
+    status, fetched_at, rank = page.get("status"), page.get("fetched_at"), page.get("rank")
+    return CrawledPage(name, page["url"], body, page.get("content_type"), status, fetched_at, rank)
 
 
 def _told(error: ValidationError) -> PageError:
@@ -172,6 +179,7 @@ _RULES = {"missing": "must be there", "extra_forbidden": "is no field of a page"
 _OF_TYPES = {
     "id": "must be text that is not empty, or a whole number",
     "fetched_at": "must be text, a number or null",
+    "rank": "must be a number, a date as text, true, false or null",
 }
 """Of the fields that have several types. pydantic's error names one of them only."""
 

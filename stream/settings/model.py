@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
 from spotsieve.stream.errors import SettingError
+from spotsieve.stream.settings.cluster import ClusterSettings
 from spotsieve.stream.settings.domains import installed_list
 from spotsieve.stream.settings.rules import Rule
 from spotsieve.stream.settings.schemes import DEFAULT_SCHEME, SchemeSettings, SpotsieveSettings
@@ -48,6 +49,13 @@ class InputSettings(Section):
         "key",
         "format html: where the address is, `key` or `header:NAME`",
         pattern=r"^(key|header:.+)$",
+    )
+    rank_from: str = setting(
+        "",
+        "policy.keep highest or lowest: the path of a number or a date in the message, or header:NAME; that of two "
+        "copies says which is kept",
+        verdicts=True,
+        told=False,
     )
     content_type_header: str = setting("content-type", "format html: header that holds the Content-Type")
     status_header: str = setting("status", "format html: header that holds the HTTP status")
@@ -128,10 +136,10 @@ class IndexSettings(Section):
 class PolicySettings(Section):
     """What becomes of copies."""
 
-    keep: Literal["first", "longest"] = setting(
+    keep: Literal["first", "longest", "newest", "highest", "lowest"] = setting(
         "first",
-        "first: a copy is dropped; longest: one that is longer than all that it is a copy of is let through, and says "
-        "which page it replaces",
+        "first: a copy is dropped; longest, newest, highest, lowest: one that is longer, was fetched later, or has a "
+        "higher or lower input.rank_from than all that it is a copy of is let through, and says which page it replaces",
         verdicts=True,
         signs=False,
     )
@@ -217,6 +225,8 @@ class TopicSettings(Section):
         "pages.rejected", "dead letters: messages that are no page, unchanged, plus the reason", min_length=1
     )
     log: str = setting("signatures", "the log: one partition, the one order of pages", min_length=1)
+    matches: str = setting("matches", "with shards: whom pages meet; a partition for each shard", min_length=1)
+    verdicts: str = setting("verdicts", "with shards: the outcome of each round; one partition", min_length=1)
 
 
 class ServiceSettings(Section):
@@ -302,6 +312,7 @@ class Settings(Section):
     policy: PolicySettings = Field(default=PolicySettings())
     kafka: KafkaSettings = Field(default=KafkaSettings())
     topics: TopicSettings = Field(default=TopicSettings())
+    cluster: ClusterSettings = Field(default=ClusterSettings())
     service: ServiceSettings = Field(default=ServiceSettings())
     metrics: MetricsSettings = Field(default=MetricsSettings())
     serve: ServeSettings = Field(default=ServeSettings())
@@ -313,6 +324,25 @@ class Settings(Section):
         """Without a name, [scheme] holds the settings of the default scheme."""
         scheme = given.get("scheme") if isinstance(given, dict) else None
         return {**given, "scheme": {"name": DEFAULT_SCHEME, **scheme}} if isinstance(scheme, dict) else given
+
+    @model_validator(mode="after")
+    def _with_ranks(self) -> "Settings":
+        """Check that pages have ranks where these say which copy is kept, and nowhere else."""
+        keep, rank_from = self.policy.keep, self.input.rank_from
+        ranked = keep in ("highest", "lowest")
+        if ranked and not rank_from:
+            then = "name a field of the message, such as quality.score, or header:NAME; for the fetch time set newest"
+            raise SettingError("input.rank_from", f"must be given with policy.keep = {keep}", None, then)
+        if rank_from and not ranked:
+            then = "set policy.keep to one of these, or leave input.rank_from out"
+            raise SettingError("input.rank_from", "is for policy.keep = highest or lowest", rank_from, then)
+        header, colon, name = rank_from.partition(":")
+        if colon and header == "header" and not name.strip():
+            raise SettingError("input.rank_from", "must name a header", rank_from, "write header:NAME")
+        if rank_from and self.input.format == "html" and not (colon and header == "header"):
+            then = "name a header of the message: header:NAME"
+            raise SettingError("input.rank_from", "must be header:NAME with input.format = html", rank_from, then)
+        return self
 
     @model_validator(mode="after")
     def _with_domains(self) -> "Settings":

@@ -8,14 +8,23 @@ from pydantic.config import JsonDict
 
 
 def setting(
-    default: Any, about: str, *, unit: str = "", verdicts: bool = False, signs: bool = True, **rules: Any
+    default: Any,
+    about: str,
+    *,
+    unit: str = "",
+    verdicts: bool = False,
+    signs: bool = True,
+    told: bool = True,
+    **rules: Any,
 ) -> Any:
     """A field with its description, its unit, and whether it changes verdicts (`config example` prints all three).
 
     signs: of a setting that changes verdicts: whether signatures are made by it. Where it is only judged by, a log of
     another value is judged again as it is (`spotsieve migrate`), else its pages are signed again.
+    told: of a setting that changes verdicts: whether states and logs are told its default. One that came later is not:
+    states and logs from before it go on.
     """
-    more: JsonDict = {"unit": unit, "verdicts": verdicts, "signs": verdicts and signs}
+    more: JsonDict = {"unit": unit, "verdicts": verdicts, "signs": verdicts and signs, "told": told}
     return Field(default, description=about, json_schema_extra=more, **rules)
 
 

@@ -64,7 +64,9 @@ def _verdict_fields(model: BaseModel, prefix: str) -> Iterator[tuple[str, Any]]:
         value = getattr(model, name)
         if isinstance(value, BaseModel):
             yield from _verdict_fields(value, f"{prefix}{name}.")
-        elif isinstance(field.json_schema_extra, dict) and field.json_schema_extra.get("verdicts"):
+        elif isinstance(extra := field.json_schema_extra, dict) and extra.get("verdicts"):
+            if value == field.default and not extra["told"]:
+                continue
             yield prefix + name, model.model_dump(mode="json", include={name})[name]
 
 

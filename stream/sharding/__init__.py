@@ -12,5 +12,6 @@ A scheme that confirms candidates by itself has no second and third step. The ru
 called here and stand there. shares.py says what is whose, meetings.py merges answers. limits.py says by which limits
 rounds are judged, and which settings are refused: those by which addresses decide.
 
-No program runs this yet: nothing here reads or writes a topic. docs/scale.md says what is there and what is not.
+Nothing here reads or writes a topic: stream/service/roles does, and stream/backfill runs it over archives.
+docs/scale.md says how.
 """

@@ -16,13 +16,15 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, Buckets, FiledPages, StateView
+from spotsieve.stream.judge.addresses import PLAIN_PAIR
+from spotsieve.stream.judge.by_host.known import known_attempts
+from spotsieve.stream.judge.by_host.pairs import could_be_copy_across
+from spotsieve.stream.judge.by_host.texts import estimated_jaccard, texts_filed, texts_of
 from spotsieve.stream.judge.filed import confirm_met
-from spotsieve.stream.judge.known import known_attempts
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
-from spotsieve.stream.judge.pairs import could_be_copy_across, estimated_jaccard, texts_filed, texts_of
-from spotsieve.stream.judge.policy import KEEP_FIRST
 from spotsieve.stream.judge.rules import Limits, final_kinds, judge_sources, outgrows
 from spotsieve.stream.judge.slots import Slots
+from spotsieve.stream.judge.worth import worth_of_pages
 from spotsieve.stream.schemes import Bars, Scheme
 from spotsieve.stream.sharding.meetings import ACCEPTED, OF_HOST, OPEN, REFUSED, Meetings, SentTexts, Sizes
 from spotsieve.stream.sharding.shares import Held, Own, Share, shards_of_pages
@@ -63,12 +65,12 @@ def _answer_confirmed(signatures: Signatures, own: Own, view: StateView, scheme:
     filed: FiledPages | None = None
     if pairs:
         filed = view.filed(numbers.astype(np.uint64))
-        answers = confirm_met(met, place, filed, scheme, pages, limits.longer_by != KEEP_FIRST)
+        answers = confirm_met(met, place, filed, scheme, pages, limits)
         candidate = np.flatnonzero(met.proof == 0)
         accepted[candidate] = answers.confirmed.accepted[answers.row[candidate]]
         score[candidate] = answers.confirmed.score[answers.row[candidate]]
-        length[:] = answers.length if limits.longer_by != KEEP_FIRST else 0
-        _keep_kernel()(met, accepted, length, np.asarray(signatures.feature_count), limits.longer_by, kept)
+        length[:] = answers.worth
+        _keep_kernel()(met, accepted, answers.worth, worth_of_pages(signatures, limits.worth).own, limits, kept)
     said = np.where(accepted & (met.proof == 0), np.uint8(ACCEPTED), np.uint8(REFUSED))
     sent = np.unique(place[kept & accepted])
     return Meetings(
@@ -209,17 +211,17 @@ def _keep_kernel():
     sources = judge_sources()
 
     @njit(nogil=True, cache=True)
-    def keep(met, accepted, length, lengths, longer_by, kept):
-        # met: Met of m pairs  accepted: bool[m]  length: int64[m], of the entries  lengths: uint32[n], of the pages
-        # longer_by: float64  ->  kept: bool[m]
-        for page in range(len(lengths) if sources >= 0 else 0):
+    def keep(met, accepted, filed_worth, worth, limits, kept):
+        # met: Met of m pairs  accepted: bool[m]  filed_worth: float64[m], of the entries  worth: float64[n], of the
+        # pages  limits: Limits  ->  kept: bool[m]
+        for page in range(len(worth) if sources >= 0 else 0):
             settled = False
             for at in range(met.bounds[page], met.bounds[page + 1]):
                 proof = met.proof[at]
                 if settled and not proof:
                     continue
                 kept[at] = True
-                if accepted[at] and not outgrows(np.int64(lengths[page]), length[at], proof, longer_by):
+                if accepted[at] and not outgrows(worth[page], filed_worth[at], proof, PLAIN_PAIR, limits):
                     settled = True
                     if proof:
                         break

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, Copy, Filing, Learned, Places, StateView
 from spotsieve.stream.judge import entry_of
-from spotsieve.stream.judge.learning import TAUGHT_NOTHING, TAUGHT_REST, learn_again, owned_texts
-from spotsieve.stream.judge.memory import living_leads, recall, recall_leads, to_remember
-from spotsieve.stream.judge.pairs import Texts, texts_filed
-from spotsieve.stream.judge.recalled import no_texts
+from spotsieve.stream.judge.by_host.learning import TAUGHT_NOTHING, TAUGHT_REST, learn_again, owned_texts
+from spotsieve.stream.judge.by_host.memory import living_leads, recall, recall_leads, to_remember
+from spotsieve.stream.judge.by_host.recalled import no_texts
+from spotsieve.stream.judge.by_host.texts import Texts, texts_filed
 from spotsieve.stream.judge.rules import Limits
 from spotsieve.stream.judge.walk import file_given, grown_buckets
 from spotsieve.stream.schemes import Bars, Scheme

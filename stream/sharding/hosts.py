@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, FiledEntries, StateView
 from spotsieve.stream.judge.addresses import no_addresses
-from spotsieve.stream.judge.bars import bars_of_pages
-from spotsieve.stream.judge.hosts import walk_hosts
-from spotsieve.stream.judge.known import ELSEWHERE, FILED_ELSEWHERE, NEW, find_known, find_repeated
-from spotsieve.stream.judge.memory import living_leads, recall, recall_leads
-from spotsieve.stream.judge.pairs import Texts, texts_filed
-from spotsieve.stream.judge.recalled import Recalled, no_texts
+from spotsieve.stream.judge.by_host.bars import bars_of_pages
+from spotsieve.stream.judge.by_host.known import ELSEWHERE, FILED_ELSEWHERE, NEW, find_known, find_repeated
+from spotsieve.stream.judge.by_host.memory import living_leads, recall, recall_leads
+from spotsieve.stream.judge.by_host.recalled import Recalled, no_texts
+from spotsieve.stream.judge.by_host.texts import Texts, texts_filed
+from spotsieve.stream.judge.by_host.walk import walk_hosts
 from spotsieve.stream.judge.rules import Found, Limits, final_kinds, nothing_found
+from spotsieve.stream.judge.worth import worth_of_pages
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.sharding.answering import answer_of_hosts
 from spotsieve.stream.sharding.meetings import OF_HOST, OPEN, Meetings, merge
@@ -120,6 +121,7 @@ def walk_round(
         known,
         no_addresses(len(signatures), len(read.numbers)),
         bars_of_pages(signatures, scheme.bars, None),
+        (worth_of_pages(signatures, limits.worth), read.worth),
         limits,
         round_.first_number,
         filed,
@@ -175,7 +177,7 @@ def _recall(
     rows[mine] = row
     texts = _chosen(_joined(parts), order)
     gathered = _Gathered(filed, len(own_numbers), sent, order) if len(different) else None
-    return Recalled(rows, memory, different, gathered, texts)
+    return Recalled(rows, memory, different, gathered, texts, texts.length.astype(np.float64))
 
 
 def _sent_texts(numbers: NDArray[np.int64], answers: Sequence[Meetings], words: int) -> Texts:

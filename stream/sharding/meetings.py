@@ -116,7 +116,7 @@ def merge(
     pairs = _Pairs(page[order], number[order], *columns)
     merged = _merge_kernel()(pairs, pages, candidate_limit, final)
     bounds, number, proof, kinds, distance, cut_at, said, score, length = merged
-    answers = Answers(length.astype(np.uint32), np.arange(len(number)), Confirmed(said == ACCEPTED, score))
+    answers = Answers(length.astype(np.float64), np.arange(len(number)), Confirmed(said == ACCEPTED, score))
     return Merged(Met(bounds, number, proof, kinds, distance, cut_at), answers, said)
 
 

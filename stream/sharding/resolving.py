@@ -15,6 +15,7 @@ from spotsieve.stream.judge.addresses import no_addresses
 from spotsieve.stream.judge.filed import FiledOriginals, choose
 from spotsieve.stream.judge.rules import Limits, final_kinds, nothing_found
 from spotsieve.stream.judge.walk import Walked, walk_record
+from spotsieve.stream.judge.worth import worth_of_pages
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.sharding.meetings import Meetings, Sizes, merge
 from spotsieve.stream.sharding.rounds import Round
@@ -29,8 +30,8 @@ class Resolved(NamedTuple):
     entry: int64[n], the entry number of a page that is filed, or NOBODY  next_number: of the next page to be filed
     original: int64[n], the entry number of each page's original, or its own where it was filed before, or NOBODY
     replaced: int64[n], the entry number of what `verdicts` says that it replaces, or NOBODY
-    taught: uint8[n] (judge/hosts.py), what a page taught its host  is_new: bool[n], its verdict was not known before;
-    both None without a memory of hosts
+    taught: uint8[n] (judge/by_host/learning.py), what a page taught its host  is_new: bool[n], its verdict is
+    new; both None without a memory of hosts
     """
 
     verdicts: Verdicts
@@ -65,11 +66,12 @@ def resolve(round_: Round, laid: Laid, scheme: Scheme, limits: Limits, meetings:
     pages, found = compared_pages(signatures, scheme.compares_features), nothing_found(len(signatures))
     # Addresses make no difference in shards (limits.py), so any place in them will do.
     addresses, place = no_addresses(len(signatures), 1), np.zeros(len(merged.met.number), np.int64)
-    choose(merged.met, place, merged.answers, pages, addresses, limits, found)
+    worths = worth_of_pages(signatures, limits.worth)
+    choose(merged.met, place, merged.answers, worths, addresses, limits, found)
     sent = SentEntries([one.entries for one in meetings])
     filed = FiledOriginals(found, sent.numbers.astype(np.uint64), sent, addresses)
     sizes = known_sizes(laid, [one.sizes for one in meetings])
-    walked = walk_record(laid.slots, sizes, filed, scheme, pages, round_.first_number, limits)
+    walked = walk_record(laid.slots, sizes, filed, scheme, pages, worths, round_.first_number, limits)
     walked = walked._replace(postings=counted_postings(walked, laid, sizes, meetings))
     verdicts = verdicts_of(signatures, scheme, filed, walked)
     return resolved_of(round_, verdicts, filed, walked)

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.judge import verdicts_of
 from spotsieve.stream.judge.addresses import no_addresses
+from spotsieve.stream.judge.by_host.pairs import could_be_copy_across
+from spotsieve.stream.judge.by_host.texts import estimated_jaccard, texts_of
 from spotsieve.stream.judge.filed import FiledOriginals
-from spotsieve.stream.judge.pairs import could_be_copy_across, estimated_jaccard, texts_of
 from spotsieve.stream.judge.rules import Found, Limits, judge_sources, nothing_found
 from spotsieve.stream.judge.slots import Postings
 from spotsieve.stream.judge.walk import Walked

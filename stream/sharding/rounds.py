@@ -75,14 +75,44 @@ def next_round(
     if step_ms and end:
         watermark = max(clock.watermark_ms, int(signatures.event_time_ms.max()))
         clock = clock.moved(watermark, step_ms, entry_count)
-    start = place = Place(records[0][0], first_page)
-    last, taken, found = records[0][1].checksum, 0, list[Mark]()
-    for (offset, record), part in zip(records, parts, strict=False):
-        if len(part) and taken == end:
+    return _cut(records, first_page, signatures, clock, entry_count)
+
+
+def told_round(
+    records: Sequence[tuple[int, LogRecord]], start: Place, end: Place, first_number: int, clock: Clock
+) -> Round | None:
+    """The round from one place to another, as somebody else has cut it; None where these records have no such places.
+
+    records: all records of pages from the start to the end, each with its offset  clock: of the round
+    """
+    parts = list[Signatures]()
+    for offset, record in records:
+        rows = len(record.signatures)
+        begin, stop = (start.page if offset == start.record else 0), (end.page if offset == end.record else rows)
+        if not start.record <= offset <= end.record or not begin <= stop <= rows:
+            return None
+        parts.append(record.signatures.part(begin, stop))
+    if not parts or records[0][0] != start.record:
+        return None
+    round_ = _cut(records, start.page, joined(parts), clock, first_number)
+    return round_ if round_.end == end else None
+
+
+def _cut(
+    records: Sequence[tuple[int, LogRecord]], first_page: int, signatures: Signatures, clock: Clock, entry_count: int
+) -> Round:
+    """The round of these pages, which are the first of the records from their page `first_page` on."""
+    end, start = len(signatures), Place(records[0][0], first_page)
+    place, last, taken, found = start, records[0][1].checksum, 0, list[Mark]()
+    for offset, record in records:
+        begin = first_page if offset == start.record else 0
+        rows = min(len(record.signatures) - begin, end - taken)
+        if taken == end and (place.page > begin or len(record.signatures) > begin):
             break
-        row = place.page + min(len(part), end - taken)
-        found += [] if place.page else [Mark(taken, taken + len(part), mark) for mark in record.committed]
-        taken, last = taken + row - place.page, record.checksum
+        # The marks of a record are filed with its first pages.
+        found += [] if begin else [Mark(taken, taken + rows, mark) for mark in record.committed]
+        taken, last = taken + rows, record.checksum
+        row = begin + rows
         place = Place(offset + 1, 0) if row == len(record.signatures) else Place(offset, row)
     return Round(start, place, signatures, entry_count, clock, tuple(found), last)
 

@@ -14,13 +14,14 @@ from aiokafka.admin import NewTopic
 
 from spotsieve.state.index import first_difference
 from spotsieve.state.log.record import decode
+from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.cli import main
 from spotsieve.stream.kafka.cluster import administrator
 from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import Broker
 from tests.worlds.crawls import PageMessage, crawl, edited, html_of, json_page
-from tests.worlds.oracle import judge_again, settings_from, verdicts_sent
+from tests.worlds.oracle import ids_by_key, judge_again, settings_from, verdicts_sent
 from tests.worlds.service import Spotsieve
 from tests.worlds.topics import KILLED_SESSION_MS, TopicSet, make_topics
 from tests.worlds.waiting import SECONDS, wait_until
@@ -54,7 +55,10 @@ class Sides:
         self.new.config.write_text(f'{self.new_toml}\nindex.directory = "{self.new.state}"\n')
         options = ("migrate", "--json", "--to", str(self.new.config))
         self.moving = Spotsieve(folder, common + f'index.directory = "{self.old.state}"\n', "moving", options)
+        self.archive = folder / "archive.jsonl"
+        archive = ("--from-pages", str(self.archive))
         self.switching = Spotsieve(folder, self.moving.toml, "switching", (*options, "--switch"))
+        self.with_archive = Spotsieve(folder, self.moving.toml, "with-archive", (*options, "--switch", *archive))
 
     def moved(self, moving: Spotsieve) -> dict[str, Any]:
         """Run a migration to its end; -> its report."""
@@ -125,17 +129,7 @@ def test_a_running_service_is_migrated_and_switched_without_a_lost_or_doubled_pa
             topics.until_all_committed()
             assert new.terminate() == 0, new.text()
             assert waiting.terminate() == 0, waiting.text()
-        sent = verdicts_sent(topics)
-        assert sent.keys() == {message.key for message in made}, "a lost page"
-        assert {key: found for key, found in sent.items() if len(found) > 1} == {}, "a doubled page"
-        expected = judge_again(sides.old.toml, until_closed(topics), topics.names["log"])[0]
-        becomes, in_memory = judge_again(sides.new_toml, sides.records(), log)
-        pages = page_ids(topics)
-        by_old = {key for key in sent if sent[key][0] == expected.get(pages[key])}
-        by_new = {key for key in sent if sent[key][0] == becomes[pages[key]]}
-        assert by_old | by_new == sent.keys()
-        assert by_old - by_new, "pages that only the old settings judge so"
-        assert by_new - by_old, "and only the new ones"
+        in_memory = check_both_sides(sides, topics, made)
         text = verdict_settings_text(settings_from(sides.new_toml))
         for service in (sides.new, waiting):
             with RocksState.open(service.state, text, log, settings_from(sides.new_toml).index) as state:
@@ -143,6 +137,25 @@ def test_a_running_service_is_migrated_and_switched_without_a_lost_or_doubled_pa
                     assert first_difference(state, in_memory) is None
                 else:
                     assert service is sides.new, "which ended before the other one had written its last marks"
+
+
+def check_both_sides(sides: Sides, topics: TopicSet, made: Sequence[PageMessage]) -> MemoryState:
+    """Check that each page has one verdict, by the old log before its end or by the new one; -> the new log's state."""
+    sent = verdicts_sent(topics)
+    assert sent.keys() == {message.key for message in made}, "a lost page"
+    assert {key: found for key, found in sent.items() if len(found) > 1} == {}, "a doubled page"
+    pages = ids_by_key(topics)
+    novel = {pages[key] for key in sent if sent[key][0][0] == "novel"}
+    originals = {of for ((kind, of),) in sent.values() if kind == "duplicate"}
+    assert originals <= novel, "a page was dropped for one that nobody was sent"
+    expected = judge_again(sides.old.toml, until_closed(topics), topics.names["log"])[0]
+    becomes, in_memory = judge_again(sides.new_toml, sides.records(), sides.log)
+    by_old = {key for key in sent if sent[key][0] == expected.get(pages[key])}
+    by_new = {key for key in sent if sent[key][0] == becomes[pages[key]]}
+    assert by_old | by_new == sent.keys()
+    assert by_old - by_new, "pages that only the old settings judge so"
+    assert by_new - by_old, "and only the new ones"
+    return in_memory
 
 
 def with_edits(messages: Sequence[PageMessage]) -> list[PageMessage]:
@@ -165,20 +178,50 @@ def until_closed(topics: TopicSet) -> list[Any]:
     raise AssertionError("the old log has no end")
 
 
-def page_ids(topics: TopicSet) -> dict[bytes, str]:
-    return {record.key: f"{record.topic}/{record.partition}/{record.offset}" for record in topics.read("input")}
+@pytest.mark.promise(
+    "a migrated service loses no page and doubles none",
+    fault="two old workers frozen before the switch, one in a transaction; one wakes up before the new worker starts, "
+    "the other after it has taken over",
+)
+@pytest.mark.timeout(900)
+def test_old_workers_that_are_frozen_over_the_switch_lose_and_double_nothing(kafka: Broker, tmp_path: Path) -> None:
+    made = with_edits(crawl(2_400, copies_percent=40, seed=11).messages)
+    with TopicSet(kafka.bootstrap_servers, partitions=2) as topics, new_log(topics) as log:
+        sides = Sides(tmp_path, topics, log, STRICTER, "service.batch_pages = 20\n")
+        second = Spotsieve(tmp_path, sides.old.toml, "second")
+        with sides.old as sleeper, second, sides.switching as switching, sides.new as new:
+            for worker in (sleeper, second):
+                worker.start().until_ready()
+            wait_until(lambda: sleeper.metric("spotsieve_assigned_partitions") == 1, SECONDS, "it to give one away")
+            second.until_metric("spotsieve_assigned_partitions", 1)
+            topics.send(made[:2_000])
+            sleeper.until_committed(1)
+            sleeper.freeze_in_transaction(topics)
+            second.freeze()
+            assert sides.moved(switching)["open"]
+            second.thaw()
+            assert second.wait() == 4, second.text()
+            new.start().until_ready()
+            topics.until_all_committed()
+            sleeper.thaw()
+            topics.send(made[2_000:])
+            assert sleeper.wait() == 4, sleeper.text()
+            assert f"ends here and goes on in the log {log!r}" in sleeper.text()
+            topics.until_all_committed()
+            assert new.terminate() == 0, new.text()
+        check_both_sides(sides, topics, made)
 
 
 @pytest.mark.promise(
     "a migrated service loses no page and doubles none",
-    fault="pages are signed anew, some are gone from the topic",
+    fault="pages are signed anew, some are gone from the topic, and some of these from the archive too",
 )
 @pytest.mark.timeout(900)
-def test_pages_are_signed_again_from_the_topic_where_the_settings_sign_otherwise(kafka: Broker, tmp_path: Path) -> None:
+def test_pages_are_signed_again_from_the_topic_and_from_files(kafka: Broker, tmp_path: Path) -> None:
     changes = "scheme.shingle_words = 4\nindex.horizon_hours = 100\n"
     with TopicSet(kafka.bootstrap_servers, partitions=1) as topics, new_log(topics) as log:
         sides = Sides(tmp_path, topics, log, changes, "service.batch_pages = 13\n")
-        with sides.old as old, sides.switching as switching, sides.new as new:
+        with sides.old as old, sides.with_archive as switching, sides.new as new:
             old.start().until_ready()
             first = [json_page(number, html_of(number)) for number in range(60)]
             topics.send(first)
@@ -186,18 +229,23 @@ def test_pages_are_signed_again_from_the_topic_where_the_settings_sign_otherwise
             assert main(["state", "forget", "-c", str(old.config), "--url", "https://crawl.example/50"]) == 0
             old.until_metric("spotsieve_forgotten_pages_total", 1)
             topics.delete_before("input", 10)
+            # The archive has the first ten but one, and other bytes under the address of another one.
+            kept = [first[number].value or b"" for number in range(10) if number not in (3, 7)]
+            sides.archive.write_bytes(b"\n".join([*kept, json_page(7, html_of(107)).value or b"", b""]))
             report = sides.moved(switching)
-            assert (report["signed_again"], report["pages"], report["pages_gone"]) == (True, 60, 10)
+            assert (report["signed_again"], report["pages"], report["pages_gone"]) == (True, 60, 2)
+            assert (report["pages_from_files"], report["pages_unlike"]) == (8, 1)
             assert (report["forgotten"], report["differ"], report["open"]) == (1, 0, True)
             assert old.wait() == 4, old.text()
-            copies = [json_page(100 + number, edited(html_of(number))) for number in (5, 20, 50, 59)]
+            copies = [json_page(100 + number, edited(html_of(number))) for number in (3, 5, 7, 20, 50, 59)]
             topics.send(copies)
             new.start().until_ready()
             topics.until_all_committed()
             assert new.terminate() == 0, new.text()
         sent = verdicts_sent(topics)
-        assert [len(sent[message.key or b""]) for message in (*first, *copies)] == [1] * 64
-        assert [sent[message.key or b""][0][0] for message in copies] == ["novel", "duplicate", "novel", "duplicate"]
+        assert [len(sent[message.key or b""]) for message in (*first, *copies)] == [1] * 66
+        verdicts = [sent[message.key or b""][0][0] for message in copies]
+        assert verdicts == ["novel", "duplicate", "novel", "duplicate", "novel", "duplicate"]
         # The switch is done: to ask for it again says so and changes nothing.
         again = sides.moved(switching)
         assert again["open"]

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.producer.message_accumulator import BatchBuilder
-from aiokafka.record import default_records
 
+from spotsieve.stream.kafka import prepared_batch
 from spotsieve.stream.kafka.clients import output_producer
-from spotsieve.stream.kafka.prepared_batch import PreparedBatch
 from spotsieve.stream.settings.model import Settings
 from tests.conftest import Broker, Topics
 from tests.worlds.crawls import PageMessage, html_of, json_page
@@ -33,7 +32,7 @@ async def test_batches_made_in_a_thread_are_taken_with_their_producer_s_number(
     sent = []
     try:
         for number, codec in enumerate(CODECS):
-            batch = PreparedBatch(900_000, codec, transactional=transactional)
+            batch = prepared_batch.PreparedBatch(900_000, codec, transactional=transactional)
             values = [html_of(10 * number + row).encode() for row in range(5)]
             for value in values:
                 batch.append(timestamp=1_700_000_000_000, key=b"k", value=value, headers=[("codec", codec.encode())])
@@ -55,14 +54,13 @@ async def test_batches_made_in_a_thread_are_taken_with_their_producer_s_number(
 async def test_no_output_is_compressed_by_the_event_loop(
     kafka: Broker, topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = __import__(default_records.DefaultRecordBatchBuilder.__module__, fromlist=["gzip_encode"])
-    threads, gzip_encode = list[threading.Thread](), module.gzip_encode
+    threads, (number, gzip_encode) = list[threading.Thread](), prepared_batch.CODECS["gzip"]
 
     def encode(*arguments: Any) -> Any:
         threads.append(threading.current_thread())
         return gzip_encode(*arguments)
 
-    monkeypatch.setattr(module, "gzip_encode", encode)
+    monkeypatch.setitem(prepared_batch.CODECS, "gzip", (number, encode))
     settings = Settings.model_validate(
         {"kafka": {"bootstrap_servers": kafka.bootstrap_servers}, "service": {"compression": "gzip"}}
     )
@@ -70,7 +68,7 @@ async def test_no_output_is_compressed_by_the_event_loop(
     producer = output_producer(settings, None)
     await producer.start()
     try:
-        batch = PreparedBatch(900_000, "gzip", transactional=False)
+        batch = prepared_batch.PreparedBatch(900_000, "gzip", transactional=False)
         batch.append(timestamp=0, key=None, value=html_of(1).encode(), headers=[])
         await asyncio.to_thread(batch.prepare)
         await (await producer.send_batch(batch, topic, partition=0))

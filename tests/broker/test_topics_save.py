@@ -37,7 +37,17 @@ def test_the_newest_pages_are_saved_as_they_are_named_in_verdicts(
     saved = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
     assert sorted(page["body"] for page in saved) == sorted(bodies)
     assert {page["id"].rpartition("/")[0] for page in saved} <= {f"{topics.names['input']}/{n}" for n in (0, 1)}
-    assert main(["review", str(out), "-o", str(tmp_path / "review.html")]) == 0
+    assert main(["review", "--topic", "-c", str(config), "-o", str(tmp_path / "review.html")]) == 0
+    said = capsys.readouterr().out
+    assert f"{PAGES} pages of {topics.names['input']} in {tmp_path / 'review.pages.jsonl.zst'}" in said
+    assert f"pairs in {tmp_path / 'review.html'}" in said
+    assert (tmp_path / "review.html").stat().st_size < 2_000_000
+    assert (
+        main(["review", "--topic", "-c", str(config), "-o", str(tmp_path / "other.html"), "--set", "topics.input=none"])
+        == 2
+    )
+    assert "topics.input does not exist on the broker" in capsys.readouterr().err
+    assert not list(tmp_path.glob("other*"))
     assert main(["topics", "save", "-c", str(config), str(out), "--pages", "10", "--force"]) == 0
     assert 5 <= len(out.read_text("utf-8").splitlines()) <= 10
     capsys.readouterr()

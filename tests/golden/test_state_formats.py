@@ -24,11 +24,16 @@ from spotsieve.state.format.entries import (
 from spotsieve.state.format.host_memory import decode_memories, encode_memories
 from spotsieve.state.format.keys import encode_keys
 from spotsieve.state.format.meta import (
+    STATE_FORMAT,
+    Identity,
+    Part,
     Progress,
     decode_clock,
+    decode_heard,
     decode_identity,
     decode_marks,
     decode_progress,
+    encode_heard,
     encode_identity,
     encode_marks,
     encode_progress,
@@ -36,7 +41,7 @@ from spotsieve.state.format.meta import (
 from spotsieve.state.format.sealing import seal
 from spotsieve.state.format.sources import decode_source, encode_source
 from spotsieve.state.horizon import Clock, Mark
-from spotsieve.state.index import Attempt, Buckets, Committed, Filing, Learned
+from spotsieve.state.index import Attempt, Buckets, Committed, Filing, Heard, Learned
 from spotsieve.state.log.handover import Handover
 from spotsieve.state.log.local import LOG_FILE, LocalLog
 from spotsieve.state.log.record import (
@@ -316,11 +321,22 @@ def test_a_watermark_without_marks_or_marks_beyond_the_entries_are_corrupt() -> 
 
 
 def test_the_identity_value() -> None:
-    value = encode_identity('{"a":1}', "local")
+    value = encode_identity(Identity(STATE_FORMAT, '{"a":1}', "local"))
     assert value == b'\x01{"format": 3, "log": "local", "settings": "{\\"a\\":1}"}' + bytes.fromhex("456ccf101ea3dcac")
-    assert decode_identity(value) == (3, '{"a":1}', "local")
+    assert decode_identity(value) == (3, '{"a":1}', "local", None)
+    part = encode_identity(Identity(STATE_FORMAT, "{}", "signatures", Part(1, 3)))
+    assert part[:-8] == b'\x01{"format": 3, "log": "signatures", "part": [1, 3], "settings": "{}"}'
+    assert decode_identity(part).part == Part(1, 3)
     with pytest.raises(CorruptRecord, match="must end in its xxh3-64 checksum"):
         decode_identity(value[:-1])
+
+
+def test_the_outcome_that_a_shard_was_last_filed_by() -> None:
+    value = encode_heard(Heard(258, 2**63))
+    assert value.hex() == "0102010000000000000000000000000080" + seal(value[:-8])[-8:].hex()
+    assert decode_heard(value) == Heard(258, 2**63)
+    with pytest.raises(CorruptRecord, match="must be version 1 and 25 bytes"):
+        decode_heard(seal(value[:-9]))
 
 
 def test_a_log_record() -> None:
@@ -422,6 +438,27 @@ def test_the_lines_of_an_export(tmp_path: Path) -> None:
         Engine(scheme, state, IndexSettings(), DIGEST, "local").apply(bytes.fromhex(RECORD), 4)
     with still_state(tmp_path) as still:
         assert b"\n".join(export_lines(still)) == EXPORT.strip()
+
+
+RANK = "0000000000000cc0"
+
+
+def test_ranks_add_a_column_to_records_and_a_word_to_entries() -> None:
+    ranked = dataclasses.replace(one_page(), rank=np.array([0xC00C000000000000], np.uint64))
+    record = encode(ranked, WRITER, 513, DIGEST, MARKS)
+    widened = RECORD.replace("7eff0000", "7eff0100").replace("150001000500", "15000100" + RANK + "0500")
+    assert record.hex()[:-16] == widened[:-16]
+    assert_same(decode(record).signatures, ranked)
+    none = np.empty(0, np.uint64)
+    filing = Filing(ranked, np.array([0]), 0, none, Buckets(np.zeros(1, np.int64), none, none), 0, keeps_ranks=True)
+    (value,) = encode_entries(filing, np.array([0], np.uint32))
+    assert value.hex() == "04" + ENTRY[2:].replace("68747470", RANK + "68747470")
+    assert ReadEntries([b""], [value], ["pages"]).ranks().tolist() == [0xC00C000000000000]
+    assert pack_entry(unpack_entry(b"", value)) == value
+    number, again = entry_value(entry_fields(bytes(8), value))
+    assert (number, again) == (0, value)
+    with pytest.raises(CorruptRecord, match="must be version 4, with the rank of its page"):
+        ReadEntries([b""], [bytes.fromhex(ENTRY)], ["pages"]).ranks()
 
 
 OWN_TEXT = (

@@ -13,8 +13,8 @@ from spotsieve.stream.explain.told import Fate, MetPage, Told
 from spotsieve.stream.features.prints import identities_of_block, identity_of
 from spotsieve.stream.features.sieve import blocks_of
 from spotsieve.stream.judge import PLAIN, Policy, judge
-from spotsieve.stream.judge.confirming import _confirm_kernel
-from spotsieve.stream.judge.hosts import _walk_kernel
+from spotsieve.stream.judge.by_host.confirming import _confirm_kernel
+from spotsieve.stream.judge.by_host.walk import _walk_kernel
 from spotsieve.stream.judge.met import _meet_kernel
 from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.schemes import Scheme

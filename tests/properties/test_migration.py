@@ -315,7 +315,7 @@ def test_a_change_that_signs_otherwise_is_refused_for_a_local_log_with_the_way_o
     assert main([*run, str(new), "--set", "scheme.shingle_words=4"]) == 2
     told = capsys.readouterr().err
     assert "scheme.shingle_words is 3 in the log and 4 in the configuration" in told
-    assert f"spotsieve filter FILES --state {new}" in told
+    assert "name the files of the pages: --from-pages FILE..." in told
     assert main([*run, str(old)]) == 2
     assert main([*run, str(new), "--set", "scheme.min_alike=0.9", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -88,7 +88,9 @@ def crawled(dice: random.Random) -> list[Page]:
 @pytest.mark.parametrize("scope", ["global", "host"])
 @pytest.mark.parametrize("name", SCHEMES)
 def test_every_scheme_judges_in_shards_as_in_one_process(name: str, scope: str) -> None:
-    scheme: Scheme = scheme_of(settings_named(name))
+    given = settings_named(name)
+    # Shards refuse candidates that must share several keys, as spotsigs asks for by default.
+    scheme: Scheme = scheme_of(given.model_copy(update={"c": 1}) if name == "spotsigs" else given)
     scheme = HostScope(scheme) if scope == "host" else scheme
     dice = random.Random(f"{name} {scope}")
     one = OneProcess(scheme, *any_limits(dice))

@@ -1,13 +1,14 @@
 """The obvious judge: one page after the other, lists and dictionaries, no batches. Twin of spotsieve.stream.judge."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from spotsieve.stream.judge.policy import ANY_KIND, PLAIN, Policy
+from spotsieve.stream.judge.worth import Worth
 from spotsieve.stream.signature import Entry, Signatures, Status, page_id_text
 from spotsieve.stream.verdict import FoundBy
+from tests.reference.worth import is_better, worth_of
 
 Outcome = tuple[str, str, float | None, str, int, bool]
 """Of a page: verdict, id of the original or of the page that a novel one replaces, score, reason, kinds of keys that
@@ -43,7 +44,7 @@ class Row(NamedTuple):
     offset: int
     host: int
     sketch: tuple[int, ...]
-    length: int
+    worth: float
     address: str
 
 
@@ -51,8 +52,9 @@ class Row(NamedTuple):
 class ObviousJudge:
     """keys_of: the keys of a page  confirm: a page and a candidate  cap: most postings of a bucket
     candidate_limit: most candidates of a page that are confirmed
-    policy: longer_by, a copy of more than so many times the length replaces a page; inf: the first page is kept;
-    same_address, kinds of decisive keys under which a page is a copy of one of its own address
+    policy: longer_by, a copy that is worth more than so many times as much replaces a page; inf: the first page is
+    kept; worth, what pages are worth; same_address, kinds of decisive keys under which a page is a copy of one of its
+    own address
     """
 
     keys_of: Callable[[Signatures, int], list[Key]]
@@ -72,9 +74,9 @@ class ObviousJudge:
         status = Status(int(signatures.status[index]))
         judged = status is Status.FINGERPRINTED
         novel = ("novel", "no_match") if judged else ("unchecked", status.name.lower())
-        page, keys = row_of(signatures, index), self.keys_of(signatures, index)
-        number, score, reason, found_by, cut, outgrown, recrawl = self._original(page, keys)
-        longest = max(outgrown, key=lambda row: row.length) if outgrown and judged else None
+        page, keys = row_of(signatures, index, self.policy.worth), self.keys_of(signatures, index)
+        number, score, reason, found_by, cut, outgrown, recrawl = self._original(page, keys, status)
+        longest = max(outgrown, key=lambda row: row.worth) if outgrown and judged else None
         replaced = page_id_text(*longest[:3]) if longest else ""
         if number is not None:
             original = self.entries[number]
@@ -90,10 +92,13 @@ class ObviousJudge:
                 self.buckets.setdefault(key.bucket, []).append((len(self.entries), key.inline))
             self.entries.append(page)
         if judged:
-            novel = ("novel", "longer" if longest else "recrawl" if recrawl else "no_match")
+            replacing = "longer" if self.policy.worth == Worth.LENGTH else "better"
+            novel = ("novel", replacing if longest else "recrawl" if recrawl else "no_match")
         return novel[0], replaced, None, novel[1], 0, cut
 
-    def _original(self, page: Row, keys: list[Key]) -> tuple[int | None, float, str, FoundBy, bool, list[Row], bool]:
+    def _original(
+        self, page: Row, keys: list[Key], status: Status
+    ) -> tuple[int | None, float, str, FoundBy, bool, list[Row], bool]:
         met: dict[int, list[tuple[Key, int]]] = {}
         for key in keys:
             for number, inline in self.buckets.get(key.bucket, []):
@@ -101,30 +106,34 @@ class ObviousJudge:
                 if distance <= key.limit:
                     met.setdefault(number, []).append((key, distance))
         compared, cut, outgrown, recrawl = 0, False, list[Row](), False
-        longer_by = self.policy.longer_by
+        policy = self.policy
         for number in sorted(met):
             through = [(key, distance) for key, distance in met[number] if key.decisive or not cut]
             found_by = FoundBy(0)
             for key, _ in through:
                 found_by |= key.kind
             candidate = self.entries[number]
-            longer = longer_by < math.inf and page.length > longer_by * candidate.length
+            better = is_better(page.worth, candidate.worth, status, policy.worth, policy.longer_by)
             same = bool(page.address) and page.address == candidate.address and page[:3] != candidate[:3]
             decisive = {key.kind: distance for key, distance in through if key.decisive}
             if decisive:
                 reason = "exact" if FoundBy.BODY in decisive else "same_text" if FoundBy.TEXT in decisive else "near"
-                if same and not any(kind & self.policy.same_address for kind in decisive):
+                if policy.worth == Worth.LENGTH:
+                    settled = reason == "exact"
+                else:
+                    settled = same and policy.same_address != ANY_KIND
+                if same and not any(kind & policy.same_address for kind in decisive):
                     recrawl = True
-                elif not longer or reason == "exact":
+                elif not better or settled:
                     return number, 1 - min(decisive.values()) / 64, reason, found_by, cut, outgrown, recrawl
                 else:
                     outgrown.append(candidate)
             elif compared < self.candidate_limit:
                 compared += 1
                 pair = self.confirm(page, candidate)
-                if pair.accepted and same and self.policy.same_address != ANY_KIND:
+                if pair.accepted and same and policy.same_address != ANY_KIND:
                     recrawl = True
-                elif pair.accepted and not longer:
+                elif pair.accepted and not better:
                     return number, pair.score, "near", found_by, False, outgrown, recrawl
                 elif pair.accepted:
                     outgrown.append(candidate)
@@ -133,15 +142,15 @@ class ObviousJudge:
         return None, 0.0, "", FoundBy(0), cut, outgrown, recrawl
 
 
-def row_of(signatures: Signatures, index: int) -> Row:
-    """A page without its keys."""
+def row_of(signatures: Signatures, index: int, worth: int) -> Row:
+    """A page without its keys. worth: what it is worth (Worth)"""
     return Row(
         signatures.sources[signatures.source[index]],
         int(signatures.partition[index]),
         int(signatures.offset[index]),
         int(signatures.host[index]),
         tuple(signatures.sketch[index].tolist()),
-        int(signatures.feature_count[index]),
+        worth_of(signatures, index, worth),
         signatures.urls[index].decode().partition("#")[0],
     )
 

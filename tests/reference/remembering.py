@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from spotsieve.stream.judge.policy import ANY_KIND, PLAIN, Policy
+from spotsieve.stream.judge.worth import Worth
 from spotsieve.stream.signature import MATCHING_NOTHING, Signatures, Status, page_id_text
 from spotsieve.stream.verdict import FoundBy
 from tests.reference.host_memory import Answer, Bars, Host, Memory, PageText, compare, print_of
 from tests.reference.judge import Key, Outcome, digest_key
+from tests.reference.worth import is_better, worth_of
 
 PageId = tuple[str, int, int]
 
@@ -21,6 +23,7 @@ class Filed(NamedTuple):
     text: PageText
     share: int
     address: str
+    worth: float
 
 
 class Found(NamedTuple):
@@ -135,7 +138,8 @@ class RememberingJudge:
         text, keys = text_of(signatures, index), self.keys_of(signatures, index)
         host = self.host(text.host)
         page, address = id_of(signatures, index), signatures.urls[index].decode().partition("#")[0]
-        number, cut, found, outgrown, recrawl = self._original(page, address, text, keys, host)
+        worth = worth_of(signatures, index, self.policy.worth)
+        number, cut, found, outgrown, recrawl = self._original(page, address, text, worth, keys, host, status)
         if number is not None:
             answer, found_by = found
             original = self.entries[number]
@@ -144,34 +148,36 @@ class RememberingJudge:
             if judged:
                 self._learn(text, host, number, answer, None)
             return Found(outcome, number, answer)
-        longest = max(outgrown, key=self._length) if outgrown and judged else None
-        filed = self._file(page, address, text, keys, host)
+        longest = max(outgrown, key=self._worth) if outgrown and judged else None
+        filed = self._file(page, address, text, worth, keys, host)
         if judged:
-            copied, answer_of = recrawl or (None, None)
+            like = [*([recrawl] if recrawl else []), *(outgrown.items() if self.policy.worth != Worth.LENGTH else [])]
+            copied, answer_of = min(like, key=lambda one: one[0]) if like else (None, None)
             self._learn(text, host, copied, answer_of, filed)
         novel, replaced = without_original(status), self._entry(longest)
         if recrawl and judged:
             novel = ("novel", "", None, "recrawl")
         if replaced:
-            novel = ("novel", page_id_text(*replaced.page), None, "longer")
+            replacing = "longer" if self.policy.worth == Worth.LENGTH else "better"
+            novel = ("novel", page_id_text(*replaced.page), None, replacing)
         return Found((*novel, 0, cut), longest, filed=filed is not None)
 
-    def _length(self, number: int) -> int:
+    def _worth(self, number: int) -> float:
         entry = self.entries[number]
         assert entry
-        return entry.text.length
+        return entry.worth
 
     def _original(
-        self, own: PageId, address: str, page: PageText, keys: list[Key], host: Host
-    ) -> tuple[int | None, bool, tuple[Answer, FoundBy], list[int], tuple[int, Answer] | None]:
+        self, own: PageId, address: str, page: PageText, worth: float, keys: list[Key], host: Host, status: Status
+    ) -> tuple[int | None, bool, tuple[Answer, FoundBy], dict[int, Answer], tuple[int, Answer] | None]:
         """The last: the earliest page of the same address that this one is a copy of but for the address."""
         met: dict[int, list[Key]] = {}
         for key in keys:
             for number, inline in self.buckets.get(key.bucket, []):
                 if inline == key.inline:
                     met.setdefault(number, []).append(key)
-        compared, cut, outgrown, recrawl = 0, False, list[int](), None
-        longer_by = self.policy.longer_by
+        compared, cut, outgrown, recrawl = 0, False, dict[int, Answer](), None
+        policy = self.policy
         for number in sorted(met):
             through = [key for key in met[number] if key.decisive or not cut]
             found_by = FoundBy(0)
@@ -179,11 +185,14 @@ class RememberingJudge:
                 found_by |= key.kind
             entry = self.entries[number]
             assert entry
-            longer = longer_by < math.inf and page.length > longer_by * entry.text.length
+            better = is_better(worth, entry.worth, status, policy.worth, policy.longer_by)
             same = bool(address) and address == entry.address and own != entry.page
             decisive = [key.kind for key in through if key.decisive]
-            if decisive and same and not any(kind & self.policy.same_address for kind in decisive):
+            if decisive and same and not any(kind & policy.same_address for kind in decisive):
                 recrawl = recrawl or (number, Answer("exact", 1.0))
+                continue
+            if decisive and better and policy.worth != Worth.LENGTH and not (same and policy.same_address != ANY_KIND):
+                outgrown[number] = Answer("exact", 1.0)
                 continue
             if decisive:
                 return number, cut, (Answer("exact", 1.0), found_by), outgrown, recrawl
@@ -192,15 +201,17 @@ class RememberingJudge:
                 continue
             compared += 1
             answer = compare(page, entry.text, host)
-            if answer.reason and same and self.policy.same_address != ANY_KIND:
+            if answer.reason and same and policy.same_address != ANY_KIND:
                 recrawl = recrawl or (number, answer)
-            elif answer.reason and longer:
-                outgrown.append(number)
+            elif answer.reason and better:
+                outgrown[number] = answer
             elif answer.reason:
                 return number, cut, (answer, found_by), outgrown, recrawl
         return None, cut, (Answer("", 0.0), FoundBy(0)), outgrown, recrawl
 
-    def _file(self, page: PageId, address: str, text: PageText, keys: list[Key], host: Host) -> int | None:
+    def _file(
+        self, page: PageId, address: str, text: PageText, worth: float, keys: list[Key], host: Host
+    ) -> int | None:
         open_keys = [key for key in keys if len(self.buckets.get(key.bucket, [])) < self.cap]
         self.capped += len(keys) - len(open_keys)
         open_keys = [key for key in open_keys if len(self.buckets.get(key.bucket, [])) < key.cap]
@@ -212,7 +223,7 @@ class RememberingJudge:
         share, listed = host.share(text.prints)
         byte = math.floor(share * 255 + 0.5)
         own = text._replace(prints=tuple(host.own(text.prints)), share=byte / 255, listed=min(listed, 65_535))
-        self.entries.append(Filed(page, own, byte, address))
+        self.entries.append(Filed(page, own, byte, address, worth))
         return number
 
     def _learn(

@@ -42,6 +42,7 @@ def make_signatures(
         random.integers(0, 3, count).astype(np.uint16),
         *_prints(random, count),
         *_titles(random, count),
+        np.zeros(count, np.uint64),
     )
 
 
@@ -90,6 +91,7 @@ def one_page() -> Signatures:
         np.array([0, 2]),
         np.array([0x9192, 0xA1A2, 0xB1B2], np.uint16),
         np.array([0, 3]),
+        np.zeros(1, np.uint64),
     )
 
 

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from spotsieve.stream.fingerprints.tables import design_tables
 from spotsieve.stream.judge import PLAIN, Policy
+from spotsieve.stream.judge.policy import ANY_BETTER
+from spotsieve.stream.judge.worth import Worth
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.chain import ChainScheme
 from spotsieve.stream.settings.schemes import ChainSettings
@@ -20,6 +22,7 @@ from spotsieve.stream.signature import Signatures, Status, no_own_text
 from spotsieve.stream.verdict import FoundBy, Kind, Reason, Verdicts
 from tests.reference.confirming import MINIMA_CAP, ConfirmingScheme
 from tests.reference.judge import Key, ObviousJudge, Outcome, Pair, Row, digest_key, original_id
+from tests.worlds.ranks import made_ranks
 
 ADDRESSES = 5
 """So many addresses the pages of a world have; now and then a page has none."""
@@ -128,8 +131,10 @@ PROFILE = settings(max_examples=150, deadline=None, suppress_health_check=[Healt
 worlds = pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 caps = st.integers(1, 4)
 limits = st.integers(1, 4)
+NEWEST, HIGHEST, LOWEST = (Policy(ANY_BETTER, worth=worth) for worth in (Worth.TIME, Worth.RANK, Worth.LOW_RANK))
 SAME_BYTES = Policy(same_address=int(FoundBy.BODY))
 POLICIES = [PLAIN, Policy(1.0), Policy(1.1), Policy(2.5), Policy(same_address=0), Policy(1.1, 0), SAME_BYTES]
+POLICIES += [NEWEST, HIGHEST, LOWEST, Policy(ANY_BETTER, int(FoundBy.BODY), worth=Worth.RANK)]
 policies = st.sampled_from(POLICIES)
 
 
@@ -169,6 +174,7 @@ def signatures_of(pages: Sequence[Submitted]) -> Signatures:
         np.cumsum([0, *(len(look.minima) for look in looks)]),
         np.array([look.sketch for look in looks], np.uint64).reshape(-1, 1),
         **no_own_text(count),
+        rank=made_ranks(ids),
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import xxhash
 
 from spotsieve.stream.signature import Signatures, Status
+from tests.worlds.ranks import made_ranks
 
 FINGERPRINTED = int(Status.FINGERPRINTED)
 MOST_HOSTS = 3
@@ -188,6 +189,7 @@ def signatures_of(pages: Sequence[Submitted]) -> Signatures:
         bounds_of([len(page.prints) for page in whole]),
         np.array([word for page in whole for word in page.titles], np.uint16),
         bounds_of([len(page.titles) for page in whole]),
+        made_ranks(ids),
     )
 
 

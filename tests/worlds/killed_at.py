@@ -50,7 +50,7 @@ POINTS = (
     _same("fetched", "pages are fetched and cut into micro-batches", "spotsieve.stream.service.fetching:micro_batches"),
     _same("signed", "a micro-batch is signed", "spotsieve.stream.service.worker:sign"),
     _same("appended", "its signatures are in the log", "spotsieve.stream.service.signature_log:SignatureLog.append"),
-    _same("probed", "candidates in the state are found", "spotsieve.stream.judge.hosts:meet_filed"),
+    _same("probed", "candidates in the state are found", "spotsieve.stream.judge.by_host.walk:meet_filed"),
     _same("resolved", "every page of the record has its verdict", "spotsieve.stream.engine:judge"),
     _same("filed", "novel pages and log position are in the state", "spotsieve.state.store.rocks:RocksState.file"),
     Point("transaction begun", "nothing is sent in it yet", "aiokafka:AIOKafkaProducer.begin_transaction", None),

@@ -27,7 +27,11 @@ def settings_from(toml: str) -> Settings:
 
 
 def judge_again(toml: str, log: Iterable[ConsumerRecord], log_name: str) -> tuple[dict[str, Verdict], MemoryState]:
-    """Page id -> its verdict, from the log alone; a page that is in the log twice must get the same verdict twice."""
+    """Page id -> its verdict, from the log alone.
+
+    A page that is in the log twice must get the same verdict twice, but behind a record that forgets: there the later
+    one counts, as nobody was sent the page by the earlier one.
+    """
     state = MemoryState()
     return judge_again_in(state, toml, log, log_name), state
 
@@ -43,7 +47,7 @@ def judge_again_in(state: State, toml: str, log: Iterable[ConsumerRecord], log_n
         log_name,
         policy_of(settings),
     )
-    found: dict[str, Verdict] = {}
+    found, same = dict[str, Verdict](), set[str]()
     for record in log:
         applied = engine.apply(record.value or b"", record.offset)
         signatures = applied.record.signatures
@@ -52,7 +56,11 @@ def judge_again_in(state: State, toml: str, log: Iterable[ConsumerRecord], log_n
             page = page_id_text(source, int(signatures.partition[row]), int(signatures.offset[row]))
             original = applied.verdicts.originals[row] or applied.verdicts.replaces[row]
             verdict = (Kind(applied.verdicts.kind[row]).name.lower(), original.id if original else None)
-            assert found.setdefault(page, verdict) == verdict, f"{page} was judged twice, differently"
+            assert page not in same or found[page] == verdict, f"{page} was judged twice, differently"
+            found[page] = verdict
+            same.add(page)
+        if applied.record.forgotten:
+            same.clear()
     return found
 
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Committed, Living, State, StateView
 from spotsieve.stream.judge import PLAIN, Policy, judge
-from spotsieve.stream.judge.policy import ANY_KIND
+from spotsieve.stream.judge.policy import ANY_BETTER, ANY_KIND
+from spotsieve.stream.judge.worth import Worth
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.settings.schemes import SpotsieveSettings
 from spotsieve.stream.verdict import FoundBy
@@ -56,6 +57,9 @@ def any_world(seed: int, most: int = 120) -> tuple[random.Random, list[Submitted
         pages += [page._replace(body=dice.getrandbits(64)) for page in dice.choices(pages[-3:], k=70)]
     longer_by = dice.choice([float("inf"), float("inf"), 1.0, 1.2])
     policy = Policy(longer_by, dice.choice([ANY_KIND, ANY_KIND, 0, FoundBy.BODY]))
+    if dice.random() < 0.4:
+        better = policy._replace(longer_by=ANY_BETTER)
+        policy = better._replace(worth=dice.choice([Worth.TIME, Worth.RANK, Worth.LOW_RANK]))
     return dice, with_ids(pages), Limits(dice.choice([2, 5, 16, 256]), dice.choice([1, 3, 8, 64]), policy)
 
 

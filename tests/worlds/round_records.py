@@ -5,19 +5,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spotsieve.state.horizon import Mark
 from spotsieve.state.index import NOBODY, Attempt
 from spotsieve.stream.judge.rules import nothing_found
 from spotsieve.stream.sharding.hosts import Walks
 from spotsieve.stream.sharding.meetings import ACCEPTED, OF_HOST, OPEN, REFUSED, Meetings, SentTexts, Sizes
 from spotsieve.stream.sharding.records.columns import ColumnReader
 from spotsieve.stream.sharding.records.frame import (
+    KIND_GUESS,
     KIND_MEETINGS,
     KIND_OUTCOME,
+    KIND_RANGE,
     KIND_WALKS,
     Range,
 )
 from spotsieve.stream.sharding.records.meetings import read_meetings, write_meetings
 from spotsieve.stream.sharding.records.outcome import read_outcome, write_outcome
+from spotsieve.stream.sharding.records.range import Named, read_guess, read_named, write_guess, write_named
 from spotsieve.stream.sharding.records.walks import read_walks, write_walks
 from spotsieve.stream.sharding.resolving import Resolved
 from spotsieve.stream.sharding.rounds import Place
@@ -100,6 +104,7 @@ def walks() -> Walks:
     )
 
 
+NAMED = Named(2**63, (Mark(-7, 3), Mark(2, 900)), (0, 2**32, 9), ((7, 2), (8, 0), (300, 4)))
 GUESS = np.array([True, False, True])
 
 
@@ -127,6 +132,13 @@ def kept() -> dict[str, Kept]:
             lambda columns: read_walks(columns, FIRST),
             lambda read: write_walks(read[0], read[1], FIRST),
         ),
+        "range": Kept(
+            KIND_RANGE,
+            write_named(NAMED),
+            lambda columns: read_named(columns, RANGE.start.record),
+            write_named,
+        ),
+        "guess": Kept(KIND_GUESS, write_guess(GUESS), read_guess, write_guess),
         "outcome": Kept(
             KIND_OUTCOME, write_outcome(RESOLVED), lambda columns: read_outcome(columns, FIRST), write_outcome
         ),

@@ -38,9 +38,9 @@ from spotsieve.stream.sharding.records.outcome import read_outcome, write_outcom
 from spotsieve.stream.sharding.records.walks import read_walks, write_walks
 from spotsieve.stream.sharding.resolving import Resolved, resolve
 from spotsieve.stream.sharding.resolving_hosts import check_guess, resolve_walks
-from spotsieve.stream.sharding.rounds import Round, next_round
+from spotsieve.stream.sharding.rounds import Round, next_round, told_round
 from spotsieve.stream.sharding.shares import NO_SHARD, Held, Share, hold, lay_out
-from spotsieve.stream.signature import Signatures
+from spotsieve.stream.signature import Signatures, page_ids_of
 from spotsieve.stream.verdict import Verdicts, concatenate
 
 DIGEST = bytes(16)
@@ -124,7 +124,7 @@ class Shards:
             end = next((row for row in range(at, len(records)) if records[row][1].forgotten), len(records))
             most = remaining.pop(0) if len(remaining) > 1 else remaining[0]
             round_ = next_round(records[at:end], page, self.clock, self.entry_count, self.step_ms, most)
-            self.rounds.append((round_, self._judge(round_)))
+            self.rounds.append((round_, self._judge(round_, records[at:end])))
             at, page = round_.end
         return concatenate([resolved.verdicts for _, resolved in self.rounds])
 
@@ -132,7 +132,8 @@ class Shards:
         for state in self.states:
             state.remove(removal_of(record.forgotten, state), offset + 1, record.checksum)
 
-    def _judge(self, round_: Round) -> Resolved:
+    def _judge(self, round_: Round, records: Sequence[tuple[int, LogRecord]]) -> Resolved:
+        self._assert_cut_alike(round_, records)
         views = [living(state, round_.clock.floor) for state in self.states]
         each = [
             hold(round_.signatures, self.scheme, view, share) for view, share in zip(views, self.shares, strict=True)
@@ -152,6 +153,15 @@ class Shards:
             state.file(filing, round_.end.record, round_.last_record, round_.end.page, round_.clock)
         self.clock, self.entry_count = round_.clock, resolved.next_number
         return resolved
+
+    def _assert_cut_alike(self, round_: Round, records: Sequence[tuple[int, LogRecord]]) -> None:
+        """A shard that is told where a round begins and ends has the same round."""
+        end = round_.end.record + (round_.end.page > 0)
+        own = [record for record in records if record[0] < end]
+        told = told_round(own, round_.start, round_.end, round_.first_number, round_.clock)
+        assert told is not None
+        assert told._replace(signatures=round_.signatures) == round_
+        assert page_ids_of(told.signatures) == page_ids_of(round_.signatures)
 
     def _walk(
         self, round_: Round, each: Sequence[Held], views: Sequence[StateView], meetings: Sequence[Meetings]

@@ -18,6 +18,7 @@ from tests.worlds.crawls import PageMessage
 from tests.worlds.waiting import SECONDS, START_SECONDS, wait_until, wait_until_async
 
 ROLES = ("input", "novel", "duplicates", "rejected", "log")
+OF_ONE_PARTITION = ("log", "verdicts")
 SESSION_MS = 60_000
 """Nobody is taken for dead because the machine is busy. Tests that kill a worker name a shorter one."""
 KILLED_SESSION_MS = 3_000
@@ -29,7 +30,10 @@ ABANDON_SECONDS = 5.0
 
 
 class TopicSet:
-    """The five topics of one service, uniquely named; deleted when the block ends."""
+    """The topics of one service, uniquely named; deleted when the block ends.
+
+    shards: where shards judge, how many; such a service has seven topics, others have five
+    """
 
     def __init__(
         self,
@@ -38,6 +42,7 @@ class TopicSet:
         config: Mapping[str, str] | None = None,
         leave_out: Iterable[str] = (),
         replication: int = 1,
+        shards: int = 0,
         **client: Any,
     ) -> None:
         self.servers = servers
@@ -47,15 +52,16 @@ class TopicSet:
         self._partitions = partitions
         self._config = dict(config or {})
         self._client = client
-        self.names = {role: f"{role}-{self.suffix}" for role in ROLES}
-        self.made = [role for role in ROLES if role not in leave_out]
+        self._shards = shards
+        self.names = {role: f"{role}-{self.suffix}" for role in (*ROLES, *(("matches", "verdicts") if shards else ()))}
+        self.made = [role for role in self.names if role not in leave_out]
         retry_without_brokers()  # Tests make clients at moments without a broker too.
 
     def __enter__(self) -> Self:
         new = [
             NewTopic(
                 self.names[role],
-                1 if role == "log" else self._partitions,
+                self._number_of(role),
                 self._replication,
                 topic_configs=self._config,
             )
@@ -92,7 +98,7 @@ class TopicSet:
         """Delete a topic and make it again, empty."""
         name = self.names[role]
         self.delete(role)
-        new = NewTopic(name, 1 if role == "log" else self._partitions, 1, topic_configs=self._config)
+        new = NewTopic(name, self._number_of(role), 1, topic_configs=self._config)
 
         async def make(admin: AIOKafkaAdminClient) -> None:
             # Deleting takes the broker a moment.
@@ -115,6 +121,7 @@ class TopicSet:
         return "\n".join(
             [
                 *lines,
+                f"cluster.shards = {self._shards}",
                 f'kafka.bootstrap_servers = "{self.servers}"',
                 f'kafka.group_id = "{self.group}"',
                 f"kafka.session_timeout_ms = {session_ms}",
@@ -151,8 +158,12 @@ class TopicSet:
             return {end.partition: offset for end, offset in (await consumer.end_offsets(partitions)).items()}
 
     def _partitions_of(self, role: str) -> list[TopicPartition]:
-        number_of = 1 if role == "log" else self._partitions
-        return [TopicPartition(self.names[role], number) for number in range(number_of)]
+        return [TopicPartition(self.names[role], number) for number in range(self._number_of(role))]
+
+    def _number_of(self, role: str) -> int:
+        if role in OF_ONE_PARTITION:
+            return 1
+        return self._shards if role == "matches" else self._partitions
 
     def uncommitted(self) -> int:
         """Input messages beyond the group's committed offsets."""

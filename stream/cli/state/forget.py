@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.state.log.record import encode_forget_records
     from spotsieve.state.still.finding import file_places, find_entries
     from spotsieve.state.still.reading import still_state
-    from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES
+    from spotsieve.stream.kafka.topic_checks import LOG_RECORD_BYTES
     from spotsieve.stream.settings.verdicts import settings_digest
 
     with progress_line() as on_progress, ExitStack() as closing:

@@ -2,6 +2,7 @@
 
 import io
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import zstandard
@@ -18,11 +19,15 @@ unfolded to a whole page."""
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """Content-Type and status as sent, and the body as a browser would see it. status: None where it is no number"""
+    """Content-Type and status as sent, and the body as a browser would see it. status: None where it is no number
+
+    fields: of the header, by their names in lower case
+    """
 
     content_type: str | None
     body: bytes
     status: int | None
+    fields: Mapping[str, str]
 
 
 def read_http(block: bytes, max_body_bytes: int) -> HttpResponse:
@@ -58,7 +63,7 @@ def read_http(block: bytes, max_body_bytes: int) -> HttpResponse:
         )
     for encoding in reversed(encodings):
         body = _unfold(body, encoding, max_body_bytes + 1)
-    return HttpResponse(fields.get("content-type"), body, _status_of(head))
+    return HttpResponse(fields.get("content-type"), body, _status_of(head), fields)
 
 
 def _status_of(head: bytes) -> int | None:

@@ -4,8 +4,8 @@ FastWARC does not divide the records, for two reasons. A record that is let thro
 which needs its bytes. And FastWARC 2.0.1 with auto_decode swallowed the record after a chunked gzip payload.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from spotsieve.stream.errors import InputError, PageError, Reject
 from spotsieve.stream.files.records import MAX_RECORD_BYTES, SHOWN_BYTES, Record, too_large
@@ -20,13 +20,18 @@ _PAGE_TYPES = frozenset({"response", "resource", "conversion"})
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """The page in a WARC record. status: of the HTTP response; None where the record holds none"""
+    """The page in a WARC record.
+
+    status: of the HTTP response; None where the record holds none
+    headers: those of the record before those of the HTTP response, which a stranger wrote, by names in lower case
+    """
 
     url: str
     content_type: str | None
     body: bytes
     time_ms: int
     status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 def split_warc(chunks: Iterator[bytes], max_record_bytes: int = MAX_RECORD_BYTES, number: int = 0) -> Iterator[Record]:
@@ -71,9 +76,9 @@ def capture_of(raw: bytes, max_body_bytes: int, missing_time_ms: int) -> Capture
     time_ms = read_time(fields.get("warc-date"), missing_time_ms, "WARC-Date")
     block = raw[end : end + int(fields["content-length"])]
     if not is_http:
-        return Capture(url, content_type or None, block, time_ms)
+        return Capture(url, content_type or None, block, time_ms, None, fields)
     http = read_http(block, max_body_bytes)
-    return Capture(url, http.content_type, http.body, time_ms, http.status)
+    return Capture(url, http.content_type, http.body, time_ms, http.status, {**http.fields, **fields})
 
 
 def is_revisit(raw: bytes) -> bool:

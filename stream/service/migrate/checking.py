@@ -5,12 +5,14 @@ from typing import NamedTuple
 from aiokafka.errors import KafkaError
 
 from spotsieve.state.identity import check_first_record
-from spotsieve.stream.errors import SettingError, StateError
+from spotsieve.state.log.former import decode_moved, is_former
+from spotsieve.state.log.record import LogRecord
+from spotsieve.stream.errors import DamagedRecord, SettingError, StateError
 from spotsieve.stream.kafka.clients import client_options
 from spotsieve.stream.kafka.cluster import administrator
 from spotsieve.stream.kafka.errors import explained
 from spotsieve.stream.kafka.topics import check_topics, topic_facts
-from spotsieve.stream.service.skipping import first_record
+from spotsieve.stream.service.skipping import log_records
 from spotsieve.stream.settings.load import stored_values
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
@@ -20,11 +22,12 @@ class OldLog(NamedTuple):
     """What the old log says of itself.
 
     first: the offset of the first record of ours that it holds  text: the settings that it was begun with
-    digest: of all its records  judged_as_now: whether this release judges by these settings as the log's workers do
+    None where it is of the former record version, which does not say them  digest: of all its records
+    judged_as_now: whether this release judges by these settings as the log's workers do
     """
 
     first: int
-    text: str
+    text: str | None
     digest: bytes
     judged_as_now: bool
 
@@ -64,17 +67,31 @@ async def check_logs(old: Settings, new: Settings) -> OldLog:
     await check_topics(new)
     if old.topics.log not in await topic_facts(old, [old.topics.log]):
         raise SettingError("topics.log", "of the old configuration does not exist", old.topics.log, "see -c")
-    found = await first_record(old)
+    found = await _first_moved(old)
     if found is None:
         raise StateError(
             f"log {old.topics.log}", "must hold pages, and is empty", None, "there is nothing to move: just start anew"
         )
-    offset, record = found
+    offset, record, former = found
+    if former:
+        return OldLog(offset, None, record.settings_digest, judged_as_now=False)
     text, stored = verdict_settings_text(old), record.configuration
     if stored is not None and stored != text and stored_values(stored) == stored_values(text):
         return OldLog(offset, stored, record.settings_digest, judged_as_now=False)
     check_first_record(record.settings_digest, stored, text, old.topics.log, offset)
     return OldLog(offset, text, settings_digest(text), judged_as_now=True)
+
+
+async def _first_moved(old: Settings) -> tuple[int, LogRecord, bool] | None:
+    """The first record of ours that the old log holds, its offset, and whether it is of the former version; or None."""
+    async for offset, value in log_records(old, 0, None):
+        try:
+            record = decode_moved(value, old.topics.log, offset)
+        except DamagedRecord:
+            continue
+        if not record.foreign:
+            return offset, record, is_former(value)
+    return None
 
 
 async def check_group(new: Settings) -> None:

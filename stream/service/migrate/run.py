@@ -9,7 +9,7 @@ and with it the transactional ids are.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, closing
 from typing import TypeVar
@@ -21,13 +21,16 @@ from spotsieve.state.log.handover import Handover
 from spotsieve.state.log.record import decode, encode_handover
 from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
+from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.kafka.clients import log_producer, stop_client
 from spotsieve.stream.kafka.errors import ended
-from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES, check_topic_names
+from spotsieve.stream.kafka.topic_checks import LOG_RECORD_BYTES
+from spotsieve.stream.kafka.topics import check_topic_names
 from spotsieve.stream.kernels import compile_kernels
+from spotsieve.stream.migration.archived import ArchivedPages
 from spotsieve.stream.migration.journal import Journal
 from spotsieve.stream.migration.moving import PAGES, EndsInError, Migration, Moving
-from spotsieve.stream.migration.report import Report
+from spotsieve.stream.migration.report import FILES_NOT_NEEDED, FORMER, UNCOMPARED, Report
 from spotsieve.stream.progress import OnProgress
 from spotsieve.stream.service.log_topic import append_records
 from spotsieve.stream.service.migrate.again import SigningAgain
@@ -42,15 +45,18 @@ NEAR_SECONDS = 2.0
 _Done = TypeVar("_Done")
 
 
-def migrate_service(old: Settings, new: Settings, switch: bool, told: OnProgress) -> Report:
+def migrate_service(
+    old: Settings, new: Settings, switch: bool, told: OnProgress, files: Sequence[Input] = ()
+) -> Report:
     """Move the log of a service into another one; with `switch`, end the old one and open the new one.
 
-    Raises SettingError, StateError, SettingsMismatch, BrokerError, BrokerTrouble; it goes on where it was when it is
-    started again.
+    files: where pages are looked for that must be signed again and that the input topic no longer holds
+    Raises InputError, SettingError, StateError, SettingsMismatch, BrokerError, BrokerTrouble; it goes on where it was
+    when it is started again.
     """
     check_sides(old, new)
     for side in (old, new):
-        check_topic_names(side.topics)
+        check_topic_names(side)
     old_log = asyncio.run(check_logs(old, new))
     with ExitStack() as stack:
         engine = open_engine(new, new.topics.log)
@@ -64,6 +70,8 @@ def migrate_service(old: Settings, new: Settings, switch: bool, told: OnProgress
             stack.callback(old_engine.state.close)
         judging = stack.enter_context(ThreadPoolExecutor(1, "judge"))
         migrating = _Migrating(old, new, old_log, (old_engine, engine), journal, judging, told)
+        if files:
+            stack.enter_context(migrating.look_into(files, old_engine))
         asyncio.run(migrating.run(switch))
     if migrating.report.open:
         journal.end()
@@ -93,11 +101,11 @@ class _Migrating:
         self._journal = journal
         self._next = max(journal.record, old_log.first)
         text = verdict_settings_text(new)
-        signs_again = bool(signing_difference(old_log.text, new))
+        signs_again = old_log.text is None or bool(signing_difference(old_log.text, new))
         self.report = Report(
             old.topics.log,
             new.topics.log,
-            describe_difference(old_log.text, text, "old log"),
+            FORMER if old_log.text is None else describe_difference(old_log.text, text, "old log"),
             signs_again,
             journal.differences,
             compared=engines[0] is not None,
@@ -105,6 +113,17 @@ class _Migrating:
         self._tell_notices()
         self._again = SigningAgain(new, engines[1].scheme, judging) if signs_again else None
         self._ahead = Ahead(new, self._migration)
+
+    def look_into(self, files: Sequence[Input], old: Engine | None) -> ExitStack:
+        """Sign the pages of files, if pages are signed again; -> what must be closed. Raises InputError, StateError."""
+        stack = ExitStack()
+        if self._again is None:
+            self.report.notices.append(FILES_NOT_NEEDED)
+            return stack
+        archived = stack.enter_context(ArchivedPages(self._journal.folder, None if old is None else old.scheme))
+        archived.read(files, self._new.input, self._engine.scheme, self._told)
+        self._migration.archived = archived
+        return stack
 
     async def run(self, switch: bool) -> None:
         """Move all that the old log holds; with `switch`, end it, move the rest and open the new log."""
@@ -146,7 +165,7 @@ class _Migrating:
                 "state"
             )
         if not self.report.compared:
-            notices.append(f"the log {name} is of another revision of verdicts: what it said cannot be compared")
+            notices.append(UNCOMPARED)
 
     async def _begin(self) -> None:
         """Begin the new log with its configuration, or check that this migration has begun it."""

@@ -8,7 +8,7 @@ from spotsieve.state.log.forget_body import split_pages
 from spotsieve.state.log.pages_body import MAX_MARKS
 from spotsieve.state.log.record import FRAME_BYTES, NO_PAGES, encode, encode_forget, split
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES
+from spotsieve.stream.kafka.topic_checks import LOG_RECORD_BYTES
 from spotsieve.stream.replay.comparison import Comparison, Replayed
 from spotsieve.stream.replay.forgotten import OwnForgetting
 from spotsieve.stream.replay.order import Forget

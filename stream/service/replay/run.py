@@ -87,7 +87,7 @@ class Replay:
         Raises SettingError (nothing to replay), StateError, BrokerError, BrokerTrouble.
         """
         name = self._settings.topics.input
-        check_topic_names(self._settings.topics)
+        check_topic_names(self._settings)
         self._told(COMPILING)
         with ThreadPoolExecutor(1, "sign") as signing, ThreadPoolExecutor(1, "judge") as judging:
             engine = open_engine(self._settings, f"replay of {name}")

@@ -1,5 +1,6 @@
 """The settings of the schemes that compare the spots of pages by Jaccard: spotsigs and spotsigs-lsh."""
 
+import math
 from typing import ClassVar, Literal
 
 from spotsieve.stream.settings.schemes.fields import (
@@ -17,6 +18,10 @@ from spotsieve.stream.settings.schemes.fields import (
 from spotsieve.stream.settings.section import Section, Threshold, alone, setting
 
 LEAST_SCALED_TAU = 0.5
+"""Above it rare spots tell pages apart: a page meets few strangers under each."""
+COUNTED = 3
+"""Of made-up pages one in 100,000 strangers shares so many of their rarest spots (docs/papers.md)."""
+ROUNDING = 1e-9
 _SWEPT = alone(0.2, 0.3, 0.44, 0.5, 0.6, 0.7, 0.8, 0.9, 1)
 
 
@@ -33,19 +38,43 @@ class SpotsigsSettings(Section):
         0.44, "pages of at least this Jaccard similarity are copies", verdicts=True, signs=False, ge=0.01, le=1
     )
     min_spots: int = fewest(5, "spots in the range", unit="spots")
+    c: int = setting(
+        0,
+        "pages that share so many of their rarest spots are compared; 0: 1 where tau is above .5, else 3, or fewer "
+        "where short copies may share no more",
+        verdicts=True,
+        signs=False,
+        ge=0,
+        le=64,
+    )
     distance: int = SPOT_DISTANCE
     chain_length: int = CHAIN_LENGTH
     antecedents: tuple[str, ...] = ANTECEDENTS
     stop_words: tuple[str, ...] = SPOT_STOP_WORDS
 
+    @property
+    def most_shared(self) -> int:
+        """How many spots two copies of min_spots share at least: no more than that may be asked for."""
+        return max(math.ceil(self.tau / (1 + self.tau) * 2 * self.min_spots - ROUNDING), 1)
+
+    @property
+    def least_shared(self) -> int:
+        """How many of their rarest spots two pages must share: c, or what stands for 0."""
+        return self.c or (1 if self.tau > LEAST_SCALED_TAU else min(COUNTED, self.most_shared))
+
     def caution(self) -> str | None:
-        """A low tau has a page filed under most of its spots, and common ones fill their buckets."""
+        """A low tau has a page filed under most of its spots: common ones fill their buckets, strangers meet."""
         if self.tau > LEAST_SCALED_TAU:
             return None
+        if self.least_shared < COUNTED:
+            return (
+                f"scheme.tau is {self.tau:g}, and pages are compared that share {self.least_shared} of their rarest "
+                "spots: beyond some 100,000 pages strangers use up index.candidate_limit, and spotsigs misses copies; "
+                "raise scheme.min_spots, which lets scheme.c be 3, or the limit"
+            )
         return (
-            f"scheme.tau is {self.tau:g}: beyond some 100,000 pages spotsigs meets full buckets and candidate limits, "
-            "and misses copies (spotsieve_capped_filings_total counts postings left out); raise index.bucket_cap and "
-            "index.candidate_limit for more pages"
+            f"scheme.tau is {self.tau:g}: beyond some 500,000 pages, at the default index.bucket_cap, full buckets "
+            "hide copies from spotsigs; for more raise scheme.tau above 0.5, or index.bucket_cap, which costs time"
         )
 
 

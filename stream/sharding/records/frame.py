@@ -7,8 +7,9 @@
     checksum = xxh3-64 of everything before it
 
 Kind 1 has what a shard's keys lead to (meetings.py), kind 2 what a shard found of the pages of its hosts (walks.py),
-kind 3 the outcome of the round (outcome.py). Kind 4 has no body: the resolver says by it which round is next. Kinds 3
-and 4 are the resolver's, and name shard 0.
+kind 3 the outcome of the round (outcome.py). By kind 4 the resolver says which round is next, and by kind 5 under which
+guess the shards walk once more (range.py). By kind 6, which has no body, a shard says that its answer would be larger
+than a message may be: the resolver names a smaller round. Kinds 3, 4 and 5 are the resolver's, and name shard 0.
 """
 
 import struct
@@ -25,13 +26,20 @@ from spotsieve.stream.sharding.shares import MOST_SHARDS, Share
 MAGIC = b"\xf5spr"
 """No UTF-8 text begins with it, and no record of the log does."""
 RECORD_VERSION = 1
-KIND_MEETINGS, KIND_WALKS, KIND_OUTCOME, KIND_RANGE = range(1, 5)
-_KINDS = {KIND_MEETINGS: "meetings", KIND_WALKS: "walks", KIND_OUTCOME: "outcome", KIND_RANGE: "range"}
+KIND_MEETINGS, KIND_WALKS, KIND_OUTCOME, KIND_RANGE, KIND_GUESS, KIND_TOO_LARGE = range(1, 7)
+_KINDS = {
+    KIND_MEETINGS: "meetings",
+    KIND_WALKS: "walks",
+    KIND_OUTCOME: "outcome",
+    KIND_RANGE: "range",
+    KIND_GUESS: "guess",
+    KIND_TOO_LARGE: "an answer that is too large",
+}
 _HEAD = struct.Struct("<4sBB16sHH")
 _RANGE = struct.Struct("<QIQIQQq")
 _CHECKSUM_BYTES = 8
 FRAME_BYTES = _HEAD.size + _RANGE.size + _CHECKSUM_BYTES
-_NEXT_STEP = "have the round answered anew: delete the topic's records from here on"
+_NEXT_STEP = "make the topics of matches and verdicts, and the states of the shards, anew: the log gives them again"
 Decoded = TypeVar("Decoded")
 
 

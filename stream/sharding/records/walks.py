@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
-from spotsieve.stream.judge.learning import TAUGHT_REST
+from spotsieve.stream.judge.by_host.learning import TAUGHT_REST
 from spotsieve.stream.judge.rules import Found, nothing_found
 from spotsieve.stream.sharding.hosts import Walks
 from spotsieve.stream.sharding.records.columns import ColumnReader, ColumnWriter

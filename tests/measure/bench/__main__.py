@@ -13,6 +13,7 @@ from spotsieve.stream.demo.localkafka import prepare
 from spotsieve.stream.errors import SpotsieveError
 from tests.measure.bench import page, report
 from tests.measure.bench.compression import measure_compression
+from tests.measure.bench.latency import measure_latency
 from tests.measure.bench.memory import measure_memory
 from tests.measure.bench.pages import html_pages
 from tests.measure.bench.pipeline import measure_pipeline
@@ -115,6 +116,10 @@ def _memory(quick: bool) -> dict[str, Any]:
     return {**measure_memory(20_000, _say)} if quick else {**measure_memory(progress=_say)}
 
 
+def _latency(quick: bool) -> dict[str, Any]:
+    return {**measure_latency(2.0, 1, _say)} if quick else {**measure_latency(progress=_say)}
+
+
 def _library(quick: bool) -> dict[str, Any]:
     from tests.measure.bench.library import measure_library
 
@@ -137,6 +142,7 @@ MEASUREMENTS: dict[str, Callable[[bool], dict[str, Any]]] = {
     "compression": _compression,
     "pipeline": _pipeline,
     "memory": _memory,
+    "latency": _latency,
     "library": _library,
     "serve": _serve,
     "index": _index,

@@ -17,6 +17,8 @@ INDEX_US = 45
 CANDIDATES_US = 90
 STATE_BYTES = 400
 PIPELINE_RATIO = 0.5
+LATENCY_MS = {"exactly_once": (50, 120), "at_least_once": (20, 60)}
+"""The most that p50 and p99 of a page's way may be."""
 MEMORY_GROWTH = 0.1
 LIBRARY_RATIO = 1.1
 LOOKUPS_PER_S = 2_000
@@ -57,6 +59,7 @@ def table(figures: dict[str, Any]) -> str:
         *_index_rows(figures.get("index", {})),
         *_candidate_rows(figures.get("candidates", {})),
         *_pipeline_rows(figures.get("pipeline", {})),
+        *_latency_rows(figures.get("latency", {})),
         *_compression_rows(figures.get("compression", {})),
         *_memory_rows(figures.get("memory", {})),
         *_library_rows(figures.get("library", {})),
@@ -151,6 +154,19 @@ def _pipeline_rows(pipeline: dict[str, Any]) -> Iterator[Row]:
         yield f"CPU a page, {guarantee}: filter, pass-through", client, "", ""
         broker = f"{ours['broker_cpu_us']:.0f} us, {theirs['broker_cpu_us']:.0f} us"
         yield f"CPU of the broker a page, {guarantee}: filter, pass-through", broker, "", ""
+
+
+def _latency_rows(latency: dict[str, Any]) -> Iterator[Row]:
+    for name in (name for name in latency if "." in name):
+        guarantee, rate = name.split(".")
+        p50, p99 = latency[name]["p50_ms"], latency[name]["p99_ms"]
+        most_p50, most_p99 = LATENCY_MS[guarantee]
+        yield (
+            f"a page of 16 KB at {int(rate):,}/s, produce to read_committed, {guarantee}: p50, p99",
+            f"{p50:.0f}, {p99:.0f} ms",
+            f"<= {most_p50}, {most_p99} ms",
+            _met(p50 <= most_p50 and p99 <= most_p99),
+        )
 
 
 def _compression_rows(compression: dict[str, Any]) -> Iterator[Row]:

@@ -16,7 +16,14 @@ from webencodings.labels import LABELS
 from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.format.buckets import encode_buckets
 from spotsieve.state.format.entries import encode_entries, pack_entry, unpack_entry
-from spotsieve.state.format.meta import Progress, encode_identity, encode_marks, encode_progress
+from spotsieve.state.format.meta import (
+    STATE_FORMAT,
+    Identity,
+    Progress,
+    encode_identity,
+    encode_marks,
+    encode_progress,
+)
 from spotsieve.state.format.sources import encode_source
 from spotsieve.state.horizon import Mark
 from spotsieve.state.index import Buckets, Committed, Filing
@@ -126,7 +133,7 @@ def state_values() -> list[bytes]:
         *(bytes([0]) + encode_buckets(np.array([tag << 56], np.uint64), buckets)[0] for tag in (1, 0xFE)),
         bytes([1]) + entry,
         bytes([2]) + encode_progress(Progress(7, 9, 11))[:-8],
-        bytes([3]) + encode_identity("{}", "log")[:-8],
+        bytes([3]) + encode_identity(Identity(STATE_FORMAT, "{}", "log"))[:-8],
         bytes([4]) + encode_source("pages"),
         bytes([5]) + encode_marks([Mark(1, 2), Mark(3, 4)])[:-8],
         *(bytes([kind]) + featured for kind in (1, 6)),

@@ -314,7 +314,7 @@ def read_state_value(data: bytes) -> None:
             elif kind == 2:
                 decode_clock(decode_progress(stored), None)
             elif kind == 3:
-                version, settings, log = decode_identity(stored)
+                version, settings, log, _ = decode_identity(stored)
                 assert isinstance(version, int)
                 assert isinstance(settings + log, str)
             elif kind == 4:

@@ -18,6 +18,7 @@ from spotsieve.stream.scoring import Label, Truth
 from spotsieve.stream.text.tokens import extract_tokens
 from tests.measure.papers.page import decimals, paragraphs, table
 from tests.measure.papers.theobald_matching import Collection, Matched, brute_force, collect, spotsigs
+from tests.measure.papers.theobald_stream import STREAM_SAYS, stream_table
 from tests.measure.quality.sets import LabelledSet, load_set
 
 TITLE = "Theobald, Siddharth, Paepcke 2008"
@@ -145,6 +146,8 @@ def section(data: Path) -> list[str]:
         TABLE_2_SAYS.splitlines(),
         partitions_table(),
         PARTITIONS_SAY.splitlines(),
+        STREAM_SAYS.splitlines(),
+        stream_table(),
     )
 
 

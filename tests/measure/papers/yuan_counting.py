@@ -46,9 +46,7 @@ CONCLUDES = """\
 So below r = .8 `onebit` takes the least c that at most one stranger in a thousand reaches by chance: {c} here. What
 stays is that a page's buckets hold as many postings as {share:.0%} of all pages: they are full after some
 {full:,.0f} pages at the default cap, and what is not filed is not found. `onebit` says so at its start and in its
-summary. For `spotsigs` at a low tau a count of shared spots would help with candidates in the same way (a longer
-prefix of rarest spots, of which c must be shared); its limit is 4,096 already, and its buckets, which a longer
-prefix fills sooner, are full beyond 100,000 pages. So it was not built there.
+summary. `spotsigs` counts shared spots in the same way (Theobald et al., above).
 """
 
 

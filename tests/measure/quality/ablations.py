@@ -96,7 +96,7 @@ ABLATIONS: Mapping[str, Sequence[Ablation]] = {
             rules={"pairs.SURE": 2.0},
             keys_off=(FoundBy.BODY,),
         ),
-        Ablation("one host: prints of kept blocks alone", rules={"pairs._LEFT_OUT_TENTHS": 0}),
+        Ablation("one host: prints of kept blocks alone", rules={"own_text._LEFT_OUT_TENTHS": 0}),
         Ablation("one host: no sketches", rules=_NO_SKETCH),
         Ablation("one host: no guard against accidents", rules={"pairs.SURPRISE": _NEVER}),
         Ablation("one host: no titles", instead=Instead.NO_TITLES),

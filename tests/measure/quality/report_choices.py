@@ -29,7 +29,7 @@ def ablations(run: Run, figures: Figures) -> str:
         One rule changed at a time, everything else as above; medians over the orders, and after the sign / the most
         novel pages lost in an order. Where the kernel then does something else, the last column has its speed of
         signing, as a multiple of the unchanged kernel's. A rule whose absence changes nothing here is not proven by
-        these sets; stream/judge/pairs.py and docs/decisions.md say what it is for.
+        these sets; stream/judge/by_host/pairs.py and docs/decisions.md say what it is for.
     """)
     parts = [f"## Ablations\n\n{note}\n\n" + table(header, rows)]
     if figures.sketches:

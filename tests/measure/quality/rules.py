@@ -15,10 +15,11 @@ from unittest.mock import patch
 from numba import njit
 
 from spotsieve.stream import judge
+from spotsieve.stream.judge import by_host
 from spotsieve.stream.judge.slots import inlined
 
-_MODULES = ("memory", "pairs", "learning", "hosts")
-"""Of spotsieve.stream.judge, each after those that it takes from."""
+_MODULES = ("memory", "own_text", "pairs", "learning", "walk")
+"""Of spotsieve.stream.judge.by_host, each after those that it takes from."""
 
 
 @contextmanager
@@ -36,9 +37,9 @@ def _hosts_with(rules: Mapping[str, float], only_novel_teach: bool) -> Any:
     made: dict[str, Any] = {}
     with patch.dict(sys.modules):
         for name in _MODULES:
-            spec = find_spec(f"{judge.__name__}.{name}")
+            spec = find_spec(f"{by_host.__name__}.{name}")
             if spec is None or spec.loader is None:
-                raise ImportError(f"{judge.__name__} has no module {name}")
+                raise ImportError(f"{by_host.__name__} has no module {name}")
             made[name] = sys.modules[spec.name] = module_from_spec(spec)
             spec.loader.exec_module(made[name])
             for rule, value in rules.items():
@@ -48,9 +49,9 @@ def _hosts_with(rules: Mapping[str, float], only_novel_teach: bool) -> Any:
                     setattr(made[name], constant, value)
         if only_novel_teach:
             made["learning"].teach = _only_filed(made["learning"].teach)
-    hosts = made["hosts"]
-    hosts.njit = lambda **_: njit(nogil=True)
-    return hosts
+    walk = made["walk"]
+    walk.njit = lambda **_: njit(nogil=True)
+    return walk
 
 
 def _only_filed(teach: Any) -> Any:

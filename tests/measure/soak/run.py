@@ -3,6 +3,7 @@
 import asyncio
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -177,6 +178,7 @@ class _Run:
         self._early: dict[str, int] = {}
         self._spared = self.workers[0] if self.plan.spared_seconds else None
         self._recovering: list[tuple[Kill, float]] = []
+        self._committed = Counter[TopicPartition]()
         self._killed = 0
         for worker in self.workers:
             self._lives_from_now(worker)
@@ -239,8 +241,10 @@ class _Run:
         """Pages that are in the topic and not committed; notes which kills are recovered from."""
         partitions = list(offsets.assignment())
         ends = await offsets.end_offsets(partitions)
-        committed = [await offsets.committed(partition) or 0 for partition in partitions]
-        self.lag = sum(ends.values()) - sum(committed)
+        for partition in partitions:
+            # A broker that is fenced for a moment answers as if nothing were committed.
+            self._committed[partition] = await offsets.committed(partition) or self._committed[partition]
+        self.lag = sum(ends.values()) - sum(self._committed.values())
         self.most_lag = max(self.most_lag, self.lag)
         for kill, at in self._recovering:
             if not self.lag:

@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import shutil
+import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -270,6 +271,17 @@ def test_a_page_beyond_the_horizon_says_when_it_left(tmp_path: Path, capsys: pyt
     filter_json(capsys, crawl, "--state", state, "--set", "index.horizon_hours=10")
     (note, *_) = told(capsys, "p1", "--state", state)["notes"]
     assert "24 hours before the state's, 2024-03-02T00:00:10.000Z: it left with the horizon" in note
+
+
+def test_a_page_of_a_state_is_told_without_loading_what_reads_files_or_scipy(folder: Path) -> None:
+    code = (
+        "import sys; from spotsieve.stream.cli import main; main(sys.argv[1:]);"
+        "print(sorted({'scipy', 'pyarrow', 'fastwarc', 'spotsieve.stream.files', 'spotsieve.stream.explain.texts',"
+        " 'spotsieve.stream.schemes.chain', 'spotsieve.stream.schemes.spotsieve'} & set(sys.modules)))"
+    )
+    asked = [sys.executable, "-c", code, "explain", COPY, "--state", str(folder / "state")]
+    out = subprocess.run(asked, capture_output=True, check=True, text=True).stdout.splitlines()
+    assert out[-1] == "['spotsieve.stream.schemes.spotsieve']", "each costs a tenth of a second"
 
 
 def test_a_snapshot_is_explained_too(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,7 @@
 """The demo's crawl is what it says, and its truth and its explanations hold."""
 
+import json
+import urllib.request
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations
@@ -7,9 +9,11 @@ from random import Random
 
 import numpy as np
 import orjson
+import pytest
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.cli.demo import _name_dashboard
 from spotsieve.stream.demo.articles import write_articles
 from spotsieve.stream.demo.crawl import HOME, ODD, RECRAWL, SEED, SYNDICATED, Sent, build_crawl
 from spotsieve.stream.demo.edits import Edit, edit_article
@@ -172,3 +176,11 @@ def test_an_explanation_shows_what_two_pages_share() -> None:
     estimate = 1 - 2 * explanation.differing_bits / default_scheme(SETTINGS).sketch_bits
     assert abs(estimate - explanation.jaccard) < 0.15
     assert all(explanation.run[0] in source.lower() for source in explanation.sources)
+
+
+def test_the_demo_names_a_dashboard_that_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    _name_dashboard()
+    link = capsys.readouterr().out.split()[-1]
+    assert link.startswith("file:///")
+    with urllib.request.urlopen(link) as file:
+        assert json.load(file)["panels"]

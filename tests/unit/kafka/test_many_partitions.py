@@ -11,7 +11,7 @@ from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitio
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from aiokafka.structs import TopicPartition
 
-from spotsieve.stream.kafka.assignment import assignors, remember_generation
+from spotsieve.stream.kafka.assignment import assignor, remember_generation
 from spotsieve.stream.kafka.clients import log_producer, pages_consumer
 from spotsieve.stream.kafka.prefetch import bound_prefetch, waiting_bytes
 from spotsieve.stream.kafka.shared_clients import CLIENTS, SharedClients
@@ -191,7 +191,7 @@ def consumer_with(assignor: Any, generation: int) -> AIOKafkaConsumer:
 
 @pytest.mark.promise("a worker with many partitions stays small and answers its group", fault="a worker joins")
 def test_partitions_stay_where_they_are_when_a_worker_joins() -> None:
-    (first, _), (second, _), (third, _) = assignors(), assignors(), assignors()
+    first, second, third = assignor(), assignor(), assignor()
     assigned(first, range(500))
     assigned(second, range(500, 1000))
     shares = dealt({"first": first, "second": second, "third": third})
@@ -201,7 +201,7 @@ def test_partitions_stay_where_they_are_when_a_worker_joins() -> None:
 
 
 def test_a_worker_that_comes_back_late_moves_no_partition_that_need_not_move() -> None:
-    (back, _), (taker, _), (other, _) = assignors(), assignors(), assignors()
+    back, taker, other = assignor(), assignor(), assignor()
     assigned(back, range(500))
     remember_generation(consumer_with(back, 1))
     assigned(taker, range(500))
@@ -211,7 +211,3 @@ def test_a_worker_that_comes_back_late_moves_no_partition_that_need_not_move() -
     shares = dealt({"back": back, "taker": taker, "other": other})
     assert shares["taker"] < set(range(500))
     assert len(shares["taker"]) >= 333
-
-
-def test_a_group_with_workers_of_an_older_version_still_agrees_on_a_way() -> None:
-    assert [assignor.name for assignor in assignors()] == ["sticky", "roundrobin"]

@@ -62,6 +62,15 @@ def test_the_table_says_whether_a_target_is_met(ratio: float, verdict: str) -> N
     assert line.endswith(verdict)
 
 
+@pytest.mark.parametrize(
+    ("p50", "p99", "verdict"), [(50, 120, "| met |"), (51, 120, "| NOT MET |"), (50, 121, "| NOT MET |")]
+)
+def test_the_table_judges_both_percentiles_of_a_latency(p50: float, p99: float, verdict: str) -> None:
+    latency = {"exactly_once.200": {"p50_ms": p50, "p99_ms": p99}, "measured": "2026-11-23"}
+    (row,) = (line for line in table({"latency": latency, "machine": MACHINE}).splitlines() if "200/s" in line)
+    assert row.endswith(verdict)
+
+
 def test_the_library_is_measured_beside_the_filter_and_drops_the_same_pages() -> None:
     figures = measure_library(1, 400, lambda _: None)
     assert figures["ratio"] == pytest.approx(figures["filter_pages_per_s"] / figures["library_pages_per_s"], rel=0.01)

@@ -218,7 +218,9 @@ def test_every_ablation_names_what_there_is() -> None:
                 assert row.overrides or row.instead or row.rules or row.only_novel_teach or row.without or row.keys_off
                 for rule in row.rules:
                     module, name = rule.split(".")
-                    assert isinstance(getattr(import_module(f"spotsieve.stream.judge.{module}"), name), int | float)
+                    assert isinstance(
+                        getattr(import_module(f"spotsieve.stream.judge.by_host.{module}"), name), int | float
+                    )
 
 
 def test_a_quick_run_writes_the_document(folder: Path, chain: Path, tmp_path: Path) -> None:

@@ -229,20 +229,33 @@ MULTISETS = st.lists(
 
 
 @settings(max_examples=200, deadline=None)
-@given(MULTISETS, st.sampled_from(TAUS), st.integers(1, 30))
+@given(MULTISETS, st.sampled_from(TAUS), st.integers(1, 30), st.integers(0, 6))
 def test_whatever_the_pages_and_batches_the_earliest_within_tau_is_found(
-    folder: Path, pages: list[dict[int, int]], tau: float, batch: int
+    folder: Path, pages: list[dict[int, int]], tau: float, batch: int, c: int
 ) -> None:
-    scheme, signed = scheme_of(folder, tau=tau), with_spots(*pages)
+    shortest = min(sum(spots.values()) for spots in pages)
+    most = SpotsigsSettings(tau=tau, min_spots=shortest).most_shared
+    scheme, signed = scheme_of(folder, tau=tau, min_spots=shortest, c=min(c, most)), with_spots(*pages)
     assert originals(scheme, signed, batch) == brute_force(scheme, signed)
 
 
 def test_a_page_is_compared_with_more_candidates_than_under_other_schemes(folder: Path) -> None:
     # 400 pages with one of two rare spots each, and a copy of the last one with both
     strangers = [{turn % 2: 1, **{10 + 10 * turn + n: 1 for n in range(9)}} for turn in range(400)]
-    scheme, signed = scheme_of(folder), with_spots(*strangers, {0: 1, **strangers[-1]})
+    scheme, signed = scheme_of(folder, c=1), with_spots(*strangers, {0: 1, **strangers[-1]})
     assert originals(scheme, signed, 100) == [-1] * 400 + [399]
     assert originals(scheme, signed, 100, IndexSettings(candidate_limit=256)) == [-1] * 401
+
+
+def test_strangers_that_share_a_rare_spot_do_not_use_up_the_candidates_at_a_low_tau(folder: Path) -> None:
+    # Every stranger has one of two rare spots, far more than a page may be compared with.
+    strangers = [{turn % 2: 1, **{10 + 10 * turn + n: 1 for n in range(9)}} for turn in range(400)]
+    copies = with_spots(*strangers, {0: 1, **strangers[-1]})
+    one = IndexSettings(candidate_limit=1)
+    assert originals(scheme_of(folder, tau=0.44), copies, 100, one) == [-1] * 400 + [399]
+    assert originals(scheme_of(folder, tau=0.44, c=1), copies, 100, one) == [-1] * 401
+    assert scheme_of(folder, tau=0.44).probe(copies).least_shared == 3
+    assert scheme_of(folder, tau=0.6).probe(copies).least_shared == 1, "as before"
 
 
 @pytest.mark.promise(
@@ -282,6 +295,10 @@ def test_impossible_parameters_and_other_models_are_refused(tmp_path: Path) -> N
         SpotsigsScheme(ours.model_copy(update={"idf_digest": ""}))
     with pytest.raises(SettingError, match=r"distance is 2 and not 3; build it with these settings"):
         SpotsigsScheme(ours.model_copy(update={"distance": 3}))
+    with pytest.raises(
+        SettingError, match=r"scheme\.c must be at most 4: two copies of 5 spots may share no more, got 5"
+    ):
+        scheme_of(tmp_path, c=5)
     for name, value in (("tau", 0), ("tau", 1.01), ("tau", -1), ("min_spots", 0), ("idf_max", 1.1)):
         with pytest.raises(ValueError, match=name):
             SpotsigsSettings.model_validate({name: value})

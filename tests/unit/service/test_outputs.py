@@ -10,7 +10,7 @@ from aiokafka.structs import ConsumerRecord, TopicPartition
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.intake import Decoder
 from spotsieve.stream.judge import KEEP_FIRST, Policy, judge
-from spotsieve.stream.kafka.topics import TopicFacts
+from spotsieve.stream.kafka.topic_checks import TopicFacts
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.service.microbatch import MicroBatch, micro_batches, sign
 from spotsieve.stream.service.outputs import OutputBuilder, Outputs, header_text

@@ -311,7 +311,7 @@ def test_an_uncommented_block_of_the_example_is_the_scheme_with_its_defaults(tmp
 def test_every_setting_says_what_it_is() -> None:
     for path, field in leaf_settings(Settings):
         assert field.description, path
-        assert set(field.json_schema_extra) == {"unit", "verdicts", "signs"}, path
+        assert set(field.json_schema_extra) == {"unit", "verdicts", "signs", "told"}, path
         milliseconds_or_seconds = path[-1].endswith(("_ms", "_seconds", "_bytes", "_mb"))
         assert field.json_schema_extra["unit"] or not milliseconds_or_seconds, path
 

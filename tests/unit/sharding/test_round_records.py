@@ -10,6 +10,7 @@ from spotsieve.stream.sharding.records.columns import ColumnReader
 from spotsieve.stream.sharding.records.frame import (
     FRAME_BYTES,
     KIND_RANGE,
+    KIND_TOO_LARGE,
     KIND_WALKS,
     Told,
     decode_body,
@@ -23,7 +24,7 @@ from spotsieve.stream.sharding.rounds import Place
 from spotsieve.stream.sharding.shares import Share
 from tests.worlds.round_records import FIRST, MEETINGS, RANGE, RESOLVED, SETTINGS, SHARE, Kept, kept
 
-kinds = pytest.mark.parametrize("name", ["meetings", "walks", "outcome"])
+kinds = pytest.mark.parametrize("name", ["meetings", "walks", "outcome", "range", "guess"])
 
 
 def read_record(record: bytes, of: Kept) -> Any:
@@ -52,8 +53,8 @@ def test_columns_come_back_with_their_values() -> None:
     assert outcome.next_number == RESOLVED.next_number
 
 
-def test_a_range_needs_no_body() -> None:
-    record = encode_told(KIND_RANGE, SETTINGS, Share(0, 3), RANGE)
+def test_an_answer_that_is_too_large_needs_no_body() -> None:
+    record = encode_told(KIND_TOO_LARGE, SETTINGS, SHARE, RANGE)
     assert len(record) == FRAME_BYTES
     assert decode_told(record, SETTINGS, 3, "verdicts", 0).range == RANGE
 

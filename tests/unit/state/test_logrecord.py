@@ -20,6 +20,7 @@ from spotsieve.state.log.record import (
     encode_forget,
     encode_skip,
     first_of_ours,
+    may_name,
     split,
 )
 from spotsieve.stream.errors import CorruptRecord, DamagedRecord, StateError
@@ -36,6 +37,33 @@ def test_a_record_gives_back_what_was_signed(count: int) -> None:
     record = decode(encode(signatures, WRITER, 2**63, DIGEST))
     assert (record.writer, record.sequence, record.settings_digest) == (WRITER, 2**63, DIGEST)
     assert_same(record.signatures, signatures)
+
+
+@pytest.mark.parametrize("missing", ["nothing", "urls", "labels", "partition"])
+def test_a_quick_look_finds_every_page_by_address_name_and_id(missing: str) -> None:
+    signatures = make_signatures(40, seed=7)
+    empty: dict[str, Any] = {"urls": (b"",) * 40, "labels": (b"",) * 40, "partition": np.zeros(40, np.int32)}
+    if missing in empty:
+        signatures = dataclasses.replace(signatures, **{missing: empty[missing]})
+    record = memoryview(encode(signatures, WRITER, 1, DIGEST, [Committed("marks alone", 3, 77)]))
+    for row in range(40):
+        for text in filter(None, (signatures.urls[row], signatures.labels[row])):
+            assert may_name(record, text, None)
+        page_id = (
+            signatures.sources[signatures.source[row]],
+            *map(int, (signatures.partition[row], signatures.offset[row])),
+        )
+        assert may_name(record, b"of no page here", page_id)
+    assert not may_name(record, b"of no page here", None)
+    assert not may_name(record, b"marks alone", ("marks alone", 3, 77)), "a mark is no page"
+    forgets = memoryview(encode_forget(FORGOTTEN, WRITER, 2, DIGEST))
+    assert not may_name(forgets, b"pages", None)
+
+
+def test_a_quick_look_leaves_damage_to_the_reader() -> None:
+    record = bytearray(encode(make_signatures(40, seed=7), WRITER, 1, DIGEST))
+    record[46:50] = (2**31).to_bytes(4, "little")  # so many pages
+    assert may_name(memoryview(record), b"of no page here", None)
 
 
 FORGOTTEN = (

@@ -58,12 +58,12 @@ ROWS = (
             unit="cps",
         ),
         graph(
-            "Longer copies let through",
+            "Longer or better copies let through",
             (
-                "Pages that replace a shorter page that they are copies of (policy.keep = longest); 0 where the "
-                "first page is kept."
+                "Pages that replace a page that they are copies of, as they are longer, newer or of a better rank "
+                "(policy.keep); 0 where the first page is kept."
             ),
-            rate("spotsieve_pages_total", where='reason="longer"', legend="longer"),
+            rate("spotsieve_pages_total", by="reason", where='reason=~"longer|better"'),
             unit="cps",
         ),
         stacked(

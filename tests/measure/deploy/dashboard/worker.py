@@ -127,5 +127,13 @@ ROWS = (
             ),
             gained("spotsieve_future_times_total", by="instance"),
         ),
+        graph(
+            "Pages without a rank",
+            (
+                "Pages in whose message input.rank_from leads to no number or date; they count as the last of all. "
+                "As many as there are pages: the setting names another field than the crawler."
+            ),
+            gained("spotsieve_pages_without_rank_total", by="instance"),
+        ),
     ),
 )

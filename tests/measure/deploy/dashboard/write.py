@@ -8,12 +8,12 @@ from grafana_foundation_sdk.builders import dashboard
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard as model
 
-from tests.measure.deploy.dashboard import broker, pages, worker
+from tests.measure.deploy.dashboard import broker, pages, rounds, worker
 from tests.measure.deploy.dashboard.panels import SOURCE
 from tests.measure.deploy.dashboard.queries import asked
 
 FILE = Path(__file__).resolve().parents[4] / "deploy" / "grafana" / "dashboards" / "spotsieve.json"
-ROWS = (*pages.ROWS, *worker.ROWS, *broker.ROWS)
+ROWS = (*pages.ROWS, *worker.ROWS, *broker.ROWS, *rounds.ROWS)
 
 
 def dashboard_text() -> str:

@@ -1,9 +1,9 @@
 """The rule for two pages of which one may be a copy of the other, by what is known of the new one's host.
 
 On one host own text is compared: the prints of both (stream/features/prints.py) that are no template of the host
-(stream/judge/memory.py), weighed by their words, and their titles without the words that the host's titles share.
-Where the pages are long enough, their sketches say the same of shingles, without the share of each that is template;
-the larger likeness counts. How alike two own texts must be depends on their titles.
+(stream/judge/by_host/memory.py), weighed by their words, and their titles without the words that the host's titles
+share. Where the pages are long enough, their sketches say the same of shingles, without the share of each that is
+template; the larger likeness counts. How alike two own texts must be depends on their titles.
 
 Across hosts the sketches decide, and the titles where one page holds the other. Half of what the new page keeps must be
 its own, as far as its host is known.
@@ -13,8 +13,8 @@ Variants of one product have the same texts and other numbers: where they are to
 Prints are short, so strangers on a large host may share one by accident. What two pages share is in their sketches as
 well: prints that claim more than the sketches can hold count for nothing.
 
-What a pair has and what it needs at each bar is noted on the way (stream/judge/ways.py): explanations are told by what
-has judged.
+What a pair has and what it needs at each bar is noted on the way (stream/judge/by_host/ways.py): explanations are told
+by what has judged.
 
 docs/quality.md has the effect of each rule, measured on the labelled sets.
 """
@@ -28,15 +28,30 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import ITEM_COUNT_BITS, WORD_COUNT_BITS
-from spotsieve.stream.features.prints import CLASS_MASK, CLASS_WEIGHTS, IDENTITY_SHIFT, KEPT, MOST_PRINTS, NUMBER
-from spotsieve.stream.fingerprints.distance import count_bits
-from spotsieve.stream.judge import ways
-from spotsieve.stream.judge.memory import common_limit, pages_with, template_limit
+from spotsieve.state.index import ITEM_COUNT_BITS
+from spotsieve.stream.features.prints import IDENTITY_SHIFT
+from spotsieve.stream.judge.by_host import ways
+from spotsieve.stream.judge.by_host.memory import pages_with
+from spotsieve.stream.judge.by_host.own_text import (
+    LIMIT,
+    NO_TITLE,
+    OWN,
+    OWN_NUMBERS,
+    OWN_PRINTS,
+    OWN_TEXTS,
+    PAGES,
+    RARE,
+    TENTHS,
+    is_kept_number,
+    is_kept_text,
+    template_share,
+    tenths_of,
+    title_overlap,
+    words_of,
+)
+from spotsieve.stream.judge.by_host.texts import estimated_jaccard
 from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.schemes import Confirmed
-from spotsieve.stream.signature import OwnText, Signatures
-from spotsieve.stream.text.titles import MOST_TITLE_WORDS
 from spotsieve.stream.verdict import Reason
 
 FEW_PAGES = 4
@@ -65,63 +80,9 @@ SITE_WORDS = 80
 """Pages of two hosts of one site are held to the bar of one host too, for a text of so many words."""
 SURPRISE = 3.0
 """Standard errors of a sketch that two pages which share what their prints say would hardly ever be apart."""
-_TENTHS, _LEFT_OUT_TENTHS = 10, 4
-"""What a word of a kept block counts, and one of a block that is left out."""
-_WEIGHTS = CLASS_WEIGHTS.astype(np.int64)
-_NO_TITLE = ways.NONE
 _OWN_TEXT, _CONTAINED, _SAME_TITLE, _NEAR = (
     np.uint8(reason) for reason in (Reason.OWN_TEXT, Reason.CONTAINED, Reason.SAME_TITLE, Reason.NEAR)
 )
-_PAGES, _LIMIT, _LISTED, _TEMPLATE, _OWN, _OWN_PRINTS, _OWN_TEXTS, _OWN_NUMBERS, _RARE = range(9)
-
-
-class Texts(NamedTuple):
-    """What c pages are compared by.
-
-    host: uint64[c]  length: uint32[c], features  sketch: uint64[c, w]  site: uint16[c]
-    share: uint8[c], listed: uint16[c], as of OwnText
-    prints: uint32[p], print_first, print_end: int64[c]  titles: uint16[t], title_first, title_end: int64[c]
-    """
-
-    host: NDArray[np.uint64]
-    length: NDArray[np.uint32]
-    sketch: NDArray[np.uint64]
-    site: NDArray[np.uint16]
-    share: NDArray[np.uint8]
-    listed: NDArray[np.uint16]
-    prints: NDArray[np.uint32]
-    print_first: NDArray[np.int64]
-    print_end: NDArray[np.int64]
-    titles: NDArray[np.uint16]
-    title_first: NDArray[np.int64]
-    title_end: NDArray[np.int64]
-
-
-class OfHost(NamedTuple):
-    """What is known of a page by its host, for people. pages: that taught the host  limit: a print on more is template
-
-    template_share: of the page's listed kept text  own_words: of its own text  rare_title_words: of its title
-    """
-
-    pages: int
-    limit: float
-    template_share: float
-    own_words: float
-    rare_title_words: int
-
-
-class Asked(NamedTuple):
-    """What is known of the page that is judged, by the memory of its host.
-
-    figures: float64[9], pages of the host, the limit of its template, words of the page's listed kept text, those that
-    are template, tenths of words of its own text, its own prints, those of them that are of kept text and of kept
-    numbers, its rare title words
-    template: bool[MOST_PRINTS], by place among its prints  rare: uint16[MOST_TITLE_WORDS], its rare title words
-    """
-
-    figures: NDArray[np.float64]
-    template: NDArray[np.bool_]
-    rare: NDArray[np.uint16]
 
 
 class Answer(NamedTuple):
@@ -139,50 +100,6 @@ class Answer(NamedTuple):
     figures: NDArray[np.float64]
 
 
-def texts_of(signatures: Signatures) -> Texts:
-    """What the pages of a record are compared by, before it is known what of it is template."""
-    count, prints, titles = len(signatures), signatures.prints_bounds, signatures.titles_bounds
-    return Texts(
-        np.ascontiguousarray(signatures.host, np.uint64),
-        np.ascontiguousarray(signatures.feature_count, np.uint32),
-        np.ascontiguousarray(signatures.sketch, np.uint64),
-        np.ascontiguousarray(signatures.site, np.uint16),
-        np.zeros(count, np.uint8),
-        np.zeros(count, np.uint16),
-        np.ascontiguousarray(signatures.prints, np.uint32),
-        prints[:-1].copy(),
-        prints[1:].copy(),
-        np.ascontiguousarray(signatures.titles, np.uint16),
-        titles[:-1].copy(),
-        titles[1:].copy(),
-    )
-
-
-def texts_filed(
-    host: NDArray[np.uint64], length: NDArray[np.uint32], sketch: NDArray[np.uint64], own: OwnText
-) -> Texts:
-    """What filed pages are compared by."""
-    return Texts(
-        np.ascontiguousarray(host, np.uint64),
-        np.ascontiguousarray(length, np.uint32),
-        np.ascontiguousarray(sketch, np.uint64),
-        own.site,
-        own.share,
-        own.listed,
-        own.prints,
-        own.print_bounds[:-1].copy(),
-        own.print_bounds[1:].copy(),
-        own.titles,
-        own.title_bounds[:-1].copy(),
-        own.title_bounds[1:].copy(),
-    )
-
-
-def new_asked() -> Asked:
-    """Nothing is known yet."""
-    return Asked(np.zeros(9), np.zeros(MOST_PRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.uint16))
-
-
 def new_answer() -> Answer:
     """Nothing was compared yet."""
     return Answer(
@@ -194,102 +111,10 @@ def new_answer() -> Answer:
     )
 
 
-def of_host(asked: Asked) -> OfHost:
-    """What was found out about the page that was asked about last."""
-    figures = asked.figures.tolist()
-    share = figures[_TEMPLATE] / figures[_LISTED] if figures[_LISTED] else 0.0
-    return OfHost(int(figures[_PAGES]), figures[_LIMIT], share, figures[_OWN] / _TENTHS, int(figures[_RARE]))
-
-
-@inlined
-def words_of(value):  # uint32 -> int64
-    """The words that a print stands for."""
-    return _WEIGHTS[value & CLASS_MASK]
-
-
-@inlined
-def tenths_of(value):  # uint32 -> int64
-    """What a print counts, in tenths of words."""
-    return words_of(value) * (_TENTHS if value & KEPT else _LEFT_OUT_TENTHS)
-
-
-@inlined
-def is_kept_text(value):  # uint32 -> bool
-    """Whether a print is of the text, and not of the numbers, of a kept block."""
-    return value & KEPT != 0 and value & NUMBER == 0
-
-
-@inlined
-def is_kept_number(value):  # uint32 -> bool
-    """Whether a print is of the numbers of a kept block."""
-    return value & KEPT != 0 and value & NUMBER != 0
-
-
-@inlined
-def ask(pages, page, memory, row, share, asked):  # Texts, int64, Memory, int64, float64  ->  asked: Asked
-    """Look up what of a page is template of its host by now."""
-    figures = asked.figures
-    known = memory.pages[row]
-    limit, common = template_limit(known, share), common_limit(known)
-    for place in range(len(figures)):
-        figures[place] = 0.0
-    figures[_PAGES], figures[_LIMIT] = known, limit
-    first = pages.print_first[page]
-    for place in range(first, pages.print_end[page]):
-        value = pages.prints[place]
-        count = pages_with(
-            memory.items, row, memory.item_count[row], np.int64(value) >> IDENTITY_SHIFT, ITEM_COUNT_BITS
-        )
-        template = count > limit
-        asked.template[place - first] = template
-        if is_kept_text(value):
-            figures[_LISTED] += words_of(value)
-            figures[_TEMPLATE] += words_of(value) if template else 0
-        if not template:
-            figures[_OWN] += tenths_of(value)
-            figures[_OWN_PRINTS] += 1
-            figures[_OWN_TEXTS] += is_kept_text(value)
-            figures[_OWN_NUMBERS] += is_kept_number(value)
-    rare = np.int64(0)
-    for place in range(pages.title_first[page], pages.title_end[page]):
-        word = pages.titles[place]
-        if pages_with(memory.words, row, memory.word_count[row], np.int64(word), WORD_COUNT_BITS) <= common:
-            asked.rare[rare] = word
-            rare += 1
-    figures[_RARE] = rare
-
-
-@inlined
-def listed_words(asked):  # Asked -> int64
-    """Words of the page's listed kept text."""
-    return np.int64(asked.figures[_LISTED])
-
-
-@inlined
-def template_share(asked):  # Asked -> float64
-    """The share of the page's listed kept text that is template."""
-    listed = asked.figures[_LISTED]
-    return asked.figures[_TEMPLATE] / listed if listed > 0 else 0.0
-
-
-@inlined
-def title_overlap(others, other, memory, row, asked):  # Texts, int64, Memory, int64, Asked -> float64
-    """The Jaccard of both titles' rare words; _NO_TITLE where neither has one."""
-    common = common_limit(np.int64(asked.figures[_PAGES]))
-    mine, theirs, both = np.int64(asked.figures[_RARE]), np.int64(0), np.int64(0)
-    for place in range(others.title_first[other], others.title_end[other]):
-        word = others.titles[place]
-        if pages_with(memory.words, row, memory.word_count[row], np.int64(word), WORD_COUNT_BITS) <= common:
-            theirs += 1
-            for rare in range(mine):
-                both += asked.rare[rare] == word
-    return both / (mine + theirs - both) if mine + theirs > 0 else _NO_TITLE
-
-
 @inlined
 def bar_of(title, words, pages, bars):  # float64, float64, float64, Bars -> float64
     """How alike two own texts of so many words must be, on a host of so many pages."""
-    if title == _NO_TITLE:
+    if title == NO_TITLE:
         fallen = min(max((words - TINY) / (SHORT - TINY), 0.0), 1.0)
         bar = bars.no_title_min_alike + fallen * (bars.min_alike - bars.no_title_min_alike)
     else:
@@ -299,15 +124,6 @@ def bar_of(title, words, pages, bars):  # float64, float64, float64, Bars -> flo
     if pages < FEW_PAGES and title < AGREE:
         bar = max(bar, bars.other_title_min_alike)
     return bar
-
-
-@inlined
-def estimated_jaccard(pages, page, others, other):  # Texts, int64, Texts, int64 -> float64
-    """The Jaccard of the kept texts, by their sketches (Yuan et al. 2012, sec. 3)."""
-    differing = np.int64(0)
-    for word in range(pages.sketch.shape[1]):
-        differing += count_bits(pages.sketch[page, word] ^ others.sketch[other, word])
-    return max(1.0 - 2.0 * differing / (64 * pages.sketch.shape[1]), 0.0)
 
 
 @inlined
@@ -372,7 +188,7 @@ def _confirm_across(pages, page, others, other, asked, bars, jaccard, title, ans
     one, another = np.float64(pages.length[page]), np.float64(others.length[other])
     shorter = min(one, another)
     of_site = pages.site[page] != 0 and pages.site[page] == others.site[other]
-    for_site = bar_of(title, float(SITE_WORDS), asked.figures[_PAGES], bars) if of_site else 0.0
+    for_site = bar_of(title, float(SITE_WORDS), asked.figures[PAGES], bars) if of_site else 0.0
     may_meet = (
         _reaches(answer, ways.HOSTS_MEET, 1.0 - bars.one_host, 1.0)
         & _reaches(answer, ways.OWN_SHARE, 1.0 - template_share(asked), LEAST_OWN)
@@ -382,7 +198,7 @@ def _confirm_across(pages, page, others, other, asked, bars, jaccard, title, ans
     held = (
         _reaches(answer, ways.ACROSS_LONG, shorter, float(THIN))
         & _reaches(answer, ways.ACROSS_TITLE, title, ACROSS_TITLE)
-        & _reaches(answer, ways.ACROSS_WORDS, asked.figures[_RARE], 2.0)
+        & _reaches(answer, ways.ACROSS_WORDS, asked.figures[RARE], 2.0)
         & _reaches(answer, ways.ACROSS_HELD, _held_across(jaccard, one, another), HELD)
         & _reaches(answer, ways.ACROSS_JACCARD, jaccard, HELD_JACCARD)
     )
@@ -394,14 +210,60 @@ def _confirm_across(pages, page, others, other, asked, bars, jaccard, title, ans
 @inlined
 def _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jaccard, title, answer):
     """The rule for one host."""
+    figures, noted = asked.figures, answer.figures
+    mine, theirs, both, became, are_variants = _compare_prints(pages, page, others, other, memory, row, asked, jaccard)
+    union = mine + theirs - both
+    alike = both / union if union > 0 else 0.0
+    contained = both / min(mine, theirs) if min(mine, theirs) > 0 else 0.0
+    words = min(mine, theirs) / TENTHS
+    gone = others.share[other] / 255.0
+    if others.listed[other] > 0:
+        gone = min(1.0, gone + became / others.listed[other])
+    one, another = np.float64(pages.length[page]), np.float64(others.length[other])
+    template_one, template_another = one * template_share(asked), another * gone
+    by_sketches, left, held = _compare_sketches(one, another, template_one, template_another, jaccard, title)
+    noted[ways.PAIR_BY_PRINTS], noted[ways.PAIR_BY_SKETCHES] = alike, by_sketches
+    if by_sketches > alike:
+        alike, words = by_sketches, left
+    elif by_sketches == ways.NONE and figures[OWN_PRINTS] == 0 and jaccard >= ALL_TEMPLATE_JACCARD:
+        alike, words = jaccard, one + another - shared_features(jaccard, one, another)
+        noted[ways.PAIR_BY_SKETCHES] = jaccard
+    shorter, longer = min(mine, theirs) / TENTHS, max(mine, theirs) / TENTHS
+    variants = bars.keep_variants and are_variants
+    reason = _reason_on_host(
+        answer,
+        bars,
+        title,
+        figures[PAGES],
+        alike,
+        words,
+        shorter,
+        longer,
+        contained,
+        held,
+        variants and bars.keep_variants,
+    )
+    noted[ways.PAIR_OWN], noted[ways.PAIR_OTHERS] = mine / TENTHS, theirs / TENTHS
+    noted[ways.PAIR_SHARED], noted[ways.PAIR_ALIKE] = both / TENTHS, alike
+    answer.confirmed.accepted[0], answer.confirmed.score[0] = reason != 0, min(alike, 1.0)
+    answer.reason[0], answer.sure[0] = reason, alike >= SURE and (title >= AGREE or title == NO_TITLE)
+
+
+@inlined
+def _compare_prints(pages, page, others, other, memory, row, asked, jaccard):
+    """What two pages of one host own, and share of it, by their prints.
+
+    Texts, int64, Texts, int64, Memory, int64, Asked, float64: Jaccard -> int64, tenths of own words of the page, of the
+    other, of both; int64, words of the other's listed text that became template since; bool, whether they own the same
+    kept texts with other numbers
+    """
     figures = asked.figures
-    limit, known = figures[_LIMIT], figures[_PAGES]
-    # What both own, in tenths of words; `claimed`: features that they share, if what both keep is the same text
-    mine, theirs, both = np.int64(figures[_OWN]), np.int64(0), np.int64(0)
+    # `claimed`: features that they share, if what both keep is the same text
+    mine, theirs, both = np.int64(figures[OWN]), np.int64(0), np.int64(0)
     plain_mine, plain_theirs = mine, np.int64(0)
     claimed, became = np.int64(0), np.int64(0)
     # Own kept texts and numbers that one page has and the other lacks
-    my_texts, my_numbers = np.int64(figures[_OWN_TEXTS]), np.int64(figures[_OWN_NUMBERS])
+    my_texts, my_numbers = np.int64(figures[OWN_TEXTS]), np.int64(figures[OWN_NUMBERS])
     their_texts, their_numbers = np.int64(0), np.int64(0)
     first, end = pages.print_first[page], pages.print_end[page]
     at = first
@@ -414,7 +276,8 @@ def _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jacca
         if met:
             template = asked.template[at - first]
         else:
-            template = pages_with(memory.items, row, memory.item_count[row], identity, ITEM_COUNT_BITS) > limit
+            count = pages_with(memory.items, row, memory.item_count[row], identity, ITEM_COUNT_BITS)
+            template = count > figures[LIMIT]
         if template:
             became += words_of(value) if is_kept_text(value) else 0
             continue
@@ -437,55 +300,59 @@ def _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jacca
     one, another = np.float64(pages.length[page]), np.float64(others.length[other])
     if claimed > 0 and min(np.float64(claimed), one, another) > _room(pages, one, another, jaccard):
         mine, theirs, both = plain_mine, plain_theirs, np.int64(0)
-    union = mine + theirs - both
-    alike = both / union if union > 0 else 0.0
-    contained = both / min(mine, theirs) if min(mine, theirs) > 0 else 0.0
-    words = min(mine, theirs) / _TENTHS
-    answer.figures[ways.PAIR_BY_PRINTS], answer.figures[ways.PAIR_BY_SKETCHES] = alike, ways.NONE
-    # The same by sketches, without the template
+    variants = my_numbers > 0 and their_numbers > 0 and my_texts == 0 and their_texts == 0
+    return mine, theirs, both, became, variants
+
+
+@inlined
+def _compare_sketches(one, another, template_one, template_another, jaccard, title):
+    """The likeness of two pages of one host by their sketches, without the template.
+
+    float64: features of each, those of the template of each, Jaccard, overlap of titles -> float64: likeness, or
+    ways.NONE where the template leaves too few features; how many it leaves; the share of the shorter one's own that
+    the other has
+    """
     shared = shared_features(jaccard, one, another)
     either = one + another - shared
-    gone = others.share[other] / 255.0
-    if others.listed[other] > 0:
-        gone = min(1.0, gone + became / others.listed[other])
-    template_one, template_another = one * template_share(asked), another * gone
     less, more = min(template_one, template_another), max(template_one, template_another)
-    agreed = title >= AGREE
-    left, held = either - more, 0.0
+    left = either - more
     if left >= max(ROOM_FOR_SKETCH, SHARE_FOR_SKETCH * either) or (
-        agreed and left >= max(ROOM_IF_AGREED, SHARE_IF_AGREED * either)
+        title >= AGREE and left >= max(ROOM_IF_AGREED, SHARE_IF_AGREED * either)
     ):
         rest = max(shared - less, 0.0)
         less_own = min(one - template_one, another - template_another)
-        held = rest / less_own if less_own > 0 else 0.0
-        answer.figures[ways.PAIR_BY_SKETCHES] = rest / left
-        if rest / left > alike:
-            alike, words = rest / left, left
-    elif figures[_OWN_PRINTS] == 0 and jaccard >= ALL_TEMPLATE_JACCARD:
-        alike, words = jaccard, either
-        answer.figures[ways.PAIR_BY_SKETCHES] = jaccard
-    none = title == _NO_TITLE
-    early = known < FEW_PAGES
-    shorter, longer = min(mine, theirs) / _TENTHS, max(mine, theirs) / _TENTHS
+        return rest / left, left, rest / less_own if less_own > 0 else 0.0
+    return ways.NONE, left, 0.0
+
+
+@inlined
+def _reason_on_host(answer, bars, title, known, alike, words, shorter, longer, contained, held, variants):
+    """Compare what a pair of one host has with every bar; noted.
+
+    Answer, Bars, float64: overlap of titles, pages of the host, likeness and the words that it stands for, own words of
+    the shorter and the longer one, shares of the shorter one in the other by prints and by sketches; bool: variants
+    that are to be kept -> uint8: Reason, 0 where the page is no copy
+    """
+    none = title == NO_TITLE
     # Where there are two titles, they must not differ, or the texts must be long.
     untold = 0.0 if none or title > DIFFER else float(LONG)
     both_long = _reaches(answer, ways.BOTH_LONG, shorter, float(LONG))
-    variants = bars.keep_variants and my_numbers > 0 and their_numbers > 0 and my_texts == 0 and their_texts == 0
     differs = _reaches(answer, ways.NOT_A_VARIANT, 0.0 if variants else 1.0, 1.0)
     own_text = _reaches(answer, ways.ALIKE, alike, bar_of(title, words, known, bars)) & _reaches(
         answer, ways.OTHER_TITLES, words, untold
     )
+    needed = EARLY_SAME_TITLE_ALIKE if known < FEW_PAGES else SAME_TITLE_ALIKE
     same_title = (
         _reaches(answer, ways.SAME_TITLE, title, EQUAL)
         & both_long
-        & _reaches(answer, ways.SAME_TITLE_SHARED, alike, EARLY_SAME_TITLE_ALIKE if early else SAME_TITLE_ALIKE)
+        & _reaches(answer, ways.SAME_TITLE_SHARED, alike, needed)
     )
     inside = (
         _reaches(answer, ways.INSIDE, contained, CONTAINED)
         & _reaches(answer, ways.INSIDE_LEAST, shorter, float(CONTAINED_LEAST))
         & _stays_below(answer, ways.INSIDE_MOST, longer, float(CONTAINED_MOST))
         & _reaches(answer, ways.INSIDE_ALIKE, alike, CONTAINED_ALIKE)
-        & _reaches(answer, ways.INSIDE_TITLE, title, _NO_TITLE if none else AGREE)
+        & _reaches(answer, ways.INSIDE_TITLE, title, NO_TITLE if none else AGREE)
     )
     within = (
         _reaches(answer, ways.SAME_HEADLINE, title, SAME)
@@ -493,18 +360,11 @@ def _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jacca
         & _reaches(answer, ways.HELD, max(contained, held), HELD)
         & _reaches(answer, ways.HELD_ALIKE, alike, HELD_ALIKE)
     )
-    reason = np.uint8(0)
     if differs and own_text:
-        reason = _OWN_TEXT
-    elif differs and same_title:
-        reason = _SAME_TITLE
-    elif differs and (inside or within):
-        reason = _CONTAINED
-    noted = answer.figures
-    noted[ways.PAIR_OWN], noted[ways.PAIR_OTHERS] = mine / _TENTHS, theirs / _TENTHS
-    noted[ways.PAIR_SHARED], noted[ways.PAIR_ALIKE] = both / _TENTHS, alike
-    answer.confirmed.accepted[0], answer.confirmed.score[0] = reason != 0, min(alike, 1.0)
-    answer.reason[0], answer.sure[0] = reason, alike >= SURE and (agreed or none)
+        return _OWN_TEXT
+    if differs and same_title:
+        return _SAME_TITLE
+    return _CONTAINED if differs and (inside or within) else np.uint8(0)
 
 
 @inlined

@@ -11,11 +11,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import FiledEntries, StateView
-from spotsieve.stream.judge import ways
-from spotsieve.stream.judge.bars import bars_in, bars_of_pages
+from spotsieve.stream.judge.by_host import ways
+from spotsieve.stream.judge.by_host.bars import bars_in, bars_of_pages
+from spotsieve.stream.judge.by_host.own_text import Asked, ask, new_asked
+from spotsieve.stream.judge.by_host.pairs import confirm_pair, new_answer
+from spotsieve.stream.judge.by_host.recalled import Recalled, recall_record
+from spotsieve.stream.judge.by_host.texts import texts_of
 from spotsieve.stream.judge.met import Met
-from spotsieve.stream.judge.pairs import Asked, ask, confirm_pair, new_answer, new_asked, texts_of
-from spotsieve.stream.judge.recalled import Recalled, recall_record
 from spotsieve.stream.judge.rules import judge_sources
 from spotsieve.stream.schemes import Bars
 from spotsieve.stream.schemes.by_address.rules import PageRules

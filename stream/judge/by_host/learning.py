@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
-from spotsieve.stream.judge.memory import Memory, teach
-from spotsieve.stream.judge.pairs import Texts, ask, listed_words, new_asked, template_share, texts_of
+from spotsieve.stream.judge.by_host.memory import Memory, teach
+from spotsieve.stream.judge.by_host.own_text import ask, listed_words, new_asked, template_share
+from spotsieve.stream.judge.by_host.texts import Texts, texts_of
 from spotsieve.stream.judge.rules import judge_sources
 from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.signature import OwnText, Signatures, Status

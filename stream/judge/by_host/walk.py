@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from spotsieve.state.index import NOBODY, Buckets, Learned, StateView
 from spotsieve.stream.features.prints import MOST_PRINTS
 from spotsieve.stream.judge.addresses import Addresses, relation_to_filed, relation_within
-from spotsieve.stream.judge.bars import bars_in, bars_of_pages
-from spotsieve.stream.judge.filed import FiledOriginals, known_addresses
-from spotsieve.stream.judge.known import (
+from spotsieve.stream.judge.by_host.bars import bars_in, bars_of_pages
+from spotsieve.stream.judge.by_host.known import (
     AGAIN,
     FILED_ELSEWHERE,
     NEW,
@@ -30,7 +29,7 @@ from spotsieve.stream.judge.known import (
     known_attempts,
     repeat,
 )
-from spotsieve.stream.judge.learning import (
+from spotsieve.stream.judge.by_host.learning import (
     TAUGHT_ALL,
     TAUGHT_REST,
     keep_own,
@@ -39,20 +38,17 @@ from spotsieve.stream.judge.learning import (
     skip_shared,
     teach_page,
 )
-from spotsieve.stream.judge.memory import Memory, to_remember
+from spotsieve.stream.judge.by_host.memory import Memory, to_remember
+from spotsieve.stream.judge.by_host.own_text import ask, new_asked
+from spotsieve.stream.judge.by_host.pairs import confirm_pair, new_answer
+from spotsieve.stream.judge.by_host.recalled import Recalled, recall_record
+from spotsieve.stream.judge.by_host.texts import Texts, texts_of
+from spotsieve.stream.judge.filed import FiledOriginals, known_addresses
 from spotsieve.stream.judge.met import NEVER, Met, begin, drop_candidates, meet_filed, new_cursors, next_met
-from spotsieve.stream.judge.pairs import (
-    Texts,
-    ask,
-    confirm_pair,
-    new_answer,
-    new_asked,
-    texts_of,
-)
-from spotsieve.stream.judge.recalled import Recalled, recall_record
-from spotsieve.stream.judge.rules import Found, Limits, Pair, final_kinds, judge_sources, nothing_found, weigh
+from spotsieve.stream.judge.rules import LENGTH, Found, Limits, Pair, final_kinds, judge_sources, nothing_found, weigh
 from spotsieve.stream.judge.slots import Slots, inlined
 from spotsieve.stream.judge.walk import Walked, count_postings, file_page, nothing_walked
+from spotsieve.stream.judge.worth import Worths
 from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Bars
 from spotsieve.stream.schemes.by_address.rules import PageRules
@@ -65,6 +61,7 @@ class _Record(NamedTuple):
 
     judged: bool[n], pages that are compared and teach  place: int64[m], of each pair that is met, where in `filed`;
     NOBODY of a candidate that is known to be no original
+    worths: of the pages  filed_worth: float64[e], of the entries
     pages: as they are  filed: the entries that were read  within: the pages that are filed, as their entries keep them
     addresses: of pages and entries
     """
@@ -79,10 +76,12 @@ class _Record(NamedTuple):
     filed: Texts
     within: Texts
     addresses: Addresses
+    worths: Worths
+    filed_worth: NDArray[np.float64]
 
 
-class _Recrawled(NamedTuple):
-    """Of a page: the earliest page of its own address that it is a copy of. All have one element.
+class _Copied(NamedTuple):
+    """Of a page that is let through: the earliest page that it is a copy of all the same. All have one element.
 
     place: int64, in the entries or the record; NOBODY: there is none  within: bool, in the record
     proof: bool, a decisive key found it  sure: bool, as of Answer
@@ -100,16 +99,20 @@ def judge_with_hosts(
     buckets: Buckets,
     view: StateView,
     bars: Bars,
+    worths: Worths,
     limits: Limits,
     rules: PageRules | None = None,
     alone: bool = False,
 ) -> tuple[FiledOriginals, Walked, Learned]:
-    """Judge and file the pages of a record in order. alone: each by itself; none is filed or teaches"""
+    """Judge and file the pages of a record in order.
+
+    worths: of the pages  alone: each by itself; none is filed or teaches
+    """
     met = meet_filed(slots, buckets, limits.candidates, final_kinds(limits))
     judged = signatures.status == Status.FINGERPRINTED
     page_ids = page_ids_of(signatures)
     attempts = known_attempts(page_ids, judged, view)
-    read = recall_record(signatures, met, view, attempts)
+    read = recall_record(signatures, met, view, attempts, limits.worth)
     filed = nothing_found(len(page_ids))
     known = find_known(page_ids, judged, met, read, attempts, filed)
     if not alone:
@@ -127,6 +130,7 @@ def judge_with_hosts(
         known,
         addresses,
         bars_of_pages(signatures, bars, rules),
+        (worths, read.worth),
         limits,
         view.entry_count,
         filed,
@@ -155,6 +159,7 @@ def walk_hosts(
     known: Known,
     addresses: Addresses,
     bars: tuple[NDArray[np.int64], NDArray[np.float64]],
+    worths: tuple[Worths, NDArray[np.float64]],
     limits: Limits,
     first_number: int,
     filed: Found,
@@ -162,14 +167,15 @@ def walk_hosts(
 ) -> Walk:
     """Judge the pages of a record in order, and have them teach read.memory; columns as of _Record.
 
-    known, filed: what is known of pages by their ids  bars: as of bars_of_pages  learns: whether pages are filed and
+    known, filed: what is known of pages by their ids  bars: as of bars_of_pages
+    worths: the last two columns of _Record  learns: whether pages are filed and
     teach  first_number: entry number of the next filed page  ->  filed: Found, too
     """
     pages = texts_of(signatures)
     within = nothing_owned(pages)
-    record = _Record(slots, sizes, read.row, judged, met, place, pages, read.texts, within, addresses)
+    record = _Record(slots, sizes, read.row, judged, met, place, pages, read.texts, within, addresses, *worths)
     walked, taught = nothing_walked(slots, len(signatures), len(sizes)), np.zeros(len(signatures), np.uint8)
-    scratch = new_cursors(slots), new_asked(), new_answer(), _not_recrawled()
+    scratch = new_cursors(slots), new_asked(), new_answer(), _no_copy()
     capped = _walk_kernel()(
         record, known, read.memory, *bars, limits, learns, first_number, filed, walked, taught, *scratch
     )
@@ -195,24 +201,28 @@ def _learned(
     return Learned(texts, to_remember(memory), tuple(page_ids[page] for page in told.tolist()), attempts)
 
 
-def _not_recrawled() -> _Recrawled:
+def _no_copy() -> _Copied:
     """No page was looked at yet."""
     no = np.zeros(1, np.bool_)
-    return _Recrawled(np.full(1, NOBODY, np.int64), no, no.copy(), no.copy())
+    return _Copied(np.full(1, NOBODY, np.int64), no, no.copy(), no.copy())
 
 
 @inlined
-def _note_recrawled(recrawled, other, within, pair, answer):  # _Recrawled, int64, bool, Pair, Answer
-    """Note a page of the same address that a page is a copy of, unless there was an earlier one."""
-    if recrawled.place[0] == NOBODY:
-        recrawled.place[0], recrawled.within[0] = other, within
-        recrawled.proof[0], recrawled.sure[0] = pair.proof != 0, answer.sure[0]
+def _note_copied(found, page, other, within, pair, answer, limits, copied):
+    """Note a page that `page` is a copy of but for its address or what both are worth, unless one came before.
+
+    found: Found  page, other: int64  within: bool  pair: Pair  answer: Answer  limits: Limits  ->  copied: _Copied
+    """
+    passes = found.recrawl[page] or (limits.worth != LENGTH and found.replaced[page] != NOBODY)
+    if passes and copied.place[0] == NOBODY:
+        copied.place[0], copied.within[0] = other, within
+        copied.proof[0], copied.sure[0] = pair.proof != 0, answer.sure[0]
 
 
 @inlined
-def _ask_filed(record, page, memory, asked, bars, limits, answer, recrawled, found):
+def _ask_filed(record, page, memory, asked, bars, limits, answer, copied, found):
     """Weigh the filed pages that a page meets. ... -> found: Found; where the original is in record.filed: int64"""
-    met, length = record.met, np.int64(record.pages.length[page])
+    met, worth = record.met, record.worths.own[page]
     found.cut[page] = met.cut_at[page] != NEVER
     for at in range(met.bounds[page], met.bounds[page + 1]):
         pair = Pair(met.number[at], met.proof[at], met.kinds[at], met.distance[at])
@@ -223,21 +233,19 @@ def _ask_filed(record, page, memory, asked, bars, limits, answer, recrawled, fou
         if not pair.proof:
             confirm_pair(record.pages, page, record.filed, other, memory, record.row[page], asked, bars, answer)
             found.reason[page] = answer.reason[0]
-        other_length = np.int64(record.filed.length[other])
         relation = relation_to_filed(record.addresses, page, other)
-        if weigh(found, page, pair, answer.confirmed, 0, length, other_length, relation, limits):
+        if weigh(found, page, pair, answer.confirmed, 0, worth, record.filed_worth[other], relation, limits):
             found.cut[page] = at >= met.cut_at[page]
             return other
-        if found.recrawl[page]:
-            _note_recrawled(recrawled, other, False, pair, answer)
+        _note_copied(found, page, other, False, pair, answer, limits, copied)
     return np.int64(NOBODY)
 
 
 @inlined
-def _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursors, answer, recrawled):
+def _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursors, answer, copied):
     """Weigh the earlier pages of the record that a page meets; filed: Found  ->  walked: Walked"""
-    found, slots, length = walked.found, record.slots, np.int64(record.pages.length[page])
-    found.cut[page], found.replaced_length[page] = filed.cut[page], filed.replaced_length[page]
+    found, slots, worth = walked.found, record.slots, record.worths.own[page]
+    found.cut[page], found.replaced_worth[page] = filed.cut[page], filed.replaced_worth[page]
     found.recrawl[page] = filed.recrawl[page]
     room = limits.candidates - filed.compared[page]
     begin(slots, walked.added, page, cursors)
@@ -255,12 +263,10 @@ def _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursor
                 continue
             confirm_pair(record.pages, page, record.within, other, memory, record.row[page], asked, bars, answer)
             found.reason[page] = answer.reason[0]
-        other_length = np.int64(record.pages.length[other])
         relation = relation_within(record.addresses, page, other)
-        if weigh(found, page, pair, answer.confirmed, 0, length, other_length, relation, limits):
+        if weigh(found, page, pair, answer.confirmed, 0, worth, record.worths.met[other], relation, limits):
             break
-        if found.recrawl[page]:
-            _note_recrawled(recrawled, other, True, pair, answer)
+        _note_copied(found, page, other, True, pair, answer, limits, copied)
 
 
 @cache
@@ -271,10 +277,10 @@ def _walk_kernel():
     def walk(record, known, memory, chosen, table, limits, learns, entry_number, filed, walked, taught, *scratch):
         # record: _Record  known: Known  memory: Memory  chosen, table: as of bars_of_pages  limits: Limits
         # learns: bool, pages are filed and teach  entry_number: int64  filed: Found
-        # ->  walked: Walked, taught: uint8[n]  scratch: Cursors, Asked, Answer, _Recrawled, written over
+        # ->  walked: Walked, taught: uint8[n]  scratch: Cursors, Asked, Answer, _Copied, written over
         # returns how many filings found their bucket full
         capped = 0
-        cursors, asked, answer, recrawled = scratch
+        cursors, asked, answer, copied = scratch
         skipped, no_word = np.zeros(MOST_PRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.bool_)
         pages, found = record.pages, walked.found
         for page in range(len(record.row) if sources >= 0 else 0):
@@ -296,12 +302,12 @@ def _walk_kernel():
             if record.judged[page]:
                 ask(pages, page, memory, row, bars.template_share, asked)
             answer.sure[0] = False
-            recrawled.place[0] = NOBODY
-            original, within = _ask_filed(record, page, memory, asked, bars, limits, answer, recrawled, filed), False
+            copied.place[0] = NOBODY
+            original, within = _ask_filed(record, page, memory, asked, bars, limits, answer, copied, filed), False
             proof = filed.proof[page]
             found.cut[page] = filed.cut[page]
             if original == NOBODY and learns:
-                _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursors, answer, recrawled)
+                _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursors, answer, copied)
                 original, within, proof = found.number[page], True, found.proof[page]
             if not learns:
                 continue
@@ -314,26 +320,26 @@ def _walk_kernel():
                 if is_filed:
                     walked.entry[page] = entry_number
                     entry_number += 1
-            copied, is_proof, is_sure = original, proof != 0, answer.sure[0]
-            if original == NOBODY and recrawled.place[0] != NOBODY:
+            like, is_proof, is_sure = original, proof != 0, answer.sure[0]
+            if original == NOBODY and copied.place[0] != NOBODY:
                 # A page that is fetched ten times makes nothing a template, though each of its copies passes.
-                copied, within, is_proof, is_sure = (
-                    recrawled.place[0],
-                    recrawled.within[0],
-                    recrawled.proof[0],
-                    recrawled.sure[0],
+                like, within, is_proof, is_sure = (
+                    copied.place[0],
+                    copied.within[0],
+                    copied.proof[0],
+                    copied.sure[0],
                 )
-            if not record.judged[page] or (copied != NOBODY and is_proof):
+            if not record.judged[page] or (like != NOBODY and is_proof):
                 continue
             # Where nothing is known of the host, as its memory was forgotten, a sure copy teaches like any page.
-            sure = copied != NOBODY and is_sure and memory.pages[row] > 0
+            sure = like != NOBODY and is_sure and memory.pages[row] > 0
             taught[page] = TAUGHT_REST if sure else TAUGHT_ALL
             if sure:
                 skipped[:] = False
                 if within:
-                    skip_shared(pages, page, record.within, copied, asked, skipped)
+                    skip_shared(pages, page, record.within, like, asked, skipped)
                 else:
-                    skip_shared(pages, page, record.filed, copied, asked, skipped)
+                    skip_shared(pages, page, record.filed, like, asked, skipped)
             teach_page(memory, row, pages, page, sure, skipped, no_word, number, is_filed)
         return capped
 

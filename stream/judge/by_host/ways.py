@@ -1,7 +1,8 @@
 """Names the bars of the default scheme's rule, and the ways of reaching enough of them, for kernels and explanations.
 
-stream/judge/pairs.py notes of every pair what it has and what it needs at each bar. A pair is accepted where it reaches
-every bar of one way, and has the reason of the first of these ways. So whoever tells people why need not judge again.
+stream/judge/by_host/pairs.py notes of every pair what it has and what it needs at each bar. A pair is accepted where it
+reaches every bar of one way, and has the reason of the first of these ways. So whoever tells people why need not judge
+again.
 """
 
 from typing import NamedTuple

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, StateView
+from spotsieve.stream.judge.by_host.recalled import Recalled
 from spotsieve.stream.judge.met import Met
-from spotsieve.stream.judge.recalled import Recalled
 from spotsieve.stream.judge.rules import Found
 from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.judge.walk import Walked

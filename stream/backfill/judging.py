@@ -1,0 +1,138 @@
+"""Judges records of the log in rounds: answers of all shards, their walks, the outcome; and keeps the outcomes.
+
+The state of one process is kept beside, by filing as its only shard. With one shard it is that shard.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.horizon import Clock
+from spotsieve.state.index import Filing, State
+from spotsieve.state.log.local import LocalLog
+from spotsieve.state.log.record import LogRecord
+from spotsieve.stream.backfill.outcomes import DIRECTORY, Kept, Outcomes
+from spotsieve.stream.backfill.shard import Shard
+from spotsieve.stream.engine import Applied, Engine
+from spotsieve.stream.errors import StateError
+from spotsieve.stream.judge import policy_of
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.sharding.hosts import Walks, first_guess
+from spotsieve.stream.sharding.limits import limits_in_shards
+from spotsieve.stream.sharding.meetings import Meetings
+from spotsieve.stream.sharding.records.frame import Range, range_of
+from spotsieve.stream.sharding.resolving import Resolved, resolve
+from spotsieve.stream.sharding.resolving_hosts import check_guess, resolve_walks
+from spotsieve.stream.sharding.rounds import Place, Round
+from spotsieve.stream.sharding.shares import NO_SHARD, Share, lay_out
+from spotsieve.stream.signature import Signatures
+from spotsieve.stream.verdict import Verdicts
+
+
+class Shards(Protocol):
+    """All shards of a run. They know every round whose outcome they were told."""
+
+    count: int
+
+    def answer(self, round_: Round, record: bytes) -> list[Meetings]:
+        """What each meets. record: of the log, which the round lies in; walk and file are of the same round"""
+
+    def walk(self, round_: Round, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> list[Walks]:
+        """What each finds of the pages of its hosts. guess: bool[n]"""
+
+    def file(self, range_: Range, outcome: bytes) -> None:
+        """Have each file the round. outcome: the body, which is kept by now"""
+
+
+class OnlyShard:
+    """The one shard that is the state of one process; the engine files for it."""
+
+    count = 1
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+
+    def answer(self, round_: Round, record: bytes) -> list[Meetings]:  # noqa: ARG002 - the round is at hand
+        return [self._shard.answer(round_)]
+
+    def walk(self, round_: Round, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> list[Walks]:
+        return [self._shard.walk(round_, meetings, guess)]
+
+    def file(self, range_: Range, outcome: bytes) -> None:
+        pass
+
+
+class RoundEngine(Engine):
+    """Applies the log as Engine does, and has its pages judged by shards."""
+
+    def __init__(
+        self, settings: Settings, scheme: Scheme, state: State, outcomes: Outcomes, shards: Shards | None
+    ) -> None:
+        """shards: None for the state itself. Raises SettingError for settings that shards do not keep to."""
+        digest = settings_digest(verdict_settings_text(settings))
+        super().__init__(scheme, state, settings.index, digest, LocalLog.name, policy_of(settings))
+        self._limits = limits_in_shards(settings, scheme)
+        self._keeper = Shard(Share(0, 1), settings, scheme, state)
+        self._shards: Shards = OnlyShard(self._keeper) if shards is None else shards
+        self._outcomes = outcomes
+        first = outcomes.first_from(Place(state.position, state.pages_applied))
+        self._unfiled = {kept.range.start: kept for kept in outcomes.read_from(first)}
+        self._offset, self._record = 0, b""
+
+    def apply(self, record: bytes | LogRecord, offset: int) -> Applied:
+        """As Engine.apply. record: its bytes, which other shards are told"""
+        if not isinstance(record, bytes):
+            raise TypeError("a record that is judged in rounds is given as bytes")
+        self._offset, self._record = offset, record
+        return super().apply(record, offset)
+
+    def _judge(self, signatures: Signatures, start: int, end: int, clock: Clock) -> tuple[Verdicts, Filing]:
+        if not len(signatures) or self._offset < self.state.position or start < self.state.pages_applied:
+            return super()._judge(signatures, start, end, clock)
+        behind = Place(self._offset + 1, 0) if end == len(signatures) else Place(self._offset, end)
+        part, number = signatures.part(start, end), self.state.entry_count
+        round_ = Round(Place(self._offset, start), behind, part, number, clock, (), 0)
+        kept = self._unfiled.pop(round_.start, None)
+        resolved = self._resolve(round_) if kept is None else _same_round(kept, round_)
+        filing = self._keeper.filing(round_, resolved)
+        return resolved.verdicts, replace(filing, places=None)
+
+    def _resolve(self, round_: Round) -> Resolved:
+        """Judge a round, keep its outcome, and have the shards file it."""
+        shards = self._shards
+        meetings = shards.answer(round_, self._record)
+        if self.scheme.bars is None:
+            laid = lay_out(round_.signatures, self.scheme, shards.count, NO_SHARD)
+            resolved = resolve(round_, laid, self.scheme, self._limits, meetings)
+        else:
+            resolved = self._walk(round_, meetings)
+        range_ = range_of(round_)
+        shards.file(range_, self._outcomes.append(range_, resolved))
+        return resolved
+
+    def _walk(self, round_: Round, meetings: Sequence[Meetings]) -> Resolved:
+        """Have the shards walk under one guess after the other, until none is wrong."""
+        guess = first_guess(round_, meetings)
+        while True:
+            walks = self._shards.walk(round_, meetings, guess)
+            checked = check_guess(round_, self.scheme, self._limits, meetings, walks, guess)
+            if checked.guess is None:
+                return resolve_walks(round_, self.scheme, meetings, walks, checked)
+            guess = checked.guess
+
+
+def _same_round(kept: Kept, round_: Round) -> Resolved:
+    """The outcome that is kept of a round."""
+    if kept.range != range_of(round_):
+        raise StateError(
+            f"the outcomes in {DIRECTORY} of the state",
+            "must be of the rounds of its log",
+            f"{kept.range.start}..{kept.range.end}",
+            f"delete {DIRECTORY} in the state directory, and run again: its inputs are read anew",
+        )
+    return kept.resolved

@@ -1,0 +1,83 @@
+"""Repeats the verdicts of pages that a run has judged already, from the log and the outcomes of its rounds."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.log.local import LocalLog
+from spotsieve.state.log.record import decode
+from spotsieve.stream.backfill.outcomes import Outcomes
+from spotsieve.stream.errors import InputError
+from spotsieve.stream.signature import Signatures, page_ids_of
+from spotsieve.stream.verdict import Verdicts
+
+
+class JudgedPages:
+    """The pages of a run, in the order in which they were judged: those of its rounds.
+
+    count: how many there are; whoever judges more adds them
+    """
+
+    def __init__(self, log: LocalLog, outcomes: Outcomes, first_round: int) -> None:
+        """first_round: of the run"""
+        self._log, self._outcomes, self._first = log, outcomes, first_round
+        self._behind = list[int]()
+        self._count_rounds()
+        self.count = self._behind[-1] if self._behind else 0
+
+    def _count_rounds(self) -> None:
+        """Count the pages of the rounds that came since."""
+        count = self._behind[-1] if self._behind else 0
+        for kept in self._outcomes.read_from(self._first + len(self._behind)):
+            count += len(kept.resolved.verdicts)
+            self._behind.append(count)
+
+    def verdicts_from(self, page: int, signed: Signatures, source: str) -> Verdicts:
+        """The verdicts of these pages, the first of which is the run's page of this number.
+
+        Raises InputError where they are not the pages that were judged: the input, of this source, has changed.
+        """
+        if page + len(signed) > (self._behind[-1] if self._behind else 0):
+            self._count_rounds()
+        wanted, rows = len(signed), list[tuple[Verdicts, int]]()
+        ids = page_ids_of(signed)
+        for verdicts, row, page_id in itertools.islice(self._pages(page), wanted):
+            if ids[len(rows)] != page_id:
+                raise InputError(
+                    source,
+                    "must be as it was when the run began: its pages are other ones",
+                    None,
+                    "bring the file back, or name a new --state and --out to begin anew",
+                )
+            rows.append((verdicts, row))
+        return _gathered(rows)
+
+    def _pages(self, page: int) -> Iterator[tuple[Verdicts, int, tuple[str, int, int]]]:
+        number = int(np.searchsorted(self._behind, page, side="right"))
+        skipped = page - (self._behind[number - 1] if number else 0)
+        for kept in self._outcomes.read_from(self._first + number):
+            _, record = next(self._log.read_from(kept.range.start.record))
+            ids = page_ids_of(decode(record).signatures)
+            verdicts = kept.resolved.verdicts
+            for row in range(skipped, len(verdicts)):
+                yield verdicts, row, ids[kept.range.start.page + row]
+            skipped = 0
+
+
+def _gathered(rows: list[tuple[Verdicts, int]]) -> Verdicts:
+    def column(name: str, dtype: type) -> NDArray[Any]:
+        return np.array([getattr(verdicts, name)[row] for verdicts, row in rows], dtype)
+
+    return Verdicts(
+        column("kind", np.uint8),
+        column("reason", np.uint8),
+        column("score", np.float64),
+        tuple(verdicts.originals[row] for verdicts, row in rows),
+        column("candidates", np.int64),
+        column("found_by", np.uint8),
+        column("cut", np.bool_),
+        tuple(verdicts.replaces[row] for verdicts, row in rows),
+    )

@@ -1,0 +1,115 @@
+"""Runs a backfill over a state directory: opens or continues the run, judges all inputs, and sums up."""
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from spotsieve.state.log.local import LocalLog
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.backfill.driver import Driver, Progress
+from spotsieve.stream.backfill.judging import RoundEngine, Shards
+from spotsieve.stream.backfill.known import JudgedPages
+from spotsieve.stream.backfill.outcomes import Outcomes, remove_outcomes
+from spotsieve.stream.backfill.parts import Parts, parts_of
+from spotsieve.stream.backfill.run_file import RunFile, described, unfinished_run
+from spotsieve.stream.backfill.schedule import Readers, Task
+from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.local.local_engine import LocalEngine, OnCatchUp
+from spotsieve.stream.local.summary import Summary
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+
+MakeShards = Callable[[RocksState, LocalLog, Outcomes], Shards]
+"""make_shards(state, log, outcomes) gives shards that are filled with what the outcomes have."""
+
+
+class Backfill:
+    """A run, new or continued. Use it as a context, which owns the state directory.
+
+    notices: what a person should know  resumed: whether it continues a run  done_bytes: of inputs that are done
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: Settings,
+        scheme: Scheme,
+        inputs: Sequence[Input],
+        outputs: Mapping[str, str | None],
+    ) -> None:
+        """outputs: directories or URLs of `out`, `verdicts` and `rejected`. Nothing is opened yet.
+
+        Raises SettingError where the directory is in the middle of another run, StateError.
+        """
+        self._directory, self._settings, self._scheme = directory, settings, scheme
+        self._digest = settings_digest(verdict_settings_text(settings))
+        self.tasks = [Task(file, parts_of(number, file, **outputs)) for number, file in enumerate(inputs)]
+        wanted = described(self._digest, inputs, outputs)
+        run = unfinished_run(directory, wanted)
+        self.resumed = run is not None
+        self._run = wanted if run is None else run
+        self.notices: list[str] = []
+        self._closing = contextlib.ExitStack()
+
+    @property
+    def parts(self) -> list[Parts]:
+        """The parts of all inputs."""
+        return [task.parts for task in self.tasks]
+
+    def open(self, on_catch_up: OnCatchUp, make_shards: MakeShards | None) -> None:
+        """Open log, state and outcomes, and judge what is logged and was not judged.
+
+        make_shards: None for one shard, here. Raises StateError, SettingError, SettingsMismatch, CorruptRecord.
+        """
+        if not self.resumed and make_shards is None:
+            remove_outcomes(self._directory)  # Of other runs: only shards that are filled need them.
+        self._log: LocalLog
+
+        def make_engine(state: RocksState, log: LocalLog) -> RoundEngine:
+            self._log = log
+            self.outcomes = Outcomes(self._directory, self._digest)
+            self._closing.callback(self.outcomes.close)
+            shards = None if make_shards is None else make_shards(state, log, self.outcomes)
+            return RoundEngine(self._settings, self._scheme, state, self.outcomes, shards)
+
+        self.local = self._closing.enter_context(
+            LocalEngine(self._directory, self._settings, self._scheme, on_catch_up, make_engine)
+        )
+        self.notices += self.local.notices
+        self.run_file = RunFile(self._directory, self._run)
+        if not self.resumed:
+            self.run_file.begin(self.outcomes.end)
+        self._judged = JudgedPages(self._log, self.outcomes, self.run_file.first_round)
+        if self.resumed:
+            self.notices.append(
+                f"the run goes on: {len(self.run_file.done):,} of {len(self.tasks):,} inputs are done, and "
+                f"{self._judged.count:,} pages are judged"
+            )
+
+    @property
+    def bytes_to_read(self) -> int | None:
+        """The size of the inputs that are not done; None if one has no known size."""
+        left = [task.file.size for number, task in enumerate(self.tasks) if number not in self.run_file.done]
+        return None if None in left else sum(filter(None, left))
+
+    def run(self, readers: Readers, stopped: Callable[[], bool], on_batch: Callable[[Progress], None]) -> Summary:
+        """Judge and write all inputs that are not done. stopped: whether to end after the batch in hand
+
+        Raises what readers raise: SettingError (a part cannot be written), InputError, StateError.
+        """
+        driver = Driver(self.tasks, self.local, self._judged, self.run_file, readers, stopped, on_batch)
+        whole = driver.run()
+        summary = Summary(files=len(self.tasks), interrupted=not whole, entries=self.local.entry_count)
+        for number in sorted(self.run_file.done):
+            summary.add(self.run_file.done[number])
+        if whole:
+            self.run_file.complete()
+        return summary
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.close()

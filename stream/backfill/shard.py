@@ -1,0 +1,131 @@
+"""One shard: a part of the state, and the steps of a round over it. RemoteShard is told rounds as bytes."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.forgetting import removal_of
+from spotsieve.state.horizon import step_of
+from spotsieve.state.index import Filing, Living, State, StateView
+from spotsieve.state.log.record import decode
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.schemes.registry import scheme_in_scope
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.sharding.answering import answer
+from spotsieve.stream.sharding.filing import file
+from spotsieve.stream.sharding.hosts import Walks, walk_round
+from spotsieve.stream.sharding.limits import limits_in_shards
+from spotsieve.stream.sharding.meetings import Meetings
+from spotsieve.stream.sharding.records.columns import ColumnReader
+from spotsieve.stream.sharding.records.frame import Range, range_of
+from spotsieve.stream.sharding.records.meetings import read_meetings, write_meetings
+from spotsieve.stream.sharding.records.outcome import read_outcome
+from spotsieve.stream.sharding.records.walks import write_walks
+from spotsieve.stream.sharding.resolving import Resolved
+from spotsieve.stream.sharding.rounds import Place, Round
+from spotsieve.stream.sharding.shares import Held, Share, hold
+
+
+class Shard:
+    """The steps of a round over the state of one shard. A round is read from the state once."""
+
+    def __init__(self, share: Share, settings: Settings, scheme: Scheme, state: State) -> None:
+        self.share, self.state = share, state
+        self._scheme, self._limits = scheme, limits_in_shards(settings, scheme)
+        self._held: tuple[Range, Held] | None = None
+
+    def answer(self, round_: Round) -> Meetings:
+        """Whom the pages meet under keys that no host is mixed with."""
+        view, held = self._view(round_), self._hold(round_)
+        return answer(round_.signatures, held, self._scheme, view, self._limits, self.share)
+
+    def walk(self, round_: Round, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> Walks:
+        """Verdicts of the pages of the shard's hosts under a guess: bool[n]. meetings: of all shards"""
+        view, held = self._view(round_), self._hold(round_)
+        return walk_round(round_, held, self._scheme, view, self._limits, self.share, meetings, guess)
+
+    def filing(self, round_: Round, resolved: Resolved) -> Filing:
+        """What the round adds to the state; the round is over then."""
+        view, held = self._view(round_), self._hold(round_)
+        self._held = None
+        return file(round_, resolved, held, self._scheme, view, self._limits, self.share)
+
+    def _view(self, round_: Round) -> StateView:
+        return Living(self.state, round_.clock.floor) if round_.clock.floor else self.state
+
+    def _hold(self, round_: Round) -> Held:
+        if self._held is None or self._held[0] != range_of(round_):
+            self._held = range_of(round_), hold(round_.signatures, self._scheme, self._view(round_), self.share)
+        return self._held[1]
+
+
+class Entered(NamedTuple):
+    """A record of the log that a shard is filled from. outcomes: the rounds of its pages, with their outcomes"""
+
+    offset: int
+    record: bytes
+    outcomes: tuple[tuple[Range, bytes], ...]
+
+
+class RemoteShard:
+    """A shard with its state in memory, which knows of a round what it is told: a record, a range of it, and bodies of
+    records of stream/sharding.
+    """
+
+    def __init__(self, settings: Settings, share: Share) -> None:
+        self._state = MemoryState()
+        self._step_ms = step_of(settings.index.horizon_hours)
+        self._shard = Shard(share, settings, scheme_in_scope(settings), self._state)
+        self._round: Round | None = None
+
+    def answer(self, record: bytes, range_: Range) -> bytes:
+        """The body of a record of meetings."""
+        return write_meetings(self._shard.answer(self._round_of(record, range_)), range_.first_number)
+
+    def walk(self, record: bytes, range_: Range, guess: NDArray[np.bool_], *meetings: bytes) -> bytes:
+        """The body of a record of walks. meetings: of all shards, as answer() gives them"""
+        # What comes from another process may be read-only, for which the kernels would be compiled once more.
+        guess = np.array(guess)
+        read = [read_meetings(ColumnReader(one), range_.first_number) for one in meetings]
+        walks = self._shard.walk(self._round_of(record, range_), read, guess)
+        return write_walks(walks, guess, range_.first_number)
+
+    def file(self, record: bytes, range_: Range, outcome: bytes) -> None:
+        """File a round by the body of its outcome. One that is filed already changes nothing."""
+        if range_.start < Place(self._state.position, self._state.pages_applied):
+            return
+        round_ = self._round_of(record, range_)
+        filing = self._shard.filing(round_, read_outcome(ColumnReader(outcome), range_.first_number))
+        self._state.file(filing, round_.end.record, round_.last_record, round_.end.page, round_.clock)
+        self._round = None
+
+    def fill(self, entered: Sequence[Entered]) -> None:
+        """Take the next records of the log, which are judged."""
+        for offset, record, outcomes in entered:
+            read = decode(record)
+            if read.forgotten:
+                self._state.remove(removal_of(read.forgotten, self._state), offset + 1, read.checksum)
+            for range_, outcome in outcomes:
+                self.file(record, range_, outcome)
+
+    def _round_of(self, record: bytes, range_: Range) -> Round:
+        if self._round is None or range_of(self._round) != range_:
+            clock = self._state.clock
+            if self._step_ms:
+                clock = clock.moved(range_.watermark_ms, self._step_ms, range_.first_number)
+            self._round = round_of(record, range_)._replace(clock=clock)
+        return self._round
+
+
+def round_of(record: bytes, range_: Range) -> Round:
+    """The round of a range that lies within one record; its clock stands at its beginning."""
+    read = decode(record)
+    end = len(read.signatures) if range_.end.record > range_.start.record else range_.end.page
+    part = read.signatures.part(range_.start.page, end)
+    return Round(range_.start, range_.end, part, range_.first_number, _BEGINNING, (), read.checksum)
+
+
+_BEGINNING = MemoryState().clock

@@ -1,0 +1,186 @@
+"""`spotsieve backfill` filters archives with many processes, on Ray."""
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spotsieve.stream.cli.filter import stop_on_signals
+from spotsieve.stream.cli.outputs import add_force_argument
+from spotsieve.stream.cli.settings import (
+    add_scheme_arguments,
+    add_settings_arguments,
+    directory,
+    file_name,
+    settings_of,
+)
+from spotsieve.stream.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
+from spotsieve.stream.text_safety import show
+
+if TYPE_CHECKING:
+    from spotsieve.stream.backfill.running import Backfill
+
+ABOUT = """Verdicts and state are those of `spotsieve filter` on the same files in the same order, and the state is used
+as one of its. JSONL, WARC, Parquet and others are read as there, from paths or URLs; on a cluster every machine needs
+them under the same names. Each input gets a part of each output, DIR/NUMBER-NAME. A run that was stopped or killed
+goes on where it was when the same command is run again. Needs Ray: pip install 'spotsieve[ray]'. A damaged file is
+judged up to the damage, the others whole, and the exit code is 3."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags of `spotsieve backfill`."""
+    parser.epilog = ABOUT
+    parser.add_argument("files", nargs="+", metavar="FILE", help="files of pages, or URLs")
+    parser.add_argument(
+        "-o",
+        "--out",
+        type=file_name,
+        metavar="DIR",
+        help="novel and unchecked pages as they came, a file for each input",
+    )
+    parser.add_argument(
+        "--verdicts", type=file_name, metavar="DIR", help="Parquet: a verdict for each page, a file for each input"
+    )
+    parser.add_argument(
+        "--rejected", type=file_name, metavar="DIR", help="JSONL: what could not become a page, and why"
+    )
+    parser.add_argument(
+        "--state",
+        type=directory,
+        metavar="DIR",
+        required=True,
+        help="remember pages in DIR, and go on from what it knows",
+    )
+    parser.add_argument(
+        "--readers",
+        type=_count,
+        metavar="N",
+        help="processes that read, sign and write (one more than CPUs; on a cluster all its CPUs)",
+    )
+    parser.add_argument(
+        "--shards",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="processes that hold a part of the state each (1: this one does)",
+    )
+    parser.add_argument("--address", metavar="HOST:PORT", help="of a Ray cluster (default: this machine alone)")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
+    add_scheme_arguments(parser)
+    add_force_argument(parser)
+    add_settings_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Filter the archives; the exit code."""
+    from spotsieve.stream.backfill.ray_cluster import RayReaders, RayShards, check_ray, ray_started
+    from spotsieve.stream.backfill.running import Backfill
+    from spotsieve.stream.files import check_inputs
+    from spotsieve.stream.kernels import compile_kernels
+    from spotsieve.stream.progress import ProgressLine
+    from spotsieve.stream.schemes.registry import scheme_in_scope, scheme_of
+    from spotsieve.stream.sharding.limits import limits_in_shards
+
+    check_ray()
+    settings = settings_of(options)
+    scheme = scheme_in_scope(settings)
+    limits_in_shards(settings, scheme)
+    if "-" in options.files:
+        raise SettingError(
+            "FILE", "must be a file that can be read again", "-", "filter standard input by `spotsieve filter`"
+        )
+    inputs = check_inputs(options.files)
+    outputs = {name: getattr(options, name) for name in ("out", "verdicts", "rejected")}
+    _check_outputs(outputs)
+    if options.state.exists() and not options.state.is_dir():
+        raise StateError("--state", "must be a directory", str(options.state), "name another, or a new one")
+    stopping = threading.Event()
+    with contextlib.ExitStack() as stack:
+        backfill = stack.enter_context(Backfill(options.state, settings, scheme, inputs, outputs))
+        _make_directories(outputs)
+        if not backfill.resumed and not options.force:
+            _check_parts(backfill)
+        with contextlib.closing(ProgressLine(sys.stderr, None)) as notice:
+            notice.say("compiling the kernels; after the first time they are read from a cache")
+            compile_kernels(scheme_of(settings.scheme))
+            notice.say("starting Ray")
+            shards = options.shards if options.shards > 1 else 0
+            readers = options.readers or _readers_here()
+            ray = stack.enter_context(ray_started(options.address, readers + shards))
+        with contextlib.closing(ProgressLine(sys.stderr, None)) as catching_up:
+            backfill.open(
+                catching_up.update_records,
+                None if not shards else lambda state, log, kept: RayShards(ray, shards, settings, state, log, kept),
+            )
+        for text in filter(None, (*backfill.notices, settings.scheme.caution())):
+            show(f"spotsieve: {text}", to=sys.stderr)
+        line = ProgressLine(sys.stderr, backfill.bytes_to_read)
+        began = time.monotonic()
+        with stop_on_signals(stopping), contextlib.closing(line):
+            summary = backfill.run(
+                RayReaders(ray, readers, settings), stopping.is_set, lambda so_far: line.update(*so_far)
+            )
+        summary.seconds = time.monotonic() - began
+    if options.json:
+        show(json.dumps(summary.as_json()))
+    else:
+        show(*summary.as_text().split("\n"), to=sys.stderr)
+    if summary.interrupted:
+        return EXIT_INTERRUPTED
+    return EXIT_INPUT if summary.faults else EXIT_OK
+
+
+def _readers_here() -> int:
+    return len(os.sched_getaffinity(0)) + 1
+
+
+def _count(text: str) -> int:
+    from spotsieve.stream.sharding.shares import MOST_SHARDS
+
+    number = int(text) if text.isdecimal() else 0
+    if not 1 <= number <= MOST_SHARDS:
+        raise argparse.ArgumentTypeError(f"must be 1..{MOST_SHARDS}, got {text!r}")
+    return number
+
+
+def _check_outputs(outputs: dict[str, str | None]) -> None:
+    """Raises SettingError where an output is no directory, or two are one."""
+    from spotsieve.stream.backfill.parts import check_pyarrow
+    from spotsieve.stream.files.remote import is_url
+
+    if outputs["verdicts"]:
+        check_pyarrow()
+    taken = dict[str, str]()
+    for flag, name in outputs.items():
+        if name is None:
+            continue
+        if not is_url(name) and Path(name).exists() and not Path(name).is_dir():
+            raise SettingError(f"--{flag}", "must be a directory", name, "name another, or a new one")
+        place = name.rstrip("/") if is_url(name) else str(Path(name).resolve())
+        if place in taken:
+            raise SettingError(f"--{flag}", f"must not be the directory of --{taken[place]}", name, "name another")
+        taken[place] = flag
+
+
+def _make_directories(outputs: dict[str, str | None]) -> None:
+    from spotsieve.stream.files.remote import is_url
+
+    for flag, name in outputs.items():
+        if name is not None and not is_url(name):
+            try:
+                Path(name).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise SettingError(f"--{flag}", f"cannot be made: {error.strerror}", name, "name another") from None
+
+
+def _check_parts(backfill: "Backfill") -> None:
+    """Raises SettingError where a part of a new run is there already."""
+    from spotsieve.stream.cli.outputs import check_new
+
+    for parts in backfill.parts:
+        check_new(parts._asdict())

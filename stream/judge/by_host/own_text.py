@@ -1,0 +1,147 @@
+"""Finds what of a page is its own, by the memory of its host: what stands on few of the host's pages."""
+
+# mypy: disable-error-code="no-untyped-def"
+# numba compiles the kernels from their argument types; the comment of each says what these are.
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import ITEM_COUNT_BITS, WORD_COUNT_BITS
+from spotsieve.stream.features.prints import CLASS_MASK, CLASS_WEIGHTS, IDENTITY_SHIFT, KEPT, MOST_PRINTS, NUMBER
+from spotsieve.stream.judge.by_host import ways
+from spotsieve.stream.judge.by_host.memory import common_limit, pages_with, template_limit
+from spotsieve.stream.judge.slots import inlined
+from spotsieve.stream.text.titles import MOST_TITLE_WORDS
+
+TENTHS, _LEFT_OUT_TENTHS = 10, 4
+"""What a word of a kept block counts, and one of a block that is left out."""
+_WEIGHTS = CLASS_WEIGHTS.astype(np.int64)
+NO_TITLE = ways.NONE
+PAGES, LIMIT, LISTED, TEMPLATE, OWN, OWN_PRINTS, OWN_TEXTS, OWN_NUMBERS, RARE = range(9)
+"""Places in the figures of Asked."""
+
+
+class OfHost(NamedTuple):
+    """What is known of a page by its host, for people. pages: that taught the host  limit: a print on more is template
+
+    template_share: of the page's listed kept text  own_words: of its own text  rare_title_words: of its title
+    """
+
+    pages: int
+    limit: float
+    template_share: float
+    own_words: float
+    rare_title_words: int
+
+
+class Asked(NamedTuple):
+    """What is known of the page that is judged, by the memory of its host.
+
+    figures: float64[9], pages of the host, the limit of its template, words of the page's listed kept text, those that
+    are template, tenths of words of its own text, its own prints, those of them that are of kept text and of kept
+    numbers, its rare title words
+    template: bool[MOST_PRINTS], by place among its prints  rare: uint16[MOST_TITLE_WORDS], its rare title words
+    """
+
+    figures: NDArray[np.float64]
+    template: NDArray[np.bool_]
+    rare: NDArray[np.uint16]
+
+
+def new_asked() -> Asked:
+    """Nothing is known yet."""
+    return Asked(np.zeros(9), np.zeros(MOST_PRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.uint16))
+
+
+def of_host(asked: Asked) -> OfHost:
+    """What was found out about the page that was asked about last."""
+    figures = asked.figures.tolist()
+    share = figures[TEMPLATE] / figures[LISTED] if figures[LISTED] else 0.0
+    return OfHost(int(figures[PAGES]), figures[LIMIT], share, figures[OWN] / TENTHS, int(figures[RARE]))
+
+
+@inlined
+def words_of(value):  # uint32 -> int64
+    """The words that a print stands for."""
+    return _WEIGHTS[value & CLASS_MASK]
+
+
+@inlined
+def tenths_of(value):  # uint32 -> int64
+    """What a print counts, in tenths of words."""
+    return words_of(value) * (TENTHS if value & KEPT else _LEFT_OUT_TENTHS)
+
+
+@inlined
+def is_kept_text(value):  # uint32 -> bool
+    """Whether a print is of the text, and not of the numbers, of a kept block."""
+    return value & KEPT != 0 and value & NUMBER == 0
+
+
+@inlined
+def is_kept_number(value):  # uint32 -> bool
+    """Whether a print is of the numbers of a kept block."""
+    return value & KEPT != 0 and value & NUMBER != 0
+
+
+@inlined
+def ask(pages, page, memory, row, share, asked):  # Texts, int64, Memory, int64, float64  ->  asked: Asked
+    """Look up what of a page is template of its host by now."""
+    figures = asked.figures
+    known = memory.pages[row]
+    limit, common = template_limit(known, share), common_limit(known)
+    for place in range(len(figures)):
+        figures[place] = 0.0
+    figures[PAGES], figures[LIMIT] = known, limit
+    first = pages.print_first[page]
+    for place in range(first, pages.print_end[page]):
+        value = pages.prints[place]
+        count = pages_with(
+            memory.items, row, memory.item_count[row], np.int64(value) >> IDENTITY_SHIFT, ITEM_COUNT_BITS
+        )
+        template = count > limit
+        asked.template[place - first] = template
+        if is_kept_text(value):
+            figures[LISTED] += words_of(value)
+            figures[TEMPLATE] += words_of(value) if template else 0
+        if not template:
+            figures[OWN] += tenths_of(value)
+            figures[OWN_PRINTS] += 1
+            figures[OWN_TEXTS] += is_kept_text(value)
+            figures[OWN_NUMBERS] += is_kept_number(value)
+    rare = np.int64(0)
+    for place in range(pages.title_first[page], pages.title_end[page]):
+        word = pages.titles[place]
+        if pages_with(memory.words, row, memory.word_count[row], np.int64(word), WORD_COUNT_BITS) <= common:
+            asked.rare[rare] = word
+            rare += 1
+    figures[RARE] = rare
+
+
+@inlined
+def listed_words(asked):  # Asked -> int64
+    """Words of the page's listed kept text."""
+    return np.int64(asked.figures[LISTED])
+
+
+@inlined
+def template_share(asked):  # Asked -> float64
+    """The share of the page's listed kept text that is template."""
+    listed = asked.figures[LISTED]
+    return asked.figures[TEMPLATE] / listed if listed > 0 else 0.0
+
+
+@inlined
+def title_overlap(others, other, memory, row, asked):  # Texts, int64, Memory, int64, Asked -> float64
+    """The Jaccard of both titles' rare words; NO_TITLE where neither has one."""
+    common = common_limit(np.int64(asked.figures[PAGES]))
+    mine, theirs, both = np.int64(asked.figures[RARE]), np.int64(0), np.int64(0)
+    for place in range(others.title_first[other], others.title_end[other]):
+        word = others.titles[place]
+        if pages_with(memory.words, row, memory.word_count[row], np.int64(word), WORD_COUNT_BITS) <= common:
+            theirs += 1
+            for rare in range(mine):
+                both += asked.rare[rare] == word
+    return both / (mine + theirs - both) if mine + theirs > 0 else NO_TITLE

@@ -1,0 +1,51 @@
+"""Keeps what shards have said of rounds, until the round is over."""
+
+from spotsieve.stream.service.roles.told import Heard
+from spotsieve.stream.sharding.records.frame import KIND_MEETINGS, KIND_TOO_LARGE, KIND_WALKS, Range
+
+
+class Answers:
+    """The answers of S shards, of the rounds that are not over. The last word of a shard counts."""
+
+    def __init__(self, shards: int) -> None:
+        self._shards = shards
+        self._met: dict[Range, dict[int, Heard]] = {}
+        self._walked: dict[Range, dict[int, list[Heard]]] = {}
+        self._too_large: set[Range] = set()
+
+    def add(self, heard: Heard) -> None:
+        """Keep an answer."""
+        told = heard.told
+        if told.kind == KIND_MEETINGS:
+            self._met.setdefault(told.range, {})[told.share.number] = heard
+        elif told.kind == KIND_WALKS:
+            self._walked.setdefault(told.range, {}).setdefault(told.share.number, []).append(heard)
+        elif told.kind == KIND_TOO_LARGE:
+            self._too_large.add(told.range)
+
+    def met(self, range_: Range) -> list[Heard] | None:
+        """What all shards met, in their order; None while one of them has not answered."""
+        return _of_all(self._met.get(range_, {}), self._shards)
+
+    def walked(self, range_: Range) -> dict[int, list[Heard]]:
+        """By shard, what it found under one guess after the other."""
+        return self._walked.get(range_, {})
+
+    def too_large(self, range_: Range) -> bool:
+        """Whether a shard's answer would be larger than a message may be."""
+        return range_ in self._too_large
+
+    def missing(self, range_: Range) -> list[int]:
+        """The shards that have not answered."""
+        return sorted(set(range(self._shards)) - self._met.get(range_, {}).keys())
+
+    def forget_before(self, range_: Range) -> None:
+        """Let go of what was said of rounds before this one."""
+        for kept in (self._met, self._walked):
+            for one in [one for one in kept if one.start < range_.start]:
+                del kept[one]
+        self._too_large = {one for one in self._too_large if one.start >= range_.start}
+
+
+def _of_all(by_shard: dict[int, Heard], shards: int) -> list[Heard] | None:
+    return [by_shard[number] for number in range(shards)] if len(by_shard) == shards else None

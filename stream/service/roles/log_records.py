@@ -1,0 +1,108 @@
+"""Keeps the records of the log from a place on, each decoded once, for a role that judges in rounds."""
+
+import asyncio
+from collections import deque
+
+from spotsieve.state.identity import check_log_range, check_settings_digest, closed_log
+from spotsieve.state.log.record import NO_PAGES, LogRecord, checksum_of, decode
+from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
+from spotsieve.stream.kafka.waits import Waits
+from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.service.log_follower import LogFollower
+from spotsieve.stream.service.skipping import skipped_offsets, stopped_at
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+
+
+class LogRecords:
+    """The log from a record on, as far as it was read. What has no pages for a round stands in its place, too."""
+
+    def __init__(self, settings: Settings, metrics: Metrics, waits: Waits) -> None:
+        self._settings = settings
+        self._digest = settings_digest(verdict_settings_text(settings))
+        self._metrics = metrics
+        self._next = 0
+        self._follower = LogFollower(settings, metrics, waits, lambda: self._next)
+        self._skipped = set[int]()
+        self.held: deque[tuple[int, LogRecord]] = deque()
+        """(offset, record), ascending"""
+
+    async def start(self, position: int, pages_applied: int = 0) -> None:
+        """Connect, check that the log is of these settings and goes on here, and begin at this offset.
+
+        pages_applied: of the record at the position. Raises KafkaError, StateError, SettingsMismatch.
+        """
+        begin = await self._follower.start()
+        end = await self._follower.end()
+        check_log_range(self._settings.topics.log, position, begin, end, pages_applied)
+        if end > begin and await self._follower.check_settings(begin, end, _never, b""):
+            raise StateError(
+                f"log {self._settings.topics.log}",
+                "must be whole, and spotsieve migrate is filling it",
+                None,
+                "start the roles once the migration has ended",
+            )
+        self._next = position
+        self._follower.seek(position)
+
+    async def close(self) -> None:
+        """End the connections."""
+        await self._follower.close()
+
+    async def end(self) -> int:
+        """Ask where the log ends now."""
+        return await self._follower.end()
+
+    def pages(self) -> int:
+        """How many pages are held."""
+        return sum(len(record.signatures) for _, record in self.held)
+
+    def drop_before(self, offset: int) -> None:
+        """Let go of the records before this offset."""
+        while self.held and self.held[0][0] < offset:
+            self.held.popleft()
+
+    async def until(self, end: int) -> None:
+        """Read until all records before this offset are held."""
+        while self._next < end:
+            await self.read()
+
+    async def read(self) -> None:
+        """Read what comes next; nothing after a wait. Raises StateError where every reader stops."""
+        for record in await self._follower.fetch():
+            value = record.value or b""
+            self.held.append((record.offset, await self._decoded(value, record.offset)))
+            self._next = record.offset + 1
+        # The position passes the markers of strangers' transactions, too.
+        self._next = max(self._next, await self._follower.position())
+        self._follower.note_end()
+
+    async def _decoded(self, value: bytes, offset: int) -> LogRecord:
+        log_name = self._settings.topics.log
+        try:
+            record = await asyncio.to_thread(decode, value, log_name, offset)
+            if not record.foreign and record.configuration is None:
+                check_settings_digest(record.settings_digest, self._digest, log_name, offset)
+        except (DamagedRecord, SettingsMismatch) as error:
+            if offset not in self._skipped:
+                self._skipped |= await skipped_offsets(self._settings, offset + 1)
+            if offset not in self._skipped:
+                raise stopped_at(error, offset) from None
+            self._metrics.log_passed.labels("skipped").inc()
+            return LogRecord(b"", 0, b"", NO_PAGES, checksum_of(value), foreign=True)
+        if record.foreign:
+            self._metrics.log_passed.labels("foreign").inc()
+        if record.handover is not None and record.handover.closed:
+            raise closed_log(log_name, offset, record.handover.log)
+        return record
+
+
+def has_pages(record: LogRecord) -> bool:
+    """Whether a record belongs to a round: it holds pages, or marks of what is committed."""
+    told = record.configuration, record.skips, record.handover
+    return not record.foreign and not record.forgotten and all(one is None for one in told)
+
+
+async def _never(_: bytes) -> None:
+    """Only workers begin a log; where there is a record of ours, nothing is to be written."""
+    raise StateError("topics.log", "must be begun by a worker", None, "start a worker first")

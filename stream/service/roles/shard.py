@@ -1,0 +1,252 @@
+"""Runs a shard: it answers the rounds that the resolver names, from its part of the state, and files their outcomes."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
+
+import numpy as np
+from aiokafka.errors import KafkaError
+from numpy.typing import NDArray
+
+from spotsieve.state.format.meta import Part as PartOfState
+from spotsieve.state.snapshot.requests import Requests
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.errors import StateError
+from spotsieve.stream.kafka.errors import ended
+from spotsieve.stream.kafka.topic_checks import LOG_RECORD_BYTES
+from spotsieve.stream.observe.heartbeats import Heartbeats
+from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.schemes.registry import scheme_in_scope
+from spotsieve.stream.service.catchup import CatchUp
+from spotsieve.stream.service.record_writer import RecordWriter
+from spotsieve.stream.service.roles.answers import Answers
+from spotsieve.stream.service.roles.log_records import LogRecords
+from spotsieve.stream.service.roles.role import Role
+from spotsieve.stream.service.roles.shard_work import ShardWork
+from spotsieve.stream.service.roles.told import MAKE_ANEW, Heard, RoundReader
+from spotsieve.stream.service.roles.warming import compile_rounds
+from spotsieve.stream.service.run import Opened
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.sharding.limits import limits_in_shards
+from spotsieve.stream.sharding.records.frame import (
+    KIND_GUESS,
+    KIND_MEETINGS,
+    KIND_OUTCOME,
+    KIND_RANGE,
+    KIND_TOO_LARGE,
+    KIND_WALKS,
+    Range,
+    encode_told,
+)
+from spotsieve.stream.sharding.records.range import Named
+from spotsieve.stream.sharding.rounds import Round
+from spotsieve.stream.sharding.shares import Held, Share
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Open:
+    """A round that was named and has no outcome yet. round, held: once it was answered
+
+    guess: that of the resolver, None for the first one  walked: under the guess that counts now
+    """
+
+    range: Range
+    named: Named
+    round: Round | None = None
+    held: Held | None = None
+    guess: NDArray[np.bool_] | None = None
+    walked: bool = False
+    refused: bool = False
+
+
+def open_shard(settings: Settings, share: Share) -> Opened:
+    """A shard over its own state directory. Raises SpotsieveError."""
+    text, scheme = verdict_settings_text(settings), scheme_in_scope(settings)
+    index = settings.index
+    compile_rounds(scheme, limits_in_shards(settings, scheme))
+    state = RocksState.open(index.directory, text, settings.topics.log, index, PartOfState(*share))
+    work = ShardWork(settings, scheme, state, share)
+
+    def begin(_: object, metrics: Metrics, heartbeats: Heartbeats) -> Shard:
+        return Shard(settings, share, scheme.bars is not None, state, work, metrics, heartbeats)
+
+    return Opened(state, begin)
+
+
+class Shard(Role):
+    """One shard, with one set of Kafka clients."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        share: Share,
+        walks: bool,
+        state: RocksState,
+        work: ShardWork,
+        metrics: Metrics,
+        heartbeats: Heartbeats,
+    ) -> None:
+        """walks: whether the scheme has a memory of hosts"""
+        super().__init__(settings, metrics)
+        self._share, self._walks, self._state, self._work = share, walks, state, work
+        self._heartbeats = heartbeats
+        self._digest = settings_digest(verdict_settings_text(settings))
+        self._requests = Requests(settings.index.directory, state)
+        self._log = LogRecords(settings, metrics, self._waits)
+        self._rounds = RoundReader(settings, self._waits, with_matches=True)
+        self._sending = RecordWriter(settings, self._waits, lambda: 0, "matches", share.number)
+        self._answers = Answers(share.shards)
+        self._open: _Open | None = None
+        self._working = ThreadPoolExecutor(1, thread_name_prefix="shard")
+
+    async def _start(self) -> None:
+        state = self._state
+        try:
+            await self._sending.start()
+            await self._rounds.start()
+            await self._log.start(state.position, state.pages_applied)
+            begin, end = await self._rounds.verdicts_span()
+        except KafkaError as error:
+            raise ended(error, self._settings, "starting the shard") from None
+        await self._find_place(begin, end)
+        catching_up = CatchUp(state.position, await self._log.end())
+        while await self._rounds.verdicts_position() < end:
+            before = state.position
+            await self._hear()
+            catching_up.applied(state.position, state.position - before, 0)
+            self.step = catching_up.text()
+        catching_up.done()
+        try:
+            spans = await self._rounds.matches_spans()
+        except KafkaError as error:
+            raise ended(error, self._settings, "starting the shard") from None
+        # The answers to a round that is open now stand from there on; to a later one, from now on.
+        named = None if self._open is None else self._open.named.answers
+        self._rounds.seek_matches(
+            [max(at, span[0]) for at, span in zip(named, spans, strict=True)] if named else [end for _, end in spans]
+        )
+
+    async def _find_place(self, begin: int, end: int) -> None:
+        """Go on behind the outcome that the state was last filed by, and check that it is still that one.
+
+        Raises StateError where `verdicts` was made anew or no longer holds what the state needs.
+        """
+        heard, topic = self._state.heard, self._settings.topics.verdicts
+        if heard is None:
+            if begin:
+                raise StateError(
+                    f"topics.verdicts {topic!r}",
+                    f"must hold all verdicts for a new shard, and begins at {begin}",
+                    None,
+                    MAKE_ANEW,
+                )
+            self._rounds.seek_verdicts(0)
+            return
+        found: Heard | None = None
+        if begin <= heard.offset < end:
+            self._rounds.seek_verdicts(heard.offset)
+            while found is None:
+                found = next(iter(await self._rounds.fetch()), None)
+        if found is None or (found.offset, found.checksum) != heard:
+            raise StateError(
+                f"topics.verdicts {topic!r}",
+                f"must hold the outcome {heard.offset} that this shard was filed by, and was made anew or lost it",
+                None,
+                f"bring the topic back; or {MAKE_ANEW}",
+            )
+        self._rounds.seek_verdicts(heard.offset + 1)
+
+    async def _work_on(self) -> None:
+        while True:
+            await self._answer()
+            await self._hear()
+
+    async def _hear(self) -> None:
+        """Take in what was told since the last call."""
+        if self._requests.waiting():
+            await self._done(self._requests.answer)
+        for heard in await self._rounds.fetch():
+            told = heard.told
+            if heard.topic != self._settings.topics.verdicts:
+                self._answers.add(heard)
+            elif told.kind == KIND_RANGE:
+                self._open = _Open(told.range, heard.named())
+                self._answers.forget_before(told.range)
+            elif told.kind == KIND_GUESS and self._open is not None and told.range == self._open.range:
+                self._open.guess, self._open.walked = heard.guess(), False
+            elif told.kind == KIND_OUTCOME:
+                await self._file(heard)
+
+    async def _answer(self) -> None:
+        """Say of the open round what can be said by now."""
+        opened = self._open
+        if opened is None or opened.refused:
+            return
+        if opened.held is None:
+            round_ = await self._cut(opened)
+            with self._metrics.timed("answer"):
+                opened.held, body = await self._done(self._work.answer, round_)
+            if not await self._send(opened, KIND_MEETINGS, body):
+                return
+        answers = self._answers.met(opened.range)
+        if self._walks and not opened.walked and answers is not None and opened.round and opened.held:
+            with self._metrics.timed("walk"):
+                body = await self._done(self._work.walk, opened.round, opened.held, answers, opened.guess)
+            opened.walked = True
+            await self._send(opened, KIND_WALKS, body)
+
+    async def _cut(self, opened: _Open) -> Round:
+        end = opened.range.end
+        await self._log.until(end.record + (end.page > 0))
+        round_ = opened.round
+        if round_ is None:
+            round_ = await self._done(self._work.cut, opened.range, opened.named, list(self._log.held))
+            opened.round = round_
+        return round_
+
+    async def _send(self, opened: _Open, kind: int, body: bytes) -> bool:
+        """Send an answer; where it is too large, say so: the resolver names a smaller round."""
+        record = encode_told(kind, self._digest, self._share, opened.range, body)
+        fits = len(record) <= LOG_RECORD_BYTES
+        if not fits:
+            opened.refused = True
+            record = encode_told(KIND_TOO_LARGE, self._digest, self._share, opened.range)
+        await self._sending.write(record)
+        return fits
+
+    async def _file(self, outcome: Heard) -> None:
+        """File the outcome of the open round. Raises StateError where it is that of another one."""
+        opened = self._open
+        if opened is None or opened.range != outcome.told.range:
+            raise StateError(
+                f"topics.verdicts[{outcome.offset}]",
+                "must be the outcome of the round that was named before it",
+                None,
+                f"bring the topic back; or {MAKE_ANEW}",
+            )
+        round_ = await self._cut(opened)
+        with self._metrics.timed("file"):
+            await self._done(self._work.file, round_, opened.held, outcome)
+        self._open = None
+        self._log.drop_before(self._state.position)
+        self._metrics.log_position.set(self._state.position)
+        self._metrics.rounds.inc()
+
+    async def _done(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """Do the work in the shard's thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._working, lambda: self._heartbeats.watched("shard", work, *arguments, **named)
+        )
+
+    async def _close(self) -> None:
+        await self._rounds.close()
+        await self._log.close()
+        await self._sending.close()
+        await asyncio.to_thread(self._working.shutdown)

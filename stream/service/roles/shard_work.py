@@ -1,0 +1,115 @@
+"""Does a shard's part of a round over its state: bytes of the log and of other roles in, bytes of its answers out."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.horizon import Clock
+from spotsieve.state.index import Heard, Living, StateView
+from spotsieve.state.log.record import LogRecord
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.engine import forget
+from spotsieve.stream.errors import StateError
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.service.roles.log_records import has_pages
+from spotsieve.stream.service.roles.told import MAKE_ANEW
+from spotsieve.stream.service.roles.told import Heard as HeardRecord
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.sharding.answering import answer
+from spotsieve.stream.sharding.filing import file
+from spotsieve.stream.sharding.hosts import first_guess, walk_round
+from spotsieve.stream.sharding.limits import limits_in_shards
+from spotsieve.stream.sharding.records.frame import Range
+from spotsieve.stream.sharding.records.meetings import write_meetings
+from spotsieve.stream.sharding.records.range import Named
+from spotsieve.stream.sharding.records.walks import write_walks
+from spotsieve.stream.sharding.rounds import Place, Round, told_round
+from spotsieve.stream.sharding.shares import Held, Share, hold
+
+
+class ShardWork:
+    """The work of one shard. Call it from one thread."""
+
+    def __init__(self, settings: Settings, scheme: Scheme, state: RocksState, share: Share) -> None:
+        self._log_name = settings.topics.log
+        self._scheme, self._state, self._share = scheme, state, share
+        self._limits = limits_in_shards(settings, scheme)
+
+    @property
+    def place(self) -> Place:
+        """Where the next round begins at the earliest."""
+        return Place(self._state.position, self._state.pages_applied)
+
+    def cut(self, range_: Range, named: Named, records: Iterable[tuple[int, LogRecord]]) -> Round:
+        """The round of this range; what stands before it in the log is applied: pages to forget, and nothing else.
+
+        records: of the log, at least from the state's position to the end of the range. Raises StateError where the
+        range does not follow the state, or the log is another one.
+        """
+        held = list(records)
+        self._go_to(range_, held)
+        end = range_.end.record + (range_.end.page > 0)
+        of_round = [(at, one) for at, one in held if range_.start.record <= at < end]
+        clock = Clock(range_.watermark_ms, named.marks)
+        found = told_round(of_round, range_.start, range_.end, range_.first_number, clock)
+        if found is None or found.last_record != named.last_record or not all(has_pages(one) for _, one in of_round):
+            raise StateError(
+                f"log {self._log_name}[{range_.start.record}]",
+                "must be the log that the resolver has made rounds of",
+                None,
+                f"bring that log back; or {MAKE_ANEW}",
+            )
+        return found
+
+    def _go_to(self, range_: Range, records: Sequence[tuple[int, LogRecord]]) -> None:
+        state, start = self._state, range_.start
+        between = [(at, one) for at, one in records if state.position <= at < start.record]
+        goes_on = self.place == start or (not state.pages_applied and not start.page and self.place < start)
+        if not goes_on or any(has_pages(one) for _, one in between) or range_.first_number != state.entry_count:
+            raise StateError(
+                f"the round from {start.record}:{start.page}",
+                f"must follow the state, which stands at {self.place.record}:{self.place.page} with "
+                f"{state.entry_count} entries: rounds between are gone, or the verdicts are of another log",
+                range_.first_number,
+                MAKE_ANEW,
+            )
+        for offset, record in between:
+            if record.forgotten:
+                forget(state, record, offset)
+            else:
+                state.file(None, offset + 1, record.checksum)
+
+    def _view(self, round_: Round) -> StateView:
+        return Living(self._state, round_.clock.floor) if round_.clock.floor else self._state
+
+    def answer(self, round_: Round) -> tuple[Held, bytes]:
+        """What the round meets under the shard's own keys: what was read for it, and the body of kind 1."""
+        view = self._view(round_)
+        held = hold(round_.signatures, self._scheme, view, self._share)
+        met = answer(round_.signatures, held, self._scheme, view, self._limits, self._share)
+        return held, write_meetings(met, round_.first_number)
+
+    def walk(self, round_: Round, held: Held, answers: Sequence[HeardRecord], guess: NDArray[np.bool_] | None) -> bytes:
+        """Verdicts of the pages of the shard's hosts: the body of kind 2.
+
+        answers: of all shards, in their order  guess: None for the first one, which the answers give
+        """
+        meetings = [one.meetings() for one in answers]
+        used = first_guess(round_, meetings) if guess is None else guess
+        view = self._view(round_)
+        walks = walk_round(round_, held, self._scheme, view, self._limits, self._share, meetings, used)
+        return write_walks(walks, used, round_.first_number)
+
+    def file(self, round_: Round, held: Held | None, outcome: HeardRecord) -> int:
+        """File what the outcome says; -> how many entries the shard took. held: as of answer, None where it did not"""
+        resolved = outcome.outcome()
+        view = self._view(round_)
+        if held is None:
+            held = hold(round_.signatures, self._scheme, view, self._share)
+        filing = file(round_, resolved, held, self._scheme, view, self._limits, self._share)
+        if filing.places is not None:
+            filing = replace(filing, places=filing.places._replace(heard=Heard(outcome.offset, outcome.checksum)))
+        self._state.file(filing, round_.end.record, round_.last_record, round_.end.page, round_.clock)
+        return len(filing.pages)

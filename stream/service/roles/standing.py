@@ -1,0 +1,55 @@
+"""Says which of several resolvers works: the one to which their consumer group gives the partition of `verdicts`."""
+
+import asyncio
+from collections.abc import Iterable
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.abc import ConsumerRebalanceListener
+
+from spotsieve.stream.kafka.assignment import remember_generation
+from spotsieve.stream.kafka.clients import resolver_consumer, stop_client
+from spotsieve.stream.kafka.consumers import check_alive
+from spotsieve.stream.settings.model import Settings
+
+POLL_MS = 1_000
+
+
+class Standing(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's class is untyped
+    """A resolver's place in the group. It reads nothing: the group is its election, and the broker holds it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._topic = settings.topics.verdicts
+        self._consumer: AIOKafkaConsumer = resolver_consumer(settings)
+        self.chosen = asyncio.Event()
+        self.replaced = asyncio.Event()
+
+    async def join(self) -> None:
+        """Join the group. Raises KafkaError."""
+        self._consumer.subscribe([self._topic], listener=self)
+        await self._consumer.start()
+
+    async def hold(self) -> None:
+        """Stay in the group, for ever. Raises BrokerTrouble, KafkaError."""
+        while True:
+            # aiokafka takes a member that asks for nothing for one that hangs.
+            await self._consumer.getmany(timeout_ms=POLL_MS)
+            check_alive(self._consumer)
+
+    async def leave(self) -> None:
+        """Leave the group, so that another resolver is chosen at once."""
+        await stop_client(self._consumer)
+
+    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        """The group deals out its partition anew."""
+
+    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        """The group has chosen."""
+        mine = list(assigned)
+        remember_generation(self._consumer)
+        for partition in mine:
+            self._consumer.seek(partition, 0)
+            self._consumer.pause(partition)
+        if mine:
+            self.chosen.set()
+        elif self.chosen.is_set():
+            self.replaced.set()

@@ -1,0 +1,191 @@
+"""Reads what shards and the resolver tell each other: the topics of verdicts and of matches."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
+from aiokafka.structs import ConsumerRecord
+from numpy.typing import NDArray
+
+from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
+from spotsieve.stream.kafka.backoff import Backoff
+from spotsieve.stream.kafka.clients import round_consumer, stop_client
+from spotsieve.stream.kafka.consumers import check_alive
+from spotsieve.stream.kafka.errors import Decision, decision, ended
+from spotsieve.stream.kafka.waits import Waits
+from spotsieve.stream.observe.logs import logger
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.sharding.hosts import Walks
+from spotsieve.stream.sharding.meetings import Meetings
+from spotsieve.stream.sharding.records.columns import ColumnReader
+from spotsieve.stream.sharding.records.frame import (
+    KIND_GUESS,
+    KIND_MEETINGS,
+    KIND_OUTCOME,
+    KIND_RANGE,
+    KIND_WALKS,
+    Told,
+    decode_body,
+    decode_told,
+)
+from spotsieve.stream.sharding.records.meetings import read_meetings
+from spotsieve.stream.sharding.records.outcome import read_outcome
+from spotsieve.stream.sharding.records.range import Named, read_guess, read_named
+from spotsieve.stream.sharding.records.walks import read_walks
+from spotsieve.stream.sharding.resolving import Resolved
+
+FETCH_TIMEOUT_MS = 500
+CHECKSUM_BYTES = 8
+MAKE_ANEW = (
+    "make both topics anew (spotsieve topics create) and start every shard with an empty state directory: the log "
+    "gives them again"
+)
+
+
+Decoded = TypeVar("Decoded")
+
+
+class Heard(NamedTuple):
+    """A record about a round, and where it stood. checksum: its own, which tells it from others"""
+
+    told: Told
+    topic: str
+    offset: int
+    checksum: int
+
+    def meetings(self) -> Meetings:
+        """What a shard met. Raises DamagedRecord, as the others do."""
+        return self._body(KIND_MEETINGS, lambda columns: read_meetings(columns, self.told.range.first_number))
+
+    def walks(self) -> tuple[Walks, NDArray[np.bool_]]:
+        """What a shard found of the pages of its hosts, and the guess that this rests on."""
+        return self._body(KIND_WALKS, lambda columns: read_walks(columns, self.told.range.first_number))
+
+    def outcome(self) -> Resolved:
+        """The outcome of a round."""
+        return self._body(KIND_OUTCOME, lambda columns: read_outcome(columns, self.told.range.first_number))
+
+    def named(self) -> Named:
+        """What is said of a round that is next."""
+        return self._body(KIND_RANGE, lambda columns: read_named(columns, self.told.range.start.record))
+
+    def guess(self) -> NDArray[np.bool_]:
+        """The guess under which shards walk once more."""
+        return self._body(KIND_GUESS, read_guess)
+
+    def _body(self, kind: int, read: Callable[[ColumnReader], Decoded]) -> Decoded:
+        return decode_body(self.told, kind, read, self.topic, self.offset)
+
+
+class RoundReader:
+    """The consumer of one reader of rounds. It has no group: who reads knows where to go on."""
+
+    def __init__(self, settings: Settings, waits: Waits, with_matches: bool) -> None:
+        """with_matches: whether the answers of shards are read too"""
+        self._settings = settings
+        self._waits = waits
+        self._digest = settings_digest(verdict_settings_text(settings))
+        self._shards = settings.cluster.shards
+        self._backoff = Backoff()
+        self._verdicts = TopicPartition(settings.topics.verdicts, 0)
+        self._matches = [TopicPartition(settings.topics.matches, number) for number in range(self._shards)]
+        self._with_matches = with_matches
+        self._consumer: AIOKafkaConsumer = round_consumer(settings)
+        self._passed = False
+
+    async def start(self) -> None:
+        """Connect. Nothing is read before the seeks. Raises KafkaError."""
+        await self._consumer.start()
+        assigned = [self._verdicts, *(self._matches if self._with_matches else ())]
+        self._consumer.assign(assigned)
+        for partition in assigned:
+            # Otherwise aiokafka would look for a place to begin at, and there is none.
+            self._consumer.seek(partition, 0)
+            self._consumer.pause(partition)
+
+    async def close(self) -> None:
+        """End the connections."""
+        await stop_client(self._consumer)
+
+    async def verdicts_span(self) -> tuple[int, int]:
+        """The first offset that `verdicts` holds, and the one behind the last that is committed. Raises KafkaError."""
+        begin = (await self._consumer.beginning_offsets([self._verdicts]))[self._verdicts]
+        end = (await self._consumer.end_offsets([self._verdicts]))[self._verdicts]
+        return int(begin), int(end)
+
+    async def matches_spans(self) -> list[tuple[int, int]]:
+        """By shard, the first offset that its partition holds, and the one behind the last. Raises KafkaError."""
+        begins = await self._consumer.beginning_offsets(self._matches)
+        ends = await self._consumer.end_offsets(self._matches)
+        return [(int(begins[one]), int(ends[one])) for one in self._matches]
+
+    def seek_verdicts(self, offset: int) -> None:
+        """Read `verdicts` from this offset on."""
+        self._consumer.seek(self._verdicts, offset)
+        self._consumer.resume(self._verdicts)
+
+    def seek_matches(self, offsets: Sequence[int]) -> None:
+        """Read the answers of each shard from its offset on."""
+        for partition, offset in zip(self._matches, offsets, strict=True):
+            self._consumer.seek(partition, offset)
+            self._consumer.resume(partition)
+
+    async def verdicts_position(self) -> int:
+        """The next offset of `verdicts`; it passes the markers of transactions."""
+        position: int = await self._consumer.position(self._verdicts)
+        return position
+
+    async def matches_positions(self) -> tuple[int, ...]:
+        """By shard, the next offset of its answers."""
+        return tuple([int(await self._consumer.position(one)) for one in self._matches])
+
+    async def fetch(self) -> list[Heard]:
+        """The next records, those of a partition in their order; none after a wait of FETCH_TIMEOUT_MS.
+
+        Raises StateError for a record of `verdicts` that is damaged or of another cluster, and where one that is needed
+        is gone.
+        """
+        try:
+            fetched = await self._consumer.getmany(timeout_ms=FETCH_TIMEOUT_MS)
+        except KafkaError as error:
+            if isinstance(error, OffsetOutOfRangeError):
+                raise StateError(
+                    "topics.verdicts or topics.matches",
+                    "no longer holds the records that this process needs: it was made anew, or its retention is too "
+                    "short",
+                    None,
+                    MAKE_ANEW,
+                ) from None
+            if decision(error) is not Decision.RETRY:
+                raise ended(error, self._settings, "reading the rounds") from None
+            self._waits.failed("rounds", error)
+            await self._backoff.wait()
+            return []
+        self._waits.over("rounds")
+        self._backoff.reset()
+        if not fetched:
+            check_alive(self._consumer)
+        found = list[Heard]()
+        for partition in sorted(fetched):
+            found += filter(None, map(self._read, fetched[partition]))
+        return found
+
+    def _read(self, record: ConsumerRecord) -> Heard | None:
+        """Read a record; None for one of `matches` that is no answer of this cluster."""
+        value: bytes = record.value or b""
+        try:
+            told = decode_told(value, self._digest, self._shards, record.topic, record.offset)
+        except (DamagedRecord, SettingsMismatch, StateError) as error:
+            if record.topic == self._verdicts.topic:
+                raise
+            # A stranger's record counts as no answer, and must not stop all who read. Its writer was told on its start.
+            if not self._passed:
+                self._passed = True
+                logger().warning("passed over a record that is no answer of this cluster", error=str(error))
+            return None
+        if record.topic != self._verdicts.topic and told.share.number != record.partition:
+            return None
+        return Heard(told, record.topic, record.offset, int.from_bytes(value[-CHECKSUM_BYTES:], "little"))

@@ -1,0 +1,66 @@
+"""Finds where `verdicts` ends: what a resolver that takes over goes on with."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.horizon import Clock
+from spotsieve.stream.errors import StateError
+from spotsieve.stream.service.roles.told import MAKE_ANEW, Heard, RoundReader
+from spotsieve.stream.sharding.records.frame import (
+    KIND_GUESS,
+    KIND_OUTCOME,
+    KIND_RANGE,
+    Range,
+)
+from spotsieve.stream.sharding.records.range import Named
+from spotsieve.stream.sharding.rounds import Place
+
+TAIL = 64
+"""So many offsets are looked at first; a round takes four or more."""
+
+
+class ToldEnd(NamedTuple):
+    """Where all rounds that are over end, and the one that is not. guess: under which its shards walk, None: the first
+
+    place: in the log  clock, next_number: behind the last round that is over
+    """
+
+    place: Place
+    clock: Clock
+    next_number: int
+    open: tuple[Range, Named] | None
+    guess: NDArray[np.bool_] | None
+
+
+async def find_end(reader: RoundReader, topic: str) -> ToldEnd:
+    """Read the last rounds of `verdicts`. Raises StateError where it holds none although it has begun, KafkaError."""
+    begin, end = await reader.verdicts_span()
+    first = end
+    while first > begin:
+        first = max(begin, first - TAIL, end - (end - first + TAIL) * 2)
+        reader.seek_verdicts(first)
+        told = list[Heard]()
+        while await reader.verdicts_position() < end:
+            told += [one for one in await reader.fetch() if one.topic == topic]
+        if any(one.told.kind == KIND_RANGE for one in told):
+            return _end_of(told)
+    if begin:
+        raise StateError(
+            f"topics.verdicts {topic!r}", "must hold the last round, and its retention has removed it", None, MAKE_ANEW
+        )
+    return ToldEnd(Place(0, 0), Clock(), 0, None, None)
+
+
+def _end_of(told: list[Heard]) -> ToldEnd:
+    at = max(number for number, one in enumerate(told) if one.told.kind == KIND_RANGE)
+    range_, named = told[at].told.range, told[at].named()
+    clock, guess = Clock(range_.watermark_ms, named.marks), None
+    for one in told[at + 1 :]:
+        if one.told.kind == KIND_GUESS:
+            guess = one.guess()
+        elif one.told.kind == KIND_OUTCOME:
+            resolved = one.outcome()
+            return ToldEnd(range_.end, clock, resolved.next_number, None, None)
+    return ToldEnd(range_.start, clock, range_.first_number, (range_, named), guess)

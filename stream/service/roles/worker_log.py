@@ -1,0 +1,167 @@
+"""Appends the signatures of a worker without a state to the log, and takes their verdicts from `verdicts`."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
+
+from spotsieve.state.index import Committed
+from spotsieve.state.log.record import NO_PAGES, LogRecord, decode, encode, split
+from spotsieve.stream.engine import Applied
+from spotsieve.stream.errors import BrokerTrouble, DamagedRecord
+from spotsieve.stream.kafka.errors import ended
+from spotsieve.stream.kafka.topic_checks import LOG_RECORD_BYTES
+from spotsieve.stream.kafka.waits import Waits
+from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.service.log_follower import LogFollower
+from spotsieve.stream.service.record_writer import RecordWriter
+from spotsieve.stream.service.roles.told import Heard, RoundReader
+from spotsieve.stream.service.skipping import log_records, log_span
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, KIND_RANGE, Range
+from spotsieve.stream.sharding.records.range import Named
+from spotsieve.stream.signature import Signatures
+from spotsieve.stream.verdict import Verdicts, concatenate, no_verdicts
+
+RECENT_RECORDS = 1_000
+"""So many of the latest records of the log are looked at where the committed offset of a partition is missing."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A record of this worker: how many of its pages have no verdict yet, and the verdicts of those before them."""
+
+    record: LogRecord
+    left: int
+    future: asyncio.Future[Applied]
+    parts: list[Verdicts] = field(default_factory=list)
+
+    def take(self, verdicts: Verdicts) -> None:
+        """Note the verdicts of the next pages."""
+        self.parts.append(verdicts)
+        self.left -= len(verdicts)
+        if self.left <= 0 and not self.future.done():
+            found = concatenate(self.parts) if self.parts else no_verdicts()
+            self.future.set_result(Applied(self.record, found, 0, 0, np.zeros(0, np.int64), 0, False))
+
+
+class WorkerLog:
+    """The log of a worker that judges nothing: stream/service/worker.py says what is asked of it."""
+
+    def __init__(self, settings: Settings, writer: bytes, metrics: Metrics, waits: Waits) -> None:
+        """writer: 16 bytes"""
+        self._settings = settings
+        self._text = verdict_settings_text(settings)
+        self._digest = settings_digest(self._text)
+        self._writer = writer
+        self._metrics = metrics
+        self._waits = waits
+        self._writing = RecordWriter(settings, waits, lambda: 0)
+        self._rounds = RoundReader(settings, waits, with_matches=False)
+        self._sequence = 0
+        self._waiting: dict[int, _Waiting] = {}
+        self._sending = 0
+        self._unclaimed: dict[int, list[Verdicts]] = {}
+        self._named: tuple[Range, Named] | None = None
+        self._recent: set[tuple[str, int]] | None = None
+
+    async def start(self, progress: Callable[[str], None]) -> None:
+        """Connect, and check that the log is of these settings. Earlier verdicts are nothing to this worker."""
+        progress("checking the log")
+        follower = LogFollower(self._settings, self._metrics, self._waits, lambda: 0)
+        try:
+            await self._writing.start()
+            begin = await follower.start()
+            filling = await follower.check_settings(begin, await follower.end(), self._writing.write, self._writer)
+            await self._rounds.start()
+            _, end = await self._rounds.verdicts_span()
+        except KafkaError as error:
+            raise ended(error, self._settings, "opening the log") from None
+        finally:
+            await follower.close()
+        if filling:
+            raise BrokerTrouble("log", "is being filled by spotsieve migrate; waiting until it is open")
+        self._rounds.seek_verdicts(end)
+
+    async def append(
+        self, signatures: Signatures, committed: Sequence[Committed] = ()
+    ) -> list[asyncio.Future[Applied]]:
+        """Append a micro-batch, as one record unless it is larger than the broker takes; -> a future for each."""
+        futures = list[asyncio.Future[Applied]]()
+        for part in split(signatures, LOG_RECORD_BYTES, committed):
+            marks = () if futures else committed
+            value = encode(part, self._writer, self._sequence, self._digest, marks)
+            record = LogRecord(self._writer, self._sequence, self._digest, NO_PAGES, 0)
+            self._sequence += 1
+            # The outcome may be here before the answer of the broker: what comes meanwhile is kept.
+            self._sending += 1
+            try:
+                offset = await self._writing.write(value)
+            finally:
+                self._sending -= 1
+            waiting = _Waiting(record, len(part), asyncio.get_running_loop().create_future())
+            self._waiting[offset] = waiting
+            for verdicts in self._unclaimed.pop(offset, ()):
+                self._give(offset, waiting, verdicts)
+            futures.append(waiting.future)
+        return futures
+
+    async def follow(self) -> None:
+        """Give verdicts as they come, for ever."""
+        while True:
+            for heard in await self._rounds.fetch():
+                self._hear(heard)
+            if not self._sending:
+                self._unclaimed.clear()
+
+    def _hear(self, heard: Heard) -> None:
+        told = heard.told
+        if told.kind == KIND_RANGE:
+            passed = [offset for offset in self._waiting if offset < told.range.start.record]
+            if passed:
+                raise BrokerTrouble(
+                    f"log {self._settings.topics.log}[{passed[0]}]",
+                    "was passed over, and this worker waits for its verdicts",
+                )
+            self._named = told.range, heard.named()
+        elif told.kind == KIND_OUTCOME and self._named is not None and self._named[0] == told.range:
+            verdicts, first = heard.outcome().verdicts, 0
+            for offset, pages in self._named[1].records:
+                waiting, part = self._waiting.get(offset), verdicts.part(first, first + pages)
+                first += pages
+                if waiting is not None:
+                    self._give(offset, waiting, part)
+                elif self._sending:
+                    self._unclaimed.setdefault(offset, []).append(part)
+            self._metrics.log_position.set(told.range.end.record)
+
+    def _give(self, offset: int, waiting: _Waiting, verdicts: Verdicts) -> None:
+        waiting.take(verdicts)
+        if waiting.left <= 0:
+            self._waiting.pop(offset, None)
+
+    async def knows(self, partition: TopicPartition) -> bool:
+        """Whether the latest records of the log have pages of a partition of an input topic."""
+        if self._recent is None:
+            _, end = await log_span(self._settings)
+            recent = set[tuple[str, int]]()
+            async for offset, value in log_records(self._settings, max(0, end - RECENT_RECORDS), end):
+                try:
+                    found = decode(value, self._settings.topics.log, offset).signatures
+                except DamagedRecord:
+                    continue
+                pairs = zip(found.source.tolist(), found.partition.tolist(), strict=True)
+                recent |= {(found.sources[source], number) for source, number in pairs}
+            self._recent = recent
+        return tuple(partition) in self._recent
+
+    async def close(self) -> None:
+        """Stop reading and writing."""
+        for waiting in self._waiting.values():
+            waiting.future.cancel()
+        await self._rounds.close()
+        await self._writing.close()

@@ -1,0 +1,101 @@
+"""Measures how long a page takes from the producer to a reader of committed outputs, at a steady rate."""
+
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+from spotsieve.stream.demo.filter_process import FilterProcess
+from spotsieve.stream.demo.localkafka import LocalKafka
+from tests.measure.bench.pages import json_messages
+from tests.measure.bench.pipeline import GUARANTEES, PARTITIONS, TIMEOUT_S, make_topics
+
+RATES = (200, 2_000)
+PAGE_BYTES = 16_000
+WARM_S = 2.0
+OUTPUTS = ("novel", "duplicates")
+
+
+def measure_latency(
+    seconds: float = 10.0, rounds: int = 3, progress: Callable[[str], None] = print
+) -> dict[str, dict[str, float]]:
+    """Medians over rounds by "guarantee.rate" -> p50_ms and p99_ms of pages of 16 KB, sent one by one when each is due.
+
+    A page has arrived when a consumer with read_committed has it, or its report. The first two seconds do not count.
+    """
+    figures: dict[str, list[tuple[float, float]]] = {}
+    with LocalKafka(heap_mb=1024) as kafka, tempfile.TemporaryDirectory() as scratch:
+        for number in range(rounds):
+            for guarantee in GUARANTEES:
+                for rate in RATES:
+                    pages = list(json_messages(round(rate * (WARM_S + seconds)), 1 + number, PAGE_BYTES))
+                    taken = _run(kafka, Path(scratch), guarantee, rate, number, pages)
+                    figures.setdefault(f"{guarantee}.{rate}", []).append(taken)
+                    progress(
+                        f"  round {number + 1}, {guarantee}, {rate}/s: p50 {taken[0]:.0f} ms, p99 {taken[1]:.0f} ms"
+                    )
+    return {
+        name: {
+            "p50_ms": round(statistics.median(p50 for p50, _ in several), 1),
+            "p99_ms": round(statistics.median(p99 for _, p99 in several), 1),
+        }
+        for name, several in figures.items()
+    }
+
+
+def _run(
+    kafka: LocalKafka, scratch: Path, guarantee: str, rate: int, number: int, pages: list[tuple[bytes, bytes]]
+) -> tuple[float, float]:
+    servers, name = kafka.bootstrap_servers, f"latency-{guarantee}-{rate}-{number}"
+    topics = {role: f"{name}-{role}" for role in ("input", *OUTPUTS, "rejected", "log")}
+    asyncio.run(make_topics(servers, {topic: 1 if role == "log" else PARTITIONS for role, topic in topics.items()}))
+    settings = {f"topics.{role}": topic for role, topic in topics.items()} | {
+        "kafka.bootstrap_servers": servers,
+        "kafka.group_id": name,
+        "index.directory": str(scratch / name),
+        "service.guarantee": guarantee,
+    }
+    with FilterProcess(settings, scratch / f"{name}.log") as running:
+        running.await_ready(TIMEOUT_S)
+        return asyncio.run(_drive(servers, topics, rate, pages))
+
+
+async def _drive(
+    servers: str, topics: dict[str, str], rate: int, pages: list[tuple[bytes, bytes]]
+) -> tuple[float, float]:
+    """Send the pages when they are due, read what comes out; -> p50 and p99 in ms, counted from when a page was due."""
+    due, taken = dict[bytes, float](), list[float]()
+    consumer = AIOKafkaConsumer(
+        *(topics[role] for role in OUTPUTS),
+        bootstrap_servers=servers,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+        fetch_max_wait_ms=20,
+    )
+    async with (
+        consumer,
+        AIOKafkaProducer(bootstrap_servers=servers, linger_ms=0) as producer,
+        asyncio.timeout(TIMEOUT_S),
+    ):
+        reading = asyncio.create_task(_read(consumer, due, taken, len(pages)))
+        began = time.perf_counter()
+        for number, (key, value) in enumerate(pages):
+            at = began + number / rate
+            if (early := at - time.perf_counter()) > 0:
+                await asyncio.sleep(early)
+            due[key] = at
+            await producer.send(topics["input"], value, key=key, partition=number % PARTITIONS)
+        await reading
+    counted = sorted(taken[round(rate * WARM_S) :])
+    return counted[len(counted) // 2] * 1000, counted[len(counted) * 99 // 100] * 1000
+
+
+async def _read(consumer: AIOKafkaConsumer, due: dict[bytes, float], taken: list[float], most: int) -> None:
+    while len(taken) < most:
+        for messages in (await consumer.getmany(timeout_ms=200)).values():
+            now = time.perf_counter()
+            taken += [now - due[message.key] for message in messages]

@@ -1,0 +1,228 @@
+"""A backfill gives the verdicts, the records and the state of `spotsieve filter`, wherever it is stopped or killed."""
+
+import contextlib
+import gzip
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import parquet
+
+from spotsieve.state.log.local import LocalLog
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.backfill.outcomes import Outcomes
+from spotsieve.stream.backfill.run_file import RunFile
+from spotsieve.stream.cli import main
+from spotsieve.stream.errors import EXIT_OK, InputError, SettingError, StateError
+from spotsieve.stream.settings.load import load_settings
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.verdicts import verdict_settings_text
+from tests.worlds.backfills import PAGES, backfilled, records_out, verdict_rows, write_inputs
+
+SETTINGS: dict[str, dict[str, str]] = {
+    "spotsieve": {},
+    "minhash": {"scheme.name": "minhash"},
+    "manku": {"scheme.name": "manku", "policy.keep": "longest"},
+}
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """What `spotsieve filter` made of the files."""
+
+    names: list[str]
+    settings: Settings
+    directory: Path
+
+    def verdicts(self) -> list[dict[str, object]]:
+        return [json.loads(line) for line in (self.directory / "verdicts.jsonl").read_bytes().splitlines()]
+
+    def records(self, form: str) -> bytes:
+        out = self.directory / f"out.{form}"
+        if form == "parquet":
+            return json.dumps(parquet.read_table(out).to_pylist()).encode()
+        return out.read_bytes()
+
+
+def filtered(directory: Path, name: str, form: str) -> Filtered:
+    directory.mkdir()
+    names, given = write_inputs(directory, form), SETTINGS[name]
+    flags = [flag for pair in given.items() for flag in ("--set", "=".join(pair))]
+    outputs = ["--out", str(directory / f"out.{form}"), "--verdicts", str(directory / "verdicts.jsonl")]
+    assert main(["filter", *names, *outputs, "--state", str(directory / "state"), *flags]) == EXIT_OK
+    return Filtered(names, load_settings(None, {}, given), directory)
+
+
+@pytest.fixture(scope="module")
+def of_filter(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Filtered]:
+    base = tmp_path_factory.mktemp("filtered")
+    asked = [(name, "jsonl") for name in SETTINGS] + [("spotsieve", "warc"), ("spotsieve", "parquet")]
+    return {(name, form): filtered(base / f"{name}-{form}", name, form) for name, form in asked}
+
+
+def remembered(state: Path, settings: Settings) -> dict[bytes, bytes]:
+    """All that a state holds, but for the checksum and the number of its last record: logs are cut otherwise."""
+    opened = RocksState.open(state, verdict_settings_text(settings), LocalLog.name, settings.index)
+    try:
+        return {name: value for name, value in opened.items() if name != b"meta/progress"}
+    finally:
+        opened.close()
+
+
+def assert_as_filter(directory: Path, expected: Filtered, form: str) -> None:
+    assert verdict_rows(directory) == expected.verdicts()
+    assert records_out(directory) == expected.records(form)
+    assert remembered(directory / "state", expected.settings) == remembered(
+        expected.directory / "state", expected.settings
+    )
+
+
+@pytest.mark.promise("a backfill gives the verdicts and the state of `spotsieve filter`", fault="none; any shards")
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [("spotsieve", "jsonl"), ("spotsieve", "warc"), ("spotsieve", "parquet"), ("minhash", "jsonl"), ("manku", "jsonl")],
+)
+def test_a_backfill_gives_what_filter_gives(
+    tmp_path: Path, of_filter: dict[tuple[str, str], Filtered], name: str, form: str, shards: int
+) -> None:
+    expected = of_filter[name, form]
+    summary = backfilled(expected.names, tmp_path, expected.settings, shards)
+    assert summary.pages == len(PAGES)
+    assert summary.rejected.total() == (3 if form == "jsonl" else 0), "a line of each file is no page"
+    assert_as_filter(tmp_path, expected, form)
+
+
+@pytest.mark.promise(
+    "a backfill gives the verdicts and the state of `spotsieve filter`", fault="stopped after any batch; readers lost"
+)
+@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_stopped_run_goes_on_where_it_was(
+    tmp_path: Path, of_filter: dict[tuple[str, str], Filtered], seed: int, shards: int
+) -> None:
+    dice, expected, runs = random.Random(seed), of_filter["spotsieve", "jsonl"], 0
+    while True:
+        left = iter(range(dice.randrange(1, 30)))
+        summary = backfilled(
+            expected.names,
+            tmp_path,
+            expected.settings,
+            dice.choice([1, shards]),
+            stopped=lambda left=left: next(left, None) is None,  # type: ignore[misc]
+            lose=lambda: dice.random() < 0.04,
+            batch_pages=dice.choice([1, 3, 20]),
+        )
+        runs += 1
+        if not summary.interrupted:
+            break
+    assert runs > 1
+    assert summary.pages == len(PAGES)
+    assert_as_filter(tmp_path, expected, "jsonl")
+
+
+class Killed(BaseException):
+    """The process ends here, as far as the files can tell."""
+
+
+STEPS: list[tuple[type, str, bool]] = [
+    (LocalLog, "append", True),  # logged and not judged
+    (Outcomes, "append", False),  # judged and not kept
+    (Outcomes, "append", True),  # kept and not filed
+    (RocksState, "file", True),  # filed and not written
+    (RunFile, "finish", False),  # written and not done
+    (RunFile, "complete", False),  # all done
+]
+
+
+@pytest.mark.promise("a backfill gives the verdicts and the state of `spotsieve filter`", fault="killed at each step")
+@pytest.mark.parametrize(("where", "method", "after"), STEPS)
+def test_a_killed_run_goes_on_where_it_was(
+    tmp_path: Path,
+    of_filter: dict[tuple[str, str], Filtered],
+    monkeypatch: pytest.MonkeyPatch,
+    where: type,
+    method: str,
+    after: bool,
+) -> None:
+    expected = of_filter["spotsieve", "jsonl"]
+    done = getattr(where, method)
+    # A run that is complete is not gone on with: the next one is another run.
+    for count in (1,) if where is RunFile and method == "complete" else (1, 3):
+        calls: Iterator[int] = iter(range(count - 1))
+
+        def kill(*arguments: Any, calls: Iterator[int] = calls, **named: Any) -> Any:
+            if next(calls, None) is not None:
+                return done(*arguments, **named)
+            if after:
+                done(*arguments, **named)
+            raise Killed
+
+        with monkeypatch.context() as patch, contextlib.suppress(Killed):
+            patch.setattr(where, method, kill)
+            backfilled(expected.names, tmp_path, expected.settings, shards=count)
+    summary = backfilled(expected.names, tmp_path, expected.settings)
+    assert summary.pages == len(PAGES)
+    assert_as_filter(tmp_path, expected, "jsonl")
+
+
+def test_filter_goes_on_with_the_state_of_a_backfill(
+    tmp_path: Path, of_filter: dict[tuple[str, str], Filtered], capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = of_filter["spotsieve", "jsonl"]
+    backfilled(expected.names[:2], tmp_path, expected.settings, shards=2)
+    out = tmp_path / "third.jsonl"
+    assert main(["filter", expected.names[2], "--verdicts", str(out), "--state", str(tmp_path / "state")]) == EXIT_OK
+    lines = [json.loads(line) for line in out.read_bytes().splitlines()]
+    assert lines == expected.verdicts()[-len(lines) :]
+    assert main(["state", "verify", str(tmp_path / "state")]) == EXIT_OK
+    assert "whole" in capsys.readouterr().out
+
+
+def test_shards_are_refused_over_a_state_whose_rounds_are_not_known(
+    tmp_path: Path, of_filter: dict[tuple[str, str], Filtered]
+) -> None:
+    expected = of_filter["spotsieve", "jsonl"]
+    assert main(["filter", expected.names[0], "--state", str(tmp_path / "state")]) == EXIT_OK
+    with pytest.raises(StateError, match="leave --shards out"):
+        backfilled(expected.names[1:], tmp_path, expected.settings, shards=2)
+    backfilled(expected.names[1:], tmp_path, expected.settings)
+    assert verdict_rows(tmp_path) == expected.verdicts()[-len(verdict_rows(tmp_path)) :]
+
+
+def stopped_run(directory: Path, expected: Filtered) -> None:
+    left = iter(range(9))
+    summary = backfilled(
+        expected.names, directory, expected.settings, stopped=lambda: next(left, None) is None, batch_pages=3
+    )
+    assert summary.interrupted
+
+
+def test_a_run_goes_on_only_with_its_inputs_and_settings(
+    tmp_path: Path, of_filter: dict[tuple[str, str], Filtered]
+) -> None:
+    expected = of_filter["spotsieve", "jsonl"]
+    stopped_run(tmp_path, expected)
+    with pytest.raises(SettingError, match=r"with other inputs: 3 then, 2 now, .*; run it again as it was; or delete"):
+        backfilled(expected.names[:2], tmp_path, expected.settings)
+    other = load_settings(None, {}, {"index.bucket_cap": "7"})
+    with pytest.raises(SettingError, match="with other settings"):
+        backfilled(expected.names, tmp_path, other)
+
+
+def test_an_input_that_changed_under_a_run_is_refused(
+    tmp_path: Path, of_filter: dict[tuple[str, str], Filtered]
+) -> None:
+    expected = of_filter["spotsieve", "jsonl"]
+    names = [name.removesuffix(".gz") for name in write_inputs(tmp_path, "jsonl")]
+    for name in names:
+        Path(name).write_bytes(gzip.decompress(Path(f"{name}.gz").read_bytes()))
+    stopped_run(tmp_path, replace(expected, names=names))
+    lines = Path(names[0]).read_bytes()
+    Path(names[0]).write_bytes(lines.replace(b"https://www", b"https://xxx", 1))
+    with pytest.raises(InputError, match="must be as it was when the run began"):
+        backfilled(names, tmp_path, expected.settings)

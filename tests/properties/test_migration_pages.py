@@ -1,0 +1,149 @@
+"""Pages are signed again from files where a log has signatures alone: which are found there, and which are not."""
+
+import json
+import struct
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xxhash
+
+from spotsieve.state.log.local import LocalLog
+from spotsieve.state.log.record import decode
+from spotsieve.stream.cli import main
+from spotsieve.stream.local.local_engine import LocalEngine
+from spotsieve.stream.migration.archived import PAGES_FILE
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes.registry import scheme_in_scope
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.signature import Signatures, page_of_id
+from spotsieve.stream.verdict import Kind
+from tests.properties.test_migration import (
+    PAGES,
+    FromScratch,
+    Told,
+    filtered,
+    opened,
+    records_of,
+    remembered,
+)
+
+OTHER = Settings.model_validate({"scheme": {"shingle_words": 4}})
+SIGNING = ("--set", "scheme.shingle_words=4")
+
+
+def archived(path: Path, pages: Sequence[Page]) -> Path:
+    """The pages as JSON Lines, with the times of their fetching."""
+    lines = [
+        {"url": one.url, "body": one.body.decode(), "content_type": "text/html", "fetched_at": _time(one)}
+        for one in pages
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def _time(page: Page) -> str:
+    return datetime.fromtimestamp(page.event_time_ms / 1000, UTC).isoformat()
+
+
+def unsent(before: Sequence[Told], after: Sequence[Told]) -> list[str]:
+    return [page for (page, was, _), (_, now, _) in zip(before, after, strict=True) if was == Kind.DUPLICATE != now]
+
+
+def test_a_local_log_is_signed_again_from_files_as_if_its_pages_were_judged_from_scratch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    filtered(old, Settings())
+    # The order of the files is not that of the log, and the log has other ids for the pages.
+    files = [archived(tmp_path / "b.jsonl", PAGES[60:]), archived(tmp_path / "a.jsonl", PAGES[:60])]
+    run = ["migrate", "--from-state", str(old), "--state", str(new), *SIGNING, "--json"]
+    capsys.readouterr()
+    assert main([*run, "--from-pages", *map(str, files)]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["signed_again"], report["compared"], report["open"]) == (True, True, True)
+    assert (report["pages"], report["pages_gone"], report["pages_unlike"]) == (len(PAGES), 0, 0)
+    assert report["pages_from_files"] == len(PAGES)
+    log, was, becomes = records_of(old), FromScratch(Settings()), FromScratch(OTHER)
+    dropped = unsent(was.judge(log), becomes.judge(log))
+    becomes.forget([found for page in dropped if (found := page_of_id(page)) is not None])
+    with opened(new, OTHER) as state:
+        assert remembered(state) == remembered(becomes.state)
+    assert (new / "migration" / PAGES_FILE).stat().st_mode & 0o777 == 0o600
+
+
+def test_pages_that_the_files_lack_are_told_and_other_bytes_of_an_address_are_not_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    with LocalEngine(old, Settings(), scheme_in_scope(Settings())) as local:
+        list(local.judge(PAGES[:40]))
+    changed = [
+        Page(one.source, one.partition, one.offset, one.url, one.body + b"<p>More.</p>", True, one.event_time_ms)
+        for one in PAGES[30:35]
+    ]
+    run = ["migrate", "--from-state", str(old), "--state", str(new), *SIGNING]
+    assert main([*run, "--from-pages", str(tmp_path / "none.jsonl")]) == 3
+    file = archived(tmp_path / "most.jsonl", [*PAGES[:30], *changed])
+    capsys.readouterr()
+    assert main([*run, "--from-pages", str(file)]) == 0
+    told = capsys.readouterr().out
+    assert "files      30 pages were found in files" in told
+    assert "gone       10 pages could not be signed again, as nothing holds them any more" in told
+    assert "unlike     5 of these have their address in the files, but other bytes" in told
+    with opened(new, OTHER) as state:
+        assert 0 < state.entry_count <= 30
+    # Where the settings sign as before, files are not needed, and it says so.
+    alike = ["migrate", "--from-state", str(old), "--state", str(tmp_path / "alike"), "--set", "scheme.min_alike=0.9"]
+    assert main([*alike, "--from-pages", str(file)]) == 0
+    assert "the files of --from-pages were not read" in capsys.readouterr().out
+
+
+def test_a_log_of_the_former_record_version_is_signed_again_from_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    filtered(tmp_path / "now", Settings())
+    log, old, new = records_of(tmp_path / "now"), tmp_path / "old", tmp_path / "new"
+    with LocalLog(old) as former:
+        for _, value in log:
+            record = decode(value)
+            if len(record.signatures):
+                former.append(as_former(record.signatures, record.sequence))
+    run = ["migrate", "--from-state", str(old), "--state", str(new)]
+    assert main(run) == 2
+    assert "the old log has record version 2, which does not say them" in capsys.readouterr().err
+    file = archived(tmp_path / "pages.jsonl", PAGES)
+    assert main([*run, "--json", "--from-pages", str(file)]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["compared"], report["pages"], report["pages_gone"]) == (False, len(PAGES), 0)
+    assert "which of its pages were dropped is not known" in report["notices"][-1]
+    becomes = FromScratch(Settings())
+    becomes.judge([(at, value) for at, value in log if not decode(value).forgotten])
+    with opened(new, Settings()) as state:
+        assert state.entry_count == becomes.state.entry_count > 0
+        assert remembered(state).keys() == remembered(becomes.state).keys()
+
+
+def as_former(signatures: Signatures, sequence: int) -> bytes:
+    """A record of version 2, as its grammar in state/log/former.py says."""
+    count, source = len(signatures), signatures.sources[0].encode()
+    parts = [
+        struct.pack("<BB16sQ16s", 2, 1, bytes(16), sequence, bytes(16)),
+        struct.pack("<IHB", count, 1, signatures.sketch.shape[1]),
+        struct.pack("<H", len(source)) + source,
+        np.zeros(count, "<u2").tobytes(),
+        signatures.partition.astype("<i4").tobytes(),
+        signatures.offset.astype("<i8").tobytes(),
+        signatures.event_time_ms.astype("<i8").tobytes(),
+        bytes(54 * count),
+        np.diff(signatures.features_bounds).astype("<u2").tobytes(),
+        *(np.array(list(map(len, texts)), "<u2").tobytes() for texts in (signatures.urls, signatures.labels)),
+        signatures.features.tobytes(),
+        signatures.sketch.tobytes(),
+        *signatures.urls,
+        *signatures.labels,
+    ]
+    record = b"".join(parts)
+    return record + xxhash.xxh3_64_intdigest(record).to_bytes(8, "little")

@@ -1,0 +1,82 @@
+"""A shard's part of the state lives on disk as it lives in memory, and is taken for nothing else."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spotsieve.state.format.meta import Part
+from spotsieve.state.index import Heard, Places, first_difference
+from spotsieve.state.log.record import NO_PAGES
+from spotsieve.state.still.inspect import describe
+from spotsieve.state.still.reading import still_state
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.verify.walk import verify
+from spotsieve.stream.engine import nothing_filed
+from spotsieve.stream.errors import StateError
+from spotsieve.stream.judge.policy import KEEP_FIRST
+from spotsieve.stream.settings.model import IndexSettings
+from tests.worlds.host_logs import Log
+from tests.worlds.hosts import signatures_of
+from tests.worlds.remembering import SCHEME, any_world
+from tests.worlds.shards import OneProcess, Shards
+
+PARTS = [Part(number, 2) for number in range(2)]
+
+
+def opened(directory: Path, part: Part | None) -> RocksState:
+    return RocksState.open(directory, "{}", "log", IndexSettings(), part)
+
+
+def test_parts_on_disk_hold_what_parts_in_memory_hold(tmp_path: Path) -> None:
+    dice, pages, limits = any_world(8003)
+    settings = IndexSettings.model_construct(
+        bucket_cap=limits.cap, candidate_limit=limits.candidates, horizon_hours=20 / 3600
+    )
+    one = OneProcess(SCHEME, settings, KEEP_FIRST)
+    timed = [(page._replace(time_ms=1000 * number), number) for number, (page, _) in enumerate(pages)]
+    for record in Log(dice, timed).records:
+        one.sign(signatures_of(record.pages), record.committed)
+        if dice.random() < 0.1:
+            one.forget(dice)
+    sizes = random.Random(1).choices([1, 7, 30], k=3)
+    memory, disk = Shards(one, 2), Shards(one, 2)
+    for place, part in enumerate(PARTS):
+        disk.states[place] = opened(tmp_path / str(place), part)
+    memory.apply(one.log, sizes)
+    disk.apply(one.log, sizes)
+    for place, part in enumerate(PARTS):
+        left, right = memory.states[place], disk.states[place]
+        assert first_difference(left, right) is None
+        right.close()
+        with opened(tmp_path / str(place), part) as again:
+            assert first_difference(left, again) is None
+            assert again.entry_count == one.state.entry_count
+
+
+def test_a_part_knows_the_outcome_that_it_was_filed_by(tmp_path: Path) -> None:
+    told, nothing = Heard(70, 2**63), nothing_filed(NO_PAGES, 0)
+    with opened(tmp_path, PARTS[0]) as state:
+        # Pages are filed elsewhere, and none of them here.
+        state.file(replace(nothing, places=Places(np.empty(0, np.uint64), 5, (), told)), 1, 7)
+        state.file(None, 2, 8)
+        assert [state.heard, state.entry_count] == [told, 5]
+    with opened(tmp_path, PARTS[0]) as state:
+        assert [state.heard, state.entry_count, state.position] == [told, 5, 2]
+
+
+def test_a_part_is_refused_as_another_part_and_as_a_whole(tmp_path: Path) -> None:
+    opened(tmp_path, PARTS[1]).close()
+    for other, said in ((Part(1, 3), "the part of shard 1 of 3"), (PARTS[0], "shard 0 of 2"), (None, "all entries")):
+        with pytest.raises(StateError, match=f"must hold .*{said}, and holds the part of shard 1 of 2; choose another"):
+            opened(tmp_path, other)
+    for read in (verify, lambda directory: still_state(directory).__enter__()):
+        with pytest.raises(StateError, match=r"must hold all entries, and holds .*shard 1 of 2"):
+            read(tmp_path)
+    assert describe(tmp_path)["part"] == "shard 1 of 2"
+    whole = tmp_path / "whole"
+    opened(whole, None).close()
+    with pytest.raises(StateError, match="must hold the part of shard 1 of 2, and holds all entries"):
+        opened(whole, PARTS[1])

@@ -1,0 +1,181 @@
+"""Runs backfills in this process: the readers and shards that are actors on Ray elsewhere, and can be lost here too."""
+
+import gzip
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import parquet
+
+from spotsieve.state.index import State
+from spotsieve.state.log.local import LocalLog
+from spotsieve.stream.backfill.judging import Shards
+from spotsieve.stream.backfill.outcomes import Outcomes
+from spotsieve.stream.backfill.ray_cluster import entered_records
+from spotsieve.stream.backfill.reader import Reader
+from spotsieve.stream.backfill.running import Backfill
+from spotsieve.stream.backfill.schedule import Call, LostReader
+from spotsieve.stream.backfill.shard import RemoteShard
+from spotsieve.stream.files import check_inputs
+from spotsieve.stream.local.summary import Summary
+from spotsieve.stream.schemes.registry import scheme_in_scope
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.sharding.hosts import Walks
+from spotsieve.stream.sharding.meetings import Meetings
+from spotsieve.stream.sharding.records.columns import ColumnReader
+from spotsieve.stream.sharding.records.frame import Range, range_of
+from spotsieve.stream.sharding.records.meetings import read_meetings
+from spotsieve.stream.sharding.records.walks import read_walks
+from spotsieve.stream.sharding.rounds import Round
+from spotsieve.stream.sharding.shares import Share
+from tests.worlds.small_crawl import CRAWL
+from tests.worlds.warc_records import http, warc
+
+PAGES = [page for page in CRAWL if page.judgeable]
+
+
+def write_inputs(directory: Path, form: str, files: int = 3) -> list[str]:
+    """The small crawl, cut into files of this form: jsonl, warc or parquet."""
+    names = list[str]()
+    for number in range(files):
+        pages = PAGES[number::files]
+        name = directory / f"{number}.{form}{'' if form == 'parquet' else '.gz'}"
+        bodies = [page.body.decode("utf-8", "replace") for page in pages]
+        if form == "parquet":
+            parquet.write_table(pa.table({"url": [page.url for page in pages], "body": bodies}), name)
+        elif form == "warc":
+            records = [warc(http(page.body), WARC_Target_URI=page.url) for page in pages]
+            name.write_bytes(b"".join(gzip.compress(record) for record in records))
+        else:
+            lines = [json.dumps({"url": page.url, "body": body}) for page, body in zip(pages, bodies, strict=True)]
+            name.write_bytes(gzip.compress("\n".join([*lines, "no page"]).encode()))
+        names.append(str(name))
+    return names
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What a reader gave; a fault is raised by result()."""
+
+    given: Any
+
+    def ready(self) -> bool:
+        return True
+
+    def result(self) -> Any:
+        if isinstance(self.given, Exception):
+            raise self.given
+        return self.given
+
+
+class OwnReaders:
+    """Readers in this process. lose: called before each call; True: the reader is lost at it"""
+
+    def __init__(
+        self, settings: Settings, count: int = 2, batch_pages: int = 7, lose: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.count, self.renewed = count, 0
+        self._settings, self._batch_pages = settings, batch_pages
+        self._readers: list[Reader | None] = [self._new() for _ in range(count)]
+        self._lose = lose
+
+    def _new(self) -> Reader:
+        return Reader(self._settings, self._batch_pages)
+
+    def call(self, reader: int, method: str, *arguments: object) -> Call:
+        one = self._readers[reader]
+        if one is None or self._lose():
+            if one is not None:
+                one.close()
+            self._readers[reader] = None
+            return _Answer(LostReader())
+        return _Answer(getattr(one, method)(*arguments))
+
+    def renew(self, reader: int) -> None:
+        self._readers[reader] = self._new()
+        self.renewed += 1
+
+    def wait(self, calls: Sequence[Call], seconds: float) -> None:  # noqa: ARG002 - all is ready at once
+        assert calls, "nothing would ever come"
+
+    def close(self) -> None:
+        for reader in self._readers:
+            if reader is not None:
+                reader.close()
+
+
+class OwnShards:
+    """Shards in this process, told everything as bytes."""
+
+    def __init__(self, count: int, settings: Settings, state: State, log: LocalLog, outcomes: Outcomes) -> None:
+        self.count = count
+        self._shards = [RemoteShard(settings, Share(number, count)) for number in range(count)]
+        entered = list(entered_records(log, outcomes, state.position))
+        for shard in self._shards:
+            shard.fill(entered)
+
+    def answer(self, round_: Round, record: bytes) -> list[Meetings]:
+        range_ = range_of(round_)
+        self._record = record
+        self._meetings = [shard.answer(record, range_) for shard in self._shards]
+        return [read_meetings(ColumnReader(one), range_.first_number) for one in self._meetings]
+
+    def walk(self, round_: Round, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> list[Walks]:
+        assert len(meetings) == len(self._meetings)
+        range_ = range_of(round_)
+        walks = [shard.walk(self._record, range_, guess, *self._meetings) for shard in self._shards]
+        return [read_walks(ColumnReader(one), range_.first_number)[0] for one in walks]
+
+    def file(self, range_: Range, outcome: bytes) -> None:
+        for shard in self._shards:
+            shard.file(self._record, range_, outcome)
+            shard.file(self._record, range_, outcome)  # as when a call is repeated
+
+
+def backfilled(
+    names: Sequence[str],
+    directory: Path,
+    settings: Settings,
+    shards: int = 1,
+    stopped: Callable[[], bool] = lambda: False,
+    lose: Callable[[], bool] = lambda: False,
+    batch_pages: int = 7,
+) -> Summary:
+    """Run a backfill of these files in a directory, or go on with it: its state, and the parts of each output."""
+    outputs = {name: str(directory / name) for name in ("out", "verdicts", "rejected")}
+    for name in outputs.values():
+        Path(name).mkdir(parents=True, exist_ok=True)
+    scheme = scheme_in_scope(settings)
+
+    def make_shards(state: State, log: LocalLog, outcomes: Outcomes) -> Shards:
+        return OwnShards(shards, settings, state, log, outcomes)
+
+    readers = OwnReaders(settings, batch_pages=batch_pages, lose=lose)
+    with Backfill(directory / "state", settings, scheme, check_inputs(names), outputs) as backfill:
+        backfill.open(lambda *_: None, None if shards == 1 else make_shards)
+        try:
+            return backfill.run(readers, stopped, lambda _: None)
+        finally:
+            readers.close()
+
+
+def verdict_rows(directory: Path) -> list[dict[str, object]]:
+    """All verdicts of a backfill, in the order of the inputs, as the lines of `filter --verdicts` have them."""
+    rows = [row for part in sorted((directory / "verdicts").iterdir()) for row in parquet.read_table(part).to_pylist()]
+    for row in rows:
+        if row["replaces"] is None:
+            del row["replaces"], row["replaced_url"]
+    return rows
+
+
+def records_out(directory: Path) -> bytes:
+    """The novel records of a backfill, unpacked."""
+    parts = sorted((directory / "out").iterdir())
+    if parts[0].suffix == ".parquet":
+        return json.dumps([row for part in parts for row in parquet.read_table(part).to_pylist()]).encode()
+    return b"".join(gzip.decompress(part.read_bytes()) for part in parts)
