@@ -14,7 +14,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test check verdicts bench quality schemes papers soak partitions memory scale classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean
+.PHONY: help demo test check verdicts bench quality schemes papers soak partitions memory large scale classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -59,6 +59,9 @@ memory: $(INSTALLED) ## the memory of a state of 20 million pages; write docs/in
 
 scale: setup ## measure the roles of a cluster and simulate it: docs/sizing.md (ARGS=simulate: by the figures that are kept)
 	@$(PY) -m tests.measure.scale $(ARGS)
+
+large: $(INSTALLED) ## a state of 30 million pages that exceeds its memory; write docs/large-state.md (15 GB of disk)
+	@$(PY) -m tests.measure.large_state $(ARGS)
 
 classic: $(INSTALLED) ## crash matrix and broker faults on Kafka 3.9 with the classic coordinator; write docs/kafka39.md
 	@$(PY) -m tests.measure.kafka39 $(ARGS)

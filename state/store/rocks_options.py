@@ -2,12 +2,14 @@
 
 import resource
 from pathlib import Path
+from typing import NamedTuple
 
 from rocksdict import (
     BlockBasedIndexType,
     BlockBasedOptions,
     Cache,
     ChecksumType,
+    DBCompactionStyle,
     DBCompressionType,
     DBRecoveryMode,
     Options,
@@ -24,7 +26,30 @@ _BASE = Path(__file__).parent / "rocksdb"
 """Holds an options file with track_and_verify_wals_in_manifest, for which rocksdict has no setter."""
 
 
-def database_options() -> Options:
+class Tuning(NamedTuple):
+    """What a measurement of a large state varies (docs/large-state.md): no value changes what is stored or judged.
+
+    filter_bits: of a Bloom filter, a key  parts: filters and indexes are in the cache, in parts; else beside it, whole
+    block_bytes: of data, before compression  last_compressed: whether the last level is
+    direct: reads, flushes and compactions pass by the system's page cache
+    universal: compaction style, else by levels  level_zero_files: at which a compaction begins
+    rate_mb: most that flushes and compactions write in a second, 0: any
+    """
+
+    filter_bits: int = 10
+    parts: bool = True
+    block_bytes: int = 4096
+    last_compressed: bool = True
+    direct: bool = False
+    universal: bool = False
+    level_zero_files: int = 8
+    rate_mb: int = 0
+
+
+TUNING = Tuning()
+
+
+def database_options(tuning: Tuning = TUNING) -> Options:
     """Return the options of the database and of the default family, which holds only the meta values.
 
     Every check is on, some of them also by RocksDB's defaults: damage must stop the process, not change a verdict.
@@ -45,6 +70,10 @@ def database_options() -> Options:
     options.set_max_total_wal_size(256 * MIB)
     options.set_write_buffer_size(MIB)
     options.set_max_open_files(most_open_files())
+    options.set_use_direct_reads(tuning.direct)
+    options.set_use_direct_io_for_flush_and_compaction(tuning.direct)
+    if tuning.rate_mb:
+        options.set_ratelimiter(tuning.rate_mb * MIB, 100_000, 10)
     return options
 
 
@@ -59,7 +88,7 @@ def most_open_files() -> int:
     return max(most, LEAST_OPEN_FILES)
 
 
-def column_families(settings: IndexSettings | None) -> dict[str, Options]:
+def column_families(settings: IndexSettings | None, tuning: Tuning = TUNING) -> dict[str, Options]:
     """Return the options of every family but the default one. settings: None if only the names matter
 
     Every opening must give all of them. Otherwise RocksDB opens a family with its defaults, and the tuning is silently
@@ -67,11 +96,12 @@ def column_families(settings: IndexSettings | None) -> dict[str, Options]:
     """
     settings = settings or IndexSettings()
     cache = Cache(settings.cache_mb * MIB)
-    options = (_buckets(settings, cache), _entries(cache), Options(raw_mode=True), _hosts(cache), _attempts())
+    sources = Options(raw_mode=True)
+    options = (_buckets(settings, cache, tuning), _entries(cache, tuning), sources, _hosts(cache, tuning), _attempts())
     return dict(zip(FAMILIES, options, strict=True))
 
 
-def _buckets(settings: IndexSettings, cache: Cache) -> Options:
+def _buckets(settings: IndexSettings, cache: Cache, tuning: Tuning) -> Options:
     """Return the options for random 8-byte keys with small values, which are mostly absent when read.
 
     The write buffer is cut into memtables that are flushed together. A skip list of 4 MiB stays in the processor's
@@ -88,38 +118,41 @@ def _buckets(settings: IndexSettings, cache: Cache) -> Options:
     memtables (1 us less a key when inserting, 2 us more when flushing), blocks of 1 KiB (more index, slower).
     """
     options = Options(raw_mode=True)
-    table = _bounded_tables(cache)
-    table.set_bloom_filter(10, False)
+    table = _bounded_tables(cache, tuning)
+    table.set_bloom_filter(tuning.filter_bits, False)
     options.set_block_based_table_factory(table)
     options.set_compression_type(DBCompressionType.none())
-    options.set_bottommost_compression_type(DBCompressionType.lz4())
+    if tuning.last_compressed:
+        options.set_bottommost_compression_type(DBCompressionType.lz4())
+    if tuning.universal:
+        options.set_compaction_style(DBCompactionStyle.universal())
     options.set_write_buffer_size(settings.write_buffer_mb * MIB // MEMTABLES)
     options.set_min_write_buffer_number_to_merge(MEMTABLES)
     options.set_max_write_buffer_number(2 * MEMTABLES)
-    options.set_level_zero_file_num_compaction_trigger(8)
+    options.set_level_zero_file_num_compaction_trigger(tuning.level_zero_files)
     options.set_memtable_prefix_bloom_ratio(0.1)
     options.set_memtable_whole_key_filtering(True)
     return options
 
 
-def _entries(cache: Cache) -> Options:
+def _entries(cache: Cache, tuning: Tuning) -> Options:
     """Return the options for ascending keys that are written once and read for the originals of duplicates."""
     options = Options(raw_mode=True)
-    table = _bounded_tables(cache)
+    table = _bounded_tables(cache, tuning)
     options.set_block_based_table_factory(table)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_write_buffer_size(8 * MIB)
     return options
 
 
-def _hosts(cache: Cache) -> Options:
+def _hosts(cache: Cache, tuning: Tuning) -> Options:
     """Return the options for random 8-byte keys: most values have 11 bytes, those of large hosts some kilobytes.
 
     A value is read and rewritten with every record that has pages of its host; the first read finds none.
     """
-    options = _entries(cache)
-    table = _bounded_tables(cache)
-    table.set_bloom_filter(10, False)
+    options = _entries(cache, tuning)
+    table = _bounded_tables(cache, tuning)
+    table.set_bloom_filter(tuning.filter_bits, False)
     options.set_block_based_table_factory(table)
     return options
 
@@ -131,7 +164,7 @@ def _attempts() -> Options:
     return options
 
 
-def _bounded_tables(cache: Cache) -> BlockBasedOptions:
+def _bounded_tables(cache: Cache, tuning: Tuning) -> BlockBasedOptions:
     """Return the options of table files whose filters and indexes live in the cache, in parts of 16 KiB.
 
     By default RocksDB holds them beside the cache for every open file: 17 bytes a page, 1.8 GB for 100 million pages.
@@ -142,6 +175,9 @@ def _bounded_tables(cache: Cache) -> BlockBasedOptions:
     table.set_block_cache(cache)
     table.set_checksum_type(ChecksumType.xxh3())
     table.set_format_version(5)
+    table.set_block_size(tuning.block_bytes)
+    if not tuning.parts:
+        return table
     table.set_index_type(BlockBasedIndexType.two_level_index_search())
     table.set_partition_filters(True)
     table.set_metadata_block_size(16384)

@@ -124,7 +124,7 @@ def _look(state: RocksState, pages: int, file_seconds: float, probe_seconds: flo
     figures = state.stats()
     return Look(
         pages=pages,
-        rss=_rss(),
+        rss=resident(),
         cache=figures["cache_bytes"],
         pinned=figures["cache_pinned_bytes"],
         memtables=figures["memtable_bytes"],
@@ -135,7 +135,7 @@ def _look(state: RocksState, pages: int, file_seconds: float, probe_seconds: flo
     )
 
 
-def _rss() -> int:
+def resident() -> int:
     """Resident memory of this process now, bytes."""
     return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * resource.getpagesize()
 
@@ -205,7 +205,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cache-mb", type=int, default=DEFAULT_CACHE_MB, help="index.cache_mb; other: docs stay")
     parser.add_argument("--most-minutes", type=float, default=float("inf"), help="end after the row of that moment")
     options = parser.parse_args(arguments)
-    load, bare, looks = os.getloadavg()[0], _rss(), list[Look]()
+    load, bare, looks = os.getloadavg()[0], resident(), list[Look]()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         for look in fill(Path(scratch), options.pages, options.looks, options.cache_mb):

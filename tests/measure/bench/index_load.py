@@ -47,10 +47,22 @@ class CandidateLoad:
     are new, and a sixteenth of the sketch's bits are turned round, in expectation. Half of the copies are on their
     original's host. A third of the prints and a quarter of the title's words are all its host's pages'.
     most_back: a copy's original is one of so many before it that are no copies (None: any)
+    old: the first so many pages are no copies, and all copies are of them (0: of any page before)
+    hosts: how many there are (None: one for HOST_PAGES pages)
     """
 
-    def __init__(self, count: int, random: np.random.Generator, most_back: int | None = None) -> None:
+    def __init__(
+        self,
+        count: int,
+        random: np.random.Generator,
+        most_back: int | None = None,
+        old: int = 0,
+        hosts: int | None = None,
+    ) -> None:
         _, original = _plant(count, random, most_back)
+        if old:
+            copied = np.flatnonzero(original != np.arange(count))
+            original[copied] = np.where(copied < old, copied, random.integers(0, old, len(copied)))
         copies = np.flatnonzero(original != np.arange(count))
         equal = random.random(len(copies))
         bytes_of = np.arange(count)
@@ -70,7 +82,7 @@ class CandidateLoad:
             noise &= random.integers(0, 2**64, (len(edited), SKETCH_WORDS), np.uint64)
         self.sketch[copies] = self.sketch[original[copies]]
         self.sketch[edited] ^= noise
-        self.host = random.integers(1, 1 + max(count // HOST_PAGES, 1), count, np.uint64)
+        self.host = random.integers(1, 1 + (hosts or max(count // HOST_PAGES, 1)), count, np.uint64)
         there = copies[random.random(len(copies)) < 0.5]
         self.host[there] = self.host[original[there]]
         self.hashes = random.integers(0, 2**21, (count, PRINTS), np.uint32)
