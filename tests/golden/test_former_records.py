@@ -39,7 +39,7 @@ def test_a_former_record_names_what_is_forgotten() -> None:
     assert len(decode_moved(FORGET).forgotten) == 2
 
 
-def test_a_former_record_that_does_not_hold_what_it_declares_is_damaged_and_todays_are_read_as_ever() -> None:
+def test_a_former_record_that_lacks_what_it_declares_is_damaged() -> None:
     for place, value in ((42, 2), (46, 9), (2 + 16 + 8 + 16 + 7, 200)):
         body = bytearray(PAGES[:-8])
         body[place] = value

@@ -7,41 +7,29 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from spotsieve.state.forgetting import ForgottenPage
-from spotsieve.state.index import State, first_difference
+from spotsieve.state.index import first_difference
 from spotsieve.state.log.local import LocalLog
-from spotsieve.state.log.record import decode, encode, encode_forget
-from spotsieve.state.store.memory import MemoryState
-from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.cli import main
-from spotsieve.stream.engine import Engine, open_engine
+from spotsieve.stream.engine import open_engine
 from spotsieve.stream.errors import SettingError, StateError
-from spotsieve.stream.judge import policy_of
 from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.local.migrating import migrate_state
 from spotsieve.stream.migration.journal import Journal
 from spotsieve.stream.migration.moving import Migration
-from spotsieve.stream.page import Page, PageId
 from spotsieve.stream.progress import ignore_progress
 from spotsieve.stream.schemes.registry import scheme_in_scope, scheme_of
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.schemes import SCHEME_SETTINGS
-from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from spotsieve.stream.signature import page_id_text, page_of_id
+from spotsieve.stream.signature import page_of_id
 from spotsieve.stream.verdict import Kind
 from tests.reference.signatures import assert_same
-from tests.worlds.crawls import crawl, edited
+from tests.worlds.migrations import PAGES, FromScratch, Told, filtered, opened, records_of, remembered
 from tests.worlds.scheme_settings import settings_named
 from tests.worlds.small_crawl import CRAWL
 
-Told = tuple[str, Kind, str | None]
-"""A page, its verdict, and its original or the page that it replaces."""
-HOUR_MS = 3_600_000
-BATCH = 23
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a stricter threshold": ({}, {"scheme": {"min_alike": 0.99, "other_title_min_alike": 1.0, "min_jaccard": 0.99}}),
     "a looser threshold and smaller caps": (
@@ -59,119 +47,8 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 changes = pytest.mark.parametrize("change", CHANGES)
 
 
-def pages() -> list[Page]:
-    """A crawl of three hosts over ten hours, 40 % of it copies, a quarter edited, and some pages a second time."""
-    made = [
-        Page(
-            "pages",
-            number % 2,
-            number // 2,
-            f"https://host{number % 3}.example/{number}",
-            (edited if number % 4 == 0 else str)(json.loads(message.value or b"{}")["body"]).encode(),
-            markup=True,
-            event_time_ms=number * HOUR_MS // 16,
-        )
-        for number, message in enumerate(crawl(160, copies_percent=40, seed=3).messages)
-    ]
-    return [*made[:90], *made[70:80], *made[90:]]
-
-
-PAGES = pages()
-
-
 def settings_of(given: dict[str, Any]) -> Settings:
     return Settings.model_validate(given)
-
-
-def filtered(directory: Path, settings: Settings) -> None:
-    """A local log with pages, and with two that are forgotten on the way."""
-    with LocalEngine(directory, settings, scheme_in_scope(settings)) as local:
-        for first in range(0, 92, BATCH):
-            list(local.judge(PAGES[first : first + BATCH]))
-    named = [word for number in (0, 3) for word in ("--id", page_id_text("pages", number % 2, number // 2))]
-    assert main(["state", "forget", "--state", str(directory), *named]) == 0
-    with LocalEngine(directory, settings, scheme_in_scope(settings)) as local:
-        for first in range(92, len(PAGES), BATCH):
-            list(local.judge(PAGES[first : first + BATCH]))
-
-
-def records_of(directory: Path) -> list[tuple[int, bytes]]:
-    with LocalLog(directory) as log:
-        return list(log.read_from(0))
-
-
-def remembered(state: State) -> dict[bytes, bytes]:
-    """All that a state remembers, but how far its log is applied: another log has other records."""
-    return {name: value for name, value in state.items() if not name.endswith(b"progress")}
-
-
-class FromScratch:
-    """A state and verdicts under settings, of the pages themselves, in the order of an old log.
-
-    Pages are signed by these settings. What the old log forgets is forgotten, by the numbers and keys of this state.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        self.state = MemoryState()
-        self.scheme = scheme_in_scope(settings)
-        digest = settings_digest(verdict_settings_text(settings))
-        longer = policy_of(settings)
-        self.engine = Engine(self.scheme, self.state, settings.index, digest, "scratch", longer)
-        self.by_id = {(one.source, one.partition, one.offset): one for one in PAGES}
-
-    def judge(self, log: Sequence[tuple[int, bytes]]) -> list[Told]:
-        """The verdicts, in the order of the log."""
-        found = []
-        for _, value in log:
-            record = decode(value)
-            if record.forgotten:
-                self.forget([page.page_id for page in record.forgotten])
-            if not len(record.signatures):
-                continue
-            rows = zip(record.signatures.partition.tolist(), record.signatures.offset.tolist(), strict=True)
-            signatures = self.scheme.sign([self.by_id["pages", *row] for row in rows])
-            again = encode(signatures, bytes(16), 0, self.engine.settings_digest, record.committed)
-            verdicts = self.engine.apply(again, self.state.position).verdicts
-            for row in range(len(signatures)):
-                page = page_id_text("pages", int(signatures.partition[row]), int(signatures.offset[row]))
-                original = verdicts.originals[row] or verdicts.replaces[row]
-                found.append((page, Kind(verdicts.kind[row]), original.page_id if original else None))
-        return found
-
-    def forget(self, page_ids: Sequence[PageId]) -> None:
-        """Take pages out, wherever this state has filed them."""
-        buckets, forgotten = self.state._buckets.items(), list[ForgottenPage]()
-        filed = self.state.page_ids(np.arange(self.state.entry_count, dtype=np.uint64))
-        for number, page_id in enumerate(filed):
-            if page_id is not None and page_id in set(page_ids):
-                keys = tuple(key for key, (numbers, _) in buckets if number in numbers)
-                forgotten.append(ForgottenPage(number, *page_id, keys))
-        if forgotten:
-            record = encode_forget(forgotten, bytes(16), 0, self.engine.settings_digest)
-            self.engine.apply(record, self.state.position)
-
-
-def differing(old: Sequence[Told], new: Sequence[Told]) -> list[tuple[str, str, str]]:
-    """(page, old verdict, new verdict) of every page whose verdicts or originals differ."""
-    assert [page for page, *_ in old] == [page for page, *_ in new]
-    return [(was[0], was[1].name.lower(), now[1].name.lower()) for was, now in zip(old, new, strict=True) if was != now]
-
-
-def lines_of(directory: Path) -> list[dict[str, Any]]:
-    text = (directory / "migration" / "differences.jsonl").read_text()
-    return [json.loads(line) for line in text.splitlines()]
-
-
-def without_reasons(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A novel page that is judged once more says first_attempt, as everywhere."""
-    for line in lines:
-        line["old"].pop("reason")
-        line["new"].pop("reason")
-    return lines
-
-
-def opened(directory: Path, settings: Settings) -> RocksState:
-    return RocksState.open(directory, verdict_settings_text(settings), LocalLog.name, settings.index)
 
 
 @pytest.mark.promise("a migrated state is one judged anew in the log's order", fault="none: every kind of change")
@@ -205,6 +82,25 @@ def test_a_migrated_state_is_one_judged_from_scratch_and_tells_what_differs(tmp_
     with LocalEngine(tmp_path / "new", new, scheme_in_scope(new)) as local:
         judged = [verdicts for _, verdicts in local.judge(PAGES[-9:])]
         assert all(len(verdicts) for verdicts in judged), "it goes on from there"
+
+
+def differing(old: Sequence[Told], new: Sequence[Told]) -> list[tuple[str, str, str]]:
+    """(page, old verdict, new verdict) of every page whose verdicts or originals differ."""
+    assert [page for page, *_ in old] == [page for page, *_ in new]
+    return [(was[0], was[1].name.lower(), now[1].name.lower()) for was, now in zip(old, new, strict=True) if was != now]
+
+
+def lines_of(directory: Path) -> list[dict[str, Any]]:
+    text = (directory / "migration" / "differences.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def without_reasons(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A novel page that is judged once more says first_attempt, as everywhere."""
+    for line in lines:
+        line["old"].pop("reason")
+        line["new"].pop("reason")
+    return lines
 
 
 class Killed(Exception):

@@ -20,7 +20,7 @@ from spotsieve.stream.schemes.registry import scheme_in_scope
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import Signatures, page_of_id
 from spotsieve.stream.verdict import Kind
-from tests.properties.test_migration import (
+from tests.worlds.migrations import (
     PAGES,
     FromScratch,
     Told,
@@ -52,7 +52,7 @@ def unsent(before: Sequence[Told], after: Sequence[Told]) -> list[str]:
     return [page for (page, was, _), (_, now, _) in zip(before, after, strict=True) if was == Kind.DUPLICATE != now]
 
 
-def test_a_local_log_is_signed_again_from_files_as_if_its_pages_were_judged_from_scratch(
+def test_a_log_is_signed_again_from_files_as_if_it_was_judged_from_scratch(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
@@ -74,7 +74,7 @@ def test_a_local_log_is_signed_again_from_files_as_if_its_pages_were_judged_from
     assert (new / "migration" / PAGES_FILE).stat().st_mode & 0o777 == 0o600
 
 
-def test_pages_that_the_files_lack_are_told_and_other_bytes_of_an_address_are_not_taken(
+def test_pages_that_the_files_lack_are_told_and_other_bytes_are_not_taken(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
