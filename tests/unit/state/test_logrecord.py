@@ -327,7 +327,7 @@ def test_columns_left_out_and_columns_read_are_of_one_type_with_those_of_sign() 
     """Kernels are compiled for arrays that may be written, before a worker is ready."""
     found = decode(encode(dataclasses.replace(one_page(), host=np.zeros(1, np.uint64)), WRITER, 0, DIGEST)).signatures
     arrays = [column for name in found.__slots__ if isinstance(column := getattr(found, name), np.ndarray)]
-    assert len(arrays) == 19
+    assert len(arrays) == 20
     assert all(array.flags.writeable for array in arrays)
 
 
