@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--readers",
         type=_count,
         metavar="N",
-        help="processes that read, sign and write (one more than CPUs; on a cluster all its CPUs)",
+        help="processes that read, sign and write (one more than this machine's CPUs)",
     )
     parser.add_argument(
         "--shards",
