@@ -27,7 +27,7 @@ _BASE = Path(__file__).parent / "rocksdb"
 
 
 class Tuning(NamedTuple):
-    """What a measurement of a large state varies (docs/large-state.md): no value changes what is stored or judged.
+    """What a measurement of a large state varies (`make large`): no value changes what is stored or judged.
 
     filter_bits: of a Bloom filter, a key  parts: filters and indexes are in the cache, in parts; else beside it, whole
     block_bytes: of data, before compression  last_compressed: whether the last level is
