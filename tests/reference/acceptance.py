@@ -312,18 +312,29 @@ def samples(count: int, seed: int) -> Signatures:
     )
 
 
+FEWEST_SPOTS = 5
+"""The default of scheme.min_spots: shorter pages are not compared, and scheme.c counts on it."""
+
+
 def feature_sets(count: int, seed: int) -> Signatures:
-    """Six pages in ten have the features of an earlier one, some of them left out and others put in."""
+    """Six pages in ten have the features of an earlier one, some of them left out and others put in.
+
+    As of signing, a page of fewer than FEWEST_SPOTS has none.
+    """
     random, signed = np.random.default_rng(seed), make_signatures(count, seed)
     sets = [np.unique(random.zipf(1.3, random.integers(5, 60)) % 3_000) for _ in range(count)]
     for row in np.flatnonzero(random.random(count) < 0.6)[1:]:
         earlier = sets[random.integers(0, row)]
         kept = earlier[random.random(len(earlier)) < random.choice([0.5, 0.7, 0.9, 1])]
         sets[row] = np.union1d(kept, random.integers(0, 3_000, random.integers(0, 1 + len(earlier) // 2)))
-    sets = [one if fits else one[:0] for one, fits in zip(sets, signed.status == Status.FINGERPRINTED, strict=True)]
+    enough = np.array([len(one) >= FEWEST_SPOTS for one in sets])
+    status = np.where(enough, signed.status, np.maximum(signed.status, Status.TOO_FEW_FEATURES)).astype(np.uint8)
+    sets = [one if fits else one[:0] for one, fits in zip(sets, status == Status.FINGERPRINTED, strict=True)]
     digest = random.integers(0, 2**64, (count, 2), np.uint64)
     return replace(
         signed,
+        status=status,
+        fingerprint=np.where(status == Status.FINGERPRINTED, signed.fingerprint, np.uint64(0)),
         digest=digest,
         # The rarest first: a spot's rank, and the first of its kind on the page
         features=np.concatenate([np.sort(3_000 - one) for one in sets]).astype(np.uint64) << np.uint64(16),

@@ -117,7 +117,7 @@ def test_a_state_of_an_earlier_format_is_refused_and_says_to_begin_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as earlier:
-        earlier.setattr("spotsieve.state.format.meta.STATE_FORMAT", 1)
+        earlier.setattr("spotsieve.state.store.rocks.STATE_FORMAT", 1)
         open_state(tmp_path).close()
     with pytest.raises(StateError, match="must have format 3, got 1; use the release that wrote it, or begin anew"):
         open_state(tmp_path)
