@@ -16,7 +16,7 @@ from aiokafka.errors import (
 from aiokafka.protocol.metadata import MetadataRequest
 
 from spotsieve.stream.errors import BrokerError
-from spotsieve.stream.kafka.clients import client_options
+from spotsieve.stream.kafka.client.clients import client_options
 from spotsieve.stream.kafka.errors import on_one_line
 from spotsieve.stream.settings.model import KafkaSettings, Settings
 

@@ -20,10 +20,10 @@ from spotsieve.stream.cli import main
 from spotsieve.stream.kafka.cluster import administrator
 from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import Broker
-from tests.worlds.crawls import PageMessage, crawl, edited, html_of, json_page
-from tests.worlds.oracle import ids_by_key, judge_again, settings_from, verdicts_sent
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import KILLED_SESSION_MS, TopicSet, make_topics
+from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet, make_topics
+from tests.worlds.pages.crawls import PageMessage, crawl, edited, html_of, json_page
+from tests.worlds.services.oracle import ids_by_key, judge_again, settings_from, verdicts_sent
+from tests.worlds.services.service import Spotsieve
 from tests.worlds.waiting import SECONDS, wait_until
 
 STRICTER = "scheme.min_alike = 0.99\nscheme.other_title_min_alike = 1.0\nscheme.min_jaccard = 0.95\n"

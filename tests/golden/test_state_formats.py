@@ -82,12 +82,12 @@ from spotsieve.stream.fingerprints.tables import (
     TEXT_TAG,
     TITLE_TAG,
 )
-from spotsieve.stream.schemes.chain import ChainScheme
+from spotsieve.stream.schemes.simhash.chain import ChainScheme
 from spotsieve.stream.settings.model import IndexSettings, Settings
 from spotsieve.stream.settings.schemes import ChainSettings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 from tests.reference.signatures import assert_same, one_page
-from tests.worlds.host_filings import memories_of, own_text
+from tests.worlds.states.host_filings import memories_of, own_text
 
 WRITER, DIGEST = bytes(range(16)), bytes(range(16, 32))
 

@@ -12,7 +12,7 @@ import sys
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.structs import ConsumerRecord
 
-from spotsieve.stream.kafka.clients import PRODUCER_BATCH_BYTES
+from spotsieve.stream.kafka.client.clients import PRODUCER_BATCH_BYTES
 from spotsieve.stream.settings.model import ServiceSettings
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.log.record import NO_PAGES
-from spotsieve.stream.schemes.idf import IdfModel, digest_of, encode_model
-from spotsieve.stream.schemes.spotsigs import NOT_FILED, REPEAT_BITS, SpotsigsScheme
-from spotsieve.stream.schemes.terms import terms_of
+from spotsieve.stream.schemes.by_terms.idf import IdfModel, digest_of, encode_model
+from spotsieve.stream.schemes.by_terms.spotsigs import NOT_FILED, REPEAT_BITS, SpotsigsScheme
+from spotsieve.stream.schemes.by_terms.terms import terms_of
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.settings.schemes import SpotsigsSettings
 from spotsieve.stream.signature import Compared, Signatures, compared_pages, unused_columns

@@ -25,8 +25,8 @@ from spotsieve.stream.engine import forget
 from spotsieve.stream.errors import CorruptRecord, StateLocked
 from spotsieve.stream.fingerprints.tables import BARE_TAGS
 from tests.conftest import REPOSITORY
-from tests.worlds.host_filings import remember_more
-from tests.worlds.local_states import DIGEST, RECORDS, TEXT, apply_log, flip, listing, names_entry, open_state
+from tests.worlds.states.host_filings import remember_more
+from tests.worlds.states.local_states import DIGEST, RECORDS, TEXT, apply_log, flip, listing, names_entry, open_state
 
 
 @pytest.fixture(scope="module")
