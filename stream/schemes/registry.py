@@ -1,7 +1,8 @@
 """Says which scheme a name stands for: the one table of all published systems that run here.
 
 To add one: its settings with their threshold (stream/settings/schemes/), a file in its family here that reads like its
-paper, a line in SCHEMES, and one in TERMS if it needs a model. tests/properties/test_scheme_contract.py says what it must keep.
+paper, a line in SCHEMES, and one in TERMS if it needs a model. What it must keep is said by
+tests/properties/test_scheme_contract.py.
 """
 
 import importlib
