@@ -110,7 +110,7 @@ def topics(kafka: Broker) -> Iterator[Topics]:
     from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
     from spotsieve.stream.kafka.cluster import administrator
-    from tests.worlds.topics import make_topics
+    from tests.worlds.brokers.topics import make_topics
 
     made: list[str] = []
 

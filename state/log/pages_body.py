@@ -30,7 +30,7 @@ from spotsieve.state.index import Committed
 from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
 from spotsieve.stream.page import PageId
 from spotsieve.stream.signature import MAX_ADDRESS_BYTES, MAX_FEATURES, MAX_SKETCH_WORDS, Signatures, Status
-from spotsieve.stream.text.titles import MOST_TITLE_WORDS
+from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS
 
 MAX_MARKS = 4096
 """Of one record: 56 KiB beside the sources."""

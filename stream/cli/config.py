@@ -45,7 +45,7 @@ def _errors(options: argparse.Namespace) -> list[SettingError]:
     except SettingError as error:
         return [error, *error.others]
     from spotsieve.stream.intake import Decoder
-    from spotsieve.stream.kafka.topics import check_topic_names
+    from spotsieve.stream.kafka.topic.topics import check_topic_names
     from spotsieve.stream.schemes.registry import scheme_in_scope
 
     # Some settings are right alone and wrong together: those of a scheme, of the input, and of the topics.

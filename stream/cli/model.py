@@ -12,8 +12,8 @@ from spotsieve.stream.errors import EXIT_OK, SettingError
 from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
-    from spotsieve.stream.schemes.concept_model import ConceptModel
-    from spotsieve.stream.schemes.idf import IdfModel
+    from spotsieve.stream.schemes.by_terms.concept_model import ConceptModel
+    from spotsieve.stream.schemes.by_terms.idf import IdfModel
 
 BUILD_ABOUT = """Count on how many pages each term of the scheme is, and write a model that the scheme's settings name
 by path and digest. FILES as of `spotsieve filter`; a sample of some thousand pages of the crawl is enough, and records
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Build a model, or look at one; the exit code."""
-    from spotsieve.stream.schemes.idf import read_model
+    from spotsieve.stream.schemes.by_terms.idf import read_model
 
     name = _build(options) if options.action == "build" else None
     path = str(options.out if name else options.model)

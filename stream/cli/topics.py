@@ -48,12 +48,12 @@ def run(options: argparse.Namespace) -> int:
     import asyncio  # --help takes a tenth of a second longer with it
 
     settings = settings_of(options, {"kafka.bootstrap_servers": options.bootstrap_servers})
-    from spotsieve.stream.kafka.topics import check_topics, create_topics, names_of
+    from spotsieve.stream.kafka.topic.topics import check_topics, create_topics, names_of
     from spotsieve.stream.observe.logs import configure_logs
 
     configure_logs(settings.log, of_a_command=True)
     if options.action == "skip-record":
-        from spotsieve.stream.service.skipping import skip_record
+        from spotsieve.stream.service.log.skipping import skip_record
 
         said = asyncio.run(skip_record(settings, options.offset))
         show(

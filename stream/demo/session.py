@@ -26,7 +26,7 @@ from spotsieve.stream.demo.localkafka.jars import cache_directory
 from spotsieve.stream.demo.outcome import compare
 from spotsieve.stream.demo.present import Result
 from spotsieve.stream.demo.traffic import count_brokers, delete_topics, receive_outputs, send_crawl
-from spotsieve.stream.kafka.topics import create_topics, topic_names
+from spotsieve.stream.kafka.topic.topics import create_topics, topic_names
 from spotsieve.stream.settings.load import load_settings
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.text_safety import show

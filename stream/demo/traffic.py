@@ -11,10 +11,10 @@ from aiokafka.structs import ConsumerRecord
 
 from spotsieve.stream.demo.crawl import Sent
 from spotsieve.stream.errors import BrokerError
-from spotsieve.stream.kafka.clients import client_options
+from spotsieve.stream.kafka.client.clients import client_options
 from spotsieve.stream.kafka.cluster import administrator
 from spotsieve.stream.kafka.errors import explained
-from spotsieve.stream.kafka.topics import topic_facts
+from spotsieve.stream.kafka.topic.topics import topic_facts
 from spotsieve.stream.settings.model import Settings
 
 READ_TIMEOUT_S = 60.0

@@ -51,7 +51,7 @@ class Model:
 
 def read_models(paths: Sequence[str]) -> list[Model]:
     """The models that `--idf-model` names. Raises SettingError for a file that is no model."""
-    from spotsieve.stream.schemes.idf import read_model
+    from spotsieve.stream.schemes.by_terms.idf import read_model
 
     return [Model(model.about, path, digest) for path, (model, digest) in ((path, read_model(path)) for path in paths)]
 

@@ -12,7 +12,7 @@ from spotsieve.stream.evaluation.trial import pages_of
 from spotsieve.stream.files.writer import write_whole
 from spotsieve.stream.models.building import build_model
 from spotsieve.stream.progress import OnPages, OnProgress
-from spotsieve.stream.schemes.idf import digest_of
+from spotsieve.stream.schemes.by_terms.idf import digest_of
 from spotsieve.stream.schemes.registry import TERMS
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.schemes import SchemeSettings

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from spotsieve.stream.features.sieve import blocks_of
 from spotsieve.stream.page import Page
-from spotsieve.stream.text.elements import BLOCK, BREAK, ELEMENTS, FOREIGN, HIDDEN, HIDDEN_BREAK, SCRIPT, TEMPLATE
+from spotsieve.stream.text.html.elements import BLOCK, BREAK, ELEMENTS, FOREIGN, HIDDEN, HIDDEN_BREAK, SCRIPT, TEMPLATE
 
 MOST_CHARACTERS = 2_000_000
 """Of a longer page only the beginning is read."""

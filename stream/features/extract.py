@@ -8,9 +8,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.stream.features.spots import SpotModel, chain_spots, choose_antecedents, mark_words
-from spotsieve.stream.text import slots
 from spotsieve.stream.text.batch import batch_at, check_batch, in_padded_parts, scan_page, scan_state
-from spotsieve.stream.text.sources import part, sources_digest
+from spotsieve.stream.text.machine import slots
+from spotsieve.stream.text.machine.sources import part, sources_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _extract_batch(batch, state, table, chain_length):  # type: ignore[no-untype
 
 @cache
 def _kernel():  # type: ignore[no-untyped-def]
-    """The outermost function, the only one that is cached on disk (stream/text/sources.py says why)."""
+    """The outermost function, the only one that is cached on disk (stream/text/machine/sources.py says why)."""
     sources = sources_digest()
 
     @njit(nogil=True, cache=True)

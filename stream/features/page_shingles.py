@@ -10,8 +10,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.stream.features.shingles import shingle_hashes
-from spotsieve.stream.text.memory import load_int
-from spotsieve.stream.text.sources import part, sources_digest
+from spotsieve.stream.text.machine.memory import load_int
+from spotsieve.stream.text.machine.sources import part, sources_digest
 from spotsieve.stream.text.tokens import PageTokens
 
 
@@ -45,7 +45,7 @@ def _shingle_batch(tokens, bounds, pages, shortest, longest, hashes):  # type: i
 
 @cache
 def _kernel():  # type: ignore[no-untyped-def]
-    """The cached outermost function (stream/text/sources.py says why it closes over the digest)."""
+    """The cached outermost function (stream/text/machine/sources.py says why it closes over the digest)."""
     sources = sources_digest()
 
     @njit(nogil=True, cache=True)

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.features.scorecard import KEPT_IN_NEED
 from spotsieve.stream.text.hashing import HASH_BITS, SEED, WITH_DIGIT, chain_hash, finish_hash, hash_chain, hash_token
-from spotsieve.stream.text.memory import load_word
-from spotsieve.stream.text.sources import part
+from spotsieve.stream.text.machine.memory import load_word
+from spotsieve.stream.text.machine.sources import part
 
 CLASS_WEIGHTS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256], dtype=np.float64)
 """The weight that a class stands for: float64[16], tokens."""

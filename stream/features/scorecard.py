@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.text.elements import SECTIONS
+from spotsieve.stream.text.html.elements import SECTIONS
 
 DIGEST = "fb2e9f55a5392cb3968087c987b032af011812c68079d1685b868e5fdc71bc38"
 

@@ -34,10 +34,10 @@ from spotsieve.stream.features.scorecard import (
     WORD_CLASSES,
     WORD_EDGES,
 )
-from spotsieve.stream.text.elements import LEAD_PLAIN, section_of
-from spotsieve.stream.text.memory import byte_at, load_int, load_int32
-from spotsieve.stream.text.sources import part
-from spotsieve.stream.text.vectors import leading_zeros
+from spotsieve.stream.text.html.elements import LEAD_PLAIN, section_of
+from spotsieve.stream.text.machine.memory import byte_at, load_int, load_int32
+from spotsieve.stream.text.machine.sources import part
+from spotsieve.stream.text.machine.vectors import leading_zeros
 
 
 def _starts(card: dict[str, int]) -> tuple[int, ...]:

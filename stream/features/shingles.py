@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.text.hashing import SEED, chain_hash, finish_hash
-from spotsieve.stream.text.memory import load_word
-from spotsieve.stream.text.sources import part
+from spotsieve.stream.text.machine.memory import load_word
+from spotsieve.stream.text.machine.sources import part
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MOST_STEPS = 512

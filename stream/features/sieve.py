@@ -18,12 +18,12 @@ from spotsieve.stream.features.vocabulary import Vocabulary, choose_language, vo
 from spotsieve.stream.fingerprints.bodydigest import SHORT_BYTES, digest_body, new_lanes
 from spotsieve.stream.fingerprints.bottomk import smallest_hashes
 from spotsieve.stream.fingerprints.sketch import MOST_SKETCH_BITS, sketch_features
-from spotsieve.stream.text import slots
 from spotsieve.stream.text.batch import Batch, batch_at, check_batch, in_padded_parts, scan_page, scan_state
 from spotsieve.stream.text.blocks import Blocks, empty_blocks, unpack_blocks
-from spotsieve.stream.text.memory import load_word
-from spotsieve.stream.text.sources import part, sources_digest
-from spotsieve.stream.text.titles import MOST_TITLE_WORDS, title_words
+from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS, title_words
+from spotsieve.stream.text.machine import slots
+from spotsieve.stream.text.machine.memory import load_word
+from spotsieve.stream.text.machine.sources import part, sources_digest
 
 MOST_SHINGLE_WORDS = 16
 MOST_MINIMA = 255
@@ -62,7 +62,7 @@ class SievedPages:
     minima: uint64[m], those of page i are minima[minima_bounds[i]:minima_bounds[i + 1]], ascending, all different
     minima_bounds: int64[n + 1]  sketch: uint64[n, sketch_bits / 64], all 0 for a page without features
     prints: uint32[p] (stream/features/prints.py), by print_bounds: int64[n + 1], as the minima are
-    titles: uint16[t], the words of titles (stream/text/titles.py), by title_bounds: int64[n + 1], as the minima are
+    titles: uint16[t], words of titles (stream/text/html/titles.py), by title_bounds: int64[n + 1], as the minima are
     """
 
     token_counts: NDArray[np.int32]
@@ -285,7 +285,7 @@ def _sieve_batch(batch, state, room, shingle_words, minima_count, sketch_bits): 
 
 @cache
 def _kernel():  # type: ignore[no-untyped-def]
-    """The outermost function, the only one that is cached on disk (stream/text/sources.py says why)."""
+    """The outermost function, the only one that is cached on disk (stream/text/machine/sources.py says why)."""
     sources = sources_digest()
 
     @njit(nogil=True, cache=True)

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.text.hashing import ANTECEDENT, HASH_BITS, SEED, STOP_WORD, chain_hash, finish_hash, hash_token
-from spotsieve.stream.text.memory import byte_at, load_int32, load_word, put_int32, put_word
-from spotsieve.stream.text.slots import BLOCK_SHIFT
-from spotsieve.stream.text.sources import part
+from spotsieve.stream.text.machine.memory import byte_at, load_int32, load_word, put_int32, put_word
+from spotsieve.stream.text.machine.slots import BLOCK_SHIFT
+from spotsieve.stream.text.machine.sources import part
 from spotsieve.stream.text.tables import is_token
 
 DEFAULT_ANTECEDENTS: tuple[str, ...] = tuple(
@@ -201,7 +201,7 @@ def chain_spots(tokens, antecedents, count, blocks, block_count, distance, runs,
     """Write the spot hashes of one page to spots[place:], return how many.
 
     tokens: address of uint64[m], hash and flags  antecedents: address of int32[count], places of antecedents, ascending
-    blocks: address of the page's block_count blocks (stream/text/slots.py)  spots: uint64[>= place + count]
+    blocks: address of the page's block_count blocks (stream/text/machine/slots.py)  spots: uint64[>= place + count]
     runs: int64[c, 2], c is the chain length; written over
 
     For d = 2 and c = 3 a chain has the second, fourth and sixth word after the antecedent. A stop-word is replaced by

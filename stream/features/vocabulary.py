@@ -19,9 +19,9 @@ from spotsieve.stream.features.languages import (
     language_table,
 )
 from spotsieve.stream.text.hashing import LONE
-from spotsieve.stream.text.memory import load_word
-from spotsieve.stream.text.sources import part
-from spotsieve.stream.text.vectors import trailing_zeros
+from spotsieve.stream.text.machine.memory import load_word
+from spotsieve.stream.text.machine.sources import part
+from spotsieve.stream.text.machine.vectors import trailing_zeros
 
 MOST_TOKENS = 128
 """So many tokens of a text count: 60 tell nearly every language, and a look-up costs as much as 7 bytes of HTML."""

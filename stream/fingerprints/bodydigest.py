@@ -16,9 +16,9 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from spotsieve.stream.text.memory import load_word
-from spotsieve.stream.text.sources import part
-from spotsieve.stream.text.vectors import folded_product
+from spotsieve.stream.text.machine.memory import load_word
+from spotsieve.stream.text.machine.sources import part
+from spotsieve.stream.text.machine.vectors import folded_product
 
 SHORT_BYTES = 240
 

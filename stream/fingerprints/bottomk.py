@@ -9,8 +9,8 @@ more candidates than the judge looks at, a copy is missed (news: 2 of 663; newsg
 import numpy as np
 
 from spotsieve.stream.text.hashing import K0, K4
-from spotsieve.stream.text.sources import part
-from spotsieve.stream.text.vectors import folded_product
+from spotsieve.stream.text.machine.sources import part
+from spotsieve.stream.text.machine.vectors import folded_product
 
 _SPARE_BITS = np.uint64(8)
 

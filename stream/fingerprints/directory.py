@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.text.sources import part
+from spotsieve.stream.text.machine.sources import part
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.stream.fingerprints.directory import Directory, place_of
-from spotsieve.stream.text.sources import sources_digest
+from spotsieve.stream.text.machine.sources import sources_digest
 from spotsieve.stream.text.tokens import PageTokens
 
 MOST = 127
@@ -53,7 +53,7 @@ def cosines(one: NDArray[np.int8], other: NDArray[np.int8]) -> NDArray[np.float6
 
 @cache
 def _kernel():  # type: ignore[no-untyped-def]
-    """The cached function (stream/text/sources.py says why it closes over the digest)."""
+    """The cached function (stream/text/machine/sources.py says why it closes over the digest)."""
     sources = sources_digest()
 
     @njit(nogil=True, cache=True)

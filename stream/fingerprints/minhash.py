@@ -10,8 +10,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from spotsieve.stream.text.memory import load_int
-from spotsieve.stream.text.sources import part, sources_digest
+from spotsieve.stream.text.machine.memory import load_int
+from spotsieve.stream.text.machine.sources import part, sources_digest
 
 P = 2**32 - 1
 """The paper's "large prime" is none (3 * 5 * 17 * 257 * 65537). It is taken as given: the functions then are no
@@ -85,7 +85,7 @@ def _minima_of_batch(shingles, bounds, A, B, minima):  # type: ignore[no-untyped
 
 @cache
 def _kernel():  # type: ignore[no-untyped-def]
-    """The cached outermost function (stream/text/sources.py says why it closes over the digest)."""
+    """The cached outermost function (stream/text/machine/sources.py says why it closes over the digest)."""
     sources = sources_digest()
 
     @njit(nogil=True, cache=True)

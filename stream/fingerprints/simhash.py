@@ -6,9 +6,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from spotsieve.stream.text.memory import load_int
-from spotsieve.stream.text.sources import part, sources_digest
-from spotsieve.stream.text.vectors import count_bits
+from spotsieve.stream.text.machine.memory import load_int
+from spotsieve.stream.text.machine.sources import part, sources_digest
+from spotsieve.stream.text.machine.vectors import count_bits
 
 HASH_BITS = 64
 _MOST_AT_ONCE = 255
@@ -65,7 +65,7 @@ def fold_features(features, count, ones):  # type: ignore[no-untyped-def]
 
 @cache
 def _kernel():  # type: ignore[no-untyped-def]
-    """The cached outermost function (stream/text/sources.py says why it closes over the digest)."""
+    """The cached outermost function (stream/text/machine/sources.py says why it closes over the digest)."""
     sources = sources_digest()
 
     @njit(nogil=True, cache=True)

@@ -17,9 +17,9 @@ has the same winner in two texts with probability Jaccard(A, B). Of the winner o
 import numpy as np
 
 from spotsieve.stream.text.hashing import K0
-from spotsieve.stream.text.memory import load_word, put_word
-from spotsieve.stream.text.sources import part
-from spotsieve.stream.text.vectors import folded_product
+from spotsieve.stream.text.machine.memory import load_word, put_word
+from spotsieve.stream.text.machine.sources import part
+from spotsieve.stream.text.machine.vectors import folded_product
 
 ROUND = np.uint64(0xD6E8FEB86659FD93)
 MOST_SKETCH_BITS = 2048

@@ -8,7 +8,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.stream.fingerprints.directory import Directory, place_of
-from spotsieve.stream.text.sources import sources_digest
+from spotsieve.stream.text.machine.sources import sources_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def weighted_simhash64(
 
 @cache
 def _kernel():  # type: ignore[no-untyped-def]
-    """The cached function (stream/text/sources.py says why it closes over the digest)."""
+    """The cached function (stream/text/machine/sources.py says why it closes over the digest)."""
     sources = sources_digest()
 
     @njit(nogil=True, cache=True)

@@ -47,7 +47,7 @@ from spotsieve.stream.judge.policy import ANY_KIND, KEEP_FIRST, Policy
 from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.judge.worth import Worth
 from spotsieve.stream.schemes import Confirmed
-from spotsieve.stream.text.sources import sources_digest
+from spotsieve.stream.text.machine.sources import sources_digest
 from spotsieve.stream.verdict import FoundBy, Reason
 
 LENGTH = int(Worth.LENGTH)
@@ -144,7 +144,7 @@ def reasons_of(proof: NDArray[np.uint8], confirmed: NDArray[np.uint8]) -> NDArra
 
 
 def judge_sources() -> int:
-    """The digest that a cached kernel of this folder closes over (stream/text/sources.py says why)."""
+    """The digest that a cached kernel of this folder closes over (stream/text/machine/sources.py says why)."""
     return sources_digest("spotsieve.stream.judge")
 
 

@@ -10,9 +10,9 @@ from aiokafka.errors import KafkaError, LeaderNotAvailableError, UnknownTopicOrP
 from aiokafka.protocol.metadata import MetadataRequest
 
 from spotsieve.stream.errors import BrokerError
-from spotsieve.stream.kafka.clients import client_options, stop_client
+from spotsieve.stream.kafka.client.clients import client_options, stop_client
 from spotsieve.stream.kafka.reach import refusal
-from spotsieve.stream.kafka.topics import names_of
+from spotsieve.stream.kafka.topic.topics import names_of
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.settings.model import Settings
 

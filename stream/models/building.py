@@ -6,9 +6,9 @@ from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.models.concepts import count_concepts
 from spotsieve.stream.models.counting import count_terms
 from spotsieve.stream.progress import OnPages
-from spotsieve.stream.schemes.concept_model import encode_concepts
-from spotsieve.stream.schemes.idf import Terms, encode_model
-from spotsieve.stream.schemes.terms import ConceptTerms
+from spotsieve.stream.schemes.by_terms.concept_model import encode_concepts
+from spotsieve.stream.schemes.by_terms.idf import Terms, encode_model
+from spotsieve.stream.schemes.by_terms.terms import ConceptTerms
 from spotsieve.stream.settings.model import Settings
 
 

@@ -12,8 +12,8 @@ from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.models.counting import LEAST_PAGES, TermCounter, batches_of
 from spotsieve.stream.page import Page
 from spotsieve.stream.progress import OnPages
-from spotsieve.stream.schemes.concept_model import STEPS, ConceptModel
-from spotsieve.stream.schemes.terms import ConceptTerms
+from spotsieve.stream.schemes.by_terms.concept_model import STEPS, ConceptModel
+from spotsieve.stream.schemes.by_terms.terms import ConceptTerms
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.text.tokens import PageTokens
 

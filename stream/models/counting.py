@@ -10,7 +10,7 @@ from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.reader import FileReader
 from spotsieve.stream.page import Page
 from spotsieve.stream.progress import OnPages
-from spotsieve.stream.schemes.idf import IdfModel, Terms
+from spotsieve.stream.schemes.by_terms.idf import IdfModel, Terms
 from spotsieve.stream.settings.model import Settings
 
 LEAST_PAGES = 2

@@ -1,7 +1,8 @@
 """Says which scheme a name stands for: the one table of all published systems that run here.
 
-To add one: its settings with their threshold (stream/settings/schemes/), a file here that reads like its paper, a
-line in SCHEMES, and one in TERMS if it needs a model. tests/properties/test_scheme_contract.py says what it must keep.
+To add one: its settings with their threshold (stream/settings/schemes/), a file in its family here that reads like its
+paper, a line in SCHEMES, and one in TERMS if it needs a model. What it must keep is said by
+tests/properties/test_scheme_contract.py.
 """
 
 import importlib
@@ -33,11 +34,11 @@ from spotsieve.stream.settings.schemes import (
 )
 
 if TYPE_CHECKING:
-    from spotsieve.stream.schemes.idf import Terms
+    from spotsieve.stream.schemes.by_terms.idf import Terms
 
 
 def _named(module: str, name: str) -> Callable[[Any], Any]:
-    """What makes something of settings, by the module of this folder that has it.
+    """What makes something of settings, by the module below this folder that has it.
 
     It is imported when it is called: the kernels of all schemes take .1 s to load, and a process needs those of one.
     """
@@ -57,24 +58,24 @@ class Registered(NamedTuple):
 
 SCHEMES: Mapping[str, Registered] = {
     "spotsieve": Registered(SpotsieveSettings, _named("spotsieve", "SpotsieveScheme")),
-    "chain": Registered(ChainSettings, _named("chain", "ChainScheme")),
-    "manku": Registered(MankuSettings, _named("manku", "MankuScheme")),
-    "subhash": Registered(SubhashSettings, _named("subhash", "SubhashScheme")),
-    "minhash": Registered(MinhashSettings, _named("minhash", "MinhashScheme")),
-    "onebit": Registered(OnebitSettings, _named("onebit", "OnebitScheme")),
+    "chain": Registered(ChainSettings, _named("simhash.chain", "ChainScheme")),
+    "manku": Registered(MankuSettings, _named("simhash.manku", "MankuScheme")),
+    "subhash": Registered(SubhashSettings, _named("simhash.subhash", "SubhashScheme")),
+    "minhash": Registered(MinhashSettings, _named("minwise.minhash", "MinhashScheme")),
+    "onebit": Registered(OnebitSettings, _named("minwise.onebit", "OnebitScheme")),
     "adaptive-shingles": Registered(AdaptiveShinglesSettings, _named("adaptive_shingles", "AdaptiveShinglesScheme")),
-    "imatch": Registered(ImatchSettings, _named("imatch", "ImatchScheme")),
-    "imatch-s": Registered(ImatchSSettings, _named("imatch", "ImatchScheme")),
-    "spotsigs": Registered(SpotsigsSettings, _named("spotsigs", "SpotsigsScheme")),
-    "spotsigs-lsh": Registered(SpotsigsLshSettings, _named("spotsigs_lsh", "SpotsigsLshScheme")),
-    "concept": Registered(ConceptSettings, _named("concept", "ConceptScheme")),
+    "imatch": Registered(ImatchSettings, _named("by_terms.imatch", "ImatchScheme")),
+    "imatch-s": Registered(ImatchSSettings, _named("by_terms.imatch", "ImatchScheme")),
+    "spotsigs": Registered(SpotsigsSettings, _named("by_terms.spotsigs", "SpotsigsScheme")),
+    "spotsigs-lsh": Registered(SpotsigsLshSettings, _named("by_terms.spotsigs_lsh", "SpotsigsLshScheme")),
+    "concept": Registered(ConceptSettings, _named("by_terms.concept", "ConceptScheme")),
 }
 TERMS: Mapping[str, "Callable[[Any], Terms]"] = {
-    "imatch": _named("terms", "terms_of"),
-    "imatch-s": _named("terms", "terms_of"),
-    "spotsigs": _named("terms", "terms_of"),
-    "spotsigs-lsh": _named("terms", "terms_of"),
-    "concept": _named("terms", "ConceptTerms"),
+    "imatch": _named("by_terms.terms", "terms_of"),
+    "imatch-s": _named("by_terms.terms", "terms_of"),
+    "spotsigs": _named("by_terms.terms", "terms_of"),
+    "spotsigs-lsh": _named("by_terms.terms", "terms_of"),
+    "concept": _named("by_terms.terms", "ConceptTerms"),
 }
 """Schemes that need a model: what it counts, by their settings."""
 

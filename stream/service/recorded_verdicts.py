@@ -8,8 +8,8 @@ from aiokafka.structs import ConsumerRecord
 from spotsieve.stream.clusters.statements import DUPLICATE, Named, Statement, read_statement
 from spotsieve.stream.errors import PageError, SettingError
 from spotsieve.stream.intake import Decoder, Message
-from spotsieve.stream.kafka.ranges import RangeReader
-from spotsieve.stream.kafka.topics import topic_facts
+from spotsieve.stream.kafka.topic.ranges import RangeReader
+from spotsieve.stream.kafka.topic.topics import topic_facts
 from spotsieve.stream.progress import OnProgress
 from spotsieve.stream.settings.model import Settings
 

@@ -19,8 +19,8 @@ from spotsieve.state.store.directory import readable_by_others
 from spotsieve.stream.engine import open_engine
 from spotsieve.stream.errors import EXIT_OK, MOST_REJECTED_SHARE, BrokerTrouble, Reject, SpotsieveError
 from spotsieve.stream.kafka.backoff import Backoff
-from spotsieve.stream.kafka.topic_checks import TopicFacts
-from spotsieve.stream.kafka.topics import check_topics
+from spotsieve.stream.kafka.topic.topic_checks import TopicFacts
+from spotsieve.stream.kafka.topic.topics import check_topics
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.observe.health import HealthServer
@@ -28,7 +28,7 @@ from spotsieve.stream.observe.heartbeats import BEAT_SECONDS, Heartbeats
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.service.signature_log import SignatureLog
+from spotsieve.stream.service.log.signature_log import SignatureLog
 from spotsieve.stream.service.worker import Worker
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.verdict import Kind

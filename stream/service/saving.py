@@ -16,8 +16,8 @@ from spotsieve.stream.errors import PageError, SettingError
 from spotsieve.stream.files.objects import page_line
 from spotsieve.stream.files.writer import OutputFile
 from spotsieve.stream.intake import Decoder, Message
-from spotsieve.stream.kafka.ranges import RangeReader
-from spotsieve.stream.kafka.topics import topic_facts
+from spotsieve.stream.kafka.topic.ranges import RangeReader
+from spotsieve.stream.kafka.topic.topics import topic_facts
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import page_id_text
 

@@ -11,25 +11,25 @@ from aiokafka.errors import KafkaError
 from spotsieve.state.index import Committed
 from spotsieve.stream.engine import Applied
 from spotsieve.stream.intake import Decoder
-from spotsieve.stream.kafka.clients import pages_consumer, stop_client
+from spotsieve.stream.kafka.client.clients import pages_consumer, stop_client
+from spotsieve.stream.kafka.client.prefetch import bound_prefetch
 from spotsieve.stream.kafka.errors import ended
-from spotsieve.stream.kafka.prefetch import bound_prefetch
-from spotsieve.stream.kafka.topic_checks import TopicFacts
+from spotsieve.stream.kafka.topic.topic_checks import TopicFacts
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.kafka.watch import BrokerWatch
 from spotsieve.stream.observe.heartbeats import Heartbeats
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.service.broken_pages import FOLDER, BrokenPages, broken_pages
-from spotsieve.stream.service.commit import Committer
 from spotsieve.stream.service.failure import Failure
-from spotsieve.stream.service.fetching import Fetcher
-from spotsieve.stream.service.microbatch import MicroBatch, sign
-from spotsieve.stream.service.outputs import OutputBuilder
-from spotsieve.stream.service.ownership import OwnedPartition
-from spotsieve.stream.service.partitions import Partitions
-from spotsieve.stream.service.signature_log import verdicts_of
+from spotsieve.stream.service.log.signature_log import verdicts_of
+from spotsieve.stream.service.pages.broken_pages import FOLDER, BrokenPages, broken_pages
+from spotsieve.stream.service.pages.commit import Committer
+from spotsieve.stream.service.pages.fetching import Fetcher
+from spotsieve.stream.service.pages.microbatch import MicroBatch, sign
+from spotsieve.stream.service.pages.outputs import OutputBuilder
+from spotsieve.stream.service.pages.ownership import OwnedPartition
+from spotsieve.stream.service.pages.partitions import Partitions
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import Signatures
 

@@ -6,14 +6,14 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.text import slots
-from spotsieve.stream.text.elements import element_table
-from spotsieve.stream.text.memory import byte_at, load_int
+from spotsieve.stream.text.html.elements import element_table
+from spotsieve.stream.text.html.scan import scan_markup
+from spotsieve.stream.text.machine import slots
+from spotsieve.stream.text.machine.memory import byte_at, load_int
+from spotsieve.stream.text.machine.sources import part
+from spotsieve.stream.text.machine.vectors import PADDING
 from spotsieve.stream.text.plain import scan_plain
-from spotsieve.stream.text.scan import scan_markup
-from spotsieve.stream.text.sources import part
 from spotsieve.stream.text.tables import text_tables
-from spotsieve.stream.text.vectors import PADDING
 
 MAX_PAGE_BYTES = (1 << 31) - 1
 """A page's tokens are counted in 31 bits."""

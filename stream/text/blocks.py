@@ -5,16 +5,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.text.memory import load_int32, load_word
-from spotsieve.stream.text.slots import BLOCK_LEAD, BLOCK_LINKS, BLOCK_SECTIONS, BLOCK_SHIFT
-from spotsieve.stream.text.sources import part
+from spotsieve.stream.text.machine.memory import load_int32, load_word
+from spotsieve.stream.text.machine.slots import BLOCK_LEAD, BLOCK_LINKS, BLOCK_SECTIONS, BLOCK_SHIFT
+from spotsieve.stream.text.machine.sources import part
 
 
 class Blocks(NamedTuple):
     """Columns over a page's blocks; a column may be longer than the page needs.
 
     words: int32, tokens of the block  links: int32, those of them that begin in a link
-    sections: int32, bit i where SECTIONS[i] is open around it  leads: int32 (both: stream/text/elements.py)
+    sections: int32, bit i where SECTIONS[i] is open around it  leads: int32 (both: stream/text/html/elements.py)
     reasons: uint8, why it is kept or left out (stream/features/scorecard.py)
     """
 
@@ -33,7 +33,7 @@ def empty_blocks(most: int) -> Blocks:
 
 @part
 def unpack_blocks(records, count, blocks):  # type: ignore[no-untyped-def]  # int64 address, int64, Blocks -> None
-    """Fill words, links, sections and leads of `count` blocks from the scanner's records (stream/text/slots.py)."""
+    """Fill words, links, sections and leads of `count` blocks from the scanner's records (machine/slots.py)."""
     end, linked = np.int64(0), np.int64(0)
     for block in range(count):
         record = records + (block << BLOCK_SHIFT)

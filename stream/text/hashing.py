@@ -18,8 +18,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from spotsieve.stream.text.sources import part
-from spotsieve.stream.text.vectors import folded_product, loaded16, lowered16
+from spotsieve.stream.text.machine.sources import part
+from spotsieve.stream.text.machine.vectors import folded_product, loaded16, lowered16
 
 SEED = np.uint64(0x9E3779B97F4A7C15)
 K0 = np.uint64(0xA0761D6478BD642F)

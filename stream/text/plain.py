@@ -5,11 +5,11 @@
 
 import numpy as np
 
-from spotsieve.stream.text import slots
-from spotsieve.stream.text.elements import LEAD_PLAIN
-from spotsieve.stream.text.memory import byte_at, put_int
-from spotsieve.stream.text.skips import find_byte
-from spotsieve.stream.text.sources import part
+from spotsieve.stream.text.html.elements import LEAD_PLAIN
+from spotsieve.stream.text.html.skips import find_byte
+from spotsieve.stream.text.machine import slots
+from spotsieve.stream.text.machine.memory import byte_at, put_int
+from spotsieve.stream.text.machine.sources import part
 from spotsieve.stream.text.words import close_word, end_block, spell
 
 

@@ -5,10 +5,10 @@
 
 import numpy as np
 
-from spotsieve.stream.text import slots
 from spotsieve.stream.text.hashing import hash_bytes
-from spotsieve.stream.text.memory import byte_at, load_int, load_word
-from spotsieve.stream.text.sources import part
+from spotsieve.stream.text.machine import slots
+from spotsieve.stream.text.machine.memory import byte_at, load_int, load_word
+from spotsieve.stream.text.machine.sources import part
 from spotsieve.stream.text.tables import ENTITY_SLOT_BITS, LONGEST_BARE_ENTITY, LONGEST_ENTITY
 from spotsieve.stream.text.utf8 import REPLACEMENT, is_alphanumeric
 

@@ -7,11 +7,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from spotsieve.stream.text import slots
 from spotsieve.stream.text.batch import batch_at, check_batch, in_padded_parts, scan_page, scan_state
 from spotsieve.stream.text.hashing import HASH_BITS
-from spotsieve.stream.text.memory import load_word
-from spotsieve.stream.text.sources import part, sources_digest
+from spotsieve.stream.text.machine import slots
+from spotsieve.stream.text.machine.memory import load_word
+from spotsieve.stream.text.machine.sources import part, sources_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def _extract_batch(batch, state):  # type: ignore[no-untyped-def]
 
 @cache
 def _kernel():  # type: ignore[no-untyped-def]
-    """The outermost function, the only one that is cached on disk (stream/text/sources.py says why)."""
+    """The outermost function, the only one that is cached on disk (stream/text/machine/sources.py says why)."""
     sources = sources_digest()
 
     @njit(nogil=True, cache=True)

@@ -5,8 +5,8 @@
 
 import numpy as np
 
-from spotsieve.stream.text.memory import byte_at, put_byte
-from spotsieve.stream.text.sources import part
+from spotsieve.stream.text.machine.memory import byte_at, put_byte
+from spotsieve.stream.text.machine.sources import part
 
 REPLACEMENT = 0xFFFD
 """The code point that stands for bytes which are no UTF-8."""

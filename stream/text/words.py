@@ -1,7 +1,7 @@
 """Reads text the careful way, one character at a time: UTF-8, character references, and the normalisation of a word.
 
-The scanner (stream/text/scan.py) takes plain ASCII words in strides, and calls this for everything else. It also notes
-tokens and blocks, in the state that stream/text/slots.py describes.
+The scanner (html/scan.py) takes plain ASCII words in strides, and calls this for everything else. It also notes
+tokens and blocks, in the state that stream/text/machine/slots.py describes.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
@@ -9,9 +9,9 @@ tokens and blocks, in the state that stream/text/slots.py describes.
 
 import numpy as np
 
-from spotsieve.stream.text import slots
 from spotsieve.stream.text.hashing import LONE, digit_flag, hash_bytes
-from spotsieve.stream.text.memory import (
+from spotsieve.stream.text.machine import slots
+from spotsieve.stream.text.machine.memory import (
     byte_at,
     load_int,
     load_short,
@@ -21,8 +21,8 @@ from spotsieve.stream.text.memory import (
     put_int32,
     put_word,
 )
+from spotsieve.stream.text.machine.sources import part
 from spotsieve.stream.text.references import reference
-from spotsieve.stream.text.sources import part
 from spotsieve.stream.text.tables import IDEOGRAPH, IGNORED, MARK, WORD
 from spotsieve.stream.text.utf8 import decode, encode, is_alphanumeric
 

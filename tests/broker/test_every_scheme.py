@@ -15,12 +15,12 @@ from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.schemes.registry import SCHEMES
 from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import Broker
-from tests.worlds.crawls import PageMessage
-from tests.worlds.oracle import Verdict, ids_by_key, judge_again, judge_again_in, settings_from, verdicts_sent
-from tests.worlds.scheme_settings import settings_named
-from tests.worlds.service import Spotsieve
-from tests.worlds.small_crawl import crawl_of_two_hosts
-from tests.worlds.topics import KILLED_SESSION_MS, TopicSet
+from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
+from tests.worlds.pages.crawls import PageMessage
+from tests.worlds.pages.scheme_settings import settings_named
+from tests.worlds.pages.small_crawl import crawl_of_two_hosts
+from tests.worlds.services.oracle import Verdict, ids_by_key, judge_again, judge_again_in, settings_from, verdicts_sent
+from tests.worlds.services.service import Spotsieve
 
 ROUNDS = 5
 """The crawl, and again in other orders: exact copies of every page beside the near ones that it has itself."""

@@ -14,10 +14,10 @@ from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.errors import EXIT_BROKER, EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import REPOSITORY, Broker
-from tests.worlds.crawls import PageMessage, html_of, json_page, url_of
-from tests.worlds.oracle import judge_again, settings_from
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import TopicSet
+from tests.worlds.brokers.topics import TopicSet
+from tests.worlds.pages.crawls import PageMessage, html_of, json_page, url_of
+from tests.worlds.services.oracle import judge_again, settings_from
+from tests.worlds.services.service import Spotsieve
 
 
 def novel(topics: TopicSet) -> list[str]:

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from spotsieve.stream.kafka.clients import pages_consumer
+from spotsieve.stream.kafka.client.clients import pages_consumer
 from spotsieve.stream.settings.model import Settings
 from tests.conftest import Broker
-from tests.worlds.oracle import settings_from
-from tests.worlds.topics import TopicSet
+from tests.worlds.brokers.topics import TopicSet
+from tests.worlds.services.oracle import settings_from
 from tests.worlds.waiting import SECONDS, wait_until_async
 
 WORKERS = 3

@@ -11,9 +11,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from spotsieve.stream.cli import main
 from tests.conftest import Broker
-from tests.worlds.crawls import PageMessage, crawl, edited, html_of, json_page
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import TopicSet
+from tests.worlds.brokers.topics import TopicSet
+from tests.worlds.pages.crawls import PageMessage, crawl, edited, html_of, json_page
+from tests.worlds.services.service import Spotsieve
 from tests.worlds.waiting import SECONDS
 
 

@@ -17,10 +17,10 @@ from spotsieve.stream.errors import EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 from tests.conftest import REPOSITORY, Broker
 from tests.reference.signatures import one_page
-from tests.worlds.crawls import PageMessage, html_of, json_page
-from tests.worlds.oracle import check_verdicts_sent, judge_again, settings_from
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import TopicSet
+from tests.worlds.brokers.topics import TopicSet
+from tests.worlds.pages.crawls import PageMessage, html_of, json_page
+from tests.worlds.services.oracle import check_verdicts_sent, judge_again, settings_from
+from tests.worlds.services.service import Spotsieve
 from tests.worlds.waiting import START_SECONDS, wait_until
 
 STRANGERS = (b"", None, b"{}", b"\xf5sp", b'{"url":"https://a.example/","body":"<p>a page"}', bytes(1000))

@@ -20,11 +20,11 @@ from spotsieve.stream.cli import main
 from spotsieve.stream.kafka.cluster import administrator
 from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import Broker
-from tests.worlds.crawls import PageMessage, crawl, edited, html_of, json_page
-from tests.worlds.killed_at import FROZEN, SAID, armed_by
-from tests.worlds.oracle import ids_by_key, judge_again, settings_from, verdicts_sent
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import KILLED_SESSION_MS, TopicSet, make_topics
+from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet, make_topics
+from tests.worlds.pages.crawls import PageMessage, crawl, edited, html_of, json_page
+from tests.worlds.services.killed_at import FROZEN, SAID, armed_by
+from tests.worlds.services.oracle import ids_by_key, judge_again, settings_from, verdicts_sent
+from tests.worlds.services.service import Spotsieve
 from tests.worlds.waiting import SECONDS, wait_until
 
 STRICTER = "scheme.min_alike = 0.99\nscheme.other_title_min_alike = 1.0\nscheme.min_jaccard = 0.95\n"
@@ -191,7 +191,7 @@ def test_old_workers_that_are_frozen_over_the_switch_lose_and_double_nothing(kaf
         sides = Sides(tmp_path, topics, log, STRICTER, "service.batch_pages = 20\n")
         second = Spotsieve(tmp_path, sides.old.toml, "second")
         frozen = ("outputs sent", "3", FROZEN)
-        sleeping = Spotsieve(tmp_path, sides.old.toml, "sleeper", frozen, module="tests.worlds.killed_at")
+        sleeping = Spotsieve(tmp_path, sides.old.toml, "sleeper", frozen, module="tests.worlds.services.killed_at")
         with sleeping as sleeper, second, sides.switching as switching, sides.new as new:
             for worker in (sleeper, second):
                 worker.start().until_ready()

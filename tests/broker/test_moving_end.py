@@ -9,17 +9,17 @@ import pytest
 
 from spotsieve.state.log.record import LogRecord, encode
 from spotsieve.stream.engine import Applied, Engine, open_engine
-from spotsieve.stream.kafka.clients import pages_consumer
+from spotsieve.stream.kafka.client.clients import pages_consumer
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.heartbeats import Heartbeats
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.service.signature_log import SignatureLog
+from spotsieve.stream.service.log.signature_log import SignatureLog
 from spotsieve.stream.settings.load import load_settings
 from spotsieve.stream.settings.model import Settings
 from tests.conftest import Broker
 from tests.reference.signatures import make_signatures
-from tests.worlds.crawls import PageMessage
-from tests.worlds.topics import TopicSet, send
+from tests.worlds.brokers.topics import TopicSet, send
+from tests.worlds.pages.crawls import PageMessage
 
 FIRST, MORE, LATER = 20, 60, 3
 SLOW_SECONDS = 0.06

@@ -12,10 +12,10 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
 from tests.conftest import Broker
-from tests.worlds.crawls import PageMessage, html_of
-from tests.worlds.odd_headers import AnyName
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import TopicSet, header
+from tests.worlds.brokers.odd_headers import AnyName
+from tests.worlds.brokers.topics import TopicSet, header
+from tests.worlds.pages.crawls import PageMessage, html_of
+from tests.worlds.services.service import Spotsieve
 
 MOST_BYTES = 1_048_588
 """max.message.bytes, Kafka's default."""

@@ -9,13 +9,13 @@ import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.producer.message_accumulator import BatchBuilder
 
-from spotsieve.stream.kafka import prepared_batch
-from spotsieve.stream.kafka.clients import output_producer
+from spotsieve.stream.kafka.client import prepared_batch
+from spotsieve.stream.kafka.client.clients import output_producer
 from spotsieve.stream.settings.model import Settings
 from tests.conftest import Broker, Topics
-from tests.worlds.crawls import PageMessage, html_of, json_page
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import TopicSet, receive
+from tests.worlds.brokers.topics import TopicSet, receive
+from tests.worlds.pages.crawls import PageMessage, html_of, json_page
+from tests.worlds.services.service import Spotsieve
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 

@@ -12,10 +12,10 @@ from aiokafka.structs import ConsumerRecord
 
 from spotsieve.stream.cli import main
 from tests.conftest import Broker
-from tests.worlds.crawls import PageMessage, article, edited, html_of, json_page, url_of
-from tests.worlds.oracle import check_verdicts_sent, verdicts_sent
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import KILLED_SESSION_MS, TopicSet, header
+from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet, header
+from tests.worlds.pages.crawls import PageMessage, article, edited, html_of, json_page, url_of
+from tests.worlds.services.oracle import check_verdicts_sent, verdicts_sent
+from tests.worlds.services.service import Spotsieve
 
 SENT_AT_MS = 1_600_000_000_000
 """Years ago: neither intake nor outputs may replace a crawl's own times."""

@@ -8,12 +8,12 @@ import pytest
 from aiokafka import TopicPartition
 
 from spotsieve.stream.errors import BrokerError
-from spotsieve.stream.kafka.ranges import RangeReader, Spans
+from spotsieve.stream.kafka.topic.ranges import RangeReader, Spans
 from spotsieve.stream.settings.model import Settings
 from tests.conftest import Broker
-from tests.worlds.crawls import PageMessage
-from tests.worlds.oracle import settings_from
-from tests.worlds.topics import TopicSet
+from tests.worlds.brokers.topics import TopicSet
+from tests.worlds.pages.crawls import PageMessage
+from tests.worlds.services.oracle import settings_from
 
 MESSAGES = 100
 

@@ -25,10 +25,10 @@ from spotsieve.stream.service.replay.run import Replay, Wanted
 from spotsieve.stream.signature import page_id_text
 from spotsieve.stream.verdict import Kind
 from tests.conftest import Broker, Topics
-from tests.worlds.crawls import PageMessage, crawl, edited, html_of, json_page
-from tests.worlds.oracle import Verdict, ids_by_key, settings_from, verdicts_sent
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import KILLED_SESSION_MS, TopicSet, receive
+from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet, receive
+from tests.worlds.pages.crawls import PageMessage, crawl, edited, html_of, json_page
+from tests.worlds.services.oracle import Verdict, ids_by_key, settings_from, verdicts_sent
+from tests.worlds.services.service import Spotsieve
 from tests.worlds.waiting import SECONDS, wait_until
 
 PAGES = 2_400

@@ -10,9 +10,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from spotsieve.stream.cli import main
 from tests.conftest import Broker
-from tests.worlds.crawls import PageMessage, edited, html_of, json_page, url_of
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import TopicSet
+from tests.worlds.brokers.topics import TopicSet
+from tests.worlds.pages.crawls import PageMessage, edited, html_of, json_page, url_of
+from tests.worlds.services.service import Spotsieve
 
 OTHER = {"scheme.min_alike=0.99": True, "scheme.shingle_words=2": False}
 """Settings, and whether they let edited copies through; each files the pages under other buckets or other numbers."""

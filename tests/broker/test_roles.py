@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Broker
-from tests.worlds.crawls import crawl
-from tests.worlds.roles import Roles
-from tests.worlds.topics import TopicSet
+from tests.worlds.brokers.topics import TopicSet
+from tests.worlds.pages.crawls import crawl
+from tests.worlds.services.roles import Roles
 
 PAGES = 2_000
 

@@ -10,10 +10,10 @@ from aiokafka.protocol.admin import DeleteGroupsRequest
 from spotsieve.stream.errors import EXIT_SETTING
 from spotsieve.stream.kafka.cluster import administrator
 from tests.conftest import Broker
-from tests.worlds.crawls import html_of, json_page
-from tests.worlds.oracle import verdicts_sent
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import TopicSet
+from tests.worlds.brokers.topics import TopicSet
+from tests.worlds.pages.crawls import html_of, json_page
+from tests.worlds.services.oracle import verdicts_sent
+from tests.worlds.services.service import Spotsieve
 from tests.worlds.waiting import SECONDS, wait_until
 
 

@@ -14,11 +14,11 @@ from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.kafka.watch import BrokerWatch
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.settings.load import load_settings
-from tests.worlds.certificates import Authority, Certificate, locked
-from tests.worlds.crawls import crawl
-from tests.worlds.listeners import HOST, Listener, free_ports, listener_settings
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import TopicSet
+from tests.worlds.brokers.certificates import Authority, Certificate, locked
+from tests.worlds.brokers.listeners import HOST, Listener, free_ports, listener_settings
+from tests.worlds.brokers.topics import TopicSet
+from tests.worlds.pages.crawls import crawl
+from tests.worlds.services.service import Spotsieve
 from tests.worlds.waiting import SECONDS, wait_until_async
 
 USER, PASSWORD = "crawl", "canary-of-the-login"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from spotsieve.stream.cli import main
-from spotsieve.stream.kafka.topics import topic_facts, topic_names
+from spotsieve.stream.kafka.topic.topics import topic_facts, topic_names
 from spotsieve.stream.settings.load import load_settings
 from tests.conftest import Broker
-from tests.worlds.cluster import three_brokers
+from tests.worlds.brokers.cluster import three_brokers
 
 
 def written(path: Path, servers: str) -> Path:

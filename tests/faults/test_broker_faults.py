@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from spotsieve.stream.demo.localkafka import LocalKafka
-from tests.worlds.crawls import crawl
+from tests.worlds.brokers.topics import STOP_SECONDS, TopicSet
 from tests.worlds.given_seconds import PROMISED_STOP_SECONDS, GivenSeconds
-from tests.worlds.oracle import check_verdicts_sent
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import STOP_SECONDS, TopicSet
+from tests.worlds.pages.crawls import crawl
+from tests.worlds.services.oracle import check_verdicts_sent
+from tests.worlds.services.service import Spotsieve
 
 SLOWED = "service.batch_pages = 32\n"
 SESSION_SECONDS = 2

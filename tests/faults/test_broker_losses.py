@@ -8,12 +8,12 @@ import pytest
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.demo.localkafka import LocalKafka, prepare
 from spotsieve.stream.demo.localkafka.properties import NODE_ID
-from tests.worlds.cluster import SECOND_ID, Coordinators, two_brokers
-from tests.worlds.crawls import crawl
-from tests.worlds.oracle import check_verdicts_sent
-from tests.worlds.service import Spotsieve
+from tests.worlds.brokers.cluster import SECOND_ID, Coordinators, two_brokers
+from tests.worlds.brokers.topics import TopicSet
+from tests.worlds.pages.crawls import crawl
+from tests.worlds.services.oracle import check_verdicts_sent
+from tests.worlds.services.service import Spotsieve
 from tests.worlds.small_disk import SmallDisk
-from tests.worlds.topics import TopicSet
 from tests.worlds.waiting import SECONDS, wait_until
 
 SLOWED = "service.batch_pages = 32\n"

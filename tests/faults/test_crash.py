@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Broker
-from tests.worlds.crawls import Crawl, PageMessage, crawl
-from tests.worlds.oracle import Verdict, ids_by_key, judge_again, verdicts_sent
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import KILLED_SESSION_MS, TopicSet
+from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
+from tests.worlds.pages.crawls import Crawl, PageMessage, crawl
+from tests.worlds.services.oracle import Verdict, ids_by_key, judge_again, verdicts_sent
+from tests.worlds.services.service import Spotsieve
 
 PAGES = 20_000
 PARTITIONS = 4

@@ -10,8 +10,8 @@ import pytest
 from spotsieve.stream.demo.localkafka.jars import KAFKA_VERSION, release
 from tests.conftest import REPOSITORY, Broker
 from tests.measure.crash_matrix import rewrite
-from tests.worlds.crawls import crawl
-from tests.worlds.matrix import CELLS, COLUMNS, WAVE, Column, Outcome, Ran, run_column
+from tests.worlds.pages.crawls import crawl
+from tests.worlds.services.matrix import CELLS, COLUMNS, WAVE, Column, Outcome, Ran, run_column
 
 PAGES = crawl(WAVE * max(len(column.points()) for column in COLUMNS), seed=5)
 UNDISTURBED = Column("exactly_once", 1)

@@ -9,10 +9,10 @@ from spotsieve.state.log.record import decode, encode
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.errors import EXIT_BROKER, EXIT_STATE
 from tests.conftest import Broker
-from tests.worlds.crawls import PageMessage, crawl
-from tests.worlds.oracle import ids_by_key, judge_again, verdicts_sent
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import TopicSet
+from tests.worlds.brokers.topics import TopicSet
+from tests.worlds.pages.crawls import PageMessage, crawl
+from tests.worlds.services.oracle import ids_by_key, judge_again, verdicts_sent
+from tests.worlds.services.service import Spotsieve
 
 
 @pytest.mark.promise("a log that was made anew is refused, never judged by", fault="log topic deleted and filled again")

@@ -15,12 +15,12 @@ from spotsieve.stream.cli import main
 from spotsieve.stream.errors import EXIT_STATE, StateError
 from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import Broker
-from tests.worlds.crawls import crawl
-from tests.worlds.local_states import RECORDS, apply_log, open_state
-from tests.worlds.oracle import judge_again, settings_from
-from tests.worlds.service import Spotsieve
+from tests.worlds.brokers.topics import TopicSet
+from tests.worlds.pages.crawls import crawl
+from tests.worlds.services.oracle import judge_again, settings_from
+from tests.worlds.services.service import Spotsieve
 from tests.worlds.small_disk import SmallDisk
-from tests.worlds.topics import TopicSet
+from tests.worlds.states.local_states import RECORDS, apply_log, open_state
 
 
 def judged(path: Path) -> list[tuple[str, str, str | None]]:

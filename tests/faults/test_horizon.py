@@ -10,10 +10,10 @@ from spotsieve.state.index import first_difference
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import Broker
-from tests.worlds.crawls import PageMessage, html_of, json_page, url_of
-from tests.worlds.oracle import check_verdicts_sent, judge_again, settings_from
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import KILLED_SESSION_MS, TopicSet
+from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
+from tests.worlds.pages.crawls import PageMessage, html_of, json_page, url_of
+from tests.worlds.services.oracle import check_verdicts_sent, judge_again, settings_from
+from tests.worlds.services.service import Spotsieve
 
 BEGAN_S = 1_700_000_000
 DAY_S = 86_400

@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 
 from spotsieve.stream.demo.localkafka import LocalKafka
-from tests.worlds.crawls import crawl
-from tests.worlds.oracle import check_verdicts_sent
-from tests.worlds.proxy import (
+from tests.worlds.brokers.proxy import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
     END_TXN,
@@ -21,8 +19,10 @@ from tests.worlds.proxy import (
     Proxy,
     broker_behind_proxy,
 )
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import TopicSet
+from tests.worlds.brokers.topics import TopicSet
+from tests.worlds.pages.crawls import crawl
+from tests.worlds.services.oracle import check_verdicts_sent
+from tests.worlds.services.service import Spotsieve
 from tests.worlds.waiting import SECONDS
 
 SLOWED = "service.batch_pages = 32\n"

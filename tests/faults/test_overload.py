@@ -10,9 +10,9 @@ import pytest
 from spotsieve.stream.service.worker import IN_FLIGHT_BATCHES
 from tests.conftest import Broker
 from tests.measure.soak.check import check
-from tests.worlds.crawls import PageMessage, article, json_page
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import TopicSet
+from tests.worlds.brokers.topics import TopicSet
+from tests.worlds.pages.crawls import PageMessage, article, json_page
+from tests.worlds.services.service import Spotsieve
 from tests.worlds.waiting import SECONDS, wait_until
 
 MIB = 2**20

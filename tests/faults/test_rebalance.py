@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Broker
-from tests.worlds.crawls import crawl
+from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.given_seconds import PROMISED_STOP_SECONDS, GivenSeconds
-from tests.worlds.oracle import ids_by_key, judge_again, verdicts_sent
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import TopicSet
+from tests.worlds.pages.crawls import crawl
+from tests.worlds.services.oracle import ids_by_key, judge_again, verdicts_sent
+from tests.worlds.services.service import Spotsieve
 from tests.worlds.waiting import SECONDS, wait_until
 
 PAGES = 16_000

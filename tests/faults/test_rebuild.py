@@ -9,10 +9,10 @@ from spotsieve.state.index import first_difference
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import Broker
-from tests.worlds.crawls import crawl
-from tests.worlds.oracle import judge_again, settings_from
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import TopicSet
+from tests.worlds.brokers.topics import TopicSet
+from tests.worlds.pages.crawls import crawl
+from tests.worlds.services.oracle import judge_again, settings_from
+from tests.worlds.services.service import Spotsieve
 
 
 def open_state(service: Spotsieve, topics: TopicSet, directory: Path) -> RocksState:

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from aiokafka import TopicPartition
 
-from spotsieve.stream.kafka.committed import stable_committed
+from spotsieve.stream.kafka.topic.committed import stable_committed
 from tests.conftest import Broker
-from tests.worlds.oracle import settings_from
-from tests.worlds.reopening import Reopened, reopen_often
-from tests.worlds.topics import TopicSet
+from tests.worlds.brokers.reopening import Reopened, reopen_often
+from tests.worlds.brokers.topics import TopicSet
+from tests.worlds.services.oracle import settings_from
 
 PARTITIONS, TIMES = 4, 40
 

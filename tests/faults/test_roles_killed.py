@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Broker
-from tests.worlds.crawls import crawl
-from tests.worlds.roles import Roles
-from tests.worlds.topics import KILLED_SESSION_MS, TopicSet
+from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
+from tests.worlds.pages.crawls import crawl
+from tests.worlds.services.roles import Roles
 
 PAGES, PARTS = 2_000, 4
 

@@ -13,10 +13,10 @@ from spotsieve.stream.cli import main
 from spotsieve.stream.errors import EXIT_STATE
 from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import Broker
-from tests.worlds.crawls import crawl
-from tests.worlds.oracle import judge_again, settings_from
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import KILLED_SESSION_MS, TopicSet
+from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
+from tests.worlds.pages.crawls import crawl
+from tests.worlds.services.oracle import judge_again, settings_from
+from tests.worlds.services.service import Spotsieve
 
 SNAPSHOT_SECONDS = 240
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Broker
+from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.given_seconds import PROMISED_STOP_SECONDS, GivenSeconds
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import TopicSet
+from tests.worlds.services.service import Spotsieve
 from tests.worlds.waiting import SECONDS, wait_until
 
 

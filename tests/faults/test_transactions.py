@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Broker
-from tests.worlds.crawls import crawl
-from tests.worlds.oracle import check_verdicts_sent
-from tests.worlds.proxy import END_TXN, Lost, broker_behind_proxy
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import TopicSet
+from tests.worlds.brokers.proxy import END_TXN, Lost, broker_behind_proxy
+from tests.worlds.brokers.topics import TopicSet
+from tests.worlds.pages.crawls import crawl
+from tests.worlds.services.oracle import check_verdicts_sent
+from tests.worlds.services.service import Spotsieve
 from tests.worlds.waiting import SECONDS, wait_until
 
 SLOWED = "service.batch_pages = 32\n"

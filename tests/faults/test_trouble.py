@@ -9,9 +9,9 @@ import pytest
 from spotsieve.stream.demo.localkafka.ports import free_port
 from spotsieve.stream.errors import EXIT_BROKER, EXIT_SETTING, EXIT_STATE
 from tests.conftest import Broker
-from tests.worlds.crawls import PageMessage, crawl, html_of, json_page
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import TopicSet, header
+from tests.worlds.brokers.topics import TopicSet, header
+from tests.worlds.pages.crawls import PageMessage, crawl, html_of, json_page
+from tests.worlds.services.service import Spotsieve
 
 
 def test_an_empty_topic_is_waited_on_and_stopping_is_clean(kafka: Broker, tmp_path: Path) -> None:

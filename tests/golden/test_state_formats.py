@@ -13,7 +13,6 @@ from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.format.attempts import attempt_key, decode_attempt, encode_attempt
 from spotsieve.state.format.buckets import decode_buckets, encode_buckets
 from spotsieve.state.format.entries import (
-    OwnParts,
     decode_compared,
     decode_entry,
     decode_own_texts,
@@ -38,6 +37,7 @@ from spotsieve.state.format.meta import (
     encode_marks,
     encode_progress,
 )
+from spotsieve.state.format.own_texts import OwnParts
 from spotsieve.state.format.sealing import seal
 from spotsieve.state.format.sources import decode_source, encode_source
 from spotsieve.state.horizon import Clock, Mark
@@ -82,12 +82,12 @@ from spotsieve.stream.fingerprints.tables import (
     TEXT_TAG,
     TITLE_TAG,
 )
-from spotsieve.stream.schemes.chain import ChainScheme
+from spotsieve.stream.schemes.simhash.chain import ChainScheme
 from spotsieve.stream.settings.model import IndexSettings, Settings
 from spotsieve.stream.settings.schemes import ChainSettings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 from tests.reference.signatures import assert_same, one_page
-from tests.worlds.host_filings import memories_of, own_text
+from tests.worlds.states.host_filings import memories_of, own_text
 
 WRITER, DIGEST = bytes(range(16)), bytes(range(16, 32))
 

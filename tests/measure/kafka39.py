@@ -24,11 +24,11 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from spotsieve.stream.demo.localkafka import LocalKafka, prepare
 from spotsieve.stream.demo.localkafka.jars import CLASSIC_VERSION, RELEASE_VARIABLE
 from spotsieve.stream.errors import SpotsieveError
-from spotsieve.stream.kafka.committed import stable_committed
+from spotsieve.stream.kafka.topic.committed import stable_committed
 from tests.measure.bench.report import machine
-from tests.worlds.oracle import settings_from
-from tests.worlds.reopening import Ask, Reopened, reopen_often
-from tests.worlds.topics import TopicSet
+from tests.worlds.brokers.reopening import Ask, Reopened, reopen_often
+from tests.worlds.brokers.topics import TopicSet
+from tests.worlds.services.oracle import settings_from
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCUMENT = REPOSITORY / "docs" / "kafka39.md"
@@ -154,7 +154,7 @@ were given up before the broker had answered.
 | --- | ---: | ---: | ---: | ---: |
 {races}
 
-The service asks with `require_stable` (`stream/kafka/committed.py`). This document is written by `make classic`; do not
+The service asks with `require_stable` (`stream/kafka/topic/committed.py`). `make classic` writes this document; do not
 edit it.
 """
 

@@ -9,7 +9,7 @@ from spotsieve.stream.signature import Signatures
 from tests.measure.exact.__main__ import CASES, DOCUMENT, SETS, document, figures
 from tests.measure.exact.cases import compare, random_cases
 from tests.reference.acceptance import CLAIMS, originals_of
-from tests.worlds.scheme_settings import settings_named
+from tests.worlds.pages.scheme_settings import settings_named
 
 SHORT = 2_000
 

@@ -21,11 +21,11 @@ from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
 from spotsieve.stream.signature import Signatures, compared_pages
 from spotsieve.stream.verdict import FoundBy, Kind, Reason
-from tests.worlds.hosts import signatures_of
-from tests.worlds.remembering import SCHEME, any_world, cut, run
-from tests.worlds.scheme_settings import settings_named
-from tests.worlds.small_crawl import CRAWL
-from tests.worlds.spotsieve_pages import SCHEME as DEFAULT
+from tests.worlds.pages.hosts import signatures_of
+from tests.worlds.pages.scheme_settings import settings_named
+from tests.worlds.pages.small_crawl import CRAWL
+from tests.worlds.pages.spotsieve_pages import SCHEME as DEFAULT
+from tests.worlds.states.remembering import SCHEME, any_world, cut, run
 
 ASKED = 12
 """Pages of each world that are explained, its last ones."""

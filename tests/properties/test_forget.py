@@ -27,7 +27,7 @@ from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.signature import page_id_text
 from spotsieve.stream.verdict import Kind, Reason
 from tests.reference.judge import ObviousJudge, Outcome, original_id
-from tests.worlds.generated import (
+from tests.worlds.pages.generated import (
     PROFILE,
     WORLDS,
     Look,

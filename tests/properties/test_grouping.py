@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spotsieve.stream.schemes.onebit import pack_bits
+from spotsieve.stream.schemes.minwise.onebit import pack_bits
 from tests.measure.papers.grouping import (
     GroupIndex,
     index_groups,

@@ -28,7 +28,7 @@ from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.signature import Signatures
 from tests.reference.horizon import ForgetfulJudge
 from tests.reference.judge import Outcome
-from tests.worlds.generated import WORLDS, Look, Submitted, World, outcomes_of, signatures_of, some
+from tests.worlds.pages.generated import WORLDS, Look, Submitted, World, outcomes_of, signatures_of, some
 
 STEP_MS = 1000
 DIGEST = bytes(16)

@@ -19,8 +19,8 @@ from spotsieve.stream.schemes.identity import hash_hosts
 from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Kind, Reason
 from tests.reference.host_memory import MOST_ITEMS, MOST_WORDS
-from tests.worlds.crawls import SYLLABLES, article
-from tests.worlds.spotsieve_pages import LINKS, SCHEME, page
+from tests.worlds.pages.crawls import SYLLABLES, article
+from tests.worlds.pages.spotsieve_pages import LINKS, SCHEME, page
 
 PAGES, COPIES, RECORD = 1_500, 20, 250
 MENU = f"<ul>{''.join(f'<li><a href=/{place}>{name}</a></li>' for place, name in enumerate(LINKS))}</ul>"

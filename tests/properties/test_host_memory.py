@@ -23,9 +23,8 @@ from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.signature import Signatures
 from tests.reference.host_memory import MOST_ITEMS, MOST_WORDS, Bars
 from tests.reference.judge import Outcome
-from tests.worlds.generated import outcomes_of, without_reason
-from tests.worlds.host_logs import SIZES, Log, place_of
-from tests.worlds.hosts import (
+from tests.worlds.pages.generated import outcomes_of, without_reason
+from tests.worlds.pages.hosts import (
     FINGERPRINTED,
     KEPT,
     Made,
@@ -34,7 +33,8 @@ from tests.worlds.hosts import (
     signatures_of,
     with_ids,
 )
-from tests.worlds.remembering import (
+from tests.worlds.states.host_logs import SIZES, Log, place_of
+from tests.worlds.states.remembering import (
     SCHEME,
     Limits,
     Record,

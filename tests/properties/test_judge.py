@@ -24,7 +24,7 @@ from spotsieve.stream.signature import Status
 from spotsieve.stream.verdict import FoundBy, Kind, Reason
 from tests.reference.confirming import MINIMA_CAP, ConfirmingScheme
 from tests.reference.judge import Outcome, original_id
-from tests.worlds.generated import (
+from tests.worlds.pages.generated import (
     CHAIN,
     DESIGN,
     POLICIES,

@@ -27,8 +27,8 @@ from spotsieve.stream.signature import page_of_id
 from spotsieve.stream.verdict import Kind
 from tests.reference.signatures import assert_same
 from tests.worlds.migrations import PAGES, FromScratch, Told, filtered, opened, records_of, remembered
-from tests.worlds.scheme_settings import settings_named
-from tests.worlds.small_crawl import CRAWL
+from tests.worlds.pages.scheme_settings import settings_named
+from tests.worlds.pages.small_crawl import CRAWL
 
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a stricter threshold": ({}, {"scheme": {"min_alike": 0.99, "other_title_min_alike": 1.0, "min_jaccard": 0.99}}),

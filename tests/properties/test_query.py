@@ -14,9 +14,9 @@ from spotsieve.stream.judge.alone import find_matches, judge_alone
 from spotsieve.stream.page import Page, PageId
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
 from spotsieve.stream.verdict import Kind, Reason
-from tests.worlds.scheme_settings import settings_named
-from tests.worlds.small_crawl import CRAWL
-from tests.worlds.verdicts import filed, outcomes_of
+from tests.worlds.pages.scheme_settings import settings_named
+from tests.worlds.pages.small_crawl import CRAWL
+from tests.worlds.states.verdicts import filed, outcomes_of
 
 CAP, LIMIT = 256, 4096
 schemes = pytest.mark.parametrize("name", SCHEMES)

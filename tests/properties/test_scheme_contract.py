@@ -29,10 +29,10 @@ from spotsieve.stream.signature import Signatures, Status, compared_pages
 from spotsieve.stream.verdict import Kind, Reason
 from tests.reference.acceptance import CLAIMS, WITHOUT_CLAIM, originals_of
 from tests.reference.signatures import assert_same
-from tests.worlds.scheme_settings import settings_named
-from tests.worlds.small_crawl import CRAWL, THERE
-from tests.worlds.spotsieve_pages import STORIES, newspaper, page
-from tests.worlds.verdicts import Outcome, filed, outcomes_of
+from tests.worlds.pages.scheme_settings import settings_named
+from tests.worlds.pages.small_crawl import CRAWL, THERE
+from tests.worlds.pages.spotsieve_pages import STORIES, newspaper, page
+from tests.worlds.states.verdicts import Outcome, filed, outcomes_of
 
 LIMITS = IndexSettings()
 WORDS = " ".join(text for texts in STORIES.values() for text in texts)

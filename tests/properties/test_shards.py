@@ -21,13 +21,13 @@ from spotsieve.stream.settings.model import IndexSettings, Settings
 from spotsieve.stream.settings.rules import Rule
 from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Reason, Verdicts, concatenate
-from tests.worlds.generated import WORLDS, any_look, pages_of, signatures_of
-from tests.worlds.host_logs import SIZES, Log
-from tests.worlds.hosts import signatures_of as signatures_of_hosts
-from tests.worlds.remembering import SCHEME, any_world
-from tests.worlds.scheme_settings import settings_named
-from tests.worlds.shards import OneProcess, Shards, remembered
-from tests.worlds.small_crawl import CRAWL
+from tests.worlds.pages.generated import WORLDS, any_look, pages_of, signatures_of
+from tests.worlds.pages.hosts import signatures_of as signatures_of_hosts
+from tests.worlds.pages.scheme_settings import settings_named
+from tests.worlds.pages.small_crawl import CRAWL
+from tests.worlds.states.host_logs import SIZES, Log
+from tests.worlds.states.remembering import SCHEME, any_world
+from tests.worlds.states.shards import OneProcess, Shards, remembered
 
 
 def any_limits(dice: random.Random) -> tuple[IndexSettings, float]:

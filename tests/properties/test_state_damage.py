@@ -16,7 +16,7 @@ from spotsieve.stream.engine import Engine
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.settings.model import IndexSettings
-from tests.worlds.local_states import DIGEST, SETTINGS, apply_log, open_state
+from tests.worlds.states.local_states import DIGEST, SETTINGS, apply_log, open_state
 
 RECORDS = 16
 DAMAGES = 60

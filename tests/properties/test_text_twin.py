@@ -8,7 +8,7 @@ from spotsieve.stream.features.extract import extract_spots
 from spotsieve.stream.features.spots import SpotModel, SpotSettings
 from tests.reference.spots import chains_of, spot_hash
 from tests.reference.text import blocks_of
-from tests.worlds.page_tokens import tokens_of
+from tests.worlds.pages.page_tokens import tokens_of
 
 PIECES = (
     "< > \" ' = / & a b Zq p div 1 <p> </p> <b> </b> <!-- --> --! <! <? </ <script> </script> <SCRIPT\t </Script\n "

@@ -1,4 +1,4 @@
-"""I-Match term by term (Theobald et al. 2008, sec. 5). Twin of stream.schemes.idf and stream.schemes.imatch."""
+"""I-Match term by term (Theobald et al. 2008, sec. 5). Twin of stream.schemes.by_terms.imatch and its idf."""
 
 import hashlib
 import math

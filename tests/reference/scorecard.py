@@ -4,7 +4,7 @@ from bisect import bisect_right
 
 from spotsieve.stream.features import scorecard
 from spotsieve.stream.features.scorecard import FIRST_CARD, SECOND_CARD, frozen_points
-from spotsieve.stream.text.elements import LEAD_PLAIN, SECTIONS
+from spotsieve.stream.text.html.elements import LEAD_PLAIN, SECTIONS
 from tests.reference.blocks import Noted
 
 

@@ -205,5 +205,5 @@ def class_of(weight: int) -> int:
 
 
 def title_words_of(page: bytes) -> list[int]:
-    """The first ten different words of the title (stream/text/titles.py)."""
+    """The first ten different words of the title (stream/text/html/titles.py)."""
     return sorted(list(dict.fromkeys(token_hash(token) >> 48 for token in title_of(page)))[:10])

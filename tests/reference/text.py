@@ -4,7 +4,7 @@ import html.entities
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spotsieve.stream.text import elements
+from spotsieve.stream.text.html import elements
 from spotsieve.stream.text.tables import IDEOGRAPH, IGNORED, MARK, WORD, class_and_lower
 
 BLANKS = "\t\n\f\r "
@@ -29,7 +29,7 @@ _CLASSES: dict[str, tuple[int, str]] = {}
 
 
 def blocks_of(page: bytes, markup: bool) -> list[list[str]]:
-    """The normalised tokens of a page, block by block; what tests.worlds.page_tokens.tokens_of must return."""
+    """The normalised tokens of a page, block by block; what tests.worlds.pages.page_tokens.tokens_of must return."""
     text = page.decode("utf-8", "replace")
     words = Words()
     if markup:

@@ -33,8 +33,8 @@ from spotsieve.stream.sharding.records.meetings import read_meetings
 from spotsieve.stream.sharding.records.walks import read_walks
 from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.sharding.shares import Share
-from tests.worlds.small_crawl import CRAWL
-from tests.worlds.warc_records import http, warc
+from tests.worlds.pages.small_crawl import CRAWL
+from tests.worlds.pages.warc_records import http, warc
 
 PAGES = [page for page in CRAWL if page.judgeable]
 

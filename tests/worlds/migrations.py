@@ -22,7 +22,7 @@ from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 from spotsieve.stream.signature import page_id_text
 from spotsieve.stream.verdict import Kind
-from tests.worlds.crawls import crawl, edited
+from tests.worlds.pages.crawls import crawl, edited
 
 Told = tuple[str, Kind, str | None]
 """A page, its verdict, and its original or the page that it replaces."""

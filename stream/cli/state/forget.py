@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.state.log.record import encode_forget_records
     from spotsieve.state.still.finding import file_places, find_entries
     from spotsieve.state.still.reading import still_state
-    from spotsieve.stream.kafka.topic_checks import LOG_RECORD_BYTES
+    from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
     from spotsieve.stream.settings.verdicts import settings_digest
 
     with progress_line() as on_progress, ExitStack() as closing:
@@ -166,7 +166,7 @@ def _open_topic(state: "StillState", settings: "Settings", on_progress: OnProgre
 
     from spotsieve.state.identity import check_service
     from spotsieve.stream.observe.logs import configure_logs
-    from spotsieve.stream.service.log_topic import append_records, check_log_topic
+    from spotsieve.stream.service.log.log_topic import append_records, check_log_topic
     from spotsieve.stream.settings.verdicts import verdict_settings_text
 
     check_service(state.directory, state.identity, verdict_settings_text(settings), settings.topics.log)

@@ -17,7 +17,7 @@ from spotsieve.stream.judge.by_host.texts import Texts, texts_of
 from spotsieve.stream.judge.rules import judge_sources
 from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.signature import OwnText, Signatures, Status
-from spotsieve.stream.text.titles import MOST_TITLE_WORDS
+from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS
 
 _MOST_LISTED = 65_535
 TAUGHT_NOTHING, TAUGHT_ALL, TAUGHT_REST = (np.uint8(how) for how in range(3))

@@ -27,7 +27,7 @@ from spotsieve.state.index import ITEM_COUNT_BITS, NOBODY, WORD_COUNT_BITS, Host
 from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
 from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.signature import OwnText
-from spotsieve.stream.text.titles import MOST_TITLE_WORDS
+from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS
 
 LEAST_ROOM, ROOM_A_PAGE, ROOM = 192, 5, 1024
 """Items of a host: so many for each page that taught it, within these bounds. A large host has many sections, each with

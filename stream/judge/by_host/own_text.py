@@ -13,7 +13,7 @@ from spotsieve.stream.features.prints import CLASS_MASK, CLASS_WEIGHTS, IDENTITY
 from spotsieve.stream.judge.by_host import ways
 from spotsieve.stream.judge.by_host.memory import common_limit, pages_with, template_limit
 from spotsieve.stream.judge.slots import inlined
-from spotsieve.stream.text.titles import MOST_TITLE_WORDS
+from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS
 
 TENTHS, _LEFT_OUT_TENTHS = 10, 4
 """What a word of a kept block counts, and one of a block that is left out."""

@@ -53,7 +53,7 @@ from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Bars
 from spotsieve.stream.schemes.by_address.rules import PageRules
 from spotsieve.stream.signature import Signatures, Status, page_ids_of
-from spotsieve.stream.text.titles import MOST_TITLE_WORDS
+from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS
 
 
 class _Record(NamedTuple):

@@ -9,10 +9,10 @@ from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.log.record import NO_PAGES
 from spotsieve.stream.intake import Decoder
-from spotsieve.stream.kafka.ranges import RangeReader
-from spotsieve.stream.kafka.topics import topic_facts
+from spotsieve.stream.kafka.topic.ranges import RangeReader
+from spotsieve.stream.kafka.topic.topics import topic_facts
 from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.service.microbatch import MicroBatch, sign
+from spotsieve.stream.service.pages.microbatch import MicroBatch, sign
 from spotsieve.stream.service.replay.held import HeldMessages
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import Signatures

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 from spotsieve.stream.migration.moving import Migration
-from spotsieve.stream.service.skipping import log_records
+from spotsieve.stream.service.log.skipping import log_records
 from spotsieve.stream.settings.model import Settings
 
 

@@ -8,11 +8,11 @@ from spotsieve.state.identity import check_first_record
 from spotsieve.state.log.former import decode_moved, is_former
 from spotsieve.state.log.record import LogRecord
 from spotsieve.stream.errors import DamagedRecord, SettingError, StateError
-from spotsieve.stream.kafka.clients import client_options
+from spotsieve.stream.kafka.client.clients import client_options
 from spotsieve.stream.kafka.cluster import administrator
 from spotsieve.stream.kafka.errors import explained
-from spotsieve.stream.kafka.topics import check_topics, topic_facts
-from spotsieve.stream.service.skipping import log_records
+from spotsieve.stream.kafka.topic.topics import check_topics, topic_facts
+from spotsieve.stream.service.log.skipping import log_records
 from spotsieve.stream.settings.load import stored_values
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text

@@ -22,21 +22,21 @@ from spotsieve.state.log.record import decode, encode_handover
 from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
 from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.kafka.clients import log_producer, stop_client
+from spotsieve.stream.kafka.client.clients import log_producer, stop_client
 from spotsieve.stream.kafka.errors import ended
-from spotsieve.stream.kafka.topic_checks import LOG_RECORD_BYTES
-from spotsieve.stream.kafka.topics import check_topic_names
+from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
+from spotsieve.stream.kafka.topic.topics import check_topic_names
 from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.migration.archived import ArchivedPages
 from spotsieve.stream.migration.journal import Journal
 from spotsieve.stream.migration.moving import PAGES, EndsInError, Migration, Moving
 from spotsieve.stream.migration.report import FILES_NOT_NEEDED, FORMER, UNCOMPARED, Report
 from spotsieve.stream.progress import OnProgress
-from spotsieve.stream.service.log_topic import append_records
+from spotsieve.stream.service.log.log_topic import append_records
+from spotsieve.stream.service.log.skipping import first_record, log_records, log_span, skipped_offsets, stopped_at
 from spotsieve.stream.service.migrate.again import SigningAgain
 from spotsieve.stream.service.migrate.ahead import Ahead
 from spotsieve.stream.service.migrate.checking import OldLog, check_group, check_logs, check_sides
-from spotsieve.stream.service.skipping import first_record, log_records, log_span, skipped_offsets, stopped_at
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import describe_difference, signing_difference, verdict_settings_text
 

@@ -4,7 +4,7 @@ from collections import deque
 
 from aiokafka.structs import ConsumerRecord
 
-from spotsieve.stream.kafka.ranges import RangeReader
+from spotsieve.stream.kafka.topic.ranges import RangeReader
 
 HELD_BYTES = 32 * 2**20
 """Messages of all partitions that wait for their turn. A partition holds at most one fetch more than its share."""

@@ -7,7 +7,7 @@ from enum import Enum
 import numpy as np
 from aiokafka.structs import ConsumerRecord
 
-from spotsieve.stream.kafka.ranges import RangeReader
+from spotsieve.stream.kafka.topic.ranges import RangeReader
 from spotsieve.stream.replay.order import Forget, LogOrder, Marks, Run
 from spotsieve.stream.replay.places import Places
 from spotsieve.stream.service.replay.held import HeldMessages

@@ -12,13 +12,13 @@ from spotsieve.stream.errors import BrokerError, Reject, SettingError
 from spotsieve.stream.files.verdict_lines import verdict_line
 from spotsieve.stream.files.writer import OutputFile
 from spotsieve.stream.judge import entry_of
-from spotsieve.stream.kafka.clients import output_producer, stop_client
+from spotsieve.stream.kafka.client.clients import output_producer, stop_client
 from spotsieve.stream.kafka.errors import ended
-from spotsieve.stream.kafka.topics import topic_facts
-from spotsieve.stream.service.commit import deliver
-from spotsieve.stream.service.microbatch import MicroBatch, Slice
-from spotsieve.stream.service.outputs import OutputBuilder
-from spotsieve.stream.service.ownership import OwnedPartition
+from spotsieve.stream.kafka.topic.topics import topic_facts
+from spotsieve.stream.service.pages.commit import deliver
+from spotsieve.stream.service.pages.microbatch import MicroBatch, Slice
+from spotsieve.stream.service.pages.outputs import OutputBuilder
+from spotsieve.stream.service.pages.ownership import OwnedPartition
 from spotsieve.stream.settings.model import Settings
 
 TOPIC_PREFIX = "topic:"

@@ -8,13 +8,13 @@ from spotsieve.state.log.forget_body import split_pages
 from spotsieve.state.log.pages_body import MAX_MARKS
 from spotsieve.state.log.record import FRAME_BYTES, NO_PAGES, encode, encode_forget, split
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.kafka.topic_checks import LOG_RECORD_BYTES
+from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
 from spotsieve.stream.replay.comparison import Comparison, Replayed
 from spotsieve.stream.replay.forgotten import OwnForgetting
 from spotsieve.stream.replay.order import Forget
 from spotsieve.stream.replay.recorded import OUTCOME_OF_KIND, Outcome
 from spotsieve.stream.replay.report import Report
-from spotsieve.stream.service.microbatch import BROKEN, REJECTED, TOMBSTONE, MicroBatch
+from spotsieve.stream.service.pages.microbatch import BROKEN, REJECTED, TOMBSTONE, MicroBatch
 from spotsieve.stream.service.replay.input import Turn
 from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Kind, Reason, Verdicts, concatenate

@@ -8,8 +8,8 @@ from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.log.record import decode
 from spotsieve.stream.errors import DamagedRecord, Reject
-from spotsieve.stream.kafka.ranges import RangeReader
-from spotsieve.stream.kafka.topic_checks import TopicFacts
+from spotsieve.stream.kafka.topic.ranges import RangeReader
+from spotsieve.stream.kafka.topic.topic_checks import TopicFacts
 from spotsieve.stream.replay.order import LogOrder
 from spotsieve.stream.replay.recorded import OTHER_TOPIC, UNKNOWN_ORIGINAL, Outcome, Recorded
 from spotsieve.stream.settings.model import Settings

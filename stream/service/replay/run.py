@@ -21,8 +21,8 @@ from spotsieve.state.index import Committed
 from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.intake import Decoder
-from spotsieve.stream.kafka.ranges import RangeReader, Spans
-from spotsieve.stream.kafka.topics import check_topic_names, topic_facts, topic_names
+from spotsieve.stream.kafka.topic.ranges import RangeReader, Spans
+from spotsieve.stream.kafka.topic.topics import check_topic_names, topic_facts, topic_names
 from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.progress import COMPILING, duration
 from spotsieve.stream.replay.bounds import Bound, span
@@ -31,7 +31,7 @@ from spotsieve.stream.replay.order import Forget, LogOrder, Marks
 from spotsieve.stream.replay.places import Places
 from spotsieve.stream.replay.recorded import Outcome, Recorded
 from spotsieve.stream.replay.report import Report
-from spotsieve.stream.service.microbatch import MicroBatch, sign
+from spotsieve.stream.service.pages.microbatch import MicroBatch, sign
 from spotsieve.stream.service.replay.input import OrderedInput, Turn
 from spotsieve.stream.service.replay.into import into
 from spotsieve.stream.service.replay.judge import ReplayJudge

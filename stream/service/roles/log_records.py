@@ -8,8 +8,8 @@ from spotsieve.state.log.record import NO_PAGES, LogRecord, checksum_of, decode
 from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.service.log_follower import LogFollower
-from spotsieve.stream.service.skipping import skipped_offsets, stopped_at
+from spotsieve.stream.service.log.log_follower import LogFollower
+from spotsieve.stream.service.log.skipping import skipped_offsets, stopped_at
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 
 from spotsieve.stream.errors import SettingError
-from spotsieve.stream.kafka.topic_checks import TopicFacts
+from spotsieve.stream.kafka.topic.topic_checks import TopicFacts
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.heartbeats import Heartbeats
 from spotsieve.stream.observe.metrics import Metrics

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from spotsieve.state.horizon import Clock, step_of
 from spotsieve.stream.errors import BrokerTrouble, StateError
-from spotsieve.stream.kafka.clients import output_producer, stop_client
+from spotsieve.stream.kafka.client.clients import output_producer, stop_client
 from spotsieve.stream.kafka.errors import ended
-from spotsieve.stream.kafka.topic_checks import LOG_RECORD_BYTES
+from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
 from spotsieve.stream.observe.heartbeats import Heartbeats
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics

@@ -15,12 +15,12 @@ from spotsieve.state.snapshot.requests import Requests
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.kafka.errors import ended
-from spotsieve.stream.kafka.topic_checks import LOG_RECORD_BYTES
+from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
 from spotsieve.stream.observe.heartbeats import Heartbeats
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes.registry import scheme_in_scope
-from spotsieve.stream.service.catchup import CatchUp
-from spotsieve.stream.service.record_writer import RecordWriter
+from spotsieve.stream.service.log.catchup import CatchUp
+from spotsieve.stream.service.log.record_writer import RecordWriter
 from spotsieve.stream.service.roles.answers import Answers
 from spotsieve.stream.service.roles.log_records import LogRecords
 from spotsieve.stream.service.roles.role import Role

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
 
-from spotsieve.stream.kafka.assignment import remember_generation
-from spotsieve.stream.kafka.clients import resolver_consumer, stop_client
-from spotsieve.stream.kafka.consumers import check_alive
+from spotsieve.stream.kafka.client.assignment import remember_generation
+from spotsieve.stream.kafka.client.clients import resolver_consumer, stop_client
+from spotsieve.stream.kafka.client.consumers import check_alive
 from spotsieve.stream.settings.model import Settings
 
 POLL_MS = 1_000

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
 from spotsieve.stream.kafka.backoff import Backoff
-from spotsieve.stream.kafka.clients import round_consumer, stop_client
-from spotsieve.stream.kafka.consumers import check_alive
+from spotsieve.stream.kafka.client.clients import round_consumer, stop_client
+from spotsieve.stream.kafka.client.consumers import check_alive
 from spotsieve.stream.kafka.errors import Decision, decision, ended
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.logs import logger

@@ -13,13 +13,13 @@ from spotsieve.state.log.record import NO_PAGES, LogRecord, decode, encode, spli
 from spotsieve.stream.engine import Applied
 from spotsieve.stream.errors import BrokerTrouble, DamagedRecord
 from spotsieve.stream.kafka.errors import ended
-from spotsieve.stream.kafka.topic_checks import LOG_RECORD_BYTES
+from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.service.log_follower import LogFollower
-from spotsieve.stream.service.record_writer import RecordWriter
+from spotsieve.stream.service.log.log_follower import LogFollower
+from spotsieve.stream.service.log.record_writer import RecordWriter
+from spotsieve.stream.service.log.skipping import log_records, log_span
 from spotsieve.stream.service.roles.told import Heard, RoundReader
-from spotsieve.stream.service.skipping import log_records, log_span
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, KIND_RANGE, Range

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from spotsieve.stream.kafka.clients import PRODUCER_BATCH_BYTES
+from spotsieve.stream.kafka.client.clients import PRODUCER_BATCH_BYTES
 from tests.measure.bench.pages import PAGE_BYTES, json_messages
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}

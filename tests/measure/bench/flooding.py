@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.schemes.chain import ChainScheme
+from spotsieve.stream.schemes.simhash.chain import ChainScheme
 from spotsieve.stream.schemes.spotsieve import SOME_KEYS, SpotsieveScheme
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.settings.schemes import ChainSettings, SpotsieveSettings

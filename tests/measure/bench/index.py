@@ -17,7 +17,7 @@ from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.judge import judge
 from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.schemes.chain import ChainScheme
+from spotsieve.stream.schemes.simhash.chain import ChainScheme
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.settings.schemes import ChainSettings, SpotsieveSettings

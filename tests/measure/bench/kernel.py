@@ -12,7 +12,7 @@ from spotsieve.stream.features.extract import extract_spots
 from spotsieve.stream.features.sieve import SieveSettings, sieve_pages
 from spotsieve.stream.features.spots import SpotModel, SpotSettings
 from spotsieve.stream.fingerprints.simhash import simhash64
-from spotsieve.stream.text.vectors import PADDING
+from spotsieve.stream.text.machine.vectors import PADDING
 from tests.reference.lexbor import DATA, pages_of
 
 BATCH_PAGES = 512

@@ -7,7 +7,7 @@ from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
 from tests.measure.bench.pages import PAGE_BYTES, html_pages
-from tests.worlds.scheme_settings import settings_named
+from tests.worlds.pages.scheme_settings import settings_named
 
 BATCH_PAGES = 256
 

@@ -17,7 +17,7 @@ from spotsieve.stream.schemes.registry import TERMS, scheme_of
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import Signatures
 from tests.reference.acceptance import CLAIMS, Accepts, originals_of
-from tests.worlds.scheme_settings import settings_named
+from tests.worlds.pages.scheme_settings import settings_named
 
 MOST = 65_536
 """Of a bucket and of a page's candidates: only where neither is full does search promise to lose nothing."""

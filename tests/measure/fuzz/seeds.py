@@ -33,7 +33,7 @@ from spotsieve.state.snapshot.manifest import FileFacts, Manifest, encode_manife
 from spotsieve.state.still.reading import still_state
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.schemes.chain import ChainScheme
+from spotsieve.stream.schemes.simhash.chain import ChainScheme
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.settings.schemes import ChainSettings
 from spotsieve.stream.settings.verdicts import settings_digest

@@ -49,8 +49,8 @@ from tests.reference.blocks import noted_blocks_of
 from tests.reference.scorecard import reasons_of
 from tests.reference.sieve import columns_of
 from tests.reference.text import blocks_of
-from tests.worlds.page_tokens import tokens_of
-from tests.worlds.scheme_settings import settings_named
+from tests.worlds.pages.page_tokens import tokens_of
+from tests.worlds.pages.scheme_settings import settings_named
 
 MAX_PAGE_BYTES = 4096
 MAX_RECORD_BYTES = 16_384

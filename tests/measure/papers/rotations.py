@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.fingerprints.rotations import BITS, rotations
-from spotsieve.stream.schemes.concept import Likeness, compare, similarities
+from spotsieve.stream.schemes.by_terms.concept import Likeness, compare, similarities
 from spotsieve.stream.settings.schemes import ConceptSettings
 
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.fingerprints.rotations import BITS
 from spotsieve.stream.models.concepts import ConceptCounter
-from spotsieve.stream.schemes.concept import ConceptScheme, Likeness, compare, similarities
-from spotsieve.stream.schemes.concept_model import ConceptModel, encode_concepts
-from spotsieve.stream.schemes.idf import digest_of
-from spotsieve.stream.schemes.subhash import SubhashScheme
-from spotsieve.stream.schemes.terms import ConceptTerms
+from spotsieve.stream.schemes.by_terms.concept import ConceptScheme, Likeness, compare, similarities
+from spotsieve.stream.schemes.by_terms.concept_model import ConceptModel, encode_concepts
+from spotsieve.stream.schemes.by_terms.idf import digest_of
+from spotsieve.stream.schemes.by_terms.terms import ConceptTerms
+from spotsieve.stream.schemes.simhash.subhash import SubhashScheme
 from spotsieve.stream.scoring import Label, Truth
 from spotsieve.stream.settings.schemes import ConceptSettings, SubhashSettings
 from spotsieve.stream.signature import Status

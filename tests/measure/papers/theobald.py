@@ -12,8 +12,8 @@ from spotsieve.stream.features.page_shingles import shingle_pages
 from spotsieve.stream.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS, SpotSettings
 from spotsieve.stream.fingerprints.minhash import linear_hashes, minimum_hashes
 from spotsieve.stream.page import Page, lay_out
-from spotsieve.stream.schemes.spotsigs import partition_boundaries
-from spotsieve.stream.schemes.terms import SpotTerms, TokenTerms
+from spotsieve.stream.schemes.by_terms.spotsigs import partition_boundaries
+from spotsieve.stream.schemes.by_terms.terms import SpotTerms, TokenTerms
 from spotsieve.stream.scoring import Label, Truth
 from spotsieve.stream.text.tokens import extract_tokens
 from tests.measure.papers.page import decimals, paragraphs, table
@@ -109,7 +109,7 @@ lies whole in a longer one is found from its own side only.
 
 
 Hashes = tuple[NDArray[np.uint64], NDArray[np.int64]]
-"""Terms of pages, as of spotsieve.stream.schemes.idf.Terms."""
+"""Terms of pages, as of spotsieve.stream.schemes.by_terms.idf.Terms."""
 
 
 class Competitor(NamedTuple):

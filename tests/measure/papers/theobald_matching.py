@@ -7,9 +7,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.schemes.idf import DECIMALS
-from spotsieve.stream.schemes.spotsigs import REPEAT_BITS, SLACK, partition_boundaries
-from spotsieve.stream.schemes.terms import order_repeats
+from spotsieve.stream.schemes.by_terms.idf import DECIMALS
+from spotsieve.stream.schemes.by_terms.spotsigs import REPEAT_BITS, SLACK, partition_boundaries
+from spotsieve.stream.schemes.by_terms.terms import order_repeats
 
 NO_PARTITIONS = np.array([1, 2**62])
 

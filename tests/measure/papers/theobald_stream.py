@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.log.record import NO_PAGES
-from spotsieve.stream.schemes.idf import IdfModel, digest_of, encode_model
-from spotsieve.stream.schemes.spotsigs import NOT_FILED, REPEAT_BITS, SpotsigsScheme
-from spotsieve.stream.schemes.terms import terms_of
+from spotsieve.stream.schemes.by_terms.idf import IdfModel, digest_of, encode_model
+from spotsieve.stream.schemes.by_terms.spotsigs import NOT_FILED, REPEAT_BITS, SpotsigsScheme
+from spotsieve.stream.schemes.by_terms.terms import terms_of
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.settings.schemes import SpotsigsSettings
 from spotsieve.stream.signature import Compared, Signatures, compared_pages, unused_columns
@@ -34,9 +34,9 @@ STREAM_SAYS = """\
 Algorithm 1 in a stream, at the default tau of .44: copies missed among made-up pages (tests/measure/papers/
 theobald_stream.py; spots by Zipf's law, an IDF of .2 to .85), at the default index.bucket_cap of 256. With c = 1, as in
 the paper, a page shares a rare spot with one stranger in 40, and these use up index.candidate_limit before its original
-comes: 256 candidates miss half of the copies among 30,000 pages, 4,096 more than a third among 300,000. `spotsigs` takes
-c = 3 at a tau of .5 or less: c - 1 more spots of a page are keys, two copies share c of them, and hardly a stranger does.
-What stays are full buckets: they hide one copy in 36 among 1,200,000 pages, and hardly one among 600,000.
+comes: 256 candidates miss half of the copies among 30,000 pages, 4,096 more than a third among 300,000. At a tau of .5
+or less `spotsigs` takes c = 3: c - 1 more spots of a page are keys, two copies share c of them, and hardly a stranger
+does. What stays are full buckets: they hide one copy in 36 among 1,200,000 pages, and hardly one among 600,000.
 """
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.schemes.minhash import unpack_minima
+from spotsieve.stream.schemes.minwise.minhash import unpack_minima
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.scoring import Label, Truth
 from spotsieve.stream.signature import Status

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spotsieve.stream.evaluation.trial import pages_of, read_batches
 from spotsieve.stream.features.page_shingles import shingle_pages
 from spotsieve.stream.page import Page, lay_out
-from spotsieve.stream.schemes.onebit import OnebitScheme
+from spotsieve.stream.schemes.minwise.onebit import OnebitScheme
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.schemes import OnebitSettings
 from spotsieve.stream.signature import Status

@@ -10,7 +10,7 @@ import numpy as np
 from spotsieve.state.log.record import encode
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.schemes.onebit import OnebitScheme
+from spotsieve.stream.schemes.minwise.onebit import OnebitScheme
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.settings.schemes import OnebitSettings
 from spotsieve.stream.signature import Signatures

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.schemes.onebit import OnebitScheme
+from spotsieve.stream.schemes.minwise.onebit import OnebitScheme
 from spotsieve.stream.settings.schemes import OnebitSettings
 from spotsieve.stream.signature import Status
 from tests.measure.papers.grouping import (

@@ -16,7 +16,7 @@ from spotsieve.stream.schemes.registry import scheme_of
 from tests.measure.bench.report import machine
 from tests.measure.partitions.report import broken, document
 from tests.measure.partitions.run import Plan, measure
-from tests.worlds.oracle import settings_from
+from tests.worlds.services.oracle import settings_from
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "partitions.md"
 LONG = Plan(partitions=1_000, partition_bytes=4 * 2**20, page_bytes=50_000, watch_seconds=45.0)

@@ -11,11 +11,11 @@ from aiokafka import AIOKafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
 
 from spotsieve.stream.demo.localkafka import LocalKafka
-from tests.worlds.certificates import Authority
-from tests.worlds.crawls import html_of
-from tests.worlds.listeners import HOST, Listener, free_ports, listener_settings
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import TopicSet
+from tests.worlds.brokers.certificates import Authority
+from tests.worlds.brokers.listeners import HOST, Listener, free_ports, listener_settings
+from tests.worlds.brokers.topics import TopicSet
+from tests.worlds.pages.crawls import html_of
+from tests.worlds.services.service import Spotsieve
 from tests.worlds.waiting import wait_until
 
 DIFFERENT_PAGES = 500

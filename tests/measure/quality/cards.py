@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.features import scorecard
 from spotsieve.stream.features.scorecard import FIRST_CARD, SECOND_CARD
-from spotsieve.stream.text.elements import SECTIONS, section_of
+from spotsieve.stream.text.html.elements import SECTIONS, section_of
 
 Ints = NDArray[np.int64]
 Points = Mapping[str, Sequence[int]]

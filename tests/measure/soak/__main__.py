@@ -16,7 +16,7 @@ from spotsieve.stream.schemes.registry import scheme_of
 from tests.measure.bench.report import machine
 from tests.measure.soak.report import broken, document
 from tests.measure.soak.run import Plan, soak
-from tests.worlds.oracle import settings_from
+from tests.worlds.services.oracle import settings_from
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "soak.md"
 LONG = Plan(

@@ -12,8 +12,8 @@ from spotsieve.state.log.record import decode
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.settings.verdicts import verdict_settings_text
 from spotsieve.stream.signature import page_id_text
-from tests.worlds.oracle import Verdict, judge_again_in, settings_from
-from tests.worlds.topics import TopicSet, header
+from tests.worlds.brokers.topics import TopicSet, header
+from tests.worlds.services.oracle import Verdict, judge_again_in, settings_from
 
 QUIET_SECONDS = 60.0
 

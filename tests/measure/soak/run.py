@@ -14,9 +14,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from tests.measure.soak.check import Checked, check, together
 from tests.measure.soak.pages import soak_pages
-from tests.worlds.crawls import PageMessage
-from tests.worlds.service import Spotsieve
-from tests.worlds.topics import KILLED_SESSION_MS, TopicSet
+from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
+from tests.worlds.pages.crawls import PageMessage
+from tests.worlds.services.service import Spotsieve
 
 PARTITIONS = 4
 MIB = 2**20

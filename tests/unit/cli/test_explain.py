@@ -277,7 +277,7 @@ def test_a_page_of_a_state_is_told_without_loading_what_reads_files_or_scipy(fol
     code = (
         "import sys; from spotsieve.stream.cli import main; main(sys.argv[1:]);"
         "print(sorted({'scipy', 'pyarrow', 'fastwarc', 'spotsieve.stream.files', 'spotsieve.stream.explain.texts',"
-        " 'spotsieve.stream.schemes.chain', 'spotsieve.stream.schemes.spotsieve'} & set(sys.modules)))"
+        " 'spotsieve.stream.schemes.simhash.chain', 'spotsieve.stream.schemes.spotsieve'} & set(sys.modules)))"
     )
     asked = [sys.executable, "-c", code, "explain", COPY, "--state", str(folder / "state")]
     out = subprocess.run(asked, capture_output=True, check=True, text=True).stdout.splitlines()

@@ -14,7 +14,7 @@ from spotsieve.state.still.view import PASSED_TO_ASKED, StillView
 from spotsieve.stream.cli import main
 from spotsieve.stream.errors import EXIT_INPUT, EXIT_SETTING, EXIT_STATE
 from tests.worlds.filter_crawl import DATA, article, filter_json, lines, page, read, read_json, spotsieve, write_crawl
-from tests.worlds.local_states import RECORDS, apply_log, open_state
+from tests.worlds.states.local_states import RECORDS, apply_log, open_state
 
 
 @pytest.fixture(scope="module")

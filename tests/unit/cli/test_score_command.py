@@ -14,7 +14,7 @@ from spotsieve.stream.cli import main
 from spotsieve.stream.schemes.registry import SCHEMES, TERMS
 from spotsieve.stream.settings.schemes import SCHEME_SETTINGS
 from tests.worlds.filter_crawl import filter_json, lines, page, read_json
-from tests.worlds.labelled_sets import LABELS, PAIRS, labelled, refusal, write_labels
+from tests.worlds.pages.labelled_sets import LABELS, PAIRS, labelled, refusal, write_labels
 
 __all__ = ["labelled"]
 

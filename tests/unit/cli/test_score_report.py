@@ -26,8 +26,8 @@ from spotsieve.stream.schemes.registry import SCHEMES, TERMS
 from spotsieve.stream.scoring import load_truth, score
 from spotsieve.stream.scoring.comparison import COLUMNS, Scored
 from spotsieve.stream.settings.model import Settings
-from tests.worlds.labelled_sets import labelled, refusal
-from tests.worlds.scheme_settings import settings_named
+from tests.worlds.pages.labelled_sets import labelled, refusal
+from tests.worlds.pages.scheme_settings import settings_named
 
 __all__ = ["labelled"]
 EVIL = "<script>alert(1)</script>&\"'$x_$ {{ 7*7 }} \u202e\x1b[31m"

@@ -19,9 +19,9 @@ from spotsieve.stream.settings.schemes import ChainSettings
 from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Kind, Reason, Verdicts
 from tests.worlds import filter_crawl
-from tests.worlds.scheme_settings import settings_named
-from tests.worlds.small_crawl import crawl_of_two_hosts
-from tests.worlds.spotsieve_pages import STORIES, newspaper, page, portal
+from tests.worlds.pages.scheme_settings import settings_named
+from tests.worlds.pages.small_crawl import crawl_of_two_hosts
+from tests.worlds.pages.spotsieve_pages import STORIES, newspaper, page, portal
 
 SCOPED = IndexSettings(scope="host")
 GLOBAL = scheme_of(Settings().scheme)

@@ -29,7 +29,7 @@ from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.verdict import Kind
-from tests.worlds.page_tokens import tokens_of
+from tests.worlds.pages.page_tokens import tokens_of
 
 CRAWL = build_crawl()
 MUCH_COPIED = Counter(sent.article for sent in CRAWL if sent.kind == SYNDICATED).most_common(1)[0][0]

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from spotsieve.stream.cli import _parser
-from spotsieve.stream.kafka.clients import PRIVATE_FILES
+from spotsieve.stream.kafka.client.clients import PRIVATE_FILES
 from spotsieve.stream.settings.load import load_settings
 from spotsieve.stream.settings.model import Settings
 from tests.conftest import REPOSITORY

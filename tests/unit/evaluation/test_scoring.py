@@ -9,7 +9,7 @@ from spotsieve.stream.errors import InputError
 from spotsieve.stream.scoring import Label, Scores, Truth, check_verdicts, load_truth, score
 from spotsieve.stream.scoring.measures import join
 from spotsieve.stream.scoring.score_text import as_json, as_text, three_decimals
-from tests.worlds.labelled_sets import write_labels
+from tests.worlds.pages.labelled_sets import write_labels
 
 TRUTH = """id	kind	host
 a	cluster	h1

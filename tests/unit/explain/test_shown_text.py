@@ -8,7 +8,7 @@ from spotsieve.stream.demo.crawl import build_crawl
 from spotsieve.stream.explain.shown_text import align, paragraphs_of, read_text, words_of
 from spotsieve.stream.features.sieve import blocks_of
 from spotsieve.stream.labelling.review.passages import side_by_side
-from tests.worlds.spotsieve_pages import page
+from tests.worlds.pages.spotsieve_pages import page
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from spotsieve.stream.features.languages import path_names
 from spotsieve.stream.features.prints import KEPT
 from spotsieve.stream.features.sieve import SievedPages, SieveSettings, blocks_of, sieve_pages
 from spotsieve.stream.fingerprints.bodydigest import SHORT_BYTES
-from spotsieve.stream.text.vectors import PADDING
+from spotsieve.stream.text.machine.vectors import PADDING
 from tests.reference.blocks import noted_blocks_of
 from tests.reference.lexbor import DATA
 from tests.reference.scorecard import reasons_of

@@ -8,11 +8,11 @@ import pytest
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.features.extract import extract_spots
 from spotsieve.stream.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS, MAX_WORDS, SpotModel, SpotSettings
-from spotsieve.stream.text.vectors import PADDING
+from spotsieve.stream.text.machine.vectors import PADDING
 from tests.reference.lexbor import DATA, pages_of
 from tests.reference.spots import chains_of, spot_hash
 from tests.reference.text import blocks_of
-from tests.worlds.page_tokens import tokens_of
+from tests.worlds.pages.page_tokens import tokens_of
 
 # The example of sec. 3 of the paper
 RALLY = (

@@ -22,7 +22,7 @@ from spotsieve.stream.files.warc import split_warc
 from spotsieve.stream.files.warc.http import MAX_CODINGS, MAX_HEADER_BYTES, read_http
 from tests.conftest import REPOSITORY
 from tests.worlds.filter_crawl import lines, page, read_json, warc_record
-from tests.worlds.warc_records import chunked, http, warc
+from tests.worlds.pages.warc_records import chunked, http, warc
 
 MIB = 2**20
 MOST_RESIDENT = 1200 * MIB

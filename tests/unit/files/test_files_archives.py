@@ -20,7 +20,7 @@ from spotsieve.stream.files.warc.arc import split_arc
 from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import InputSettings
 from tests.worlds.filter_crawl import filter_json, page, refused, warc_record
-from tests.worlds.warc_records import http
+from tests.worlds.pages.warc_records import http
 
 ABOUT = b"1 0 InternetArchive\nURL IP-address Archive-date Content-type Archive-length\n"
 

@@ -11,7 +11,7 @@ import zstandard
 from spotsieve.stream.errors import InputError, PageError, Reject
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc import Capture, capture_of, split_warc
-from tests.worlds.warc_records import HTML, chunked, http, warc
+from tests.worlds.pages.warc_records import HTML, chunked, http, warc
 
 TIME_MS = 1_709_251_210_000
 

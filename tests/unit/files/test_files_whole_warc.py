@@ -21,7 +21,7 @@ from spotsieve.stream.files.warc.companions import Companions
 from spotsieve.stream.files.warc.revisits import NEAR_PROFILE, Originals, revisit_of
 from spotsieve.stream.signature import Entry
 from tests.worlds.filter_crawl import filter_json, lines, page, refused
-from tests.worlds.warc_records import http, warc
+from tests.worlds.pages.warc_records import http, warc
 
 IDENTICAL = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 

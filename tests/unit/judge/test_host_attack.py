@@ -8,8 +8,8 @@ import pytest
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.verdict import FoundBy
 from tests.reference.judge import Outcome
-from tests.worlds.hosts import KEPT, WORDS, Made, Submitted, any_temper, host_hash, made_pages, with_ids
-from tests.worlds.remembering import Limits, Record, cut, memories_of, run
+from tests.worlds.pages.hosts import KEPT, WORDS, Made, Submitted, any_temper, host_hash, made_pages, with_ids
+from tests.worlds.states.remembering import Limits, Record, cut, memories_of, run
 
 ATTACKER, VICTIM = 1, 2
 LIMITS = Limits()

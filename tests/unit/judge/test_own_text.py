@@ -8,8 +8,8 @@ import pytest
 import xxhash
 
 from spotsieve.state.store.memory import MemoryState
-from tests.worlds.hosts import KEPT, NUMBER, WORDS, Made, different, with_ids
-from tests.worlds.remembering import Limits, cut, run, run_twin, twin_of
+from tests.worlds.pages.hosts import KEPT, NUMBER, WORDS, Made, different, with_ids
+from tests.worlds.states.remembering import Limits, cut, run, run_twin, twin_of
 
 WEIGHTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 

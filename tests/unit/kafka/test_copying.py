@@ -5,9 +5,9 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.memory_records import MemoryRecords
 
-from spotsieve.stream.kafka.copying import _encode_produce
-from spotsieve.stream.kafka.header_names import _TolerantRecords
-from spotsieve.stream.kafka.prepared_batch import CODECS, PreparedBatch
+from spotsieve.stream.kafka.client.copying import _encode_produce
+from spotsieve.stream.kafka.client.header_names import _TolerantRecords
+from spotsieve.stream.kafka.client.prepared_batch import CODECS, PreparedBatch
 
 REQUESTS: tuple[tuple[object, ...], ...] = (
     (None, -1, 40_000, []),

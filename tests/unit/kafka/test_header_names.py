@@ -5,8 +5,8 @@ from aiokafka.consumer import fetcher
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 from aiokafka.record.memory_records import MemoryRecords
 
-from spotsieve.stream.kafka.header_names import _TolerantRecords, read_any_header_names
-from tests.worlds.odd_headers import AnyName
+from spotsieve.stream.kafka.client.header_names import _TolerantRecords, read_any_header_names
+from tests.worlds.brokers.odd_headers import AnyName
 
 
 def batch_of(*names: str, compression: int = 0) -> bytes:

@@ -11,13 +11,13 @@ from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitio
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from aiokafka.structs import TopicPartition
 
-from spotsieve.stream.kafka.assignment import assignor, remember_generation
-from spotsieve.stream.kafka.clients import log_producer, pages_consumer
-from spotsieve.stream.kafka.prefetch import bound_prefetch, waiting_bytes
-from spotsieve.stream.kafka.shared_clients import CLIENTS, SharedClients
-from spotsieve.stream.kafka.tls import ssl_context
+from spotsieve.stream.kafka.client.assignment import assignor, remember_generation
+from spotsieve.stream.kafka.client.clients import log_producer, pages_consumer
+from spotsieve.stream.kafka.client.prefetch import bound_prefetch, waiting_bytes
+from spotsieve.stream.kafka.client.shared_clients import CLIENTS, SharedClients
+from spotsieve.stream.kafka.client.tls import ssl_context
 from spotsieve.stream.settings.model import Settings
-from tests.worlds.certificates import Authority
+from tests.worlds.brokers.certificates import Authority
 
 
 class Records:

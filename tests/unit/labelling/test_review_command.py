@@ -8,7 +8,7 @@ import pytest
 from spotsieve.stream.cli import main
 from spotsieve.stream.labelling.review.population import DROPPED, PASSED, Pair, Population
 from spotsieve.stream.labelling.review.strata import allocate, draw, in_order
-from tests.worlds.judged import review_of
+from tests.worlds.pages.judged import review_of
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from spotsieve.stream.labelling.sample.edits import Edit, edited
 from spotsieve.stream.labelling.sample.own_text import Chosen, read_own
 from spotsieve.stream.labelling.sample.templates import write_into
 from tests.worlds.filter_crawl import lines
-from tests.worlds.spotsieve_pages import page
+from tests.worlds.pages.spotsieve_pages import page
 
 MILL = (
     "The old mill by the river will open again in spring, the council said, after 3 years of work on the roof.",

@@ -9,7 +9,7 @@ from spotsieve.stream.page import Filtered, Page
 from spotsieve.stream.schemes.identity import status_of
 from spotsieve.stream.signature import has_keys
 from tests.worlds.filter_crawl import filter_json, lines, page, read_json
-from tests.worlds.warc_records import http, warc
+from tests.worlds.pages.warc_records import http, warc
 
 
 def verdicts(path: Path) -> list[tuple[str, str, str | None]]:

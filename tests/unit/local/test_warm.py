@@ -11,7 +11,7 @@ from spotsieve.stream.schemes.registry import SCHEMES, TERMS, scheme_of
 from spotsieve.stream.settings.schemes import SpotsieveSettings
 from spotsieve.stream.verdict import Reason
 from tests.conftest import REPOSITORY
-from tests.worlds.scheme_settings import settings_named
+from tests.worlds.pages.scheme_settings import settings_named
 
 FILTER_AFTER_WARM_UP = """
 import gc, json, sys
@@ -27,7 +27,7 @@ from spotsieve.stream.kernels import compile_kernels
 from spotsieve.state.log.record import encode
 from spotsieve.stream.verdict import Reason
 from spotsieve.stream.engine import open_engine
-from tests.worlds.crawls import crawl, edited, html_of
+from tests.worlds.pages.crawls import crawl, edited, html_of
 
 settings = Settings.model_validate({"scheme": json.loads(sys.argv[1]), "index": {"directory": sys.argv[2]}})
 scheme = scheme_of(settings.scheme)

@@ -16,7 +16,7 @@ from tests.measure.bench.pages import DUPLICATES, json_messages
 from tests.measure.bench.report import table
 from tests.measure.bench.serve import measure_serve
 from tests.reference.signatures import assert_same
-from tests.worlds.page_tokens import tokens_of
+from tests.worlds.pages.page_tokens import tokens_of
 
 MACHINE = {"cpu": "a CPU", "cores": 2, "python": "3.11", "kafka": "4.1.0"}
 

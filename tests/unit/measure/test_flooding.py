@@ -5,7 +5,7 @@ import pytest
 
 from spotsieve.stream.kernels import compile_kernels
 from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.schemes.chain import ChainScheme
+from spotsieve.stream.schemes.simhash.chain import ChainScheme
 from spotsieve.stream.schemes.spotsieve import PRINT_CAP, SOME_KEYS, SpotsieveScheme
 from spotsieve.stream.settings.schemes import ChainSettings, SpotsieveSettings
 from tests.measure.bench.flooding import CAP, ChainFlood, Flood

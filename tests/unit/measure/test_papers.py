@@ -8,7 +8,7 @@ import pytest
 from spotsieve.stream.fingerprints.tables import design_tables
 from spotsieve.stream.models.sampling_trials import SizeClass, Trials, sampling_trials
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.concept import similarities
+from spotsieve.stream.schemes.by_terms.concept import similarities
 from spotsieve.stream.scoring.truth import Pair, Truth
 from spotsieve.stream.settings.schemes import ConceptSettings
 from tests.measure.papers import __main__ as papers
@@ -19,7 +19,7 @@ from tests.measure.papers.roul import Found, all_duplicates, found_pages, sample
 from tests.measure.papers.williams_giles import kinds_of
 from tests.measure.papers.yuan import distances, resemblances, shingle_sets
 from tests.reference.shingles import shingles_of, words_of
-from tests.worlds.spotsieve_pages import STORIES, newspaper, page
+from tests.worlds.pages.spotsieve_pages import STORIES, newspaper, page
 
 
 def some_pages() -> list[Page]:

@@ -11,8 +11,8 @@ from tests.measure.quality.rules import rules_changed
 from tests.reference.host_memory import Host
 from tests.reference.judge import Outcome
 from tests.reference.remembering import RememberingJudge
-from tests.worlds.hosts import any_temper, made_pages, signatures_of, with_ids
-from tests.worlds.remembering import Limits, Record, memories_of, run, run_twin, twin_of
+from tests.worlds.pages.hosts import any_temper, made_pages, signatures_of, with_ids
+from tests.worlds.states.remembering import Limits, Record, memories_of, run, run_twin, twin_of
 
 LIMITS = Limits()
 SEEDS = range(12)

@@ -25,7 +25,7 @@ from tests.measure.quality.orders import Ordered
 from tests.measure.quality.sets import LabelledSet, find_sets, load_set
 from tests.measure.quality.thresholds import AXES, Axis, axis
 from tests.worlds.filter_crawl import article, lines, page, page_in_a_site
-from tests.worlds.labelled_sets import write_labels
+from tests.worlds.pages.labelled_sets import write_labels
 
 COUNT = 12
 

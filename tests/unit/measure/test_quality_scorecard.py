@@ -9,7 +9,7 @@ from spotsieve.stream.errors import InputError
 from spotsieve.stream.features import scorecard
 from spotsieve.stream.features.scorecard import FIRST_CARD, KEEP_ABOVE, SECOND_CARD
 from spotsieve.stream.features.sieve import blocks_of
-from spotsieve.stream.text.elements import SECTIONS
+from spotsieve.stream.text.html.elements import SECTIONS
 from tests.measure.quality import scorecard_fit
 from tests.measure.quality.cards import (
     UNUSED_SECTIONS,

@@ -5,7 +5,7 @@ import pytest
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
 from tests.measure.bench.report import SIGNING_US
 from tests.measure.bench.signing import signing_pages, signing_us
-from tests.worlds.scheme_settings import settings_named
+from tests.worlds.pages.scheme_settings import settings_named
 
 PAGES = signing_pages(24)
 

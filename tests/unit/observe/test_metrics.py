@@ -16,7 +16,7 @@ from spotsieve.stream.signature import Status
 from spotsieve.stream.verdict import FoundBy, Kind, Reason, Verdicts
 from tests.conftest import REPOSITORY
 from tests.reference.signatures import make_signatures
-from tests.worlds.spotsieve_pages import newspaper, page
+from tests.worlds.pages.spotsieve_pages import newspaper, page
 
 
 def verdicts(*pairs: tuple[Kind, Reason]) -> Verdicts:
@@ -128,7 +128,7 @@ def test_two_services_in_one_process_count_apart() -> None:
 
 
 def test_every_path_counts_real_text_of_its_language() -> None:
-    lines = (REPOSITORY / "tests/worlds/declaration.txt").read_text("utf-8").splitlines()
+    lines = (REPOSITORY / "tests/worlds/pages/declaration.txt").read_text("utf-8").splitlines()
     texts = [line.split(" ", 2) for line in lines if not line.startswith("#")]
     settings = Settings()
     pages = [page(n, "", newspaper([text])) for n, (_, _, text) in enumerate(texts)]

@@ -14,7 +14,7 @@ from spotsieve.stream.replay.places import Places
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from tests.worlds.crawls import html_of, json_page
+from tests.worlds.pages.crawls import html_of, json_page
 
 SETTINGS = Settings()
 PAGES = 3

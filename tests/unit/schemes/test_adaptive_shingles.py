@@ -24,7 +24,7 @@ from tests.reference.sampling import ratio_of, resemblance, reverse, sampled
 from tests.reference.shingles import shingles_of, words_of
 from tests.reference.signatures import make_signatures
 from tests.reference.spots import token_hash
-from tests.worlds.spotsieve_pages import PATHS, STORIES, newspaper, page
+from tests.worlds.pages.spotsieve_pages import PATHS, STORIES, newspaper, page
 
 BODIES = [newspaper(STORIES[name, 1]) for name in PATHS]
 FINE = AdaptiveShinglesSettings(sizes=(100, 200), ratios=(1, 2, 4), min_shingles=1)

@@ -6,7 +6,7 @@ import struct
 import xxhash
 
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.chain import ChainScheme
+from spotsieve.stream.schemes.simhash.chain import ChainScheme
 from spotsieve.stream.settings.schemes import ChainSettings
 from spotsieve.stream.signature import Status
 

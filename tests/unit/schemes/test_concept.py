@@ -16,10 +16,10 @@ from spotsieve.stream.features.spots import DEFAULT_STOP_WORDS
 from spotsieve.stream.fingerprints.lsi import cosines, quantise
 from spotsieve.stream.fingerprints.rotations import rotation_keys, rotations
 from spotsieve.stream.fingerprints.sha1 import sha1_shingles
-from spotsieve.stream.schemes.concept import ConceptScheme, Likeness, pack_sketch, similarities
-from spotsieve.stream.schemes.concept_model import ConceptModel, decode_concepts
-from spotsieve.stream.schemes.idf import digest_of
-from spotsieve.stream.schemes.terms import ConceptTerms
+from spotsieve.stream.schemes.by_terms.concept import ConceptScheme, Likeness, pack_sketch, similarities
+from spotsieve.stream.schemes.by_terms.concept_model import ConceptModel, decode_concepts
+from spotsieve.stream.schemes.by_terms.idf import digest_of
+from spotsieve.stream.schemes.by_terms.terms import ConceptTerms
 from spotsieve.stream.settings.schemes import ConceptSettings
 from spotsieve.stream.signature import Compared, Status, no_features
 from spotsieve.stream.text.tokens import PageTokens
@@ -27,8 +27,8 @@ from tests.measure.papers.rotations import batch_pairs, neighbour_pairs
 from tests.reference.rotations import pairs_of_neighbours, pairs_that_meet
 from tests.reference.shingles import words_of
 from tests.reference.spots import token_hash
-from tests.worlds.scheme_settings import model_bytes, settings_named
-from tests.worlds.spotsieve_pages import PATHS, STORIES, newspaper, page
+from tests.worlds.pages.scheme_settings import model_bytes, settings_named
+from tests.worlds.pages.spotsieve_pages import PATHS, STORIES, newspaper, page
 
 TEXTS = [STORIES[name, number] for name in PATHS for number in (1, 2, 1)]
 STORY_PAGES = [page(number, "", newspaper(text)) for number, text in enumerate(TEXTS)]

@@ -23,7 +23,7 @@ from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.errors import CorruptRecord
 from spotsieve.stream.fingerprints.overlap import count_shared
-from spotsieve.stream.kafka.topic_checks import LOG_RECORD_BYTES
+from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
 from spotsieve.stream.schemes.identity import features_compared
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.signature import MAX_FEATURES, Signatures, Status, compared_pages

@@ -15,10 +15,10 @@ from spotsieve.stream.schemes import Scheme, identity
 from spotsieve.stream.schemes.by_address.scope import HostScope
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
 from spotsieve.stream.verdict import Kind, Reason
-from tests.worlds.scheme_settings import settings_named
-from tests.worlds.small_crawl import HERE, THERE
-from tests.worlds.spotsieve_pages import STORIES, page
-from tests.worlds.verdicts import filed
+from tests.worlds.pages.scheme_settings import settings_named
+from tests.worlds.pages.small_crawl import HERE, THERE
+from tests.worlds.pages.spotsieve_pages import STORIES, page
+from tests.worlds.states.verdicts import filed
 
 VICTIM, OTHER = ("<p>" + "<p>".join(texts) for texts in list(STORIES.values())[:2])
 NO_TEXT = b"\x89PNG\r\n\x1a\n made by a forger"

@@ -9,16 +9,16 @@ from spotsieve.stream.errors import SettingError
 from spotsieve.stream.features.spots import DEFAULT_STOP_WORDS, SpotSettings
 from spotsieve.stream.models.counting import TermCounter
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.idf import IdfModel, decode_model, digest_of, encode_model, only
-from spotsieve.stream.schemes.imatch import ImatchScheme
-from spotsieve.stream.schemes.terms import terms_of
+from spotsieve.stream.schemes.by_terms.idf import IdfModel, decode_model, digest_of, encode_model, only
+from spotsieve.stream.schemes.by_terms.imatch import ImatchScheme
+from spotsieve.stream.schemes.by_terms.terms import terms_of
 from spotsieve.stream.settings.schemes import ImatchSettings, ImatchSSettings
 from spotsieve.stream.signature import Status
 from tests.reference.imatch import digest_words, idf_of
 from tests.reference.shingles import words_of
 from tests.reference.spots import chains_of, spot_hash, token_hash
 from tests.reference.text import blocks_of
-from tests.worlds.spotsieve_pages import PATHS, STORIES, newspaper, page, portal
+from tests.worlds.pages.spotsieve_pages import PATHS, STORIES, newspaper, page, portal
 
 TEXTS = [STORIES[name, number] for name in PATHS for number in (1, 2)]
 PAGES = [page(n, "", (newspaper, portal)[n % 2](text)) for n, text in enumerate(TEXTS * 4)]

@@ -7,13 +7,13 @@ from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.features.spots import DEFAULT_STOP_WORDS
 from spotsieve.stream.judge import judge
-from spotsieve.stream.schemes.manku import MankuScheme
+from spotsieve.stream.schemes.simhash.manku import MankuScheme
 from spotsieve.stream.settings.schemes import MankuSettings
 from spotsieve.stream.signature import Signatures, Status
 from tests.reference.acceptance import fingerprints, originals_of, within
 from tests.reference.shingles import shingles_of, words_of
 from tests.reference.simhash import fingerprint_of
-from tests.worlds.spotsieve_pages import PATHS, STORIES, newspaper, page
+from tests.worlds.pages.spotsieve_pages import PATHS, STORIES, newspaper, page
 
 BODIES = [newspaper(STORIES[name, 1]) for name in PATHS]
 

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from spotsieve.stream.fingerprints.minhash import P, linear_hashes, minimum_hashes
 from spotsieve.stream.fingerprints.tables import KEY_BITS, MINIMA_TAG
-from spotsieve.stream.schemes.minhash import MinhashScheme, pack_minima, unpack_minima
+from spotsieve.stream.schemes.minwise.minhash import MinhashScheme, pack_minima, unpack_minima
 from spotsieve.stream.settings.schemes import MinhashSettings
 from spotsieve.stream.signature import Compared, Signatures, Status, no_features
 from tests.reference.minhash import functions, minima_of
 from tests.reference.shingles import shingles_of, words_of
-from tests.worlds.spotsieve_pages import PATHS, STORIES, newspaper, page
+from tests.worlds.pages.spotsieve_pages import PATHS, STORIES, newspaper, page
 
 BODIES = [newspaper(STORIES[name, 1]) for name in PATHS]
 EDGES = [0, 1, P - 1, P, P + 1, 2**32, 2**63, 2**64 - 1, (P << 32) | P]

@@ -14,7 +14,7 @@ from spotsieve.stream.judge import judge
 from spotsieve.stream.judge.met import meet_filed
 from spotsieve.stream.judge.slots import slots_of
 from spotsieve.stream.schemes import Probes
-from spotsieve.stream.schemes.onebit import OnebitScheme, pack_bits
+from spotsieve.stream.schemes.minwise.onebit import OnebitScheme, pack_bits
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.settings.schemes import OnebitSettings
 from spotsieve.stream.signature import Compared, Signatures, Status, no_features
@@ -22,7 +22,7 @@ from tests.reference.acceptance import changed_bits, originals_of, sketches, wit
 from tests.reference.grouping import unpack_bits
 from tests.reference.minhash import minima_of
 from tests.reference.shingles import shingles_of, words_of
-from tests.worlds.spotsieve_pages import PATHS, STORIES, newspaper, page
+from tests.worlds.pages.spotsieve_pages import PATHS, STORIES, newspaper, page
 
 BODIES = [newspaper(STORIES[name, 1]) for name in PATHS]
 

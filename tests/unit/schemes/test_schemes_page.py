@@ -8,7 +8,7 @@ import pytest
 from spotsieve.stream.schemes.registry import SCHEMES
 from tests.conftest import REPOSITORY
 from tests.measure.schemes import BEGIN, END, main
-from tests.worlds.labelled_sets import labelled
+from tests.worlds.pages.labelled_sets import labelled
 
 __all__ = ["labelled"]
 

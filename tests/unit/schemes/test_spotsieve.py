@@ -17,7 +17,17 @@ from spotsieve.stream.schemes.spotsieve import FEW_KEYS, MOST_KEYS, PRINT_CAP, S
 from spotsieve.stream.settings.schemes import SpotsieveSettings
 from spotsieve.stream.signature import Compared, Signatures, Status, no_features
 from spotsieve.stream.verdict import Kind, Reason
-from tests.worlds.spotsieve_pages import PATHS, SCHEME, STORIES, judged, language_of, newspaper, page, portal, shop
+from tests.worlds.pages.spotsieve_pages import (
+    PATHS,
+    SCHEME,
+    STORIES,
+    judged,
+    language_of,
+    newspaper,
+    page,
+    portal,
+    shop,
+)
 
 ENGLISH, OTHER = STORIES["English", 1], STORIES["English", 2]
 HERE, THERE = "https://www.herald.example/a/1", "https://news.portal.example/story?id=7"

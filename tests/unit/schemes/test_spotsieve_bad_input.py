@@ -14,7 +14,7 @@ from spotsieve.stream.intake import Decoder, Message
 from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import InputSettings
 from spotsieve.stream.verdict import Kind, Reason
-from tests.worlds.spotsieve_pages import SCHEME, STORIES, Verdict, judged, language_of, newspaper, page, portal
+from tests.worlds.pages.spotsieve_pages import SCHEME, STORIES, Verdict, judged, language_of, newspaper, page, portal
 
 ENGLISH = STORIES["English", 1]
 WORDS = [word for texts in STORIES.values() for text in texts for word in text.split()]

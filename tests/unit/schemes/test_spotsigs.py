@@ -21,9 +21,9 @@ from spotsieve.stream.judge import judge
 from spotsieve.stream.models.counting import TermCounter
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import UNCAPPED, Confirmed
-from spotsieve.stream.schemes.idf import IdfModel, digest_of, encode_model
-from spotsieve.stream.schemes.spotsigs import NOT_FILED, SpotsigsScheme, partition_boundaries
-from spotsieve.stream.schemes.terms import terms_of
+from spotsieve.stream.schemes.by_terms.idf import IdfModel, digest_of, encode_model
+from spotsieve.stream.schemes.by_terms.spotsigs import NOT_FILED, SpotsigsScheme, partition_boundaries
+from spotsieve.stream.schemes.by_terms.terms import terms_of
 from spotsieve.stream.settings.model import IndexSettings, Settings
 from spotsieve.stream.settings.schemes import SpotsigsSettings
 from spotsieve.stream.signature import MAX_FEATURES, Compared, Signatures, Status, compared_pages
@@ -33,7 +33,7 @@ from tests.reference.imatch import idf_of
 from tests.reference.signatures import make_signatures
 from tests.reference.spots import chains_of, spot_hash
 from tests.reference.text import blocks_of
-from tests.worlds.spotsieve_pages import PATHS, STORIES, newspaper, page, portal
+from tests.worlds.pages.spotsieve_pages import PATHS, STORIES, newspaper, page, portal
 
 LIMITS = IndexSettings()
 BODIES = [newspaper(STORIES["English", 1] * 2), portal(STORIES["English", 1]), newspaper(STORIES["English", 2])]

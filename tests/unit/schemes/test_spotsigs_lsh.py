@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.features.spots import SpotSettings
 from spotsieve.stream.models.counting import TermCounter
-from spotsieve.stream.schemes.idf import IdfModel, digest_of, encode_model
-from spotsieve.stream.schemes.minhash import pack_minima, unpack_minima
-from spotsieve.stream.schemes.spotsigs_lsh import SpotsigsLshScheme, number_equal
-from spotsieve.stream.schemes.terms import terms_of
+from spotsieve.stream.schemes.by_terms.idf import IdfModel, digest_of, encode_model
+from spotsieve.stream.schemes.by_terms.spotsigs_lsh import SpotsigsLshScheme, number_equal
+from spotsieve.stream.schemes.by_terms.terms import terms_of
+from spotsieve.stream.schemes.minwise.minhash import pack_minima, unpack_minima
 from spotsieve.stream.settings.schemes import SpotsigsLshSettings
 from spotsieve.stream.signature import Compared, Signatures, Status, no_features
 from tests.reference.imatch import idf_of
 from tests.reference.minhash import MASK, minima_of
 from tests.reference.spots import chains_of, spot_hash
 from tests.reference.text import blocks_of
-from tests.worlds.spotsieve_pages import PATHS, STORIES, newspaper, page, portal
+from tests.worlds.pages.spotsieve_pages import PATHS, STORIES, newspaper, page, portal
 
 BODIES = [newspaper(STORIES["English", 1] * 2), portal(STORIES["English", 1]), newspaper(STORIES["English", 2])]
 SAMPLE = [page(n, "", body) for n, body in enumerate([*BODIES, *(newspaper(STORIES[name, 2]) for name in PATHS)] * 2)]

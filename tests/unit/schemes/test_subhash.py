@@ -9,13 +9,13 @@ from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.fingerprints.tables import sub_hash_tables
 from spotsieve.stream.judge import judge
-from spotsieve.stream.schemes.subhash import SubhashScheme
+from spotsieve.stream.schemes.simhash.subhash import SubhashScheme
 from spotsieve.stream.settings.schemes import SubhashSettings
 from spotsieve.stream.signature import Status
 from tests.reference.acceptance import fingerprints, originals_of, within
 from tests.reference.shingles import shingles_of, words_of
 from tests.reference.simhash import fingerprint_of
-from tests.worlds.spotsieve_pages import PATHS, STORIES, newspaper, page
+from tests.worlds.pages.spotsieve_pages import PATHS, STORIES, newspaper, page
 
 BODIES = [newspaper(STORIES[name, 1]) for name in PATHS]
 

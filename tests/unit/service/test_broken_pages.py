@@ -15,13 +15,13 @@ from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.service import broken_pages
-from spotsieve.stream.service.broken_pages import BrokenPages
-from spotsieve.stream.service.microbatch import Broken, sign_sparing
+from spotsieve.stream.service.pages import broken_pages
+from spotsieve.stream.service.pages.broken_pages import BrokenPages
+from spotsieve.stream.service.pages.microbatch import Broken, sign_sparing
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import Signatures, Status
 from spotsieve.stream.verdict import Kind, Reason
-from tests.worlds.crawls import html_of
+from tests.worlds.pages.crawls import html_of
 
 SCHEME = scheme_of(Settings().scheme)
 NUMBER = 11

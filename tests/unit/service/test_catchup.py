@@ -10,9 +10,9 @@ from spotsieve.state.store.directory import INDEX_FOLDER
 from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.progress import records_text
 from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.service import catchup
-from spotsieve.stream.service.catchup import CatchUp
-from tests.worlds.local_states import SETTINGS, apply_log, open_state
+from spotsieve.stream.service.log import catchup
+from spotsieve.stream.service.log.catchup import CatchUp
+from tests.worlds.states.local_states import SETTINGS, apply_log, open_state
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError, ProducerFenced
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.service.byte_budget import ByteBudget, most_bytes
-from spotsieve.stream.service.commit import Committer
 from spotsieve.stream.service.failure import Failure
-from spotsieve.stream.service.microbatch import MicroBatch, micro_batches
-from spotsieve.stream.service.outputs import OutputBuilder, Outputs
-from spotsieve.stream.service.ownership import OwnedPartition
-from spotsieve.stream.service.partitions import Partitions
+from spotsieve.stream.service.pages.byte_budget import ByteBudget, most_bytes
+from spotsieve.stream.service.pages.commit import Committer
+from spotsieve.stream.service.pages.microbatch import MicroBatch, micro_batches
+from spotsieve.stream.service.pages.outputs import OutputBuilder, Outputs
+from spotsieve.stream.service.pages.ownership import OwnedPartition
+from spotsieve.stream.service.pages.partitions import Partitions
 from spotsieve.stream.settings.model import Settings
 from tests.worlds.waiting import SECONDS
 

@@ -10,13 +10,13 @@ from aiokafka.structs import ConsumerRecord, TopicPartition
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.intake import Decoder
 from spotsieve.stream.judge import KEEP_FIRST, Policy, judge
-from spotsieve.stream.kafka.topic_checks import TopicFacts
+from spotsieve.stream.kafka.topic.topic_checks import TopicFacts
 from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.service.microbatch import MicroBatch, micro_batches, sign
-from spotsieve.stream.service.outputs import OutputBuilder, Outputs, header_text
-from spotsieve.stream.service.ownership import OwnedPartition
+from spotsieve.stream.service.pages.microbatch import MicroBatch, micro_batches, sign
+from spotsieve.stream.service.pages.outputs import OutputBuilder, Outputs, header_text
+from spotsieve.stream.service.pages.ownership import OwnedPartition
 from spotsieve.stream.settings.model import Settings
-from tests.worlds.spotsieve_pages import STORIES, newspaper
+from tests.worlds.pages.spotsieve_pages import STORIES, newspaper
 
 LIMIT = 4_000
 PARTITION = TopicPartition("pages", 0)

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 from aiokafka import TopicPartition
 
-from spotsieve.stream.service.ownership import MOVES, IllegalMove, OwnedPartition, Phase
+from spotsieve.stream.service.pages.ownership import MOVES, IllegalMove, OwnedPartition, Phase
 
 REACHED_BY = {
     Phase.OPENING: (),

@@ -11,11 +11,11 @@ from spotsieve.state.index import Committed
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.service import partitions, start_offset
 from spotsieve.stream.service.failure import Failure
-from spotsieve.stream.service.ownership import OwnedPartition, Phase
-from spotsieve.stream.service.partitions import Partitions
-from spotsieve.stream.service.start_offset import StartOffsets
+from spotsieve.stream.service.pages import partitions, start_offset
+from spotsieve.stream.service.pages.ownership import OwnedPartition, Phase
+from spotsieve.stream.service.pages.partitions import Partitions
+from spotsieve.stream.service.pages.start_offset import StartOffsets
 from spotsieve.stream.settings.model import Settings
 
 PARTITION = TopicPartition("pages", 3)

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from spotsieve.stream.intake import Decoder
 from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.service.microbatch import REJECTED, TOMBSTONE, MicroBatch, micro_batches, sign
-from spotsieve.stream.service.ownership import OwnedPartition
+from spotsieve.stream.service.pages.microbatch import REJECTED, TOMBSTONE, MicroBatch, micro_batches, sign
+from spotsieve.stream.service.pages.ownership import OwnedPartition
 from spotsieve.stream.settings.model import InputSettings
 from spotsieve.stream.settings.schemes import SpotsieveSettings
-from tests.worlds.crawls import html_of, json_page
+from tests.worlds.pages.crawls import html_of, json_page
 
 
 def record(partition: int, offset: int, value: bytes | None) -> ConsumerRecord:

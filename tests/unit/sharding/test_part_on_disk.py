@@ -18,10 +18,10 @@ from spotsieve.stream.engine import nothing_filed
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.judge.policy import KEEP_FIRST
 from spotsieve.stream.settings.model import IndexSettings
-from tests.worlds.host_logs import Log
-from tests.worlds.hosts import signatures_of
-from tests.worlds.remembering import SCHEME, any_world
-from tests.worlds.shards import OneProcess, Shards
+from tests.worlds.pages.hosts import signatures_of
+from tests.worlds.states.host_logs import Log
+from tests.worlds.states.remembering import SCHEME, any_world
+from tests.worlds.states.shards import OneProcess, Shards
 
 PARTS = [Part(number, 2) for number in range(2)]
 

@@ -22,7 +22,7 @@ from spotsieve.stream.sharding.records.meetings import read_meetings, write_meet
 from spotsieve.stream.sharding.records.outcome import read_outcome, write_outcome
 from spotsieve.stream.sharding.rounds import Place
 from spotsieve.stream.sharding.shares import Share
-from tests.worlds.round_records import FIRST, MEETINGS, RANGE, RESOLVED, SETTINGS, SHARE, Kept, kept
+from tests.worlds.states.round_records import FIRST, MEETINGS, RANGE, RESOLVED, SETTINGS, SHARE, Kept, kept
 
 kinds = pytest.mark.parametrize("name", ["meetings", "walks", "outcome", "range", "guess"])
 

@@ -17,7 +17,7 @@ from spotsieve.stream.engine import Engine
 from spotsieve.stream.errors import DamagedRecord, StateError
 from spotsieve.stream.schemes.registry import scheme_of
 from tests.reference.signatures import one_page
-from tests.worlds.local_states import DIGEST, SETTINGS, different_pages
+from tests.worlds.states.local_states import DIGEST, SETTINGS, different_pages
 
 WRITER = bytes(range(16))
 MOVED = migration_writer("signatures")

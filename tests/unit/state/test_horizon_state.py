@@ -30,7 +30,7 @@ from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 from tests.worlds.filter_crawl import filter_json, lines, page, read_json
-from tests.worlds.local_states import PAGES, different_pages
+from tests.worlds.states.local_states import PAGES, different_pages
 
 HOUR_MS = 3_600_000
 SETTINGS = Settings.model_validate({"scheme": {"sketch_bits": 128}, "index": {"horizon_hours": 640 / HOUR_MS}})

@@ -25,9 +25,9 @@ from spotsieve.stream.cli import main
 from spotsieve.stream.engine import forget
 from spotsieve.stream.errors import EXIT_INPUT, EXIT_SETTING, EXIT_STATE
 from tests.conftest import REPOSITORY
-from tests.worlds.host_filings import remember_more
-from tests.worlds.local_states import DIGEST, RECORDS, TEXT, apply_log, listing, names_entry, open_state
-from tests.worlds.state_owner import owner
+from tests.worlds.states.host_filings import remember_more
+from tests.worlds.states.local_states import DIGEST, RECORDS, TEXT, apply_log, listing, names_entry, open_state
+from tests.worlds.states.state_owner import owner
 
 AT = 20
 OWN = {"site": 1, "share": 2, "listed": 3, "prints": [], "titles": []}

@@ -38,7 +38,7 @@ from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.signature import OwnText
 from tests.reference.signatures import make_signatures
 from tests.reference.stored import ObviousMemory, memory_value, own_text_of
-from tests.worlds.host_filings import (
+from tests.worlds.states.host_filings import (
     NO_BUCKETS,
     NO_KEYS,
     filing_of,

@@ -10,8 +10,8 @@ import pytest
 from spotsieve.state.snapshot.manifest import MANIFEST_FILE
 from spotsieve.stream.cli import main
 from tests.worlds.filter_crawl import write_crawl
-from tests.worlds.local_states import apply_log, open_state
-from tests.worlds.state_owner import owner
+from tests.worlds.states.local_states import apply_log, open_state
+from tests.worlds.states.state_owner import owner
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077])

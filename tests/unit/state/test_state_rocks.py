@@ -21,7 +21,7 @@ from spotsieve.state.store.rocks_errors import explain
 from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.errors import CorruptRecord, SettingsMismatch, StateError, StateLocked
-from spotsieve.stream.schemes.chain import ChainScheme
+from spotsieve.stream.schemes.simhash.chain import ChainScheme
 from spotsieve.stream.settings.model import IndexSettings, Settings
 from spotsieve.stream.settings.schemes import ChainSettings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
@@ -197,7 +197,7 @@ from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.settings.schemes import ChainSettings
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.errors import StateError
-from spotsieve.stream.schemes.chain import ChainScheme
+from spotsieve.stream.schemes.simhash.chain import ChainScheme
 from spotsieve.state.store.rocks import RocksState
 directory = Path({str(tmp_path)!r})
 state = RocksState.open(directory / "state", "{{}}", "log", IndexSettings(write_buffer_mb=1))

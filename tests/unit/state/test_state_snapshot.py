@@ -26,9 +26,9 @@ from spotsieve.stream.local.local_engine import LocalEngine
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.settings.model import Settings
 from tests.conftest import REPOSITORY
-from tests.worlds.crawls import crawl
-from tests.worlds.local_states import RECORDS, TEXT, apply_log, flip, listing, open_state
-from tests.worlds.state_owner import owner
+from tests.worlds.pages.crawls import crawl
+from tests.worlds.states.local_states import RECORDS, TEXT, apply_log, flip, listing, open_state
+from tests.worlds.states.state_owner import owner
 from tests.worlds.waiting import SECONDS, wait_until
 
 

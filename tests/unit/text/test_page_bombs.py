@@ -16,7 +16,7 @@ from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
 from tests.conftest import REPOSITORY
-from tests.worlds.scheme_settings import settings_named
+from tests.worlds.pages.scheme_settings import settings_named
 
 SMALL, GROWTH = 500_000, 8
 MOST_GROWTH = 20

@@ -13,7 +13,7 @@ from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.settings.model import Settings
 from tests.conftest import REPOSITORY
-from tests.worlds.crawls import html_of
+from tests.worlds.pages.crawls import html_of
 
 PAGES = 64
 

@@ -9,7 +9,7 @@ import pytest
 from spotsieve.stream.features.extract import extract_spots
 from spotsieve.stream.features.sieve import SieveSettings, sieve_pages
 from spotsieve.stream.features.spots import SpotModel, SpotSettings
-from spotsieve.stream.text.vectors import PADDING
+from spotsieve.stream.text.machine.vectors import PADDING
 
 SIZE = 4_000_000
 MODEL = SpotModel(SpotSettings())

@@ -3,7 +3,9 @@
 import pytest
 
 from spotsieve.stream.text import tables
-from spotsieve.stream.text.elements import (
+from spotsieve.stream.text.generate_tables import character_class, character_lines, entity_lines, lower_delta
+from spotsieve.stream.text.hashing import hash_token
+from spotsieve.stream.text.html.elements import (
     ELEMENTS,
     INLINE,
     KIND_MASK,
@@ -13,13 +15,11 @@ from spotsieve.stream.text.elements import (
     element_table,
     fold_name,
 )
-from spotsieve.stream.text.generate_tables import character_class, character_lines, entity_lines, lower_delta
-from spotsieve.stream.text.hashing import hash_token
 from spotsieve.stream.text.tables import class_and_lower, is_token
 from tests.reference.lexbor import DATA, pages_of
 from tests.reference.spots import token_hash
 from tests.reference.text import blocks_of
-from tests.worlds.page_tokens import tokens_of
+from tests.worlds.pages.page_tokens import tokens_of
 
 HTML = {
     "comments are skipped": ("a<!-- b > c -->d <!-->e<!--->f<!-- --!>g<!-- --! > h --->i", "ad efgi"),

@@ -1,0 +1,236 @@
+"""Makes aiokafka's clients from the settings, and stops them."""
+
+import asyncio
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.client import AIOKafkaClient
+from aiokafka.conn import collect_hosts
+from aiokafka.producer import sender
+
+from spotsieve.stream.errors import SettingError
+from spotsieve.stream.kafka.client.assignment import assignor
+from spotsieve.stream.kafka.client.copying import copy_less
+from spotsieve.stream.kafka.client.header_names import read_any_header_names
+from spotsieve.stream.kafka.client.tls import ssl_context
+from spotsieve.stream.kafka.cluster import retry_without_brokers
+from spotsieve.stream.observe.logs import logger
+from spotsieve.stream.settings.edges import KafkaSettings
+from spotsieve.stream.settings.model import Settings
+
+PRODUCER_BATCH_BYTES = 900_000
+"""Less than the broker's default message.max.bytes (1,048,588), which bounds a whole batch."""
+
+PRIVATE_FILES = ("sasl_password_file", "ssl_keyfile", "ssl_key_password_file")
+"""Settings of [kafka] that name a file with a secret."""
+
+JOIN_MARGIN_MS = 5_000
+LAST_TRANSACTION_SECONDS = 0.004
+"""Before the broker is asked again while it still writes the markers of a producer's last transaction. By group
+commit the next one begins at once, so every second one has to ask again; aiokafka waits for 20 ms."""
+STOP_SECONDS, ABANDON_SECONDS = 2.0, 0.5
+
+
+def client_options(kafka: KafkaSettings) -> dict[str, Any]:
+    """The options that every client of aiokafka takes.
+
+    Raises SettingError for an address without host and port, a login without name or password, and certificates that
+    cannot be read.
+    """
+    _check_addresses(kafka.bootstrap_servers)
+    read_any_header_names()
+    retry_without_brokers()
+    copy_less()
+    options: dict[str, Any] = {
+        "bootstrap_servers": kafka.bootstrap_servers,
+        "client_id": kafka.client_id,
+        "request_timeout_ms": kafka.request_timeout_ms,
+        "security_protocol": kafka.security_protocol,
+    }
+    if "SSL" in kafka.security_protocol:
+        options["ssl_context"] = ssl_context(kafka)
+    if kafka.security_protocol.startswith("SASL"):
+        _check_login(kafka)
+        options["sasl_mechanism"] = kafka.sasl_mechanism
+        options["sasl_plain_username"] = kafka.sasl_username
+        options["sasl_plain_password"] = kafka.sasl_password.get_secret_value()
+    return options
+
+
+def _check_addresses(servers: str) -> None:
+    """Refuse a wrong address, for which aiokafka raises ValueError, UnicodeError or (on connecting) OverflowError."""
+    try:
+        hosts = collect_hosts(servers, randomize=False)
+        fit = all(host.encode("idna") and 0 < port < 2**16 for host, port, _ in hosts)
+    except ValueError:
+        fit = False
+    if not fit:
+        raise SettingError(
+            "kafka.bootstrap_servers",
+            "must be host:port joined by commas, ports 1 to 65535",
+            servers,
+            "such as broker1:9092,broker2:9092",
+        )
+
+
+def _check_login(kafka: KafkaSettings) -> None:
+    if not kafka.sasl_username or not kafka.sasl_password.get_secret_value():
+        missing = "password" if kafka.sasl_username else "username"
+        raise SettingError(
+            f"kafka.sasl_{missing}",
+            f"must be set for security_protocol {kafka.security_protocol}",
+            None,
+            "set it, the password by kafka.sasl_password_file or SPOTSIEVE_KAFKA__SASL_PASSWORD; or leave SASL out of "
+            "security_protocol",
+        )
+
+
+def warn_of_open_files(kafka: KafkaSettings) -> None:
+    """Warn of files that hold a secret and that every user of the machine can read."""
+    for name in PRIVATE_FILES:
+        path = getattr(kafka, name)
+        with suppress(OSError):
+            if path and stat.S_IMODE(Path(path).stat().st_mode) & stat.S_IROTH:
+                logger().warning(
+                    "everybody on this machine can read a file that holds a secret; take the right from them "
+                    "(chmod o-r)",
+                    setting=f"kafka.{name}",
+                    path=str(path),
+                )
+
+
+def pages_consumer(settings: Settings) -> AIOKafkaConsumer:
+    """The consumer of the input topic, not yet subscribed."""
+    kafka = settings.kafka
+    options = client_options(kafka)
+    # The broker answers a JoinGroup request only when the other workers have finished, or after the rebalance time-out.
+    options["request_timeout_ms"] = max(kafka.request_timeout_ms, kafka.rebalance_timeout_ms + JOIN_MARGIN_MS)
+    return AIOKafkaConsumer(
+        **options,
+        group_id=kafka.group_id,
+        partition_assignment_strategy=(assignor(),),
+        enable_auto_commit=False,
+        # We choose the offsets: a position that retention removed must be reported, and not skipped.
+        auto_offset_reset="none",
+        isolation_level=kafka.isolation_level,
+        session_timeout_ms=kafka.session_timeout_ms,
+        heartbeat_interval_ms=max(300, kafka.session_timeout_ms // 10),
+        rebalance_timeout_ms=kafka.rebalance_timeout_ms,
+        # A worker joins only after its state has caught up, so no rebuild counts against this.
+        max_poll_interval_ms=kafka.max_poll_interval_ms,
+        fetch_max_bytes=kafka.fetch_max_bytes,
+        max_partition_fetch_bytes=max(2**20, kafka.fetch_max_bytes // 4),
+        fetch_max_wait_ms=100,
+        check_crcs=True,
+    )
+
+
+def edges_consumer(settings: Settings) -> AIOKafkaConsumer:
+    """Asks where partitions of the input begin and end; it has no group and reads nothing."""
+    return AIOKafkaConsumer(
+        **client_options(settings.kafka), enable_auto_commit=False, isolation_level=settings.kafka.isolation_level
+    )
+
+
+def log_consumer(settings: Settings) -> AIOKafkaConsumer:
+    """The reader of the log. It has no group: the state keeps the position."""
+    return AIOKafkaConsumer(
+        **client_options(settings.kafka),
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        fetch_max_bytes=settings.kafka.fetch_max_bytes,
+        max_partition_fetch_bytes=settings.kafka.fetch_max_bytes,
+        fetch_max_wait_ms=100,
+    )
+
+
+def round_consumer(settings: Settings) -> AIOKafkaConsumer:
+    """The reader of `verdicts` and `matches`. It has no group, and sees what the resolver has committed."""
+    return AIOKafkaConsumer(
+        **client_options(settings.kafka),
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        isolation_level="read_committed",
+        fetch_max_bytes=settings.kafka.fetch_max_bytes,
+        max_partition_fetch_bytes=settings.kafka.fetch_max_bytes,
+        fetch_max_wait_ms=100,
+    )
+
+
+def resolver_consumer(settings: Settings) -> AIOKafkaConsumer:
+    """The place of a resolver in the group that gives one of them the rounds, not yet subscribed."""
+    session_ms = settings.cluster.resolver_session_ms
+    return AIOKafkaConsumer(
+        **client_options(settings.kafka),
+        group_id=f"{settings.kafka.group_id}.resolver",
+        # Whoever works goes on working when another one comes to stand by.
+        partition_assignment_strategy=(assignor(),),
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        session_timeout_ms=session_ms,
+        heartbeat_interval_ms=max(100, session_ms // 10),
+        rebalance_timeout_ms=session_ms,
+    )
+
+
+def log_producer(settings: Settings) -> AIOKafkaProducer:
+    """The writer of the log: idempotent, and acknowledged by every replica."""
+    return AIOKafkaProducer(**producer_options(settings, "none"))
+
+
+def output_producer(settings: Settings, transactional_id: str | None) -> AIOKafkaProducer:
+    """A writer of pages and reports with connections of its own; transactional where it has an id."""
+    return AIOKafkaProducer(**producer_options(settings, settings.service.compression, transactional_id))
+
+
+def producer_options(settings: Settings, compression: str, transactional_id: str | None = None) -> dict[str, Any]:
+    """The options of an idempotent producer, which is transactional where it has an id."""
+    sender.BACKOFF_OVERRIDE = LAST_TRANSACTION_SECONDS
+    return {
+        **client_options(settings.kafka),
+        "acks": "all",
+        "enable_idempotence": True,
+        "transactional_id": transactional_id,
+        "transaction_timeout_ms": settings.kafka.transaction_timeout_ms,
+        "compression_type": None if compression == "none" else compression,
+        "max_batch_size": PRODUCER_BATCH_BYTES,
+        "max_request_size": 2**30,
+        "linger_ms": 0,
+        # A broker that is still completing the last transaction asks to try again, for milliseconds and not for 100.
+        "retry_backoff_ms": 20,
+    }
+
+
+async def stop_client(client: AIOKafkaConsumer | AIOKafkaProducer | AIOKafkaClient) -> None:
+    """Stop a client within STOP_SECONDS: aiokafka would wait for ever for a silent broker.
+
+    Errors are only logged, because the caller must go on and close the next thing.
+    """
+    try:
+        async with asyncio.timeout(STOP_SECONDS):
+            await (client.close() if isinstance(client, AIOKafkaClient) else client.stop())
+    except (Exception, asyncio.CancelledError) as error:
+        # aiokafka also fails an assertion where a connection is half open. And it cancels its own tasks and awaits
+        # them: the CancelledError of a pausing task comes out here, although nobody has cancelled the caller.
+        asking = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and asking is not None and asking.cancelling():
+            raise
+        logger().debug("client stopped with an error", error=type(error).__name__, detail=str(error))
+        if isinstance(client, AIOKafkaProducer):
+            await _abandon(client)
+
+
+async def _abandon(producer: AIOKafkaProducer) -> None:
+    """End a producer that could not be stopped.
+
+    Otherwise it would go on asking for leaders, and would send what it still holds as soon as the broker is back.
+    """
+    sending = producer._sender.sender_task
+    if sending is not None:
+        sending.cancel()
+    with suppress(Exception):
+        async with asyncio.timeout(ABANDON_SECONDS):
+            await producer.client.close()

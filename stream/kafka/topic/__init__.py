@@ -1,0 +1,1 @@
+"""Topics: made, checked and read by ranges, without a group."""

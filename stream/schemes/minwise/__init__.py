@@ -1,0 +1,1 @@
+"""The schemes whose page is a sketch of minwise hashes."""

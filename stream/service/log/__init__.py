@@ -1,0 +1,1 @@
+"""The log topic: read, followed, appended to, and what all readers pass over."""

@@ -1,0 +1,154 @@
+"""Reads the log topic: where it begins and ends, of which settings it is, and the records that come."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
+from aiokafka.structs import ConsumerRecord
+
+from spotsieve.state.identity import check_first_record
+from spotsieve.state.log.handover import is_migrating
+from spotsieve.state.log.record import decode, encode_configuration, first_of_ours, tells_open
+from spotsieve.stream.errors import DamagedRecord, StateError
+from spotsieve.stream.kafka.backoff import Backoff
+from spotsieve.stream.kafka.client.clients import log_consumer, stop_client
+from spotsieve.stream.kafka.client.consumers import check_alive
+from spotsieve.stream.kafka.errors import Decision, decision, ended
+from spotsieve.stream.kafka.waits import Waits
+from spotsieve.stream.observe.logs import logger
+from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.verdicts import verdict_settings_text
+
+FETCH_TIMEOUT_MS = 500
+HEAD_RECORDS = 100
+TAIL_RECORDS = 16
+"""How many records are looked at from a log's end, in one go: one of them has up to 900 KB."""
+BEGIN_ANEW = (
+    "restore a snapshot whose position the log still holds (spotsieve state restore), or begin anew with another log "
+    "(topics.log) and another state directory"
+)
+
+
+class LogFollower:
+    """The consumer of one reader of the log. It has no group: the reader's state says where it goes on."""
+
+    def __init__(self, settings: Settings, metrics: Metrics, waits: Waits, applied: Callable[[], int]) -> None:
+        """applied(): up to where the reader has applied the log"""
+        self._settings = settings
+        self._metrics = metrics
+        self._waits = waits
+        self._applied = applied
+        self._following = Backoff()
+        self._partition = TopicPartition(settings.topics.log, 0)
+        self._consumer: AIOKafkaConsumer = log_consumer(settings)
+
+    async def start(self) -> int:
+        """Connect; -> where the log begins. Raises KafkaError."""
+        await self._consumer.start()
+        self._consumer.assign([self._partition])
+        begin: int = (await self._consumer.beginning_offsets([self._partition]))[self._partition]
+        return begin
+
+    async def close(self) -> None:
+        """End the connections."""
+        await stop_client(self._consumer)
+
+    def seek(self, offset: int) -> None:
+        """Go on with the record at this offset."""
+        self._consumer.seek(self._partition, offset)
+
+    async def position(self) -> int:
+        """The next offset to read. It passes the markers of strangers' transactions."""
+        next_offset: int = await self._consumer.position(self._partition)
+        return next_offset
+
+    def note_end(self) -> None:
+        """Give the end that the last fetch has told to the gauge."""
+        end = self._consumer.highwater(self._partition)
+        if end is not None:
+            self._metrics.log_end.set(end)
+
+    async def end(self) -> int:
+        """Ask where the log ends now."""
+        try:
+            end: int = (await self._consumer.end_offsets([self._partition]))[self._partition]
+        except KafkaError as error:
+            raise ended(error, self._settings, "asking for the log's end") from None
+        self._metrics.log_end.set(end)
+        return end
+
+    async def check_settings(
+        self, begin: int, end: int, write: Callable[[bytes], Awaitable[object]], writer: bytes
+    ) -> bool:
+        """Check that the first record of ours in the log is of these settings; have it written where there is none yet.
+
+        write: appends a record  writer: 16 bytes. Returns whether a migration is still filling the log.
+
+        Of workers that begin an empty log together, each writes its configuration. The first one in the log holds, and
+        a worker of another one stops here, before it writes anything else. Raises SettingsMismatch.
+        """
+        text, written = verdict_settings_text(self._settings), False
+        self._consumer.seek(self._partition, begin)
+        while True:
+            if not written and await self._consumer.position(self._partition) >= end:
+                await write(encode_configuration(text, writer))
+                written = True
+            records = ((record.offset, record.value or b"") for record in await self.fetch(HEAD_RECORDS))
+            first = first_of_ours(records, self._partition.topic)
+            if first is not None:
+                offset, record = first
+                log_name = self._partition.topic
+                check_first_record(record.settings_digest, record.configuration, text, log_name, offset)
+                filling = is_migrating(record.writer) and not await self._is_open(offset)
+                if filling:
+                    logger().info("the log is being filled by spotsieve migrate; waiting until it is open")
+                return filling
+
+    async def _is_open(self, first: int) -> bool:
+        """Whether a log that a migration has begun at this offset is open: its last record tells."""
+        begin = await self.end()
+        while begin > first:
+            until, begin = begin, max(first, begin - TAIL_RECORDS)
+            self._consumer.seek(self._partition, begin)
+            told = None
+            while await self._consumer.position(self._partition) < until:
+                for record in await self.fetch(TAIL_RECORDS):
+                    said = self._tells_open(record) if record.offset < until else None
+                    told = told if said is None else said
+            if told is not None:
+                return told
+        return False
+
+    def _tells_open(self, record: ConsumerRecord) -> bool | None:
+        try:
+            return tells_open(decode(record.value or b"", self._partition.topic, record.offset))
+        except DamagedRecord:
+            return None
+
+    async def fetch(self, most: int | None = None) -> Sequence[ConsumerRecord]:
+        """The next records of the log, at most so many; none after a wait of FETCH_TIMEOUT_MS."""
+        try:
+            fetched = await self._consumer.getmany(self._partition, timeout_ms=FETCH_TIMEOUT_MS, max_records=most)
+        except KafkaError as error:
+            if decision(error) is not Decision.RETRY:
+                raise self._lost(error) from None
+            self._waits.failed("follow", error)
+            await self._following.wait()
+            return ()
+        self._waits.over("follow")
+        self._following.reset()
+        records: Sequence[ConsumerRecord] = fetched.get(self._partition, ())
+        if not records:
+            check_alive(self._consumer)
+        return records
+
+    def _lost(self, error: KafkaError) -> Exception:
+        if isinstance(error, OffsetOutOfRangeError):
+            return StateError(
+                f"topics.log {self._partition.topic!r}",
+                "no longer holds the records that the state needs",
+                self._applied(),
+                BEGIN_ANEW,
+            )
+        return ended(error, self._settings, "reading the log")

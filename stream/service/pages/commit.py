@@ -1,0 +1,216 @@
+"""Commits outputs and input offsets together, or outputs first and then offsets, partition by partition."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import numpy as np
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError, KafkaTimeoutError
+
+from spotsieve.stream.kafka.errors import ended, stops
+from spotsieve.stream.observe.logs import logger
+from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.service.failure import Failure
+from spotsieve.stream.service.pages.byte_budget import ByteBudget, most_bytes
+from spotsieve.stream.service.pages.microbatch import Judged, MicroBatch, message_bytes
+from spotsieve.stream.service.pages.outputs import OutputBuilder, Outputs
+from spotsieve.stream.service.pages.ownership import OwnedPartition
+from spotsieve.stream.service.pages.partitions import Partitions
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.verdict import Kind, Reason
+
+
+class Committer:
+    """Commits judged slices. Each partition has at most one commit on its way; the next one takes all that waits.
+
+    So partitions do not wait for each other, and a slow broker gets fewer, larger transactions (group commit).
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        consumer: AIOKafkaConsumer,
+        partitions: Partitions,
+        builder: OutputBuilder,
+        metrics: Metrics,
+        finished: Callable[[], None],
+        failure: Failure,
+    ) -> None:
+        """finished() is called once for every micro-batch, when all its slices are committed or dropped.
+
+        failure: hears of an error after which no commit can succeed
+        """
+        self._settings = settings
+        self._consumer = consumer
+        self._partitions = partitions
+        self._builder = builder
+        self._metrics = metrics
+        self._finished = finished
+        self._exactly_once = settings.service.guarantee == "exactly_once"
+        self._waiting: dict[OwnedPartition, list[Judged]] = {}
+        self._committing: set[asyncio.Task[None]] = set()
+        self._failure = failure
+        self._budget = ByteBudget(most_bytes(settings.kafka.transaction_timeout_ms))
+        # The broker aborts an older transaction.
+        self._most_seconds = settings.kafka.transaction_timeout_ms / 1000
+
+    async def close(self) -> None:
+        """Give up the commits that are on their way."""
+        for task in self._committing:
+            task.cancel()
+        await asyncio.gather(*self._committing, return_exceptions=True)
+
+    def submit(self, batch: MicroBatch) -> None:
+        """Take a judged micro-batch. Its slices are committed in the order of submission."""
+        for part in batch.slices:
+            waiting = self._waiting.get(part.owned)
+            if waiting is not None:
+                waiting.append((batch, part))
+                continue
+            self._waiting[part.owned] = [(batch, part)]
+            task = asyncio.create_task(self._commit_partition(part.owned))
+            self._committing.add(task)
+            task.add_done_callback(self._committing.discard)
+            self._failure.watch(task)
+
+    async def _commit_partition(self, owned: OwnedPartition) -> None:
+        """Commit all that waits for a partition, again and again until nothing waits."""
+        while work := self._next(owned):
+            try:
+                # Pages that were fetched before a hand-over or a reopening are dropped: they are read again.
+                current = [judged for judged in work if judged[1].current]
+                if current:
+                    with self._metrics.timed("commit"):
+                        await _unless_lost(owned, self._commit_in_turn(owned, current))
+            finally:
+                for batch, part in work:
+                    if batch.end_slice(part):
+                        self._finished()
+        del self._waiting[owned]
+
+    def _next(self, owned: OwnedPartition) -> list[Judged]:
+        """Take from what waits for a partition as much as can be sent in time, but at least one slice."""
+        waiting, size, number = self._waiting[owned], 0, 0
+        for judged in waiting:
+            size += _bytes_of(judged)
+            if number and size > self._budget.most:
+                break
+            number += 1
+        self._waiting[owned] = waiting[number:]
+        return waiting[:number]
+
+    async def _commit_in_turn(self, owned: OwnedPartition, work: Sequence[Judged]) -> None:
+        async with self._budget.of(sum(map(_bytes_of, work))):
+            await self._commit(owned, work)
+
+    async def _commit(self, owned: OwnedPartition, work: Sequence[Judged]) -> None:
+        next_offset = work[-1][1].next_offset
+        outputs = await asyncio.to_thread(self._builder.build, owned.partition.partition, work)
+        producer = owned.producer
+        if producer is None or not work[0][1].current:
+            return  # The partition was handed over meanwhile: its next owner reads these pages again.
+        try:
+            offsets = {owned.partition: next_offset}
+            async with asyncio.timeout(self._most_seconds):
+                if self._exactly_once:
+                    await self._in_transaction(producer, outputs, offsets)
+                else:
+                    await deliver(producer, outputs)
+                    await self._consumer.commit(offsets)
+        except KafkaError as error:
+            self._failed(owned, error)
+            return
+        except TimeoutError:
+            # aiokafka would try for ever. The committed offset tells later what became of the commit.
+            self._failed(owned, KafkaTimeoutError(f"no answer within {self._most_seconds:.0f} s"))
+            return
+        self._partitions.committed(owned, next_offset)
+        self._count(work, outputs)
+
+    async def _in_transaction(
+        self, producer: AIOKafkaProducer, outputs: Outputs, offsets: dict[TopicPartition, int]
+    ) -> None:
+        await producer.begin_transaction()
+        sending = asyncio.create_task(deliver(producer, outputs))
+        try:
+            await producer.send_offsets_to_transaction(offsets, self._settings.kafka.group_id)
+            # aiokafka's commit ignores failed deliveries, so each must have succeeded before it.
+            await sending
+        except BaseException:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            raise
+        await producer.commit_transaction()
+
+    def _failed(self, owned: OwnedPartition, error: KafkaError) -> None:
+        """A commit was refused, or its outcome is unknown: drop its pages and go back to the committed offset."""
+        name = type(error).__name__
+        self._metrics.commit_failures.labels(name).inc()
+        if stops(error):
+            raise ended(error, self._settings, "committing") from error
+        logger().warning(
+            "commit failed; going back to the committed offset",
+            partition=owned.partition.partition,
+            error=name,
+            detail=str(error),
+        )
+        self._partitions.reopen(owned, error)
+
+    def _count(self, work: Sequence[Judged], outputs: Outputs) -> None:
+        metrics = self._metrics
+        metrics.commits.inc()
+        metrics.tombstones.inc(outputs.tombstones)
+        for reason, number in outputs.dead_letters.items():
+            metrics.dead_letters.labels(reason).inc(number)
+        for batch, part in work:
+            broken = sum(part.first <= number < part.end for number in batch.broken)
+            if broken:
+                metrics.pages.labels(Kind.UNCHECKED.name.lower(), Reason.INTERNAL_ERROR.label).inc(broken)
+            if batch.verdicts is not None:
+                rows = batch.rows[part.first : part.end]
+                messages = batch.messages[part.first : part.end]
+                sizes = np.fromiter((len(message.value or b"") for message in messages), np.int64, len(rows))
+                metrics.count_verdicts(batch.verdicts, rows[rows >= 0], sizes[rows >= 0])
+                if batch.signatures is not None:
+                    metrics.count_texts(batch.signatures, rows[rows >= 0])
+                    metrics.count_hosts(batch.signatures, batch.verdicts, rows[rows >= 0])
+
+
+def _bytes_of(judged: Judged) -> int:
+    """Bytes of the messages of a slice, about as many as its outputs have."""
+    batch, part = judged
+    return sum(message_bytes(message) for message in batch.messages[part.first : part.end])
+
+
+async def _unless_lost(owned: OwnedPartition, commit: Coroutine[Any, Any, None]) -> None:
+    """Await a commit, but give it up when the partition is handed over while it runs.
+
+    aiokafka never answers a commit whose producer was stopped. Waiting for it would hold its micro-batches, and with
+    them all intake, for ever. The next owner sees in the committed offset what became of it.
+    """
+    committing = asyncio.create_task(commit)
+    losing = asyncio.create_task(owned.lost.wait())
+    try:
+        await asyncio.wait([committing, losing], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        losing.cancel()
+        if not committing.done():
+            committing.cancel()
+            await asyncio.gather(committing, return_exceptions=True)
+    if not committing.cancelled():
+        committing.result()
+
+
+async def deliver(producer: AIOKafkaProducer, outputs: Outputs) -> None:
+    """Send every batch and wait until the broker has acknowledged each."""
+    deliveries: list[asyncio.Future[object]] = []
+    try:
+        for topic, partition, builder in outputs.batches:
+            deliveries.append(await producer.send_batch(builder, topic, partition=partition))
+        for delivery in await asyncio.gather(*deliveries, return_exceptions=True):
+            if isinstance(delivery, BaseException):
+                raise delivery
+    finally:
+        for waiting in deliveries:
+            waiting.cancel()

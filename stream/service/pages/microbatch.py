@@ -1,0 +1,189 @@
+"""Holds a micro-batch on its way through the service: its messages, their outcomes, and its slices by partition."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from aiokafka.structs import ConsumerRecord, TopicPartition
+from numpy.typing import NDArray
+
+from spotsieve.stream.errors import PageError, SpotsieveError
+from spotsieve.stream.intake import Decoder, Message
+from spotsieve.stream.page import Page
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.service.pages.ownership import OwnedPartition
+from spotsieve.stream.signature import Signatures
+from spotsieve.stream.verdict import Verdicts
+
+TOMBSTONE = -1
+REJECTED = -2
+BROKEN = -3
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The messages of one partition: a range of the micro-batch, and the epoch in which they were fetched."""
+
+    owned: OwnedPartition
+    epoch: int
+    first: int
+    end: int
+    next_offset: int
+
+    @property
+    def current(self) -> bool:
+        """False once the partition was handed over or reopened."""
+        return self.owned.epoch == self.epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """An error of ours that a page led to, and in which step: decode, sign or judge."""
+
+    step: str
+    error: Exception
+
+
+@dataclass(slots=True)
+class MicroBatch:
+    """Messages that were fetched together, and what the stages found out about them.
+
+    rows: int64[len(messages)], the row of a message in signatures and verdicts, or TOMBSTONE, REJECTED or BROKEN
+    broken: by number of the message the error of ours that decoding or signing it raised
+    future_times: pages whose own time lay beyond the time of their message, and was set back to it
+    without_rank: pages that have no rank, where input.rank_from asks for one
+    signatures, verdicts: None where no message is a page
+    """
+
+    messages: list[ConsumerRecord]
+    slices: list[Slice]
+    rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    rejections: dict[int, PageError] = field(default_factory=dict)
+    broken: dict[int, Broken] = field(default_factory=dict)
+    future_times: int = 0
+    without_rank: int = 0
+    signatures: Signatures | None = None
+    verdicts: Verdicts | None = None
+    open_slices: int = 0
+
+    def __post_init__(self) -> None:
+        self.open_slices = len(self.slices)
+
+    def end_slice(self, part: Slice) -> bool:
+        """A slice was committed or dropped; True where it was the last one."""
+        part.owned.end_slice()
+        self.open_slices -= 1
+        return not self.open_slices
+
+
+Judged = tuple[MicroBatch, Slice]
+"""A slice with known verdicts, and its micro-batch."""
+
+
+def message_bytes(message: ConsumerRecord) -> int:
+    """Bytes of a message's key, value and headers."""
+    size = len(message.key or b"") + len(message.value or b"")
+    return size + sum(len(name) + len(content or b"") for name, content in message.headers)
+
+
+def micro_batches(
+    fetched: Mapping[TopicPartition, Sequence[ConsumerRecord]],
+    owners: Mapping[TopicPartition, OwnedPartition],
+    most_pages: int,
+    most_bytes: int,
+) -> list[MicroBatch]:
+    """Cut the messages of one fetch into micro-batches of at most so many pages and bytes; a larger page is alone."""
+    batches = []
+    messages: list[ConsumerRecord] = []
+    slices: list[Slice] = []
+    size = 0
+    for partition, records in fetched.items():
+        owned = owners[partition]
+        first = len(messages)
+        for record in records:
+            length = len(record.value or b"")
+            if messages and (len(messages) >= most_pages or size + length > most_bytes):
+                if len(messages) > first:
+                    slices.append(_slice(owned, messages, first))
+                batches.append(MicroBatch(messages, slices))
+                messages, slices, size, first = [], [], 0, 0
+            messages.append(record)
+            size += length
+        if len(messages) > first:
+            slices.append(_slice(owned, messages, first))
+    if messages:
+        batches.append(MicroBatch(messages, slices))
+    return batches
+
+
+def _slice(owned: OwnedPartition, messages: list[ConsumerRecord], first: int) -> Slice:
+    owned.begin_slice()
+    return Slice(owned, owned.epoch, first, len(messages), messages[-1].offset + 1)
+
+
+def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
+    """Decode every message and sign the pages: fill rows, rejections and signatures. Runs in a thread."""
+    pages: dict[int, Page] = {}
+    rows = np.empty(len(batch.messages), np.int64)
+    now_ms = int(time.time() * 1000)
+    for number, record in enumerate(batch.messages):
+        if record.value is None:
+            rows[number] = TOMBSTONE
+            continue
+        # A message may come without a time (-1). It counts as written when it is read: otherwise a horizon would never
+        # move where all messages are such.
+        written_ms = record.timestamp if record.timestamp >= 0 else now_ms
+        message = Message(
+            record.key, record.value, record.headers, record.topic, record.partition, record.offset, written_ms
+        )
+        try:
+            page = decoder.decode(message)
+        except PageError as error:
+            rows[number] = REJECTED
+            batch.rejections[number] = error
+            continue
+        except Exception as error:
+            batch.broken[number] = Broken("decode", error)
+            continue
+        pages[number] = page
+        batch.future_times += page.future_time
+        batch.without_rank += decoder.ranks and page.rank is None
+    batch.signatures, broken = sign_sparing(pages, scheme)
+    batch.broken |= broken
+    rows[[number for number in pages if number not in broken]] = np.arange(len(pages) - len(broken))
+    rows[list(batch.broken)] = BROKEN
+    batch.rows = rows
+
+
+def sign_sparing(pages: Mapping[int, Page], scheme: Scheme) -> tuple[Signatures | None, dict[int, Broken]]:
+    """Sign pages; -> the signatures of those that do not break the scheme, and the errors of those that do.
+
+    They are found by signing halves, halves of these and so on. Where pages break only together, all are spared.
+    """
+    if not pages:
+        return None, {}
+    try:
+        return scheme.sign(list(pages.values())), {}
+    except SpotsieveError:
+        raise
+    except Exception as error:
+        broken = _breaking(list(pages.items()), scheme, error) or {number: Broken("sign", error) for number in pages}
+    good = {number: page for number, page in pages.items() if number not in broken}
+    signatures, more = sign_sparing(good, scheme)
+    return signatures, broken | more
+
+
+def _breaking(pages: Sequence[tuple[int, Page]], scheme: Scheme, error: Exception) -> dict[int, Broken]:
+    """Which of these pages break the scheme, which has broken on them together with this error."""
+    if len(pages) == 1:
+        return {pages[0][0]: Broken("sign", error)}
+    found, middle = dict[int, Broken](), len(pages) // 2
+    for half in (pages[:middle], pages[middle:]):
+        try:
+            scheme.sign([page for _, page in half])
+        except SpotsieveError:
+            raise
+        except Exception as of_half:
+            found |= _breaking(half, scheme, of_half)
+    return found

@@ -1,0 +1,1 @@
+"""Reads HTML without a DOM, as the HTML standard says."""

@@ -1,0 +1,1 @@
+"""Real brokers, and what stands between them and a service."""

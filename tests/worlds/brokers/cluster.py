@@ -1,0 +1,95 @@
+"""Clusters of two or three local brokers. When one is lost, leaders and coordinators move."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from spotsieve.stream.demo.localkafka import LocalKafka, prepare
+from spotsieve.stream.demo.localkafka.properties import NODE_ID
+from spotsieve.stream.kafka.cluster import administrator
+from tests.worlds.brokers.listeners import Listener, free_ports, listener_settings
+
+SECOND_ID = NODE_ID + 1
+COPIES = {
+    "offsets.topic.replication.factor": "2",
+    "transaction.state.log.replication.factor": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    # On a busy machine a broker may be late with its heartbeat and lose what it leads. It soon gets that back.
+    "broker.session.timeout.ms": "6000",
+    "leader.imbalance.check.interval.seconds": "2",
+    "leader.imbalance.per.broker.percentage": "0",
+}
+GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
+
+
+@contextmanager
+def two_brokers() -> Iterator[tuple[LocalKafka, LocalKafka]]:
+    """A controller and broker, and a second broker (0.3 GB, 4 s) that can be killed and started again."""
+    first, second = _cluster(2)
+    with first, second:
+        yield first, second
+
+
+@contextmanager
+def three_brokers() -> Iterator[LocalKafka]:
+    """A controller and broker, and two more brokers, so that a topic may have three copies; -> the first."""
+    first, second, third = _cluster(3)
+    with first, second, third:
+        yield first
+
+
+def _cluster(number: int) -> list[LocalKafka]:
+    """So many brokers, not started; the first of them is the controller too."""
+    prepare()
+    controller, first_port, *ports = free_ports(number + 1)
+    settings = listener_settings({"PLAINTEXT": Listener(first_port)}, controller)
+    brokers = [LocalKafka(port=first_port, heap_mb=384, settings={**settings, **COPIES})]
+    for node, port in enumerate(ports, SECOND_ID):
+        own = {
+            "process.roles": "broker",
+            "node.id": str(node),
+            "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "controller.quorum.voters": settings["controller.quorum.voters"],
+        }
+        brokers.append(LocalKafka(port=port, heap_mb=256, settings={**own, **COPIES}))
+    return brokers
+
+
+class Coordinators:
+    """Which node coordinates each group and transactional id, as it is now.
+
+    It leads the partition of the internal topic that Java's hash of the name chooses (Kafka,
+    "GroupCoordinator.partitionFor").
+    """
+
+    def __init__(self, servers: str) -> None:
+        described = {row["topic"]: row["partitions"] for row in asyncio.run(_describe(servers))}
+        self._leaders = {
+            topic: {each["partition"]: each["leader"] for each in partitions} for topic, partitions in described.items()
+        }
+
+    def of_group(self, group: str) -> int:
+        """The node that coordinates a group."""
+        return self._of(GROUPS, group)
+
+    def of_transactions(self, transactional_id: str) -> int:
+        """The node that coordinates the transactions of an id."""
+        return self._of(TRANSACTIONS, transactional_id)
+
+    def _of(self, topic: str, name: str) -> int:
+        leaders = self._leaders[topic]
+        return int(leaders[(_java_hash(name) & 0x7FFFFFFF) % len(leaders)])
+
+
+async def _describe(servers: str) -> list[dict[str, Any]]:
+    async with administrator(bootstrap_servers=servers) as admin:
+        described: list[dict[str, Any]] = await admin.describe_topics([GROUPS, TRANSACTIONS])
+        return described
+
+
+def _java_hash(text: str) -> int:
+    value = 0
+    for letter in text:
+        value = (31 * value + ord(letter)) & 0xFFFFFFFF
+    return value

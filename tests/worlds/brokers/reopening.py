@@ -1,0 +1,77 @@
+"""Takes a partition anew straight after a commit whose outcome nobody has heard, many times: what a worker does too."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+from spotsieve.stream.kafka.client.clients import pages_consumer, stop_client
+from spotsieve.stream.kafka.client.prepared_batch import PreparedBatch
+from spotsieve.stream.kafka.client.shared_clients import SharedClients
+from spotsieve.stream.service.pages.commit import deliver
+from spotsieve.stream.service.pages.outputs import Outputs
+from spotsieve.stream.settings.model import Settings
+
+Ask = Callable[[AIOKafkaConsumer, TopicPartition], Awaitable[int | None]]
+"""A way to ask for the committed offset of a partition."""
+LONGEST_HEARD_SECONDS = 0.05
+"""So long a commit is waited for at most before it is given up: some have not begun, some have just ended. Short
+waits are more likely, so that commits are given up whether the broker answers in 2 ms or in 40."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reopened:
+    """unknown: commits that were given up before their outcome was heard  began: where each opening began"""
+
+    unknown: int
+    began: list[int]
+
+
+async def reopen_often(settings: Settings, partition: TopicPartition, times: int, ask: Ask, seed: int) -> Reopened:
+    """Commit one number after the other to the output, each with its offset, and give each commit up half-way.
+
+    Every opening is a worker's: a new producer with the partition's transactional id, then the committed offset. It
+    begins there. So the output has each number once where the offset that it is told is the one that is committed.
+    """
+    dice = random.Random(seed)
+    consumer, clients = pages_consumer(settings), SharedClients(settings)
+    consumer.subscribe([partition.topic])
+    unknown, began = 0, list[int]()
+    await consumer.start()
+    try:
+        for _ in range(times):
+            producer = clients.producer(0, f"{settings.kafka.group_id}:{partition.topic}:{partition.partition}")
+            try:
+                await producer.start()
+                number = await ask(consumer, partition) or 0
+                began.append(number)
+                batch = PreparedBatch(1000, "none", transactional=True)
+                batch.append(timestamp=0, key=None, value=b"%d" % number, headers=[])
+                batch.prepare()
+                await producer.begin_transaction()
+                await deliver(producer, Outputs([(settings.topics.novel, partition.partition, batch)], Counter(), 0))
+                await producer.send_offsets_to_transaction({partition: number + 1}, settings.kafka.group_id)
+                committing = asyncio.create_task(producer.commit_transaction())
+                done, _ = await asyncio.wait([committing], timeout=LONGEST_HEARD_SECONDS * dice.random() ** 3)
+                unknown += not done
+                committing.cancel()
+                await asyncio.gather(committing, return_exceptions=True)
+            finally:
+                await _give_up(producer)
+    finally:
+        await stop_client(consumer)
+        await clients.close()
+    return Reopened(unknown, began)
+
+
+async def _give_up(producer: AIOKafkaProducer) -> None:
+    """Stop a producer without waiting for the answer to what it has asked: the first cancellation alone would."""
+    sending = producer._sender.sender_task
+    if sending is not None:
+        sending.cancel()
+        await asyncio.sleep(0)
+        sending.cancel()
+    await stop_client(producer)

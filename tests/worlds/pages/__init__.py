@@ -1,0 +1,1 @@
+"""Pages, crawls and messages that tests make up."""

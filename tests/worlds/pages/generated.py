@@ -1,0 +1,207 @@
+"""Generated pages for the properties of judging: two schemes, and pages that bring out their corners."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import xxhash
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from spotsieve.stream.fingerprints.tables import design_tables
+from spotsieve.stream.judge import PLAIN, Policy
+from spotsieve.stream.judge.policy import ANY_BETTER
+from spotsieve.stream.judge.worth import Worth
+from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.schemes.simhash.chain import ChainScheme
+from spotsieve.stream.settings.schemes import ChainSettings
+from spotsieve.stream.signature import Signatures, Status, no_own_text
+from spotsieve.stream.verdict import FoundBy, Kind, Reason, Verdicts
+from tests.reference.confirming import MINIMA_CAP, ConfirmingScheme
+from tests.reference.judge import Key, ObviousJudge, Outcome, Pair, Row, digest_key, original_id
+from tests.worlds.pages.ranks import made_ranks
+
+ADDRESSES = 5
+"""So many addresses the pages of a world have; now and then a page has none."""
+FINGERPRINTED = int(Status.FINGERPRINTED)
+
+
+class Look(NamedTuple):
+    """What a page shows: fingerprint (its digest follows from it and from all but the host), status, sketch, minima,
+    kept text (0: none), host, length (which the digest does not follow from).
+    """
+
+    word: int
+    status: int = FINGERPRINTED
+    sketch: int = 0
+    minima: tuple[int, ...] = ()
+    text: int = 0
+    host: int = 0
+    length: int = 10
+
+
+Submitted = tuple[Look, int]
+"""A page and its id."""
+
+NEAR = [0, 1, 3, 7, 15, 31, 1 << 20, (1 << 20) | 1, 1 << 40, (1 << 40) | 3, (1 << 60) | (1 << 40), 2**64 - 1]
+"""Fingerprints that share buckets and lie 1..6 bits apart: chains of near pages and full buckets are common."""
+SKETCHES = [0, 1, 3, 7, 15, 0xFF, 0xFF00, 0xFFFF]
+LENGTHS = st.sampled_from([0, 8, 9, 10, 10, 10, 11, 12, 14, 30])
+STATUS = st.sampled_from([Status.FINGERPRINTED] * 6 + [Status.TOO_FEW_FEATURES, Status.EMPTY, Status.NOT_TEXT]).map(int)
+
+
+@dataclass(frozen=True)
+class World:
+    """A scheme, pages that bring out its corners, and the same scheme for the obvious judge."""
+
+    scheme: Scheme
+    looks: st.SearchStrategy[Look]
+    masks: tuple[int, ...]
+    decisive_tables: bool
+
+    def twin(self, cap: int, candidate_limit: int, policy: Policy = PLAIN) -> ObviousJudge:
+        """The obvious judge of this scheme."""
+        return ObviousJudge(self.keys_of, confirm, cap, candidate_limit, policy)
+
+    def keys_of(self, signatures: Signatures, index: int) -> list[Key]:
+        """The keys of a page, one by one."""
+        status = signatures.status[index]
+        if status == Status.EMPTY:
+            return []
+        word = int(signatures.fingerprint[index])
+        tables = [
+            Key((table, word & mask), word, 3, self.decisive_tables, FoundBy.TABLES)
+            for table, mask in enumerate(self.masks)
+        ]
+        body = digest_key(signatures, index, "digest", FoundBy.BODY)
+        if self.decisive_tables:
+            return tables if status == Status.FINGERPRINTED else [body]
+        keys = [body]
+        if signatures.text_digest[index].any():
+            keys.append(digest_key(signatures, index, "text_digest", FoundBy.TEXT))
+        if status == Status.FINGERPRINTED:
+            first, last = signatures.features_bounds[index : index + 2]
+            minima = [int(hash_) % 2**56 for hash_ in signatures.features[first:last]]
+            keys += tables + [Key(("minima", hash_), 0, 0, False, FoundBy.MINIMA, MINIMA_CAP) for hash_ in minima]
+            if signatures.host[index]:
+                keys.append(Key(("host", int(signatures.host[index])), 0, 0, False, FoundBy.TITLE, 1))
+        return keys
+
+
+def any_look(dice: random.Random, confirmed: bool) -> Look:
+    """A page of a world; confirmed: of the one whose scheme confirms candidates."""
+    status, length = dice.choice([0] * 6 + [1, 2, 3]), dice.choice([0, 8, 9, 10, 10, 11, 12, 14, 30])
+    if not confirmed:
+        return Look(dice.choice(NEAR), status, length=length)
+    word, sketch, minima = dice.choice([0, 1, 1 << 20]), dice.choice(SKETCHES), sorted(dice.sample(range(6), 2))
+    return Look(word, status, sketch, tuple(minima), dice.choice([0, 0, 1, 2]), dice.randrange(3), length)
+
+
+def looks_of(*columns: st.SearchStrategy[Any]) -> st.SearchStrategy[Look]:
+    """The first columns of a look, one strategy each."""
+    return st.tuples(*columns).map(lambda drawn: Look(*drawn))
+
+
+def confirm(page: Row, other: Row) -> Pair:
+    """As ConfirmingScheme(.., 4) does."""
+    distance = sum((one ^ two).bit_count() for one, two in zip(page.sketch, other.sketch, strict=True))
+    return Pair(distance <= 4, 1 - distance / 64)
+
+
+CHAIN = ChainScheme(ChainSettings(max_distance_bits=3, tables=4))
+DESIGN = design_tables(3, 4)
+DECIDED = st.tuples(st.sampled_from(NEAR), STATUS, LENGTHS).map(lambda drawn: Look(*drawn[:2], length=drawn[2]))
+CONFIRMED = looks_of(
+    st.sampled_from([0, 1, 1 << 20, 2**64 - 1]),
+    STATUS,
+    st.sampled_from(SKETCHES),
+    st.sets(st.integers(0, 5), max_size=3).map(lambda hashes: tuple(sorted(hashes))),
+    st.sampled_from([0, 0, 1, 2]),
+    st.integers(0, 2),
+    LENGTHS,
+)
+WORLDS = {
+    "chain": World(CHAIN, DECIDED, CHAIN.design.masks, True),
+    "confirming": World(ConfirmingScheme(DESIGN, 4), CONFIRMED, DESIGN.masks, False),
+}
+PROFILE = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+worlds = pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+caps = st.integers(1, 4)
+limits = st.integers(1, 4)
+NEWEST, HIGHEST, LOWEST = (Policy(ANY_BETTER, worth=worth) for worth in (Worth.TIME, Worth.RANK, Worth.LOW_RANK))
+SAME_BYTES = Policy(same_address=int(FoundBy.BODY))
+POLICIES = [PLAIN, Policy(1.0), Policy(1.1), Policy(2.5), Policy(same_address=0), Policy(1.1, 0), SAME_BYTES]
+POLICIES += [NEWEST, HIGHEST, LOWEST, Policy(ANY_BETTER, int(FoundBy.BODY), worth=Worth.RANK)]
+policies = st.sampled_from(POLICIES)
+
+
+def some(world: World, data: st.DataObject, most: int = 40) -> list[Submitted]:
+    """Pages of that world, each with an id of its own."""
+    looks = data.draw(st.lists(world.looks, min_size=1, max_size=most))
+    # Now and then many alike: more than a chunk of the walk.
+    looks += data.draw(st.sampled_from([[], [], [], looks[:1] * 70, looks[:4] * 20]))
+    return pages_of(looks)
+
+
+def pages_of(looks: Sequence[Look]) -> list[Submitted]:
+    """Give every page an id of its own."""
+    return [(look, page_id) for page_id, look in enumerate(looks)]
+
+
+def signatures_of(pages: Sequence[Submitted]) -> Signatures:
+    """Pages of two sources; the id is spread over source, partition and offset."""
+    looks, ids = [look for look, _ in pages], [page_id for _, page_id in pages]
+    count = len(pages)
+    return Signatures(
+        ("one", "two"),
+        np.array([i % 2 for i in ids], np.uint16),
+        np.array([i % 3 for i in ids], np.int32),
+        np.array(ids, np.int64),
+        np.array(ids, np.int64) * 1000,
+        np.array([words_of(look[:5]) for look in looks], np.uint64).reshape(-1, 2),
+        np.array([look.word for look in looks], np.uint64),
+        np.array([look.status for look in looks], np.uint8),
+        np.array([look.length for look in looks], np.uint32),
+        tuple(b"http://x/%d" % (i % ADDRESSES) if i % 7 else b"" for i in ids),
+        (b"",) * count,
+        np.array([words_of(look.text) if look.text else (0, 0) for look in looks], np.uint64).reshape(-1, 2),
+        np.array([look.host for look in looks], np.uint64),
+        np.zeros(count, np.uint8),
+        np.array([hash_ for look in looks for hash_ in look.minima], np.uint64),
+        np.cumsum([0, *(len(look.minima) for look in looks)]),
+        np.array([look.sketch for look in looks], np.uint64).reshape(-1, 1),
+        **no_own_text(count),
+        rank=made_ranks(ids),
+    )
+
+
+def words_of(content: object) -> tuple[int, int]:
+    """A digest of content: low word, high word."""
+    digest = xxhash.xxh3_128_intdigest(repr(content).encode())
+    return digest % 2**64, digest >> 64
+
+
+def outcomes_of(verdicts: Verdicts) -> list[Outcome]:
+    """Verdicts as the obvious judge says them."""
+    outcomes: list[Outcome] = []
+    for index in range(len(verdicts)):
+        score = float(verdicts.score[index])
+        outcomes.append(
+            (
+                Kind(verdicts.kind[index]).name.lower(),
+                original_id(verdicts.originals[index] or verdicts.replaces[index]),
+                None if np.isnan(score) else score,
+                Reason(verdicts.reason[index]).label,
+                int(verdicts.found_by[index]),
+                bool(verdicts.cut[index]),
+            )
+        )
+    return outcomes
+
+
+def without_reason(outcomes: Sequence[Outcome]) -> list[tuple[str, str, float | None, int]]:
+    """The verdict proper: a page's second attempt says so in its reason, and in nothing else."""
+    return [(verdict, original, score, found_by) for verdict, original, score, _, found_by, _ in outcomes]

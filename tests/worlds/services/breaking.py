@@ -1,0 +1,83 @@
+"""A worker with a defect: the service as it is, in which one step raises an error on every page that holds a word.
+
+    python -m tests.worlds.services.breaking STEP -c CONFIG
+
+runs `spotsieve run -c CONFIG`; STEP is decode, sign or judge.
+"""
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from spotsieve.stream.page import Page
+from spotsieve.stream.signature import Signatures
+from tests.worlds.services.killed_at import owner_of
+
+STEPS = ("decode", "sign", "judge")
+WORD = "zebrafinch"
+"""In the body and in the address of a page that breaks the step."""
+
+
+class Defect(RuntimeError):
+    """What nobody has foreseen."""
+
+
+def breaking_decode(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Decoder.decode, which raises on such a message."""
+
+    @functools.wraps(step)
+    def decode(decoder: Any, message: Any) -> Any:
+        if WORD.encode() in message.value:
+            raise Defect("decode")
+        return step(decoder, message)
+
+    return decode
+
+
+def breaking_sign(step: Callable[..., Any]) -> Callable[..., Any]:
+    """A scheme's sign, which raises on a micro-batch with such a page."""
+
+    @functools.wraps(step)
+    def sign(scheme: Any, pages: Sequence[Page]) -> Any:
+        if any(WORD in page.url for page in pages):
+            raise Defect("sign")
+        return step(scheme, pages)
+
+    return sign
+
+
+def breaking_judge(step: Callable[..., Any]) -> Callable[..., Any]:
+    """The judge's lookup of keys, which raises on a record with such a page; one that is spared has no keys."""
+
+    @functools.wraps(step)
+    def probe(scheme: Any, signatures: Signatures) -> Any:
+        found = step(scheme, signatures)
+        having = found.bounds[1:] > found.bounds[:-1]
+        if any(WORD.encode() in url for url, some in zip(signatures.urls, having, strict=True) if some):
+            raise Defect("judge")
+        return found
+
+    return probe
+
+
+PLACES = {
+    "decode": ("spotsieve.stream.intake.decoder:Decoder.decode", breaking_decode),
+    "sign": ("spotsieve.stream.schemes.spotsieve:SpotsieveScheme.sign", breaking_sign),
+    "judge": ("spotsieve.stream.schemes.spotsieve:SpotsieveScheme.probe", breaking_judge),
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Patch, then be `spotsieve run`; returns its exit code."""
+    from spotsieve.stream.cli import main as spotsieve
+
+    name, _, config = arguments
+    function, breaking = PLACES[name]
+    owner, step = owner_of(function)
+    setattr(owner, step, breaking(getattr(owner, step)))
+    return spotsieve(["run", "-c", config])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""States and logs that tests make up, and judges that run beside their twins."""

@@ -1,0 +1,188 @@
+"""Runs the judge of a scheme with a memory of hosts beside its twin, and compares what both remember."""
+
+import dataclasses
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY, Committed, Living, State, StateView
+from spotsieve.stream.judge import PLAIN, Policy, judge
+from spotsieve.stream.judge.policy import ANY_BETTER, ANY_KIND
+from spotsieve.stream.judge.worth import Worth
+from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
+from spotsieve.stream.settings.schemes import SpotsieveSettings
+from spotsieve.stream.verdict import FoundBy
+from tests.reference.host_memory import Bars
+from tests.reference.judge import Outcome
+from tests.reference.remembering import KeysOfPages, RememberingJudge
+from tests.worlds.pages.generated import outcomes_of
+from tests.worlds.pages.hosts import (
+    BITS,
+    MOST_HOSTS,
+    Submitted,
+    any_temper,
+    host_hash,
+    made_pages,
+    signatures_of,
+    with_ids,
+)
+
+SCHEME = SpotsieveScheme(SpotsieveSettings(sketch_bits=BITS))
+
+
+class Limits(NamedTuple):
+    """What the judge is told beside the scheme."""
+
+    cap: int = 256
+    candidates: int = 64
+    policy: Policy = PLAIN
+
+
+class Record(NamedTuple):
+    """Pages that are judged together. committed: what their record says cannot come back"""
+
+    pages: Sequence[Submitted]
+    committed: tuple[Committed, ...] = ()
+
+
+def any_world(seed: int, most: int = 120) -> tuple[random.Random, list[Submitted], Limits]:
+    """Pages of one temper, each with an id of its own, and limits that bite."""
+    dice = random.Random(seed)
+    pages = made_pages(dice, dice.choice([10, 40, most]), any_temper(dice))
+    if dice.random() < 0.2:
+        # many alike: more than a chunk of the walk
+        pages += [page._replace(body=dice.getrandbits(64)) for page in dice.choices(pages[-3:], k=70)]
+    longer_by = dice.choice([float("inf"), float("inf"), 1.0, 1.2])
+    policy = Policy(longer_by, dice.choice([ANY_KIND, ANY_KIND, 0, FoundBy.BODY]))
+    if dice.random() < 0.4:
+        better = policy._replace(longer_by=ANY_BETTER)
+        policy = better._replace(worth=dice.choice([Worth.TIME, Worth.RANK, Worth.LOW_RANK]))
+    return dice, with_ids(pages), Limits(dice.choice([2, 5, 16, 256]), dice.choice([1, 3, 8, 64]), policy)
+
+
+def twin_of(limits: Limits, bars: Bars | None = None) -> RememberingJudge:
+    """The obvious judge of SCHEME."""
+    return RememberingJudge(KeysOfPages(), bars or Bars(), *limits)
+
+
+def cut(pages: Sequence[Submitted], sizes: Sequence[int]) -> list[Record]:
+    """Cut pages into records of these sizes, then of one page each."""
+    records, at, remaining = list[Record](), 0, list(sizes)
+    while at < len(pages):
+        size = remaining.pop(0) if remaining else 1
+        records.append(Record(pages[at : at + size]))
+        at += size
+    return records
+
+
+def run(
+    records: Sequence[Record], state: State, limits: Limits, scheme: SpotsieveScheme = SCHEME
+) -> list[list[Outcome]]:
+    """Judge and file records one after the other; -> the outcomes of each."""
+    found = []
+    for record in records:
+        verdicts, filing = judge(signatures_of(record.pages), scheme, state, *limits)
+        state.file(dataclasses.replace(filing, committed=record.committed), state.position + 1, 0)
+        found.append(outcomes_of(verdicts))
+    return found
+
+
+def run_twin(records: Sequence[Record], twin: RememberingJudge) -> list[list[Outcome]]:
+    """The same by the twin."""
+    return [twin.judge(signatures_of(record.pages), record.committed) for record in records]
+
+
+class Remembered(NamedTuple):
+    """What is known of a host: pages, last, first, counts of items and of words."""
+
+    pages: int
+    last: int
+    first: int | None
+    items: dict[int, int]
+    words: dict[int, int]
+
+
+def memories_of(state: StateView, hosts: Sequence[int]) -> dict[int, Remembered]:
+    """What the state knows of these hosts; nothing is left out."""
+    found = state.memories(np.array(sorted(hosts), np.uint64))
+    rows = {}
+    for row, host in enumerate(found.hosts.tolist()):
+        if not found.pages[row]:
+            continue
+        items = found.items[slice(*found.item_bounds[row : row + 2])]
+        words = found.words[slice(*found.word_bounds[row : row + 2])]
+        first = int(found.first[row])
+        rows[host] = Remembered(
+            int(found.pages[row]),
+            int(found.last[row]),
+            None if first == NOBODY else first,
+            _counts(items, 4),
+            _counts(words, 8),
+        )
+    return rows
+
+
+def _counts(stored: NDArray[np.uint32], bits: int) -> dict[int, int]:
+    counts = {one >> bits: one % (1 << bits) for one in stored.tolist()}
+    assert list(counts) == sorted(counts), "ascending"
+    assert len(counts) == len(stored), "each once"
+    return counts
+
+
+def memories_of_twin(twin: RememberingJudge) -> dict[int, Remembered]:
+    """The same of the twin."""
+    return {
+        host: Remembered(memory.pages, memory.last, memory.first, memory.items, memory.words)
+        for host, memory in twin.memories.items()
+    }
+
+
+class OwnRow(NamedTuple):
+    """What an entry is compared by on its host: site, share in 255ths, listed weight, prints, title."""
+
+    site: int
+    share: int
+    listed: int
+    prints: list[int]
+    titles: list[int]
+
+
+def own_texts_of(state: State, numbers: Sequence[int]) -> list[OwnRow]:
+    """Of these entries, all of them living."""
+    found = state.filed(np.array(numbers, np.uint64)).own_texts()
+    return [
+        OwnRow(
+            int(found.site[row]),
+            int(found.share[row]),
+            int(found.listed[row]),
+            found.prints[slice(*found.print_bounds[row : row + 2])].tolist(),
+            found.titles[slice(*found.title_bounds[row : row + 2])].tolist(),
+        )
+        for row in range(len(numbers))
+    ]
+
+
+def own_texts_of_twin(twin: RememberingJudge, numbers: Sequence[int]) -> list[OwnRow]:
+    """The same of the twin."""
+    rows = []
+    for number in numbers:
+        entry = twin.entries[number]
+        assert entry
+        text = entry.text
+        rows.append(
+            OwnRow(text.site, entry.share, text.listed, [one.stored for one in text.prints], sorted(text.titles))
+        )
+    return rows
+
+
+def assert_same_memory(state: State, twin: RememberingJudge) -> None:
+    """Living entries and what is known of hosts are the same in both."""
+    assert state.entry_count == len(twin.entries)
+    numbers = [number for number, entry in enumerate(twin.entries) if entry and number >= twin.floor]
+    if numbers:
+        assert own_texts_of(state, numbers) == own_texts_of_twin(twin, numbers)
+    hosts = {host_hash(host) for host in range(MOST_HOSTS)} | twin.memories.keys()
+    assert memories_of(Living(state, twin.floor), sorted(hosts)) == memories_of_twin(twin)
