@@ -93,7 +93,8 @@ What was done:
   {plan.pause_seconds:.0f} s after all before it is committed. So the lag is seen to go back to 0 after every kill.
 - **Kills**: every {plan.kill_every[0]:.0f} to {plan.kill_every[1]:.0f} s, later where no page waits, each service has a
   worker killed (SIGKILL) and started again. It is one at random of those that have committed something since their
-  start. One worker of each service at a time is spared until it has lived {plan.spared_seconds:,.0f} s, so that a leak would show.
+  start. One worker of each service at a time is spared until it has lived {plan.spared_seconds:,.0f} s, so that a leak
+  would show.
 - **Check**: afterwards every page id of the input is looked for in the outputs (read_committed). Every verdict is
   compared with the log judged anew from its beginning.
 - **Memory**: the index cache has its least size, so that other growth would show. A worker may take
