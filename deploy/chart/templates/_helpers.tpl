@@ -15,6 +15,21 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 
+{{/* The same of one role, given the top as "top" and the "role"; "" where one process does all. */}}
+{{- define "spotsieve.role-selector" -}}
+{{ include "spotsieve.selector" .top }}
+{{- with .role }}
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+{{- end }}
+
+{{- define "spotsieve.role-labels" -}}
+{{ include "spotsieve.labels" .top }}
+{{- with .role }}
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+{{- end }}
+
 {{- define "spotsieve.image" -}}
 {{- with .Values.image -}}
 {{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
@@ -41,6 +56,9 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 {{- if include "spotsieve.has-ca" . }}
 - {name: SPOTSIEVE_KAFKA__SSL_CAFILE, value: /etc/spotsieve/kafka/ca.pem}
+{{- end }}
+{{- with .Values.cluster.shards }}
+- {name: SPOTSIEVE_CLUSTER__SHARDS, value: {{ . | quote }}}
 {{- end }}
 {{- range $name, $value := .Values.env }}
 - {name: {{ $name }}, value: {{ $value | quote }}}

@@ -1,0 +1,125 @@
+"""The manifests and the compose file of a service whose state shards hold: roles, numbers, volumes and probes fit."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from spotsieve.stream.cli import _parser
+from spotsieve.stream.service.roles.opening import opener_of
+from spotsieve.stream.settings.load import load_settings
+from tests.measure.deploy.chart import DEPLOY, MANIFESTS, check_resource, documents, helm_here, helm_template
+
+_, SCALED, KEDA, OPERATOR = MANIFESTS
+RESOURCES = documents(SCALED.read_text("utf-8"))
+WORKLOADS: dict[str, Any] = {
+    one["metadata"]["labels"]["app.kubernetes.io/component"]: one
+    for one in RESOURCES
+    if one["kind"] in {"Deployment", "StatefulSet"}
+}
+STATE = "/var/lib/spotsieve"
+
+
+def pod(role: str) -> Any:
+    return WORKLOADS[role]["spec"]["template"]
+
+
+def container(role: str) -> Any:
+    (found,) = pod(role)["spec"]["containers"]
+    return found
+
+
+def given(environment: Mapping[str, str], config: Path, args: list[str]) -> None:
+    """Refuse a command that our command line, our settings or the roles themselves would refuse."""
+    options = _parser(args).parse_args(args)
+    assert (options.command, options.config.name) == ("run", "spotsieve.toml")
+    settings = load_settings(config, environment, {})
+    opener_of(options.role, options.shard, settings)
+
+
+def test_every_resource_of_the_scaled_manifests_fits_the_schema_of_kubernetes() -> None:
+    for one in RESOURCES:
+        check_resource(one)
+    assert set(WORKLOADS) == {"worker", "shard", "resolver"}
+
+
+def test_each_role_runs_by_a_command_and_settings_of_ours(tmp_path: Path) -> None:
+    (config_map,) = [one for one in RESOURCES if one["kind"] == "ConfigMap"]
+    config = tmp_path / "spotsieve.toml"
+    config.write_text(config_map["data"]["spotsieve.toml"], "utf-8")
+    (tmp_path / "password").write_text("canary", "utf-8")
+    shards = WORKLOADS["shard"]["spec"]["replicas"]
+    for role in WORKLOADS:
+        told = {one["name"]: one for one in container(role)["env"]}
+        numbers = range(shards) if told.pop("POD_INDEX", None) else [0]
+        environment = {name: str(one["value"]) for name, one in told.items()}
+        assert environment["SPOTSIEVE_CLUSTER__SHARDS"] == str(shards)
+        environment["SPOTSIEVE_KAFKA__SASL_PASSWORD_FILE"] = str(tmp_path / "password")
+        for number in numbers:
+            given(environment, config, [one.replace("$(POD_INDEX)", str(number)) for one in container(role)["args"]])
+        assert container(role)["args"][3:5] == ["--role", role]
+        topics = pod(role)["spec"]["initContainers"][1]
+        assert {one["name"]: one["value"] for one in topics["env"]}["SPOTSIEVE_CLUSTER__SHARDS"] == str(shards)
+
+
+def test_the_number_of_a_shard_is_that_of_its_pod() -> None:
+    assert container("shard")["args"][-2:] == ["--shard", "$(POD_INDEX)"]
+    (number,) = [one for one in container("shard")["env"] if one["name"] == "POD_INDEX"]
+    assert number["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.labels['apps.kubernetes.io/pod-index']"
+    # Kubernetes labels the pods of a StatefulSet so from 1.28 on.
+    chart = yaml.safe_load((DEPLOY / "chart" / "Chart.yaml").read_text("utf-8"))
+    assert tuple(map(int, re.findall(r"\d+", chart["kubeVersion"])[:2])) >= (1, 28)
+    assert WORKLOADS["shard"]["kind"] == "StatefulSet"
+    assert WORKLOADS["shard"]["spec"]["podManagementPolicy"] == "Parallel"
+
+
+def test_shards_keep_their_volume_and_the_other_roles_have_none() -> None:
+    (claim,) = WORKLOADS["shard"]["spec"]["volumeClaimTemplates"]
+    mounts = {role: {one["mountPath"]: one["name"] for one in container(role)["volumeMounts"]} for role in WORKLOADS}
+    places = {role: found.get(STATE) for role, found in mounts.items()}
+    assert places == {"shard": claim["metadata"]["name"], "worker": "state", "resolver": None}
+    (kept,) = [one for one in pod("worker")["spec"]["volumes"] if one["name"] == "state"]
+    assert set(kept) == {"name", "emptyDir"}
+    assert {WORKLOADS[role]["kind"] for role in ("worker", "resolver")} == {"Deployment"}
+
+
+def test_each_role_has_pods_and_a_disruption_budget_of_its_own() -> None:
+    labels = {role: pod(role)["metadata"]["labels"] for role in WORKLOADS}
+    budgets = [one for one in RESOURCES if one["kind"] == "PodDisruptionBudget"]
+    selectors = [one["spec"]["selector"]["matchLabels"] for one in (*WORKLOADS.values(), *budgets)]
+    chosen = [[role for role in labels if selector.items() <= labels[role].items()] for selector in selectors]
+    assert chosen == [*([role] for role in WORKLOADS), ["worker"], ["shard"], ["resolver"]]
+    (service,) = [one for one in RESOURCES if one["kind"] == "Service"]
+    (monitor,) = [one for one in documents(OPERATOR.read_text("utf-8")) if one["kind"] == "PodMonitor"]
+    for every in (service["spec"]["selector"], monitor["spec"]["selector"]["matchLabels"]):
+        assert all(every.items() <= found.items() for found in labels.values())
+    assert WORKLOADS["shard"]["spec"]["serviceName"] == service["metadata"]["name"]
+
+
+def test_a_resolver_that_stands_by_holds_up_no_update() -> None:
+    assert WORKLOADS["resolver"]["spec"]["replicas"] == 2
+    probes = {role: container(role)["readinessProbe"]["httpGet"]["path"] for role in WORKLOADS}
+    assert probes == {"worker": "/readyz", "shard": "/readyz", "resolver": "/healthz"}
+    (spread,) = pod("resolver")["spec"]["topologySpreadConstraints"]
+    assert spread["labelSelector"]["matchLabels"].items() <= pod("resolver")["metadata"]["labels"].items()
+
+
+def test_the_autoscaler_scales_the_workers_by_the_lag_that_they_tell() -> None:
+    (scaled,) = documents(KEDA.read_text("utf-8"))
+    assert scaled["spec"]["scaleTargetRef"]["name"] == WORKLOADS["worker"]["metadata"]["name"]
+    (trigger,) = scaled["spec"]["triggers"]
+    assert "spotsieve_consumer_lag{" in trigger["metadata"]["query"]
+    assert trigger["metadata"]["ignoreNullValues"] == "false", "no answer must not end the workers"
+    assert all(isinstance(value, str) for value in trigger["metadata"].values())
+
+
+@pytest.mark.skipif(helm_here() is None, reason="needs helm: make chart builds it")
+def test_the_autoscaler_alone_says_how_many_workers_there_are() -> None:
+    helm = helm_here()
+    assert helm is not None
+    scaled = documents(helm_template(helm, "--set=cluster.shards=2", "--set=cluster.autoscaling.enabled=true"))
+    (workers,) = [one for one in scaled if (one["kind"], one["metadata"]["name"]) == ("Deployment", "spotsieve-worker")]
+    assert "replicas" not in workers["spec"]
