@@ -45,7 +45,7 @@ MANIFESTS: dict[Path, tuple[str, Sequence[str]]] = {
     ),
     DEPLOY / "kubernetes-scaled.yaml": (
         """# Two shards that hold the state together, two workers, a resolver and one that stands by (docs/scale.md),
-# and a broker with TLS and a login, without Helm. The secret is that of kubernetes.yaml. Name your broker and the image.
+# and a broker with TLS and a login, without Helm. The secret is that of kubernetes.yaml. Name your broker and image.
 # The StatefulSet's replicas and SPOTSIEVE_CLUSTER__SHARDS of every container are the number of shards.
 """,
         SCALED,

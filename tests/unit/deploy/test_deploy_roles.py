@@ -14,6 +14,9 @@ from spotsieve.stream.settings.load import load_settings
 from tests.measure.deploy.chart import DEPLOY, MANIFESTS, check_resource, documents, helm_here, helm_template
 
 _, SCALED, KEDA, OPERATOR = MANIFESTS
+COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]
+IN_PROFILE = {name: service for name, service in COMPOSE.items() if service.get("profiles") == ["scaled"]}
+ROLES = {name: service for name, service in IN_PROFILE.items() if service["command"][0] == "run"}
 RESOURCES = documents(SCALED.read_text("utf-8"))
 WORKLOADS: dict[str, Any] = {
     one["metadata"]["labels"]["app.kubernetes.io/component"]: one
@@ -123,3 +126,38 @@ def test_the_autoscaler_alone_says_how_many_workers_there_are() -> None:
     scaled = documents(helm_template(helm, "--set=cluster.shards=2", "--set=cluster.autoscaling.enabled=true"))
     (workers,) = [one for one in scaled if (one["kind"], one["metadata"]["name"]) == ("Deployment", "spotsieve-worker")]
     assert "replicas" not in workers["spec"]
+
+
+def test_the_roles_in_compose_run_by_commands_and_settings_of_ours() -> None:
+    shards = []
+    for service in ROLES.values():
+        environment = {name: str(value) for name, value in service["environment"].items()}
+        given(environment, DEPLOY / "spotsieve.toml", service["command"])
+        options = _parser(service["command"]).parse_args(service["command"])
+        shards += [options.shard] if options.role == "shard" else []
+    assert shards == list(range(ROLES["worker"]["environment"]["SPOTSIEVE_CLUSTER__SHARDS"]))
+    assert set(ROLES) == {"worker", "resolver", *(f"shard-{number}" for number in shards)}
+    assert ROLES["resolver"]["scale"] == 2
+
+
+def test_the_profile_of_compose_makes_the_topics_of_rounds_before_a_role_starts() -> None:
+    topics = IN_PROFILE["topics-scaled"]
+    assert set(IN_PROFILE) == {"topics-scaled", *ROLES}
+    assert topics["environment"] == ROLES["worker"]["environment"]
+    options = _parser(topics["command"]).parse_args(topics["command"])
+    assert (options.command, options.bootstrap_servers) == ("topics", None)
+    assert (
+        options.partitions == _parser(COMPOSE["topics"]["command"]).parse_args(COMPOSE["topics"]["command"]).partitions
+    )
+    for service in ROLES.values():
+        assert service["depends_on"] == {"topics-scaled": {"condition": "service_completed_successfully"}}
+
+
+def test_the_roles_in_compose_have_the_rights_of_the_filter_and_volumes_of_their_own() -> None:
+    alike = ("read_only", "tmpfs", "cap_drop", "security_opt", "stop_grace_period", "restart", "image")
+    for service in ROLES.values():
+        assert {key: service[key] for key in alike} == {key: COMPOSE["filter"][key] for key in alike}
+    named = {name: [one for one in ROLES[name]["volumes"] if one.endswith(":/var/lib/spotsieve")] for name in ROLES}
+    assert named == {name: [f"{name}:{STATE}"] if "shard" in name else [] for name in ROLES}
+    taken = [re.findall(r":(\d+)-(\d+):", service["ports"][0])[0] for service in (COMPOSE["filter"], ROLES["worker"])]
+    assert taken[0][1] < taken[1][0], "the filter and the roles would fight for ports"
