@@ -8,6 +8,7 @@ from tests.conftest import Broker
 from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.pages.crawls import crawl
 from tests.worlds.services.roles import Roles
+from tests.worlds.services.service import Spotsieve
 from tests.worlds.waiting import SECONDS, wait_until
 
 PAGES = 2_000
@@ -31,15 +32,24 @@ def check_metrics(roles: Roles) -> None:
 
 
 @pytest.mark.promise(
-    "shards and a resolver give the verdicts of one process", fault="two workers and two shards on a real broker"
+    "shards and a resolver give the verdicts of one process",
+    fault="two workers and two shards on a real broker take over from a process that judges alone",
 )
 def test_roles_give_the_verdicts_of_one_process(kafka: Broker, tmp_path: Path) -> None:
     pages = crawl(PAGES).messages
     with TopicSet(kafka.bootstrap_servers, partitions=2, shards=2) as topics:
         toml = topics.toml() + "cluster.round_pages = 300\n"
-        with Roles(tmp_path, topics, workers=2, shards=2, resolvers=1, toml=toml) as roles:
+        alone = Spotsieve(tmp_path, toml.replace("cluster.shards = 2", "cluster.shards = 0"), "alone")
+        with alone, Roles(tmp_path, topics, workers=2, shards=2, resolvers=1, toml=toml) as roles:
+            alone.start()
+            topics.send(pages[: PAGES // 4])
+            topics.until_all_committed()
             roles.start()
-            topics.send(pages)
+            topics.send(pages[PAGES // 4 : PAGES // 2])
+            topics.until_all_committed()
+            alone.alive.terminate()
+            assert alone.wait() == 0, alone.text()
+            topics.send(pages[PAGES // 2 :])
             topics.until_all_committed()
             check_metrics(roles)
             roles.stop()
