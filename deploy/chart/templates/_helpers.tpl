@@ -15,18 +15,23 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 
-{{/* The same of one role, given the top as "top" and the "role"; "" where one process does all. */}}
+{{/* The same of one role, given the top as "top", the "role" ("" where one process does all), and "of" for one set of shards. */}}
 {{- define "spotsieve.role-selector" -}}
 {{ include "spotsieve.selector" .top }}
-{{- with .role }}
-app.kubernetes.io/component: {{ . }}
-{{- end }}
+{{- include "spotsieve.role" . }}
 {{- end }}
 
 {{- define "spotsieve.role-labels" -}}
 {{ include "spotsieve.labels" .top }}
+{{- include "spotsieve.role" . }}
+{{- end }}
+
+{{- define "spotsieve.role" -}}
 {{- with .role }}
 app.kubernetes.io/component: {{ . }}
+{{- end }}
+{{- with .of }}
+spotsieve/shards: {{ . | quote }}
 {{- end }}
 {{- end }}
 
@@ -56,9 +61,6 @@ app.kubernetes.io/component: {{ . }}
 {{- end }}
 {{- if include "spotsieve.has-ca" . }}
 - {name: SPOTSIEVE_KAFKA__SSL_CAFILE, value: /etc/spotsieve/kafka/ca.pem}
-{{- end }}
-{{- with .Values.cluster.shards }}
-- {name: SPOTSIEVE_CLUSTER__SHARDS, value: {{ . | quote }}}
 {{- end }}
 {{- range $name, $value := .Values.env }}
 - {name: {{ $name }}, value: {{ $value | quote }}}

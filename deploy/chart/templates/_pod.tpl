@@ -1,6 +1,6 @@
 {{/* The pod of every role, and the volume of those that hold a state. */}}
 
-{{/* Given the top as "top" and the "role": worker, shard or resolver; "" where one process does all. */}}
+{{/* Given the top as "top", the "role" (worker, shard or resolver; "" where one process does all), and for shards "of": how many. */}}
 {{- define "spotsieve.pod" -}}
 {{- $role := .role }}
 {{- with .top }}
@@ -8,10 +8,11 @@
 {{- fail "kafka.secret must name a secret with a password for SASL, and with ca.pem for SSL, got none; create one, set kafka.privateCa to false for a CA that everybody trusts, or another kafka.securityProtocol" }}
 {{- end }}
 {{- $resources := .Values.resources }}
+{{- $shards := $.of | default .Values.cluster.shards }}
 {{- if eq $role "worker" }}{{ $resources = .Values.cluster.workerResources }}{{ end }}
 {{- if eq $role "resolver" }}{{ $resources = .Values.cluster.resolverResources }}{{ end -}}
 metadata:
-  labels: {{- include "spotsieve.role-labels" (dict "top" $.top "role" $role) | nindent 4 }}
+  labels: {{- include "spotsieve.role-labels" $ | nindent 4 }}
   annotations:
     # A changed configuration starts the pods anew.
     spotsieve/config: {{ .Values.config | sha256sum }}
@@ -52,7 +53,11 @@ spec:
       image: {{ include "spotsieve.image" . }}
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       args: [topics, create, -c, /etc/spotsieve/spotsieve.toml, --partitions, {{ .Values.topics.partitions | quote }}, --replication, {{ .Values.topics.replication | quote }}]
-      env: {{- include "spotsieve.environment" . | nindent 8 }}
+      env:
+        {{- include "spotsieve.environment" . | nindent 8 }}
+        {{- with $shards }}
+        - {name: SPOTSIEVE_CLUSTER__SHARDS, value: {{ . | quote }}}
+        {{- end }}
       securityContext: {{- include "spotsieve.rights" . | nindent 8 }}
       resources:
         requests: {cpu: 100m, memory: 128Mi}
@@ -72,6 +77,9 @@ spec:
       {{- end }}
       env:
         {{- include "spotsieve.environment" . | nindent 8 }}
+        {{- with $shards }}
+        - {name: SPOTSIEVE_CLUSTER__SHARDS, value: {{ . | quote }}}
+        {{- end }}
         {{- if eq $role "shard" }}
         # The number of a pod in its StatefulSet is that of its shard.
         - {name: POD_INDEX, valueFrom: {fieldRef: {fieldPath: "metadata.labels['apps.kubernetes.io/pod-index']"}}}
@@ -129,7 +137,7 @@ spec:
       topologyKey: kubernetes.io/hostname
       whenUnsatisfiable: ScheduleAnyway
       labelSelector:
-        matchLabels: {{- include "spotsieve.role-selector" (dict "top" $.top "role" $role) | nindent 10 }}
+        matchLabels: {{- include "spotsieve.role-selector" $ | nindent 10 }}
   {{- end }}
   {{- with .Values.nodeSelector }}
   nodeSelector: {{- toYaml . | nindent 4 }}

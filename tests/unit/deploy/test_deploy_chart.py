@@ -184,6 +184,7 @@ WRONG = [
     (("kafka.secret=",), "kafka.secret must name a secret"),
     (("kafka.secret=", "cluster.shards=2"), "with ca.pem for SSL, got none"),
     (("cluster.shards=1025",), "shards"),
+    (("cluster.growTo=-1",), "growTo"),
     (("cluster.autoscaling.enabled=true",), "cluster.autoscaling.enabled needs workers that hold no state"),
 ]
 

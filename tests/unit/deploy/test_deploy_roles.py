@@ -119,13 +119,32 @@ def test_the_autoscaler_scales_the_workers_by_the_lag_that_they_tell() -> None:
     assert all(isinstance(value, str) for value in trigger["metadata"].values())
 
 
-@pytest.mark.skipif(helm_here() is None, reason="needs helm: make chart builds it")
+HELM = helm_here()
+needs_helm = pytest.mark.skipif(HELM is None, reason="needs helm: make chart builds it")
+
+
+@needs_helm
 def test_the_autoscaler_alone_says_how_many_workers_there_are() -> None:
-    helm = helm_here()
-    assert helm is not None
-    scaled = documents(helm_template(helm, "--set=cluster.shards=2", "--set=cluster.autoscaling.enabled=true"))
+    assert HELM is not None
+    scaled = documents(helm_template(HELM, "--set=cluster.shards=2", "--set=cluster.autoscaling.enabled=true"))
     (workers,) = [one for one in scaled if (one["kind"], one["metadata"]["name"]) == ("Deployment", "spotsieve-worker")]
     assert "replicas" not in workers["spec"]
+
+
+@needs_helm
+def test_shards_of_another_number_are_a_set_of_their_own_beside_the_first() -> None:
+    assert HELM is not None
+    resources = documents(helm_template(HELM, "--set=cluster.shards=2", "--set=cluster.growTo=3"))
+    sets = {one["spec"]["replicas"]: one for one in resources if one["kind"] == "StatefulSet"}
+    assert sets[2] == WORKLOADS["shard"], "who answers now is left as it is"
+    (grown,) = sets[3]["spec"]["template"]["spec"]["containers"]
+    assert {one["name"]: one.get("value") for one in grown["env"]}["SPOTSIEVE_CLUSTER__SHARDS"] == "3"
+    assert sets[2]["metadata"]["name"] != sets[3]["metadata"]["name"], "and so are their volumes"
+    labels = {number: one["spec"]["template"]["metadata"]["labels"] for number, one in sets.items()}
+    selectors = {number: one["spec"]["selector"]["matchLabels"].items() for number, one in sets.items()}
+    assert [(a, b) for a in sets for b in sets if selectors[a] <= labels[b].items()] == [(2, 2), (3, 3)]
+    for one in (*sets.values(), *resources):
+        check_resource(one)
 
 
 def test_the_roles_in_compose_run_by_commands_and_settings_of_ours() -> None:
