@@ -348,10 +348,10 @@ class Resolver(Role):
         )
 
     async def _close(self) -> None:
-        self._metrics.observe_waiting((), 0)
         if self._producer is not None:
             await stop_client(self._producer)
         await self._standing.leave()
         await self._rounds.close()
         await self._log.close()
         await asyncio.to_thread(self._working.shutdown)
+        self._metrics.observe_waiting((), 0)
