@@ -9,7 +9,8 @@ from aiokafka import errors
 from aiokafka.errors import KafkaError
 
 from spotsieve.stream.errors import BrokerError, BrokerTrouble, SpotsieveError
-from spotsieve.stream.settings.model import KafkaSettings, Settings
+from spotsieve.stream.settings.edges import KafkaSettings
+from spotsieve.stream.settings.model import Settings
 
 PERMISSION_ERRORS = (
     errors.TopicAuthorizationFailedError,

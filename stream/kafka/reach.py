@@ -18,7 +18,8 @@ from aiokafka.protocol.metadata import MetadataRequest
 from spotsieve.stream.errors import BrokerError
 from spotsieve.stream.kafka.client.clients import client_options
 from spotsieve.stream.kafka.errors import on_one_line
-from spotsieve.stream.settings.model import KafkaSettings, Settings
+from spotsieve.stream.settings.edges import KafkaSettings
+from spotsieve.stream.settings.model import Settings
 
 TRY_SECONDS = 10.0
 """For one address, so that a silent port is reported sooner than after kafka.request_timeout_ms."""

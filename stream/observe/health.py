@@ -10,7 +10,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from spotsieve.stream.observe.listening import listen
-from spotsieve.stream.settings.model import MetricsSettings
+from spotsieve.stream.settings.edges import MetricsSettings
 from spotsieve.stream.text_safety import escape_control_characters
 
 MOST_CONNECTIONS = 64

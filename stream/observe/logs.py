@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from spotsieve.stream.settings.model import LogSettings
+from spotsieve.stream.settings.edges import LogSettings
 from spotsieve.stream.text_safety import escape_control_characters
 
 PASSING_ANSWERS = {

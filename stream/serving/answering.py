@@ -12,7 +12,7 @@ from spotsieve.stream.library import CrawledPage, Deduplicator, Verdict
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.serving.metrics import ServeMetrics
 from spotsieve.stream.serving.room import Room
-from spotsieve.stream.settings.model import ServeSettings
+from spotsieve.stream.settings.edges import ServeSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from spotsieve.stream.serving.metrics import ServeMetrics
 from spotsieve.stream.serving.openapi import JSON, document
 from spotsieve.stream.serving.room import Room
 from spotsieve.stream.serving.wire import read_page, read_pages, refused
-from spotsieve.stream.settings.model import ServeSettings
+from spotsieve.stream.settings.edges import ServeSettings
 
 
 class Port:

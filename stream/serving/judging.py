@@ -14,7 +14,7 @@ from spotsieve.stream.serving.metrics import ServeMetrics
 from spotsieve.stream.serving.openapi import JSON
 from spotsieve.stream.serving.room import Busy, Room
 from spotsieve.stream.serving.wire import refused, told
-from spotsieve.stream.settings.model import ServeSettings
+from spotsieve.stream.settings.edges import ServeSettings
 
 _LATER = (b"retry-after", b"1")
 _CLOSE = (b"connection", b"close")

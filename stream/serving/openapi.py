@@ -6,7 +6,7 @@ from pydantic import TypeAdapter
 
 import spotsieve
 from spotsieve.stream.serving.wire import MANY, ONE, Refused, Told, ToldPages
-from spotsieve.stream.settings.model import ServeSettings
+from spotsieve.stream.settings.edges import ServeSettings
 
 JSON = "application/json"
 REFUSALS = {

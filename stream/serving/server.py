@@ -17,7 +17,7 @@ from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.serving.answering import Answering
 from spotsieve.stream.serving.app import Port
 from spotsieve.stream.serving.metrics import ServeMetrics
-from spotsieve.stream.settings.model import ServeSettings
+from spotsieve.stream.settings.edges import ServeSettings
 
 SWITCH_SECONDS = 0.0003
 """How long the thread that judges may keep the interpreter while the event loop waits for it. Python's own is .005: at

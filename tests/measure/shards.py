@@ -5,16 +5,19 @@
 The pages are those of the index benchmark (CandidateLoad), under the default scheme. All roles run in one process, one
 after the other, over states in memory; each is charged what it does, from the bytes that it reads to those that it
 sends. The judge of one process runs over a state in memory too, so the ratio compares like with like. The second half
-of the run counts.
+of the run counts. What the roles file goes to states on disk as well, uncharged: their bytes are told when RocksDB has
+compacted them.
 """
 
 import json
 import sys
+import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +26,7 @@ from numpy.typing import NDArray
 from spotsieve.state.horizon import Clock
 from spotsieve.state.log.record import decode, encode
 from spotsieve.state.store.memory import MemoryState
+from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.judge import KEEP_FIRST, judge
 from spotsieve.stream.judge.rules import Limits
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
@@ -82,22 +86,36 @@ def made_log(pages: int, a_round: int) -> list[bytes]:
 def measure_one(log: Sequence[bytes], counted: int) -> Figures:
     """The judge of one process over its state in memory."""
     state, charged = MemoryState(), Charged()
-    for offset, record in enumerate(log):
-        with charged.to("late" if offset >= len(log) // 2 else "early"):
-            verdicts, filing = judge(decode(record).signatures, SCHEME, state, LIMITS.cap, LIMITS.candidates)
-            state.file(filing, offset + 1, 0)
-        del verdicts
-    return {"judge_us": charged.seconds["late"] / counted * 1e6, "state_bytes": state_bytes([state])}
+    with states_on_disk(1) as stored:
+        for offset, record in enumerate(log):
+            with charged.to("late" if offset >= len(log) // 2 else "early"):
+                verdicts, filing = judge(decode(record).signatures, SCHEME, state, LIMITS.cap, LIMITS.candidates)
+                state.file(filing, offset + 1, 0)
+            stored[0].file(filing, offset + 1, 0)
+            del verdicts
+        return {"judge_us": charged.seconds["late"] / counted * 1e6, "state_bytes": state_bytes(stored)}
 
 
-def state_bytes(states: Sequence[MemoryState]) -> float:
-    """Bytes of keys and values, as the state on disk writes them before it compresses, for each filed page."""
-    total = sum(len(key) + len(value) for state in states for key, value in state.items())
-    return total / max(state.entry_count for state in states)
+@contextmanager
+def states_on_disk(number: int) -> Iterator[list[RocksState]]:
+    """States in a folder of their own, which is removed afterwards."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
+        directories = [Path(folder) / str(one) for one in range(number)]
+        yield [opened.enter_context(RocksState.open(one, "{}", "log", INDEX)) for one in directories]
+
+
+def state_bytes(stored: Sequence[RocksState]) -> float:
+    """Bytes of all table files once they are compacted, for each filed page."""
+    return sum(state.compact() for state in stored) / max(state.entry_count for state in stored)
 
 
 def measure_shards(log: Sequence[bytes], counted: int, number: int) -> Figures:
     """Resolver and S shards over their states in memory, round by round."""
+    with states_on_disk(number) as stored:
+        return {**_measure_shards(log, counted, number, stored), "state_bytes": state_bytes(stored)}
+
+
+def _measure_shards(log: Sequence[bytes], counted: int, number: int, stored: Sequence[RocksState]) -> Figures:
     shares = [Share(one, number) for one in range(number)]
     states, charged, sent, walks = [MemoryState() for _ in shares], Charged(), Counter[int](), 0
     entry_count = 0
@@ -147,11 +165,13 @@ def measure_shards(log: Sequence[bytes], counted: int, number: int) -> Figures:
             verdicts = decode_body(told_outcome, KIND_OUTCOME, read_outcome_of, "verdicts", 0).verdicts
         with charged.to("worker: originals"):
             list(verdicts.originals)
-        for share, state in zip(shares, states, strict=True):
+        for share, state, on_disk in zip(shares, states, stored, strict=True):
             with charged.to("shard: file"):
                 told_outcome = decode_told(outcome, DIGEST, number, "verdicts", 0)
                 resolved = decode_body(told_outcome, KIND_OUTCOME, read_outcome_of, "verdicts", 0)
-                state.file(file(round_, resolved, held[share], SCHEME, state, LIMITS, share), offset + 1, 0)
+                filing = file(round_, resolved, held[share], SCHEME, state, LIMITS, share)
+                state.file(filing, offset + 1, 0)
+            on_disk.file(filing, offset + 1, 0)
         entry_count = resolved.next_number
     steps = {f"{name.replace(': ', '_')}_us": value / counted * 1e6 for name, value in charged.seconds.items()}
     shard = sum(value for name, value in steps.items() if name.startswith("shard"))
@@ -163,7 +183,6 @@ def measure_shards(log: Sequence[bytes], counted: int, number: int) -> Figures:
         "outcome_bytes": sent[KIND_OUTCOME] / counted,
         "walks_a_round": walks / (len(log) - len(log) // 2),
         "entries_held": sum(state.stats()["entries"] for state in states) / entry_count,
-        "state_bytes": state_bytes(states),
     }
 
 

@@ -18,7 +18,8 @@ from spotsieve.stream.kafka.client.header_names import read_any_header_names
 from spotsieve.stream.kafka.client.tls import ssl_context
 from spotsieve.stream.kafka.cluster import retry_without_brokers
 from spotsieve.stream.observe.logs import logger
-from spotsieve.stream.settings.model import KafkaSettings, Settings
+from spotsieve.stream.settings.edges import KafkaSettings
+from spotsieve.stream.settings.model import Settings
 
 PRODUCER_BATCH_BYTES = 900_000
 """Less than the broker's default message.max.bytes (1,048,588), which bounds a whole batch."""

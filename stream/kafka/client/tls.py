@@ -7,7 +7,7 @@ from aiokafka.helpers import create_ssl_context
 
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.kafka.errors import on_one_line
-from spotsieve.stream.settings.model import KafkaSettings
+from spotsieve.stream.settings.edges import KafkaSettings
 
 _Key = tuple[object, ...]
 _made: dict[_Key, ssl.SSLContext] = {}

@@ -24,7 +24,8 @@ from spotsieve.stream.kafka.errors import PERMISSION_ERRORS, explained
 from spotsieve.stream.kafka.reach import why_unreached
 from spotsieve.stream.kafka.topic.message_sizes import LEAST_OUTPUT_BYTES
 from spotsieve.stream.kafka.topic.topic_checks import FOREVER, TopicFacts, check_log, check_rounds, warn_of_free_times
-from spotsieve.stream.settings.model import Settings, TopicSettings
+from spotsieve.stream.settings.edges import TopicSettings
+from spotsieve.stream.settings.model import Settings
 
 COPIES_FOR_TWO = 3
 """With so many copies of a topic two must have a message before it counts as written, and one broker may be away."""

@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.stream.kafka.client.clients import PRODUCER_BATCH_BYTES
-from spotsieve.stream.settings.model import ServiceSettings
+from spotsieve.stream.settings.edges import ServiceSettings
 
 
 async def copy(servers: str, source: str, target: str, group: str, guarantee: str) -> None:

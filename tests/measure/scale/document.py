@@ -46,7 +46,7 @@ def text(figures: Figures, costs: Costs, cases: Cases, client_us: float, machine
         tables.sizes_table(figures, costs, cases),
         "### Disk of the state",
         fill(
-            "For so many pages that were let through, before compression. The disk of a shard has "
+            "For so many pages that were let through. The disk of a shard has "
             f"{DISK_BYTES / 1e12:.0f} TB, of which {LOAD:.0%} are filled. What RocksDB costs at this size "
             "was not measured: "
             "these are bytes alone, and the CPU above is that of states that fit memory.",
@@ -102,9 +102,8 @@ def _costs(figures: Figures, large: Figures, costs: Costs, client_us: float) -> 
         fill(
             f"{large['pages']:,} made-up pages of the index benchmark, the default scheme, "
             f"{large['round']:,} pages a round, "
-            "states in memory. One role runs after the other. CPU in us a page. State is what keys and "
-            "values take before "
-            "RocksDB compresses them, for each page that is let through.",
+            "states in memory. One role runs after the other. CPU in us a page. State is what the table "
+            "files of the same states take on disk, once they are compacted, for each page that is let through.",
             120,
         ),
         tables.costs_table(large),

@@ -15,7 +15,7 @@ import pytest
 from spotsieve.stream.cli import main
 from spotsieve.stream.observe.logs import configure_logs, logger
 from spotsieve.stream.progress import ProgressLine
-from spotsieve.stream.settings.model import LogSettings
+from spotsieve.stream.settings.edges import LogSettings
 from spotsieve.stream.text_safety import escape_control_characters, show
 
 NAME = b"p\x1b[31m\nspotsieve: forged\xc2\x9b\xe2\x80\xa8\xe2\x80\xae\xff"

@@ -19,7 +19,7 @@ from spotsieve.stream.demo.localkafka.ports import free_port
 from spotsieve.stream.errors import EXIT_NOT_FOUND, EXIT_OK, EXIT_SETTING, SettingError
 from spotsieve.stream.observe.health import HealthServer
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.settings.model import MetricsSettings
+from spotsieve.stream.settings.edges import MetricsSettings
 from spotsieve.stream.top.figures import look, tables
 from spotsieve.stream.top.scrape import MOST_BYTES, Scrape, metrics_url
 from spotsieve.stream.top.screen import lines_of

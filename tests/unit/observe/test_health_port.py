@@ -9,7 +9,7 @@ import pytest
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.observe.health import HealthServer
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.settings.model import MetricsSettings
+from spotsieve.stream.settings.edges import MetricsSettings
 
 
 class Worker:

@@ -11,7 +11,7 @@ import pytest
 
 from spotsieve.stream.observe.health import CONNECTION_SECONDS, HEAD_BYTES, MOST_CONNECTIONS, HealthServer
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.settings.model import MetricsSettings
+from spotsieve.stream.settings.edges import MetricsSettings
 
 HOST = "127.0.0.1"
 POST = b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n"

@@ -8,7 +8,7 @@ import pytest
 from aiokafka.errors import NotEnoughReplicasError
 
 from spotsieve.stream.observe.logs import configure_logs, logger
-from spotsieve.stream.settings.model import LogSettings
+from spotsieve.stream.settings.edges import LogSettings
 from spotsieve.stream.text_safety import escape_control_characters
 
 

@@ -11,7 +11,7 @@ from spotsieve import CrawledPage, Deduplicator, StateError, Verdict
 from spotsieve.stream.serving.answering import Answering
 from spotsieve.stream.serving.metrics import ServeMetrics
 from spotsieve.stream.serving.room import Busy
-from spotsieve.stream.settings.model import ServeSettings
+from spotsieve.stream.settings.edges import ServeSettings
 from tests.worlds.filter_crawl import article
 from tests.worlds.waiting import SECONDS, wait_until_async
 

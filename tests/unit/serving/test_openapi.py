@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from spotsieve.stream.serving.openapi import document
-from spotsieve.stream.settings.model import ServeSettings
+from spotsieve.stream.settings.edges import ServeSettings
 from tests.worlds.http_port import HttpPort, http_port
 
 CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance]

@@ -13,7 +13,8 @@ import pytest
 from rocksdict import Rdict, WriteBatch
 
 from spotsieve.state.forgetting import ForgottenPage
-from spotsieve.state.format.entries import FORGOTTEN, OwnParts, pack_entry, unpack_entry
+from spotsieve.state.format.entries import FORGOTTEN, pack_entry, unpack_entry
+from spotsieve.state.format.own_texts import OwnParts
 from spotsieve.state.log.local import LOG_FILE, LocalLog
 from spotsieve.state.log.record import decode, encode_forget
 from spotsieve.state.store.directory import INDEX_FOLDER
@@ -274,7 +275,7 @@ def reversed_titles(value: bytes) -> bytes:
     ("family", "key", "change_value", "rule"),
     [
         ("entries", 7, lambda value: value[:-1], "must have the length and the source that it declares"),
-        ("entries", 7, lambda value: b"\x09" + value[1:], "must be version 3 with a sketch of 2 words"),
+        ("entries", 7, lambda value: b"\x09" + value[1:], "must be version 3 or 4 with a sketch of 2 words"),
         ("entries", 7, lambda value: value[:2] + b"\x09" + value[3:], "the source that it declares"),
         ("entries", 7, reversed_titles, "must have an own text whose prints and title words ascend"),
         ("entries", 10**6, lambda value: value, "must be one of 0 to"),
