@@ -68,10 +68,10 @@ async def _resize(settings: "Settings", shards: int) -> None:
     if added:
         show(f"{settings.topics.matches}: {added} partition(s) added")
     if sizing.shards == shards:
-        show(f"{shards} shards have taken over")
+        show(f"the number of shards is {shards}: the new ones have taken over")
         return
     show(
-        f"{shards} shards are to take over from {sizing.shards}; start these, each with an empty directory of its own:",
+        f"resize {sizing.shards} -> {shards} begins; start the new shards, each with a directory of its own:",
         *(
             f"  spotsieve run -c FILE --role shard --shards {shards} --shard {number} --state DIR"
             for number in range(shards)
@@ -85,6 +85,6 @@ async def _cancel(settings: "Settings") -> None:
 
     sizing, asked = await cancel(settings)
     if sizing.shards == asked:
-        show(f"{asked} shards had taken over before: nothing is cancelled")
+        show(f"nothing is cancelled: the new shards had taken over before, and their number is {asked}")
         return
-    show(f"the resize to {asked} shards is cancelled: {sizing.shards} answer as before, and the new ones stop")
+    show(f"resize {sizing.shards} -> {asked} is cancelled: the former shards answer as before, and the new ones stop")

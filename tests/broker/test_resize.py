@@ -63,8 +63,8 @@ def test_two_shards_become_three(kafka: Broker, tmp_path: Path, capsys: pytest.C
             assert [one["rounds_behind"] for one in status["answering"]] == [0, 0]
 
             assert ask("resize", "--shards", "2")[0] == 2, "there are two"
-            assert "3 shards are to take over from 2" in ask("resize", "--shards", "3")[1]
-            assert "3 shards are to take over from 2 already" in ask("resize", "--shards", "4")[1]
+            assert "resize 2 -> 3 begins; start the new shards" in ask("resize", "--shards", "3")[1]
+            assert "a resize 2 -> 3 is under way, got 4" in ask("resize", "--shards", "4")[1]
             for one in new[:2]:
                 one.start()
             topics.send(parts[1])
@@ -77,7 +77,7 @@ def test_two_shards_become_three(kafka: Broker, tmp_path: Path, capsys: pytest.C
             assert [ask.status()[name] for name in ("shards", "asked")] == [2, 3]
             for number in range(2):
                 assert roles[f"shard-{number}"].wait() == 0
-                assert "is needed no longer: 3 shards answer" in roles[f"shard-{number}"].text()
+                assert "is needed no longer: the number of shards is 3" in roles[f"shard-{number}"].text()
             topics.send(parts[3])
             topics.until_all_committed()
             wait_until(lambda: ask.status()["outcomes"]["records_behind"] == 0, SECONDS, "all to be told")

@@ -30,15 +30,15 @@ async def ask_for(settings: Settings, shards: int) -> tuple[Sizing, int]:
 
     Raises SettingError where there are so many or a resize is under way, and other SpotsieveErrors.
     """
-    sizing = await _present(settings)
     if not 1 <= shards <= MOST_SHARDS:
         raise SettingError("--shards", f"must be 1 to {MOST_SHARDS}", shards, "choose another number")
+    sizing = await _present(settings)
     if sizing.asked:
         raise SettingError(
             "--shards",
-            f"cannot be asked for: {sizing.asked} shards are to take over from {sizing.shards} already",
+            f"cannot be asked for: a resize {sizing.shards} -> {sizing.asked} is under way",
             shards,
-            "wait until they have (spotsieve cluster status), or end that (spotsieve cluster resize --cancel)",
+            "wait for its end (spotsieve cluster status), or cancel it (spotsieve cluster resize --cancel)",
         )
     if shards == sizing.shards:
         raise SettingError(
@@ -54,7 +54,10 @@ async def cancel(settings: Settings) -> tuple[Sizing, int]:
     sizing = await _present(settings)
     if not sizing.asked:
         raise SettingError(
-            "--cancel", "needs a resize that is under way, and there is none", None, f"{sizing.shards} shards answer"
+            "--cancel",
+            "needs a resize that is under way, and there is none",
+            None,
+            f"the number of shards is {sizing.shards}",
         )
     await _write(settings, sizing, 0)
     return await _answered(settings, lambda now: not now.asked), sizing.asked

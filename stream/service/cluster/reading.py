@@ -72,6 +72,7 @@ def sizing_of(verdicts: Sequence[Said]) -> Sizing:
 
 async def read_sizing(settings: Settings) -> Sizing:
     """The shards now. Raises SpotsieveError."""
+    await _partitions(settings)
     topic = TopicPartition(settings.topics.verdicts, 0)
     async with RangeReader(settings, {}, STEP) as asking:
         span = (await asking.held([topic]))[topic]
@@ -88,7 +89,12 @@ async def read_ends(settings: Settings, now_ms: int) -> Ends:
     async with RangeReader(settings, {}, STEP) as asking:
         spans = await asking.held([log, verdicts, *matches, *pages])
         told = await _verdicts(settings, verdicts, spans[verdicts])
-        tails = {one: (max(spans[one][0], spans[one][1] - MATCHES_TAIL), spans[one][1]) for one in matches}
+        answers = _newest_answers(told)
+        tails = {
+            one: (max(first, min(end - MATCHES_TAIL, answers.get(one.partition, end))), end)
+            for one, (first, end) in spans.items()
+            if one in matches
+        }
         if sizing_of(told).asked:
             since = await asking.offsets_at(matches, now_ms - FILLING_MS)
             tails = {one: (_earlier(first, since[one.partition]), end) for one, (first, end) in tails.items()}
@@ -96,6 +102,12 @@ async def read_ends(settings: Settings, now_ms: int) -> Ends:
     members = await _members(settings, {one: spans[one] for one in pages})
     by_shard = {one.partition: said[one] for one in matches}
     return Ends(spans[log][1], told, by_shard, members)
+
+
+def _newest_answers(verdicts: Sequence[Said]) -> dict[int, int]:
+    """By partition of `matches`, from where on the answers to the newest round stand."""
+    named = [said.heard.named() for said in verdicts if said.heard.told.kind == KIND_RANGE]
+    return dict(enumerate(named[-1].answers)) if named else {}
 
 
 def _earlier(first: int, since: int | None) -> int:

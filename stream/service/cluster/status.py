@@ -112,8 +112,9 @@ def status_of(ends: Ends, now_ms: int) -> Status:
     outcomes = [said for said in ends.verdicts if said.heard.told.kind == KIND_OUTCOME]
     newest = next(reversed(named), None)
     is_open = newest is not None and all(said.heard.told.range != newest for said in outcomes)
-    ranges = list(named)
-    answering = [_shard(number, named, ends.matches.get(number, ()), sizing.shards) for number in range(sizing.shards)]
+    # The rounds before a resize were others' to answer.
+    own = {range_: said for range_, said in named.items() if said.heard.told.share.shards == sizing.shards}
+    answering = [_shard(number, own, ends.matches.get(number, ()), sizing.shards) for number in range(sizing.shards)]
     record, round_ = 0, None
     if newest is not None:
         place = newest.start if is_open else newest.end
@@ -121,7 +122,7 @@ def status_of(ends: Ends, now_ms: int) -> Status:
         pages = sum(pages for _, pages in named[newest].heard.named().records)
         round_ = RoundStatus(newest, pages, newest.first_number, _ago(named[newest], now_ms), is_open)
     filling = [_filling(number, ends, now_ms) for number in range(sizing.asked)]
-    waits_for = _waits_for(ends, ranges[-1], answering) if is_open else ""
+    waits_for = _waits_for(ends, newest, answering) if is_open and newest else ""
     return Status(
         sizing.shards,
         sizing.asked,

@@ -21,7 +21,7 @@ def _count(status: Status) -> str:
     if not status.asked:
         return f"{status.shards}"
     ready = sum(one.is_ready for one in status.filling)
-    return f"{status.shards}, and {status.asked} are to take over: {ready} of these are ready"
+    return f"{status.shards}; a resize to {status.asked} is under way, {ready} of {status.asked} new ones are ready"
 
 
 def _round(status: Status) -> str:
@@ -42,7 +42,7 @@ def _outcomes(status: Status) -> str:
 
 def _shard(one: ShardStatus) -> str:
     if one.answered is None:
-        return "has said nothing of the rounds that are looked at: is it running?"
+        return "has said nothing of the last rounds: is it running?" if one.rounds_behind else "answers the next round"
     took = "" if one.answer_ms is None else f", {one.answer_ms:.0f} ms after a round is named"
     behind = "has answered the newest round" if not one.rounds_behind else f"{one.rounds_behind} round(s) behind"
     return f"{behind}: up to record {one.answered.record}{took}"

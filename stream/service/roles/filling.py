@@ -25,8 +25,8 @@ def check_wanted(share: Share, sizing: Sizing, is_new: bool) -> None:
         return
     if not is_new:
         raise Over(
-            f"shard {share.number} of {share.shards} is needed no longer: {sizing.shards} shards answer; its state "
-            "directory may go"
+            f"shard {share.number} of {share.shards} is needed no longer: the number of shards is {sizing.shards}; its "
+            "state directory may go"
         )
     asked = f", and {sizing.asked} are asked for" if sizing.asked else ""
     raise StateError(

@@ -9,14 +9,10 @@ from itertools import takewhile
 from typing import ParamSpec, TypeVar
 
 import numpy as np
-from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError
 from numpy.typing import NDArray
 
 from spotsieve.state.horizon import Clock, step_of
 from spotsieve.stream.errors import BrokerTrouble, StateError
-from spotsieve.stream.kafka.client.clients import output_producer, stop_client
-from spotsieve.stream.kafka.errors import ended
 from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
 from spotsieve.stream.observe.heartbeats import Heartbeats
 from spotsieve.stream.observe.logs import logger
@@ -24,6 +20,7 @@ from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes.registry import scheme_in_scope
 from spotsieve.stream.service.roles.answers import Answers
 from spotsieve.stream.service.roles.log_records import LogRecords, has_pages
+from spotsieve.stream.service.roles.publishing import Publisher
 from spotsieve.stream.service.roles.resizing import Resizing
 from spotsieve.stream.service.roles.resolver_work import Outcome, ResolverWork
 from spotsieve.stream.service.roles.role import Role
@@ -101,7 +98,7 @@ class Resolver(Role):
         self._resizing = Resizing(Sizing())
         self._answers = Answers(0)
         self._hearing: asyncio.Task[None] | None = None
-        self._producer: AIOKafkaProducer | None = None
+        self._publisher = Publisher(settings)
         self._working = ThreadPoolExecutor(1, thread_name_prefix="resolver")
         self._place, self._clock, self._next_number = Place(0, 0), Clock(), 0
         self._open: _Open | None = None
@@ -128,9 +125,8 @@ class Resolver(Role):
     async def _take_over(self) -> None:
         """Fence the resolver before, and go on where `verdicts` ends."""
         settings = self._settings
-        self._producer = output_producer(settings, f"{settings.kafka.group_id}:resolver")
         # This ends its open transaction; only then `verdicts` has an end that lasts.
-        await self._producer.start()
+        await self._publisher.start()
         await self._rounds.start()
         end = await find_end(self._rounds, settings.topics.verdicts)
         sizing = end.sizing if end.sizing.shards else end.sizing._replace(shards=settings.cluster.shards)
@@ -148,7 +144,7 @@ class Resolver(Role):
         if any(at < first for at, (first, _) in zip(answers, spans, strict=False)):
             # Their first answers are gone: named once more, the round is answered anew.
             self._rounds.seek_matches([last for _, last in spans])
-            await self._publish(*await self._range_records(range_, named))
+            await self._publisher.publish(*await self._range_records(range_, named))
             end = end._replace(guess=None)
         else:
             self._rounds.seek_matches(answers)
@@ -212,15 +208,15 @@ class Resolver(Role):
     async def _resolve_on(self) -> None:
         while True:
             if self._open is None:
-                await self._publish(*await self._answer_asks())
+                await self._publisher.publish(*await self._answer_asks())
                 if self._resizing.due(time.monotonic()):
-                    await self._publish(self._switch())
+                    await self._publisher.publish(self._switch())
                 named = self._next()
                 if named is None:
                     self._arrived.clear()
                     await self._rest()
                     continue
-                await self._publish(*await self._name(named))
+                await self._publisher.publish(*await self._name(named))
             await self._listen()
 
     async def _rest(self) -> None:
@@ -304,7 +300,7 @@ class Resolver(Role):
         while (opened := self._open) is not None:
             hearing, self._hearing = self._hearing, None
             await (hearing or self._hear())
-            await self._publish(*await self._answer_asks())
+            await self._publisher.publish(*await self._answer_asks())
             if self._answers.too_large(opened.range):
                 await self._halve(opened, "the answer of a shard")
                 continue
@@ -314,7 +310,7 @@ class Resolver(Role):
                 continue
             if outcome.guess is not None:
                 opened.guess = outcome.guess
-                await self._publish(self._told_record(KIND_GUESS, opened.range, write_guess(outcome.guess)))
+                await self._publisher.publish(self._told_record(KIND_GUESS, opened.range, write_guess(outcome.guess)))
                 self._metrics.round_guesses.inc()
             elif outcome.resolved is not None:
                 await self._end(opened, outcome.resolved.next_number, outcome.body)
@@ -351,7 +347,7 @@ class Resolver(Role):
         following = self._next()
         if following is not None:
             records += await self._name(following)
-        await self._publish(*records)
+        await self._publisher.publish(*records)
         self._metrics.rounds.inc()
         self._metrics.round_pages.observe(len(opened.round.signatures))
         self._metrics.round_seconds.observe(time.monotonic() - opened.since)
@@ -370,7 +366,7 @@ class Resolver(Role):
                 "lower index.candidate_limit (begins a new log), or judge in one process",
             )
         logger().info("a round is named anew with fewer pages", because=f"{what} exceeds a message", pages=self._most)
-        await self._publish(*await self._name(smaller))
+        await self._publisher.publish(*await self._name(smaller))
 
     def _tell_missing(self, opened: _Open) -> None:
         """Say once which shards a round waits for."""
@@ -388,23 +384,6 @@ class Resolver(Role):
     def _told_record(self, kind: int, range_: Range, body: bytes) -> bytes:
         return encode_told(kind, self._digest, Share(0, self._resizing.sizing.shards), range_, body)
 
-    async def _publish(self, *records: bytes) -> None:
-        """Write records to `verdicts`, all or none. Raises BrokerTrouble where that failed or nobody knows."""
-        producer, topic = self._producer, self._settings.topics.verdicts
-        assert producer is not None
-        if not records:
-            return
-        try:
-            async with asyncio.timeout(self._settings.kafka.transaction_timeout_ms / 1000):
-                await producer.begin_transaction()
-                for sent in [await producer.send(topic, record, partition=0) for record in records]:
-                    await sent
-                await producer.commit_transaction()
-        except KafkaError as error:
-            raise ended(error, self._settings, "publishing verdicts") from error
-        except TimeoutError:
-            raise BrokerTrouble("resolver", "had no answer to a commit in time; it begins anew") from None
-
     async def _done(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """Do the work in the resolver's thread."""
         loop = asyncio.get_running_loop()
@@ -416,8 +395,7 @@ class Resolver(Role):
         if self._hearing is not None:
             self._hearing.cancel()
             await asyncio.gather(self._hearing, return_exceptions=True)
-        if self._producer is not None:
-            await stop_client(self._producer)
+        await self._publisher.close()
         await self._standing.leave()
         await self._rounds.close()
         await self._log.close()

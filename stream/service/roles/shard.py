@@ -129,8 +129,6 @@ class Shard(Role):
         while await self._rounds.verdicts_position() < end:
             before = state.position
             await self._hear()
-            if now.asked == self._share.shards:
-                await self._tell_filled()
             catching_up.applied(state.position, state.position - before, 0)
             self.step = catching_up.text()
         catching_up.done()
@@ -220,6 +218,8 @@ class Shard(Role):
                 self._open.guess, self._open.walked = heard.guess(), False
             elif told.kind == KIND_OUTCOME:
                 await self._file(heard)
+                if self._fills:
+                    await self._tell_filled()
 
     async def _answer(self) -> None:
         """Say of the open round what can be said by now."""

@@ -5,7 +5,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import KafkaError, OffsetOutOfRangeError
+from aiokafka.errors import KafkaError, KafkaTimeoutError, OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord
 from numpy.typing import NDArray
 
@@ -133,14 +133,24 @@ class RoundReader:
         await stop_client(self._consumer)
 
     async def read_matches_of(self, shards: int) -> None:
-        """Read what so many shards say: of those that were not read before, from now on. Raises KafkaError."""
+        """Read what so many shards say: of those that were not read before, from now on.
+
+        Raises StateError where `matches` has fewer partitions, and KafkaError.
+        """
         before = [self._verdicts, *self._matches]
         positions = {one: await self._consumer.position(one) for one in before}
         paused = self._consumer.paused()
         self._matches = [TopicPartition(self._settings.topics.matches, number) for number in range(shards)]
         added = [one for one in self._matches if one not in positions]
-        # The broker may know of new partitions a moment later.
-        positions |= await self._consumer.end_offsets(added) if added else {}
+        try:
+            positions |= await self._consumer.end_offsets(added) if added else {}
+        except KafkaTimeoutError:
+            raise StateError(
+                f"topics.matches {self._settings.topics.matches!r}",
+                f"must have {shards} partitions, since verdicts tells of so many shards",
+                None,
+                "add partitions, or make it anew with cluster.shards set to that",
+            ) from None
         assigned = [self._verdicts, *self._matches]
         self._consumer.assign(assigned)
         for partition in assigned:

@@ -72,6 +72,15 @@ def test_a_shard_that_has_not_answered_is_named() -> None:
     assert "".join(f"    {line}\n" for line in shown) in page
 
 
+def test_shards_that_have_just_taken_over_answer_the_next_round() -> None:
+    switched = said(KIND_RESIZE, Share(0, 1), SECOND, 90_000, write_resize(Resize(Change.SWITCHED, 1, 1)))
+    over = [*VERDICTS, said(KIND_OUTCOME, TWO, SECOND, 91_000), switched]
+    found = status({0: answers(0, 1_010)}, over)
+    assert (found.shards, found.waits_for) == (1, "")
+    assert [one.rounds_behind for one in found.answering] == [0]
+    assert "shard 0    answers the next round" in lines_of(found)
+
+
 def test_who_has_not_walked_is_waited_for_and_then_the_resolver() -> None:
     both = {number: answers(number, 1_010, said(KIND_MEETINGS, Share(number, 2), SECOND, 90_020)) for number in (0, 1)}
     assert status(both).waits_for == "the resolver"
@@ -102,7 +111,7 @@ def test_shards_that_fill_themselves_show_how_fast_and_how_long() -> None:
     }
     found = status(matches, [*VERDICTS, asked])
     assert (found.shards, found.asked, len(found.answering)) == (2, 3, 2)
-    assert lines_of(found)[0] == "shards       2, and 3 are to take over: 1 of these are ready"
+    assert lines_of(found)[0] == "shards       2; a resize to 3 is under way, 1 of 3 new ones are ready"
     assert lines_of(found)[-3:] == [
         "new shard 0  ready: record 12 of 20",
         "new shard 1  fills itself: record 10 of 20, 4.0 records/s, about 2 s left",
