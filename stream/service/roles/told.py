@@ -147,7 +147,7 @@ class RoundReader:
         except KafkaTimeoutError:
             raise BrokerTrouble(
                 f"topics.matches {self._settings.topics.matches!r}",
-                f"must have {shards} partitions, as many as verdicts tells of shards; the broker names no end of the last",
+                f"must have {shards} partitions, as many as verdicts tells of shards, and the broker knows fewer",
                 None,
                 "add partitions, or make it anew with cluster.shards set to that",
             ) from None
