@@ -75,7 +75,9 @@ def open_resolver(settings: Settings) -> Opened:
     work = ResolverWork(settings, scheme)
 
     def begin(_: object, metrics: Metrics, heartbeats: Heartbeats) -> Resolver:
-        return Resolver(settings, work, metrics, heartbeats)
+        resolver = Resolver(settings, work, metrics, heartbeats)
+        metrics.role.labels("resolver", "").set_function(lambda: float(resolver.works()))
+        return resolver
 
     return Opened(None, begin)
 
@@ -136,6 +138,7 @@ class Resolver(Role):
         # What was asked for since the last round was named is heard again. Newer partitions begin at their end.
         answers = [*end.answers, *(last for _, last in spans[len(end.answers) :])]
         self._place, self._clock, self._next_number = end.place, end.clock, end.next_number
+        self._metrics.log_position.set(end.place.record)
         await self._log.start(end.place.record, end.place.page)
         if end.open is None:
             self._rounds.seek_matches([max(at, first) for at, (first, _) in zip(answers, spans, strict=False)])
@@ -262,6 +265,7 @@ class Resolver(Role):
         while self._log.held and not has_pages(self._log.held[0][1]):
             # Pages to forget, and what moves nothing: every shard comes to it by itself.
             place = self._place = Place(self._log.held[0][0] + 1, 0)
+            self._metrics.log_position.set(place.record)
             self._log.held.popleft()
         records = list(takewhile(lambda one: has_pages(one[1]), self._log.held))
         if not records:
@@ -370,8 +374,10 @@ class Resolver(Role):
 
     def _tell_missing(self, opened: _Open) -> None:
         """Say once which shards a round waits for."""
-        missing = self._answers.missing(opened.range)
-        late = time.monotonic() - opened.since > MISSING_SECONDS
+        missing = self._answers.missing(opened.range, self._work.walks)
+        waits = time.monotonic() - opened.since
+        late = waits > MISSING_SECONDS
+        self._metrics.observe_waiting(missing if late else (), waits)
         if missing and late:
             text = f"no answer of shard(s) {', '.join(map(str, missing))}"
             self._waits.failed("round", text)
@@ -400,3 +406,4 @@ class Resolver(Role):
         await self._rounds.close()
         await self._log.close()
         await asyncio.to_thread(self._working.shutdown)
+        self._metrics.observe_waiting((), 0)

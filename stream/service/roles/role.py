@@ -31,6 +31,10 @@ class Role:
         """What keeps it from its work now, in words for a person. Any thread may call this."""
         return ([] if self._ready else [self.step]) + self._waits.texts()
 
+    def works(self) -> bool:
+        """Whether it has caught up and, as a resolver, has taken over. Any thread may call this."""
+        return self._ready
+
     def stop(self) -> None:
         """Ask for a clean stop."""
         self._stopping.set()

@@ -79,7 +79,10 @@ def open_shard(settings: Settings, share: Share) -> Opened:
     work = ShardWork(settings, scheme, state, share)
 
     def begin(_: object, metrics: Metrics, heartbeats: Heartbeats) -> Shard:
-        return Shard(settings, share, scheme.bars is not None, state, work, metrics, heartbeats)
+        shard = Shard(settings, share, scheme.bars is not None, state, work, metrics, heartbeats)
+        metrics.role.labels("shard", str(share.number)).set_function(lambda: float(shard.works()))
+        metrics.log_position.set(state.position)
+        return shard
 
     return Opened(state, begin)
 
