@@ -121,7 +121,7 @@ def test_a_log_of_the_former_record_version_is_signed_again_from_files(
         assert remembered(state).keys() == remembered(becomes.state).keys()
 
 
-def test_from_files_of_novel_pages_a_former_log_makes_no_page_an_original_that_it_dropped(
+def test_of_a_former_log_with_files_of_novel_pages_no_dropped_page_is_an_original(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old, new = tmp_path / "old", tmp_path / "new"

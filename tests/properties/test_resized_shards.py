@@ -8,11 +8,11 @@ from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.sharding.resizing import Change, Resize, Sizing
 from spotsieve.stream.verdict import concatenate
-from tests.properties.test_shards import any_limits, assert_verdicts_equal, crawled, signed_log
 from tests.worlds.pages.hosts import signatures_of as signatures_of_hosts
 from tests.worlds.pages.scheme_settings import settings_named
 from tests.worlds.states.host_logs import Log
 from tests.worlds.states.remembering import SCHEME, any_world
+from tests.worlds.states.sharded_logs import any_limits, assert_verdicts_equal, crawled, signed_log
 from tests.worlds.states.shards import OneProcess, Shards, remembered
 
 SCHEMES = ("spotsieve", "manku", "minhash", "imatch")

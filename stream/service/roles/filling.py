@@ -44,8 +44,6 @@ class Filling:
         """settings_digest: 16 bytes  writer: of the shard's partition of `matches`"""
         self._share, self._digest, self._reader, self._writer = share, settings_digest, reader, writer
         self._told = 0.0
-        self.behind = 0
-        """offsets of `verdicts` that are to be read"""
 
     async def tell(self, here: Range) -> None:
         """Say it where it is time. here: an empty range where the state stands. Raises KafkaError."""
@@ -53,6 +51,5 @@ class Filling:
             return
         self._told = time.monotonic()
         at, (_, end) = await self._reader.verdicts_position(), await self._reader.verdicts_span()
-        self.behind = max(0, end - at)
-        filled = Filled(self.behind <= NEAR_OFFSETS, at)
+        filled = Filled(end - at <= NEAR_OFFSETS, at)
         await self._writer.write(encode_told(KIND_FILLED, self._digest, self._share, here, write_filled(filled)))

@@ -148,7 +148,10 @@ class Shard(Role):
         return self._sizing.shards not in (0, self._share.shards)
 
     async def _listen(self) -> None:
-        """Take in the answers of all shards from the first round on that is open while this one answers."""
+        """Take in the answers of all shards from the first round on that is open while this one answers.
+
+        Its record says where they begin. From a later place on, an answer that was given quickly would be missed.
+        """
         opened = self._open
         if self._listening or opened is None:
             return

@@ -9,7 +9,7 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError, OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord
 from numpy.typing import NDArray
 
-from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
+from spotsieve.stream.errors import BrokerTrouble, DamagedRecord, SettingsMismatch, StateError
 from spotsieve.stream.kafka.backoff import Backoff
 from spotsieve.stream.kafka.client.clients import round_consumer, stop_client
 from spotsieve.stream.kafka.client.consumers import check_alive
@@ -135,7 +135,7 @@ class RoundReader:
     async def read_matches_of(self, shards: int) -> None:
         """Read what so many shards say: of those that were not read before, from now on.
 
-        Raises StateError where `matches` has fewer partitions, and KafkaError.
+        Raises BrokerTrouble where the broker does not know so many partitions, and KafkaError.
         """
         before = [self._verdicts, *self._matches]
         positions = {one: await self._consumer.position(one) for one in before}
@@ -145,9 +145,9 @@ class RoundReader:
         try:
             positions |= await self._consumer.end_offsets(added) if added else {}
         except KafkaTimeoutError:
-            raise StateError(
+            raise BrokerTrouble(
                 f"topics.matches {self._settings.topics.matches!r}",
-                f"must have {shards} partitions, since verdicts tells of so many shards",
+                f"must have {shards} partitions, as many as verdicts tells of shards, and the broker knows fewer",
                 None,
                 "add partitions, or make it anew with cluster.shards set to that",
             ) from None

@@ -125,7 +125,7 @@ def test_control_characters_are_shown_by_their_number(text: str, safe: str) -> N
 @pytest.mark.parametrize(
     ("error", "shown"), [(ConnectionResetError(), False), (ProducerFenced(), False), (ValueError(), True)]
 )
-def test_how_a_connection_or_producer_ended_is_told_by_its_user_and_not_by_its_garbage(
+def test_the_user_of_a_connection_or_producer_tells_how_it_ended_not_its_garbage(
     error: Exception, shown: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configure_logs(LogSettings())

@@ -137,7 +137,7 @@ async def test_where_nothing_is_committed_the_beginning_is_by_setting_and_is_com
     assert broker.steps == ["fenced", "committed", f"offset {offset}"]
 
 
-async def test_a_partition_added_while_the_process_runs_begins_at_its_beginning_with_start_latest(
+async def test_a_partition_added_while_running_begins_at_its_beginning_also_with_latest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     broker, owned = Broker(committed=None), OwnedPartition(PARTITION)
