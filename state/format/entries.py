@@ -7,7 +7,6 @@ version, the length and the references.
 import struct
 from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
 from typing import NamedTuple
 
 import numba
@@ -15,6 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.format.little_endian import read_word
+from spotsieve.state.format.own_texts import (
+    OUT_OF_ORDER,
+    OWN_TEXT_BYTES,
+    OwnParts,
+    own_text_fault,
+    pack_own_text,
+    pack_own_texts,
+    read_own_texts,
+    unpack_own_text,
+)
 from spotsieve.state.index import Filing
 from spotsieve.stream.errors import CorruptRecord
 from spotsieve.stream.signature import Compared, Entry, OwnText, Signatures, no_features
@@ -32,24 +41,12 @@ OWN_TEXT = 0x4000
 _ENTRY = struct.Struct("<BBIiqqHHQI")
 _RANK = struct.Struct("<Q")
 _FEATURES = struct.Struct("<I")
-_OWN_TEXT = struct.Struct("<HBHBB")
 _URL_BYTES_AT = 26
-_HEAD_BYTES, _OWN_TEXT_BYTES, _KIND_BITS = _ENTRY.size, _OWN_TEXT.size, 5
+_HEAD_BYTES = _ENTRY.size
 _SIZES = "must have the length and the source that it declares"
-_ORDER = "must have an own text whose prints and title words ascend"
 _EITHER = " or ".join(map(str, ENTRY_VERSIONS))
 ENTRY_BYTES = _ENTRY.size
 """The least size of an entry."""
-
-
-class OwnParts(NamedTuple):
-    """The own text of one entry; OwnText says what each field means."""
-
-    site: int
-    share: int
-    listed: int
-    prints: tuple[int, ...]
-    titles: tuple[int, ...]
 
 
 class EntryParts(NamedTuple):
@@ -86,7 +83,7 @@ def encode_entries(filing: Filing, sources: NDArray[np.uint32]) -> list[bytes]:
     if filing.learned is not None:
         heads["url_bytes"] |= np.uint16(OWN_TEXT)
         # Features come first, so they are put before the own text.
-        urls = [own + url for own, url in zip(_pack_own_texts(filing.learned.own), urls, strict=True)]
+        urls = [own + url for own, url in zip(pack_own_texts(filing.learned.own), urls, strict=True)]
     if filing.keeps_features:
         features = [_pack_features(signatures, page) for page in pages.tolist()]
         heads["url_bytes"] |= np.array([FEATURED * bool(packed) for packed in features], np.uint16)
@@ -139,7 +136,7 @@ def unpack_entry(key: bytes, value: bytes) -> EntryParts:
     sketch = struct.unpack_from(f"<{words}Q", value, _ENTRY.size)
     places = _places_of(value, words, url_bytes)
     features = struct.unpack_from(f"<{places.features}Q", value, places.own - 8 * places.features)
-    own = _unpack_own_text(value, places.own) if url_bytes & OWN_TEXT else None
+    own = unpack_own_text(value, places.own) if url_bytes & OWN_TEXT else None
     url, label = value[places.url : places.url + places.url_bytes], value[places.url + places.url_bytes :]
     rank = _RANK.unpack_from(value, _ENTRY.size + 8 * words)[0] if version == RANKED_VERSION else None
     head = source, partition, offset, event_time_ms, url, label, host, feature_count
@@ -159,8 +156,7 @@ def pack_entry(parts: EntryParts) -> bytes:
     if features:
         ragged += _FEATURES.pack(len(features)) + struct.pack(f"<{len(features)}Q", *features)
     if own is not None:
-        ragged += _OWN_TEXT.pack(own.site, own.share, own.listed, len(own.prints), len(own.titles))
-        ragged += struct.pack(f"<{len(own.prints)}I{len(own.titles)}H", *own.prints, *own.titles)
+        ragged += pack_own_text(own)
     return head + struct.pack(f"<{len(sketch)}Q", *sketch) + ragged + url + label
 
 
@@ -179,10 +175,7 @@ def entry_fault(value: bytes, words: int, sources: int) -> str | None:
     if (features[1:] <= features[:-1]).any():
         return "must have features that ascend"
     if url_bytes & OWN_TEXT:
-        own = _unpack_own_text(value, places.own)
-        identities = [word >> _KIND_BITS for word in own.prints]
-        if any(one >= other for row in (identities, own.titles) for one, other in pairwise(row)):
-            return _ORDER
+        return own_text_fault(unpack_own_text(value, places.own))
     return None
 
 
@@ -234,9 +227,9 @@ def decode_own_texts(keys: Sequence[bytes], values: Sequence[bytes]) -> OwnText:
         np.empty(titles[-1], np.uint16),
         titles,
     )
-    wrong = _read_own_texts(raw, starts, *own)
+    wrong = read_own_texts(raw, starts, *own)
     if wrong >= 0:
-        raise CorruptRecord("entries", keys[wrong], _ORDER)
+        raise CorruptRecord("entries", keys[wrong], OUT_OF_ORDER)
     return own
 
 
@@ -245,31 +238,6 @@ def _pack_features(signatures: Signatures, page: int) -> bytes:
     first, last = signatures.features_bounds[page : page + 2].tolist()
     features = signatures.features[first:last].astype("<u8")
     return _FEATURES.pack(len(features)) + features.tobytes() if len(features) else b""
-
-
-def _pack_own_texts(own: OwnText) -> list[bytes]:
-    """Write what stands between features and address, for each filed page."""
-    heads = np.empty(len(own.site), np.dtype([("site", "<u2"), ("share", "u1"), ("listed", "<u2"), ("sizes", "u1", 2)]))
-    heads["site"], heads["share"], heads["listed"] = own.site, own.share, own.listed
-    sizes = np.stack([np.diff(own.print_bounds), np.diff(own.title_bounds)], axis=1)
-    if sizes.max(initial=0) > np.iinfo(np.uint8).max:
-        raise ValueError(f"an own text has {sizes.max()} prints or title words, an entry has room for 255")
-    heads["sizes"] = sizes
-    head, prints, titles = heads.tobytes(), own.prints.astype("<u4").tobytes(), own.titles.astype("<u2").tobytes()
-    rows = zip(
-        range(0, len(head), _OWN_TEXT_BYTES),
-        pairwise((4 * own.print_bounds).tolist()),
-        pairwise((2 * own.title_bounds).tolist()),
-        strict=True,
-    )
-    return [head[at : at + _OWN_TEXT_BYTES] + prints[a:b] + titles[c:d] for at, (a, b), (c, d) in rows]
-
-
-def _unpack_own_text(value: bytes, at: int) -> OwnParts:
-    """Read an own text that is not cut."""
-    site, share, listed, prints, titles = _OWN_TEXT.unpack_from(value, at)
-    words = struct.unpack_from(f"<{prints}I{titles}H", value, at + _OWN_TEXT.size)
-    return OwnParts(site, share, listed, words[:prints], words[prints:])
 
 
 class _Places(NamedTuple):
@@ -293,7 +261,7 @@ def _places_of(value: bytes, words: int, url_bytes: int) -> _Places:
         at += 8 * features
     url = at
     if url_bytes & OWN_TEXT:
-        url += _OWN_TEXT.size
+        url += OWN_TEXT_BYTES
         if url <= len(value):
             url += 4 * value[url - 2] + 2 * value[url - 1]
     return _Places(features, at, url, url_bytes & ~(FEATURED | OWN_TEXT))
@@ -348,7 +316,7 @@ def _measure_own_texts(raw, ends, starts, prints, titles):  # type: ignore[no-un
         prints[entry + 1], titles[entry + 1] = prints[entry], titles[entry]
         if url_bytes & OWN_TEXT:
             starts[entry] = at
-            at += _OWN_TEXT_BYTES
+            at += OWN_TEXT_BYTES
             if at > end:
                 return entry
             listed, worded = np.int64(raw[at - 2]), np.int64(raw[at - 1])
@@ -357,31 +325,6 @@ def _measure_own_texts(raw, ends, starts, prints, titles):  # type: ignore[no-un
             at += 4 * listed + 2 * worded
         if at + tail != end:
             return entry
-    return -1
-
-
-@numba.njit(nogil=True, cache=True)
-def _read_own_texts(raw, starts, site, share, listed, prints, print_bounds, titles, title_bounds):  # type: ignore[no-untyped-def]
-    # raw: uint8[...]  starts: int64[e], -1 where there is no own text  ->  the rest: OwnText, whose bounds are given;
-    # returns the first entry whose prints or title words do not ascend, or -1
-    for entry in range(len(starts)):
-        at = starts[entry]
-        if at < 0:
-            continue
-        site[entry], share[entry], listed[entry] = read_word(raw, at, 2), raw[at + 2], read_word(raw, at + 3, 2)
-        at += _OWN_TEXT_BYTES
-        first = print_bounds[entry]
-        for place in range(first, print_bounds[entry + 1]):
-            prints[place] = read_word(raw, at, 4)
-            at += 4
-            if place > first and prints[place] >> _KIND_BITS <= prints[place - 1] >> _KIND_BITS:
-                return entry
-        first = title_bounds[entry]
-        for place in range(first, title_bounds[entry + 1]):
-            titles[place] = read_word(raw, at, 2)
-            at += 2
-            if place > first and titles[place] <= titles[place - 1]:
-                return entry
     return -1
 
 

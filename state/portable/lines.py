@@ -27,10 +27,11 @@ from numpy.typing import NDArray
 
 from spotsieve.state.format.attempts import attempt_key, decode_attempt, encode_attempt, page_of_key
 from spotsieve.state.format.buckets import INLINE_BYTES, encode_buckets
-from spotsieve.state.format.entries import FORGOTTEN, EntryParts, OwnParts, pack_entry, unpack_entry
+from spotsieve.state.format.entries import FORGOTTEN, EntryParts, pack_entry, unpack_entry
 from spotsieve.state.format.host_memory import decode_memories, encode_memories
 from spotsieve.state.format.keys import decode_keys, encode_keys
 from spotsieve.state.format.meta import Progress
+from spotsieve.state.format.own_texts import OwnParts
 from spotsieve.state.horizon import NO_TIME, Clock, Mark
 from spotsieve.state.index import ITEM_COUNT_BITS, NOBODY, WORD_COUNT_BITS, Attempt, Buckets, HostMemories
 from spotsieve.state.still.reading import StillState

@@ -13,7 +13,6 @@ from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.format.attempts import attempt_key, decode_attempt, encode_attempt
 from spotsieve.state.format.buckets import decode_buckets, encode_buckets
 from spotsieve.state.format.entries import (
-    OwnParts,
     decode_compared,
     decode_entry,
     decode_own_texts,
@@ -38,6 +37,7 @@ from spotsieve.state.format.meta import (
     encode_marks,
     encode_progress,
 )
+from spotsieve.state.format.own_texts import OwnParts
 from spotsieve.state.format.sealing import seal
 from spotsieve.state.format.sources import decode_source, encode_source
 from spotsieve.state.horizon import Clock, Mark

@@ -77,5 +77,5 @@ def test_an_explained_error_names_its_setting_and_the_next_step(error: KafkaErro
 
 def test_a_topic_that_may_not_be_read_is_named_with_the_rights_to_grant() -> None:
     told = str(explained(errors.TopicAuthorizationFailedError("crawled-pages"), Settings(), "reading pages"))
-    assert "has no permission while reading pages: " in told and "crawled-pages" in told
-    assert "grant Read on input and log" in told and "\n" not in told
+    for part in ("has no permission while reading pages: ", "crawled-pages", "grant Read on input and log"):
+        assert part in told

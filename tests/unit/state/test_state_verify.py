@@ -13,7 +13,8 @@ import pytest
 from rocksdict import Rdict, WriteBatch
 
 from spotsieve.state.forgetting import ForgottenPage
-from spotsieve.state.format.entries import FORGOTTEN, OwnParts, pack_entry, unpack_entry
+from spotsieve.state.format.entries import FORGOTTEN, pack_entry, unpack_entry
+from spotsieve.state.format.own_texts import OwnParts
 from spotsieve.state.log.local import LOG_FILE, LocalLog
 from spotsieve.state.log.record import decode, encode_forget
 from spotsieve.state.store.directory import INDEX_FOLDER
