@@ -35,7 +35,7 @@ class Port:
         }
 
     def app(self) -> ASGIApp:
-        """The ASGI application. Requests for verdicts go past Starlette, whose layers cost a tenth of each."""
+        """The ASGI application. Requests for verdicts go past the layers of Starlette, which none of them needs."""
         rest, judging = self._rest(), self._judging
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:

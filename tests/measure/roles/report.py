@@ -33,7 +33,7 @@ def document(ran: Ran, plan: Plan, command: str, machine: dict[str, Any], load: 
         ("pages with two verdicts", f"{checked.doubled}"),
         ("verdicts other than those of the log, judged again by one process", f"{checked.differing}"),
         ("pages submitted to the log again", f"{checked.submitted_again:,}"),
-        *((f"{role}s {kind}", f"{count} times") for (role, kind), count in sorted(harms.items())),
+        *((f"{role}, {kind}", f"{count} times") for (role, kind), count in sorted(harms.items())),
         *((f"no outcome after a resolver was {kind}", _told(_silences(ran, kind))) for kind in ("killed", "frozen")),
         ("time", f"{ran.seconds:.0f} s"),
     ]
