@@ -35,9 +35,11 @@ class Answers:
         """Whether a shard's answer would be larger than a message may be."""
         return range_ in self._too_large
 
-    def missing(self, range_: Range) -> list[int]:
-        """The shards that have not answered."""
-        return sorted(set(range(self._shards)) - self._met.get(range_, {}).keys())
+    def missing(self, range_: Range, walks: bool) -> list[int]:
+        """The shards that have not answered, or else those that have not walked. walks: whether shards do"""
+        every = set(range(self._shards))
+        unmet = every - self._met.get(range_, {}).keys()
+        return sorted(unmet or (every - self._walked.get(range_, {}).keys() if walks else set()))
 
     def forget_before(self, range_: Range) -> None:
         """Let go of what was said of rounds before this one."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import takewhile
@@ -61,6 +61,7 @@ class _Open:
 
     range: Range
     round: Round
+    named: Named
     since: float
     meetings: list[Meetings] | None = None
     guess: NDArray[np.bool_] | None = None
@@ -135,10 +136,11 @@ class Resolver(Role):
             self._rounds.seek_matches([last for _, last in spans])
             return
         range_, named = end.open
-        if any(at < first for at, (first, _) in zip(named.answers, spans, strict=True)):
+        if _are_lost(named, spans):
             # Their first answers are gone: named once more, the round is answered anew.
             self._rounds.seek_matches([last for _, last in spans])
-            await self._publish(await self._range_record(range_, named))
+            named = await self._from_now_on(named)
+            await self._publish(self._range_record(range_, named))
             end = end._replace(guess=None)
         else:
             self._rounds.seek_matches(named.answers)
@@ -158,7 +160,7 @@ class Resolver(Role):
                 None,
                 "bring that log back; or make matches, verdicts and the states of the shards anew",
             )
-        return _Open(range_, round_, time.monotonic(), guess=end.guess)
+        return _Open(range_, round_, named, time.monotonic(), guess=end.guess)
 
     async def _work_on(self) -> None:
         watching = [
@@ -221,15 +223,17 @@ class Resolver(Role):
             begin = round_.start.page if offset == round_.start.record else 0
             stop = round_.end.page if offset == round_.end.record else len(record.signatures)
             records.append((offset, stop - begin))
-        named = Named(round_.last_record, round_.clock.marks, (), tuple(records))
-        self._open = _Open(range_of(round_), round_, time.monotonic())
+        named = await self._from_now_on(Named(round_.last_record, round_.clock.marks, (), tuple(records)))
+        self._open = _Open(range_of(round_), round_, named, time.monotonic())
         self._answers.forget_before(self._open.range)
-        return await self._range_record(self._open.range, named)
+        return self._range_record(self._open.range, named)
 
-    async def _range_record(self, range_: Range, named: Named) -> bytes:
-        """The record that names a round whose answers stand behind what was read of `matches` by now."""
-        named = named._replace(answers=await self._rounds.matches_positions())
-        return encode_told(KIND_RANGE, self._digest, Share(0, self._shards), range_, write_named(named))
+    async def _from_now_on(self, named: Named) -> Named:
+        """The same, with answers that stand behind what was read of `matches` by now."""
+        return named._replace(answers=await self._rounds.matches_positions())
+
+    def _range_record(self, range_: Range, named: Named) -> bytes:
+        return self._told_record(KIND_RANGE, range_, write_named(named))
 
     async def _listen(self) -> None:
         """Take in answers until the open round is over."""
@@ -240,7 +244,8 @@ class Resolver(Role):
             if self._answers.too_large(opened.range):
                 await self._halve(opened, "the answer of a shard")
                 continue
-            self._tell_missing(opened)
+            if self._tell_missing(opened) and _are_lost(opened.named, await self._rounds.matches_spans()):
+                await self._ask_anew(opened)
             outcome = await self._outcome(opened)
             if outcome is None:
                 continue
@@ -250,6 +255,12 @@ class Resolver(Role):
                 self._metrics.round_guesses.inc()
             elif outcome.resolved is not None:
                 await self._end(opened, outcome.resolved.next_number, outcome.body)
+
+    async def _ask_anew(self, opened: _Open) -> None:
+        """Have an open round answered once more, by naming it again."""
+        logger().warning("answers are gone from the topic of matches: the round is answered once more")
+        opened.named, opened.guess = await self._from_now_on(opened.named), None
+        await self._publish(self._range_record(opened.range, opened.named))
 
     async def _outcome(self, opened: _Open) -> Outcome | None:
         """What the answers make of the round; None while they are not all there."""
@@ -303,9 +314,9 @@ class Resolver(Role):
         logger().info("a round is named anew with fewer pages", because=f"{what} exceeds a message", pages=self._most)
         await self._publish(await self._name(smaller))
 
-    def _tell_missing(self, opened: _Open) -> None:
-        """Say once which shards a round waits for."""
-        missing = self._answers.missing(opened.range)
+    def _tell_missing(self, opened: _Open) -> bool:
+        """Say once which shards a round waits for; -> whether it waits for any for long."""
+        missing = self._answers.missing(opened.range, self._work.walks)
         late = time.monotonic() - opened.since > MISSING_SECONDS
         if missing and late:
             text = f"no answer of shard(s) {', '.join(map(str, missing))}"
@@ -315,6 +326,7 @@ class Resolver(Role):
                 logger().warning("a round waits for shards: no verdict is given without them", missing=missing)
         else:
             self._waits.over("round")
+        return bool(missing) and late
 
     def _told_record(self, kind: int, range_: Range, body: bytes) -> bytes:
         return encode_told(kind, self._digest, Share(0, self._shards), range_, body)
@@ -348,3 +360,8 @@ class Resolver(Role):
         await self._rounds.close()
         await self._log.close()
         await asyncio.to_thread(self._working.shutdown)
+
+
+def _are_lost(named: Named, spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether answers to a round are gone from `matches`: who begins in its middle would wait for them for ever."""
+    return any(at < first for at, (first, _) in zip(named.answers, spans, strict=True))
