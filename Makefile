@@ -72,7 +72,7 @@ exact: setup ## compare exact schemes with brute force, 100,000 random cases eac
 fuzz: $(FUZZ) ## feed every reader of foreign bytes with mutated input for 10 minutes; write docs/fuzz.md (ARGS="--minutes 60")
 	@$(PY) -m tests.measure.fuzz $(ARGS)
 
-chart: $(INSTALLED) ## check the Helm chart and render deploy/kubernetes.yaml from it (Go builds helm once, in minutes)
+chart: $(INSTALLED) ## check the Helm chart and render the manifests in deploy from it (Go builds helm once, in minutes)
 	@$(PY) -m tests.measure.deploy.chart $(ARGS)
 
 dashboard: $(INSTALLED) ## write deploy/grafana/dashboards/spotsieve.json from tests/measure/deploy/dashboard

@@ -80,7 +80,7 @@ def to_look_at(explanation: Path | None) -> str:
     """What was written to be looked at. explanation: the page of the last example; None where there is none"""
     if explanation is None:
         return '\nFor a page of both texts side by side, install the extra "report" and run the demo again.'
-    return f"\nThe last example, with both texts side by side\n  {explanation.resolve().as_uri()}"
+    return f"\nThe last example above, with both texts side by side\n  {explanation.resolve().as_uri()}"
 
 
 def next_steps(command: str, *, kept: bool) -> str:

@@ -62,8 +62,8 @@ def run_demo(bootstrap_servers: str | None, *, keep: bool, as_json: bool) -> int
         result = _filter_crawl(settings, filter_process, say)
         _print(present.as_json(result) if as_json else present.as_text(result))
         if not as_json:
-            _print(present.to_look_at(_write_explanation(result)))
             _print(present.next_steps(_command(), kept=keep))
+            _print(present.to_look_at(_write_explanation(result)))
         if keep:
             about = present.still_running(settings, filter_process.metrics_url)
             _wait(filter_process, lambda: _print(about, sys.stderr if as_json else sys.stdout))

@@ -70,6 +70,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._swept_buckets = 0
+        self._waited_for = set[int]()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         self._declare_pages()
@@ -102,6 +103,12 @@ class Metrics:
         self.watermark.set(stats["watermark_ms"] / 1000)
         self.swept_buckets.inc(stats["swept_buckets"] - self._swept_buckets)
         self._swept_buckets = stats["swept_buckets"]
+
+    def observe_waiting(self, shards: Collection[int], seconds: float) -> None:
+        """Note the shards that the open round waits for, and for how long it does; the others wait no longer."""
+        for number in self._waited_for | set(shards):
+            self.unanswered.labels(str(number)).set(seconds if number in shards else 0)
+        self._waited_for = set(shards)
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -291,6 +298,18 @@ class Metrics:
 
     def _declare_rounds(self) -> None:
         """What roles tell of a service whose state shards hold together."""
+        self.role = self._gauge(
+            "spotsieve_role",
+            "1 while this process works in its role, 0 before, and while a resolver stands by. A process that does all "
+            "has none.",
+            "role",
+            "shard",
+        )
+        self.unanswered = self._gauge(
+            "spotsieve_unanswered_seconds",
+            "Time for which the open round waits for a shard: of shards that the working resolver had to wait for.",
+            "shard",
+        )
         self.rounds = self._counter("spotsieve_rounds", "Rounds that this shard filed, or this resolver published.")
         self.round_guesses = self._counter(
             "spotsieve_round_guesses", "Times that shards walked through a round once more, by a better guess."

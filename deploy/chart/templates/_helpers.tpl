@@ -15,6 +15,26 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 
+{{/* The same of one role, given the top as "top", the "role" ("" where one process does all), and "of" for one set of shards. */}}
+{{- define "spotsieve.role-selector" -}}
+{{ include "spotsieve.selector" .top }}
+{{- include "spotsieve.role" . }}
+{{- end }}
+
+{{- define "spotsieve.role-labels" -}}
+{{ include "spotsieve.labels" .top }}
+{{- include "spotsieve.role" . }}
+{{- end }}
+
+{{- define "spotsieve.role" -}}
+{{- with .role }}
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+{{- with .of }}
+spotsieve/shards: {{ . | quote }}
+{{- end }}
+{{- end }}
+
 {{- define "spotsieve.image" -}}
 {{- with .Values.image -}}
 {{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}

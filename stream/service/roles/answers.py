@@ -14,8 +14,10 @@ class Answers:
         self._too_large: set[Range] = set()
 
     def add(self, heard: Heard) -> None:
-        """Keep an answer."""
+        """Keep an answer. Who answers as one of another number of shards says nothing here."""
         told = heard.told
+        if told.share.shards != self._shards:
+            return
         if told.kind == KIND_MEETINGS:
             self._met.setdefault(told.range, {})[told.share.number] = heard
         elif told.kind == KIND_WALKS:
@@ -36,10 +38,11 @@ class Answers:
         return range_ in self._too_large
 
     def missing(self, range_: Range, walks: bool) -> list[int]:
-        """The shards that have not answered, or else those that have not walked. walks: whether shards do"""
-        every = set(range(self._shards))
-        unmet = every - self._met.get(range_, {}).keys()
-        return sorted(unmet or (every - self._walked.get(range_, {}).keys() if walks else set()))
+        """The shards that have not answered, or, once all have, not walked. walks: whether shards walk at all"""
+        said = set(self._met.get(range_, {}))
+        if walks and len(said) == self._shards:
+            said = set(self._walked.get(range_, {}))
+        return sorted(set(range(self._shards)) - said)
 
     def forget_before(self, range_: Range) -> None:
         """Let go of what was said of rounds before this one."""

@@ -60,6 +60,8 @@ def open_signing_worker(settings: Settings) -> Opened:
         def log_of(waits: Waits) -> WorkerLog:
             return WorkerLog(settings, os.urandom(WRITER_BYTES), metrics, waits)
 
-        return Worker(settings, scheme, log_of, facts, metrics, heartbeats)
+        worker = Worker(settings, scheme, log_of, facts, metrics, heartbeats)
+        metrics.role.labels("worker", "").set_function(lambda: float(worker.ready))
+        return worker
 
     return Opened(None, begin)

@@ -61,7 +61,7 @@ class WorkerLog:
         self._metrics = metrics
         self._waits = waits
         self._writing = RecordWriter(settings, waits, lambda: 0)
-        self._rounds = RoundReader(settings, waits, with_matches=False)
+        self._rounds = RoundReader(settings, waits)
         self._sequence = 0
         self._waiting: dict[int, _Waiting] = {}
         self._sending = 0
@@ -76,7 +76,8 @@ class WorkerLog:
         try:
             await self._writing.start()
             begin = await follower.start()
-            filling = await follower.check_settings(begin, await follower.end(), self._writing.write, self._writer)
+            log_end = await follower.end()
+            filling = await follower.check_settings(begin, log_end, self._writing.write, self._writer)
             await self._rounds.start()
             _, end = await self._rounds.verdicts_span()
         except KafkaError as error:
@@ -86,6 +87,8 @@ class WorkerLog:
         if filling:
             raise BrokerTrouble("log", "is being filled by spotsieve migrate; waiting until it is open")
         self._rounds.seek_verdicts(end)
+        # What is in the log by now is of other attempts: this worker waits for nothing of it.
+        self._metrics.log_position.set(log_end)
 
     async def append(
         self, signatures: Signatures, committed: Sequence[Committed] = ()

@@ -22,8 +22,15 @@ DEPLOY = REPOSITORY / "deploy"
 CHART = DEPLOY / "chart"
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"
 HELM_VERSION = "v3.18.6"
-OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
-"""The Go module whose sources hold the operator's resource definitions."""
+DEFINITIONS = {
+    "monitoring.coreos.com": (
+        "github.com/prometheus-operator/prometheus-operator@v0.85.0",
+        "example/prometheus-operator-crd",
+    ),
+    "keda.sh": ("github.com/kedacore/keda/v2@v2.17.2", "config/crd/bases"),
+}
+"""By API group the Go module whose sources hold its resource definitions, and their folder in it."""
+SCALED = ("--set=cluster.shards=2", "--set=replicas=2")
 KUBERNETES_VERSION = "1.33"
 HEAD = """# Rendered from deploy/chart by `make chart`: change the chart, or give it values of your own.
 # Chart: {digest}
@@ -35,6 +42,19 @@ MANIFESTS: dict[Path, tuple[str, Sequence[str]]] = {
 # Then name your broker and the image's place in this file. More replicas are more workers of the same group.
 """,
         (),
+    ),
+    DEPLOY / "kubernetes-scaled.yaml": (
+        """# Two shards that hold the state together, two workers, a resolver and one that stands by (docs/scale.md),
+# and a broker with TLS and a login, without Helm. The secret is that of kubernetes.yaml. Name your broker and image.
+# The StatefulSet's replicas and SPOTSIEVE_CLUSTER__SHARDS of every container are the number of shards.
+""",
+        SCALED,
+    ),
+    DEPLOY / "keda.yaml": (
+        """# For a cluster with KEDA: as many workers of kubernetes-scaled.yaml as waiting pages ask for. Name your
+# Prometheus.
+""",
+        (*SCALED, "--set=cluster.autoscaling.enabled=true", "--show-only=templates/scaledobject.yaml"),
     ),
     DEPLOY / "prometheus" / "operator.yaml": (
         """# For a cluster with the Prometheus operator: what to scrape, and the alerts. Give both the labels that your
@@ -111,21 +131,22 @@ def check_resource(resource: Mapping[str, Any]) -> None:
     kubernetes_validate.validate(resource, KUBERNETES_VERSION, strict=True)
 
 
-def check_by_operator(resources: Sequence[Mapping[str, Any]]) -> None:
-    """Compare resources with the operator's own definitions, which Go fetches."""
-    told = subprocess.run(["go", "mod", "download", "-json", OPERATOR], capture_output=True, text=True, check=True)
-    folder = Path(json.loads(told.stdout)["Dir"]) / "example" / "prometheus-operator-crd"
-    for resource in resources:
-        definition = folder / f"monitoring.coreos.com_{resource['kind'].lower()}s.yaml"
-        # Go takes a flag within a pattern, Python at its beginning alone.
-        text = definition.read_text("utf-8").replace("^(?i)", "(?i)^")
-        (version,) = yaml.safe_load(text)["spec"]["versions"]
-        schema = version["schema"]["openAPIV3Schema"]
-        for part in _objects(schema):
-            # A cluster prunes what a definition does not name, and so a misspelt field does nothing.
-            part.setdefault("additionalProperties", False)
-        schema["properties"]["metadata"] = {"type": "object"}
-        jsonschema.validate(resource, schema)
+def check_by_definition(resource: Mapping[str, Any]) -> None:
+    """Compare a resource of an operator with that operator's own definition, which Go fetches."""
+    group, _, version = resource["apiVersion"].partition("/")
+    module, folder = DEFINITIONS[group]
+    told = subprocess.run(["go", "mod", "download", "-json", module], capture_output=True, text=True, check=True)
+    definition = Path(json.loads(told.stdout)["Dir"]) / folder / f"{group}_{resource['kind'].lower()}s.yaml"
+    # Go takes a flag within a pattern, Python at its beginning alone.
+    text = definition.read_text("utf-8").replace("^(?i)", "(?i)^")
+    (schema,) = [
+        one["schema"]["openAPIV3Schema"] for one in yaml.safe_load(text)["spec"]["versions"] if one["name"] == version
+    ]
+    for part in _objects(schema):
+        # A cluster prunes what a definition does not name, and so a misspelt field does nothing.
+        part.setdefault("additionalProperties", False)
+    schema["properties"]["metadata"] = {"type": "object"}
+    jsonschema.validate(resource, schema)
 
 
 def _objects(schema: object) -> Iterator[dict[str, Any]]:
@@ -154,10 +175,9 @@ def main() -> int:
         return error.exit_code
     for path, text in texts.items():
         resources = documents(text)
-        ours = [one for one in resources if not one["apiVersion"].startswith("monitoring.coreos.com/")]
-        for resource in ours:
-            check_resource(resource)
-        check_by_operator([one for one in resources if one not in ours])
+        for resource in resources:
+            group = resource["apiVersion"].partition("/")[0]
+            (check_by_definition if group in DEFINITIONS else check_resource)(resource)
         path.write_text(text, "utf-8")
         print(f"{path.relative_to(REPOSITORY)}: {', '.join(one['kind'] for one in resources)}")
     return EXIT_OK

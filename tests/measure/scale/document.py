@@ -19,6 +19,23 @@ def text(figures: Figures, costs: Costs, cases: Cases, client_us: float, machine
     parts = [
         "# How many machines",
         *_opening(figures, machine),
+        "## How many machines for which crawl",
+        fill(
+            "Simulated. A process has one core, and is busy for at most "
+            f"{LOAD:.0%} of the time; p99 is at most 1 s. One resolver works and one stands by. With S = 0 each "
+            "process does all. Broker traffic is that of one copy: each further copy writes the same once more. "
+            "GB a day are those of `signatures`, `matches` and `verdicts`.",
+            120,
+        ),
+        tables.sizes_table(figures, costs, cases),
+        "### Disk of the state",
+        fill(
+            "Pages are those that were let through. A disk has "
+            f"{DISK_BYTES / 1e12:.0f} TB, and {LOAD:.0%} of it may be filled. These are bytes alone: the CPU of "
+            "RocksDB at this size was not measured, and all CPU on this page is that of states that fit memory.",
+            120,
+        ),
+        tables.disk_table(figures),
         "## What a page costs",
         *_costs(figures, large, costs, client_us),
         "## Hops",
@@ -32,27 +49,6 @@ def text(figures: Figures, costs: Costs, cases: Cases, client_us: float, machine
         *_left_out(figures, costs),
         "## The simulation",
         *_simulation(figures, costs, cases),
-        "## How many machines for which crawl",
-        fill(
-            f"A process is one core. No role is busy for more than {LOAD:.0%} of the time, and p99 is at "
-            "most 1 s. Workers "
-            "sign; shards hold the state; one resolver works and one stands by. Without shards (S = 0) "
-            "each process does "
-            "all. Broker traffic is without replication: each copy adds what is written once more. GB a "
-            "day are those of "
-            "`signatures`, `matches` and `verdicts`.",
-            120,
-        ),
-        tables.sizes_table(figures, costs, cases),
-        "### Disk of the state",
-        fill(
-            "For so many pages that were let through. The disk of a shard has "
-            f"{DISK_BYTES / 1e12:.0f} TB, of which {LOAD:.0%} are filled. What RocksDB costs at this size "
-            "was not measured: "
-            "these are bytes alone, and the CPU above is that of states that fit memory.",
-            120,
-        ),
-        tables.disk_table(figures),
         "## Targets",
         tables.targets_table(large, costs, cases, figures),
     ]
@@ -61,20 +57,25 @@ def text(figures: Figures, costs: Costs, cases: Cases, client_us: float, machine
 
 def _opening(figures: Figures, machine: Figures) -> list[str]:
     told = [(name, figures[f"{name}_measured"]) for name in ("roles", "worker", "hops", "real")]
-    loads = "; ".join(f"{name} on {one['on']} at load {one['load']}, nice {one['nice']}" for name, one in told)
+    loads = "; ".join(f"{name} on {one['on']} at a load of {one['load']}, nice {one['nice']}" for name, one in told)
     return [
         fill(
             "`make scale` measures the parts, simulates a cluster of them and writes this page; do not edit it. "
-            "`docs/scale.md` says what the parts do. What is simulated is a design: one process that "
-            "does all was compared "
-            "with real runs, and of the three roles what the table below names.",
+            "`docs/scale.md` says what workers, shards and the resolver do. W is the number of workers, S that "
+            "of shards.",
             120,
         ),
         fill(
-            f"Measured on {machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, Kafka "
-            f"{machine['kafka']}, which other programs used too: {loads}. CPU is process time; it grows "
-            "by a quarter and "
-            "more where cores are fought for. Hops grow tenfold. So compare figures of one table.",
+            "CPU, bytes and hops are measured. Pages a second, latency and numbers of machines are simulated from "
+            'them: no cluster was at hand. "Checked against real runs" compares the simulation with what this '
+            "machine can run.",
+            120,
+        ),
+        fill(
+            f"The machine: {machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, Kafka "
+            f"{machine['kafka']}. Other programs used it meanwhile: {loads}. CPU is process time. Where programs "
+            "compete for cores it grows by a quarter and more, and hops take up to ten times as long. So compare "
+            "figures of one table only.",
             120,
         ),
     ]
@@ -120,8 +121,8 @@ def _costs(figures: Figures, large: Figures, costs: Costs, client_us: float) -> 
         f"Fitted over rounds of {' and '.join(f'{pages:,}' for pages in rounds)} pages, a step's CPU has three parts:",
         tables.steps_table(costs),
         fill(
-            "What every shard does for every page bounds the cluster, however many shards there are: at "
-            f"{1e6 / every_us:,.0f} pages/s a shard does nothing else.",
+            "Every shard does a part of its work for every page of the cluster. At "
+            f"{1e6 / every_us:,.0f} pages/s this part alone fills a core, so no number of shards goes beyond.",
             120,
         ),
     ]
@@ -137,9 +138,8 @@ def _simulation(figures: Figures, costs: Costs, cases: Cases) -> list[str]:
             "50 ms, and rounds "
             "take up to 4,096 pages of what the log has. With overlap, shards answer a round while the "
             "one before is "
-            "resolved. What the resolver then does more is not built: it is taken to cost the same once "
-            "more. The broker "
-            "has no limit here, so provide for its CPU and network.",
+            "resolved. Overlap is not built: the simulation takes it that the resolver then works twice as much. The "
+            "broker has no limit here, so provide for its CPU and network.",
             120,
         ),
         "### Checked against real runs",
@@ -159,7 +159,7 @@ def _simulation(figures: Figures, costs: Costs, cases: Cases) -> list[str]:
         tables.reach_table(cases),
         "### A machine is lost",
         fill(
-            f"{LOST_SHARDS} shards at half load, {cases.lost.pages_per_s:,.0f} pages/s; the role is away "
+            f"{LOST_SHARDS} shards are at half load ({cases.lost.pages_per_s:,.0f} pages/s), and one process is away "
             f"for {AWAY_S:.0f} s.",
             120,
         ),
@@ -184,9 +184,7 @@ def _compared(real: Sequence[Figures]) -> str:
         else ("Of three roles none was compared: `spotsieve run` did not know `--role` when this was measured.")
     )
     return (
-        f"Compared was one process that does all. {told} Broker, client and process share the cores of "
-        "this machine and "
-        "wait for other programs, which the simulation leaves out. So a real run is slower the higher "
-        "the load; CPU a page "
-        "is what can be compared at any load."
+        f"One process that does all was compared. {told} Broker, client and process share the cores of this machine "
+        "and wait for other programs, which the simulation leaves out. So the higher the load, the slower a real run. "
+        "CPU a page can be compared at any load."
     )

@@ -313,3 +313,18 @@ def test_bad_input_is_one_line_with_the_next_step(
 ) -> None:
     line = refused(capsys, code, *(argument.replace("{}", str(folder)) for argument in arguments))
     assert says in line
+
+
+def test_the_command_loads_nothing_that_it_has_no_use_for(folder: Path) -> None:
+    # A page is explained within a second: each of these takes .02 s to .3 s, and a last look for garbage takes .4 s.
+    unwanted = ["scipy", "cffi", "aiokafka", "starlette", "uvicorn", "prometheus_client", "jinja2", "pyarrow", "rich"]
+    program = f"""
+import atexit, gc, sys
+from spotsieve.stream.cli import main
+assert main(["explain", {COPY!r}, "--state", {str(folder / "state")!r}]) == 0
+print([name for name in {unwanted} if name in sys.modules])
+atexit._run_exitfuncs()
+print(gc.get_freeze_count() > 100_000)
+"""
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert printed.splitlines()[-2:] == ["[]", "True"]

@@ -33,11 +33,15 @@ def as_grafana_asks(query: str) -> str:
 
 
 def counted() -> Metrics:
-    """The metrics of a worker that has seen every label."""
+    """The metrics of a process that has seen every label."""
     metrics = Metrics()
     metrics.lag.labels("pages", 0).set(1)
     metrics.page_bytes.labels("novel").inc()
     metrics.retries.labels("fetch").inc()
+    metrics.role.labels("shard", "0").set(1)
+    metrics.observe_waiting([0], 12.0)
+    for stage in ("answer", "walk", "file"):
+        metrics.stage.labels(stage).observe(0.1)
     metrics.commit_failures.labels("ProducerFenced").inc()
     metrics.build.info({"version": "0.1.0", "scheme": "spotsieve"})
     stats = dict.fromkeys(("entries", "bytes_on_disk", "floor", "watermark_ms", "swept_buckets"), 1)

@@ -29,7 +29,7 @@ from tests.measure.deploy.chart import (
     rendered,
 )
 
-KUBERNETES, OPERATOR = MANIFESTS
+KUBERNETES, SCALED, _, OPERATOR = MANIFESTS
 HELM = helm_here()
 needs_helm = pytest.mark.skipif(HELM is None, reason=f"needs helm {HELM_VERSION}: make chart builds it")
 
@@ -128,14 +128,19 @@ def test_each_pod_has_a_state_of_its_own() -> None:
     assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
 
 
-def test_a_pod_has_no_rights_and_bounded_memory() -> None:
-    for container in (*pod()["initContainers"], *pod()["containers"]):
-        assert container["resources"]["limits"]["memory"]
-        assert "cpu" not in container["resources"]["limits"], "it would throttle the worker while it catches up"
-        assert container["securityContext"]["readOnlyRootFilesystem"] is True
-        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-    assert pod()["securityContext"]["runAsNonRoot"] is True
-    assert pod()["automountServiceAccountToken"] is False
+@pytest.mark.parametrize("path", [KUBERNETES, SCALED], ids=lambda path: path.stem)
+def test_a_pod_has_no_rights_and_bounded_memory(path: Path) -> None:
+    specs = [one.get("spec", {}) for one in documents(path.read_text("utf-8"))]
+    pods = [one["template"]["spec"] for one in specs if "template" in one]
+    assert pods
+    for each in pods:
+        for container in (*each["initContainers"], *each["containers"]):
+            assert container["resources"]["limits"]["memory"]
+            assert "cpu" not in container["resources"]["limits"], "it would throttle the worker while it catches up"
+            assert container["securityContext"]["readOnlyRootFilesystem"] is True
+            assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert each["securityContext"]["runAsNonRoot"] is True
+        assert each["automountServiceAccountToken"] is False
 
 
 def test_the_settings_in_the_config_map_are_settings_of_ours(tmp_path: Path) -> None:
@@ -152,6 +157,7 @@ VALUES = [
     ("kafka.securityProtocol=SSL", "replicas=3", "topics.create=false", "storage.className=fast"),
     ("image.digest=sha256:" + "a" * 64, "env.SPOTSIEVE_INDEX__CACHE_MB=512", "image.pullSecrets={registry}"),
     ("podDisruptionBudget.maxUnavailable=50%", "nodeSelector.disk=ssd", "tolerations[0].operator=Exists"),
+    ("cluster.shards=5", "cluster.resolvers=1", "replicas=0", "nodeSelector.disk=ssd", "topics.create=false"),
 ]
 
 
@@ -176,6 +182,10 @@ WRONG = [
     (("image.digest=latest",), "digest"),
     (("env.PATH=/x",), "PATH"),
     (("kafka.secret=",), "kafka.secret must name a secret"),
+    (("kafka.secret=", "cluster.shards=2"), "with ca.pem for SSL, got none"),
+    (("cluster.shards=1025",), "shards"),
+    (("cluster.growTo=-1",), "growTo"),
+    (("cluster.autoscaling.enabled=true",), "cluster.autoscaling.enabled needs workers that hold no state"),
 ]
 
 
