@@ -62,6 +62,7 @@ class _Open:
 
     range: Range
     round: Round
+    named: Named
     since: float
     meetings: list[Meetings] | None = None
     guess: NDArray[np.bool_] | None = None
@@ -144,9 +145,10 @@ class Resolver(Role):
             self._rounds.seek_matches([max(at, first) for at, (first, _) in zip(answers, spans, strict=False)])
             return
         range_, named = end.open
-        if any(at < first for at, (first, _) in zip(answers, spans, strict=False)):
+        if _are_lost(answers, spans):
             # Their first answers are gone: named once more, the round is answered anew.
             self._rounds.seek_matches([last for _, last in spans])
+            named = await self._from_now_on(named)
             await self._publisher.publish(*await self._range_records(range_, named))
             end = end._replace(guess=None)
         else:
@@ -178,7 +180,7 @@ class Resolver(Role):
                 None,
                 "bring that log back; or make matches, verdicts and the states of the shards anew",
             )
-        return _Open(range_, round_, time.monotonic(), guess=end.guess)
+        return _Open(range_, round_, named, time.monotonic(), guess=end.guess)
 
     async def _work_on(self) -> None:
         watching = [
@@ -281,17 +283,21 @@ class Resolver(Role):
             begin = round_.start.page if offset == round_.start.record else 0
             stop = round_.end.page if offset == round_.end.record else len(record.signatures)
             records.append((offset, stop - begin))
-        named = Named(round_.last_record, round_.clock.marks, (), tuple(records))
-        self._open = _Open(range_of(round_), round_, time.monotonic())
+        named = await self._from_now_on(Named(round_.last_record, round_.clock.marks, (), tuple(records)))
+        self._open = _Open(range_of(round_), round_, named, time.monotonic())
         self._answers.forget_before(self._open.range)
         return await self._range_records(self._open.range, named)
+
+    async def _from_now_on(self, named: Named) -> Named:
+        """The same, with answers that stand behind what was read of `matches` by now."""
+        return named._replace(answers=await self._rounds.matches_positions())
 
     async def _range_records(self, range_: Range, named: Named) -> list[bytes]:
         """The record that names a round whose answers stand behind what was read of `matches` by now.
 
         A resize that is under way is told behind it: who looks at the end of `verdicts` alone must come to know of it.
         """
-        named = named._replace(answers=await self._rounds.matches_positions())
+        named = await self._from_now_on(named)
         # Asks that were read up to these positions are answered here, or the next resolver would not hear of them.
         resizes = await self._answer_asks()
         pending = self._resizing.sizing.pending()
@@ -308,7 +314,8 @@ class Resolver(Role):
             if self._answers.too_large(opened.range):
                 await self._halve(opened, "the answer of a shard")
                 continue
-            self._tell_missing(opened)
+            if self._tell_missing(opened) and _are_lost(opened.named.answers, await self._rounds.matches_spans()):
+                await self._ask_anew(opened)
             outcome = await self._outcome(opened)
             if outcome is None:
                 continue
@@ -318,6 +325,12 @@ class Resolver(Role):
                 self._metrics.round_guesses.inc()
             elif outcome.resolved is not None:
                 await self._end(opened, outcome.resolved.next_number, outcome.body)
+
+    async def _ask_anew(self, opened: _Open) -> None:
+        """Have an open round answered once more, by naming it again."""
+        logger().warning("answers are gone from the topic of matches: the round is answered once more")
+        opened.named, opened.guess = await self._from_now_on(opened.named), None
+        await self._publisher.publish(*await self._range_records(opened.range, opened.named))
 
     async def _outcome(self, opened: _Open) -> Outcome | None:
         """What the answers make of the round; None while they are not all there."""
@@ -372,8 +385,8 @@ class Resolver(Role):
         logger().info("a round is named anew with fewer pages", because=f"{what} exceeds a message", pages=self._most)
         await self._publisher.publish(*await self._name(smaller))
 
-    def _tell_missing(self, opened: _Open) -> None:
-        """Say once which shards a round waits for."""
+    def _tell_missing(self, opened: _Open) -> bool:
+        """Say once which shards a round waits for; -> whether it waits for any for long."""
         missing = self._answers.missing(opened.range, self._work.walks)
         waits = time.monotonic() - opened.since
         late = waits > MISSING_SECONDS
@@ -386,6 +399,7 @@ class Resolver(Role):
                 logger().warning("a round waits for shards: no verdict is given without them", missing=missing)
         else:
             self._waits.over("round")
+        return bool(missing) and late
 
     def _told_record(self, kind: int, range_: Range, body: bytes) -> bytes:
         return encode_told(kind, self._digest, Share(0, self._resizing.sizing.shards), range_, body)
@@ -407,3 +421,8 @@ class Resolver(Role):
         await self._log.close()
         await asyncio.to_thread(self._working.shutdown)
         self._metrics.observe_waiting((), 0)
+
+
+def _are_lost(answers: Sequence[int], spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether answers to a round are gone from `matches`: who begins in its middle would wait for them for ever."""
+    return any(at < first for at, (first, _) in zip(answers, spans, strict=False))

@@ -9,7 +9,7 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError, OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord
 from numpy.typing import NDArray
 
-from spotsieve.stream.errors import BrokerTrouble, DamagedRecord, SettingsMismatch, StateError
+from spotsieve.stream.errors import BrokerTrouble, DamagedRecord, SettingsMismatch, SpotsieveError, StateError
 from spotsieve.stream.kafka.backoff import Backoff
 from spotsieve.stream.kafka.client.clients import round_consumer, stop_client
 from spotsieve.stream.kafka.client.consumers import check_alive
@@ -200,13 +200,7 @@ class RoundReader:
             fetched = await self._consumer.getmany(timeout_ms=FETCH_TIMEOUT_MS)
         except KafkaError as error:
             if isinstance(error, OffsetOutOfRangeError):
-                raise StateError(
-                    "topics.verdicts or topics.matches",
-                    "no longer holds the records that this process needs: it was made anew, or its retention is too "
-                    "short",
-                    None,
-                    MAKE_ANEW,
-                ) from None
+                raise self._gone(error) from None
             if decision(error) is not Decision.RETRY:
                 raise ended(error, self._settings, "reading the rounds") from None
             self._waits.failed("rounds", error)
@@ -220,6 +214,17 @@ class RoundReader:
         for partition in sorted(fetched):
             found += filter(None, map(self._read, fetched[partition]))
         return found
+
+    def _gone(self, error: OffsetOutOfRangeError) -> SpotsieveError:
+        """What follows from records that are no longer there. Answers are given once more; verdicts are not."""
+        if all(partition.topic == self._settings.topics.matches for partition in error.args[0]):
+            return BrokerTrouble("topics.matches", "lost answers that were to be read; the round is answered once more")
+        return StateError(
+            f"topics.verdicts {self._settings.topics.verdicts!r}",
+            "must hold what comes next, and was made anew, or its retention is too short",
+            None,
+            f"bring the topic back; or {MAKE_ANEW}",
+        )
 
     def _read(self, record: ConsumerRecord) -> Heard | None:
         """Read a record; None for one of `matches` that is no answer of this cluster."""

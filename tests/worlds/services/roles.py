@@ -1,14 +1,16 @@
 """A service whose state shards hold together: its processes on a real broker, and what they said against the log."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, Range, decode_told
 from tests.worlds.brokers.topics import TopicSet
-from tests.worlds.services.oracle import check_verdicts_sent
+from tests.worlds.services.oracle import check_verdicts_sent, settings_from
 from tests.worlds.services.service import Spotsieve
-from tests.worlds.waiting import START_SECONDS, wait_until
+from tests.worlds.waiting import SECONDS, START_SECONDS, wait_until
 
 TAKEN = "this resolver works from now on"
 
@@ -50,14 +52,37 @@ class Roles:
         """Check that each page has a verdict, once, and that of the log judged by one process."""
         check_verdicts_sent(self.topics, self.toml, keys)
 
-    def active(self) -> Spotsieve:
-        """The resolver that works."""
+    def active(self, but: Spotsieve | None = None) -> Spotsieve:
+        """The resolver that works: of those that live, the one that took over last. but: another one than this"""
 
         def working() -> Spotsieve | None:
-            told = [one for name, one in self.processes.items() if name.startswith("resolver") and TAKEN in one.text()]
-            return next((one for one in told if one.alive.poll() is None), None)
+            living = [one for name, one in self.processes.items() if name.startswith("resolver") and one is not but]
+            took = {
+                str(line["timestamp"]): one
+                for one in living
+                if one.alive.poll() is None
+                for line in one.lines()
+                if line.get("event") == TAKEN
+            }
+            return took[max(took)] if took else None
 
         return wait_until(working, START_SECONDS, "a resolver to work")
+
+    def until_answered(self, shard: int, act: Callable[[], object]) -> None:
+        """Do something that begins a round, and wait until this shard has answered in it."""
+        before = self.topics.ends("matches")[shard]
+        act()
+        wait_until(lambda: self.topics.ends("matches")[shard] > before, SECONDS, f"an answer of shard {shard}", 0.2)
+
+    def outcomes(self) -> list[Range]:
+        """The ranges of all rounds that have an outcome, in the order of `verdicts`."""
+        settings = settings_from(self.toml)
+        digest = settings_digest(verdict_settings_text(settings))
+        told = [
+            decode_told(record.value or b"", digest, settings.cluster.shards, record.topic, record.offset)
+            for record in self.topics.read("verdicts")
+        ]
+        return [one.range for one in told if one.kind == KIND_OUTCOME]
 
     def stop(self) -> None:
         """End all of them cleanly."""

@@ -1,0 +1,194 @@
+"""Workers, shards and resolvers on a real broker: one running service, and one trouble after the other."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import xxhash
+
+from spotsieve.stream.errors import EXIT_STATE
+from tests.conftest import Broker
+from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
+from tests.worlds.pages.crawls import PageMessage, crawl, html_of, json_page
+from tests.worlds.services.roles import Roles
+from tests.worlds.services.service import Spotsieve
+from tests.worlds.waiting import SECONDS, wait_until
+
+PAGES = crawl(1_400).messages
+SETTINGS = "cluster.round_pages = 1000\ncluster.resolver_session_ms = 3000\n"
+LONG_ADDRESS, LONG_PAGES = 1_900, 800
+"""So many originals of such addresses are more than a message, and those of a shard's hosts are less."""
+pytestmark = pytest.mark.slow
+
+
+class Service:
+    """The service that all tests of this file share. Each sends pages of its own, and all sent so far are checked."""
+
+    def __init__(self, roles: Roles) -> None:
+        self.roles, self.topics = roles, roles.topics
+        self._left, self._sent = list(PAGES), list[PageMessage]()
+
+    def send(self, pages: int | Sequence[PageMessage]) -> None:
+        """Send these pages, or so many of the next ones."""
+        if isinstance(pages, int):
+            count, pages = pages, self._left[:pages]
+            self._left = self._left[count:]
+        self.topics.send(pages)
+        self._sent += pages
+
+    def check(self) -> None:
+        """Wait until all is committed, and check every verdict, and that no round has two outcomes."""
+        self.topics.until_all_committed()
+        self.roles.check({page.key for page in self._sent if page.key})
+        outcomes = self.roles.outcomes()
+        assert len(outcomes) == len(set(outcomes)), "a round with two outcomes"
+
+
+@pytest.fixture(scope="module")
+def service(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with TopicSet(kafka.bootstrap_servers, partitions=2, shards=2) as topics:
+        toml = topics.toml(KILLED_SESSION_MS) + SETTINGS
+        with Roles(tmp_path_factory.mktemp("roles"), topics, workers=2, shards=2, resolvers=2, toml=toml) as roles:
+            yield Service(roles.start())
+
+
+@pytest.mark.promise(
+    "shards and a resolver give the verdicts of one process",
+    fault="a resolver is frozen with an open round until another works, and then goes on",
+)
+def test_a_resolver_that_wakes_up_is_fenced_and_doubles_nothing(service: Service) -> None:
+    roles = service.roles
+    roles["shard-1"].freeze()
+    roles.until_answered(0, lambda: service.send(100))
+    first = roles.active()
+    first.freeze()
+    second = roles.active(but=first)
+    roles["shard-1"].thaw()
+    service.topics.until_all_committed()
+    # The answers are all there, so it publishes its own outcome of the same round at once.
+    first.thaw()
+    wait_until(lambda: "standing by" in first.get("/readyz")[1], SECONDS, "the first resolver to stand by", 0.2)
+    assert second.get("/readyz")[0] == 200
+    service.send(100)
+    service.check()
+
+
+@pytest.mark.promise(
+    "shards and a resolver give the verdicts of one process",
+    fault="answers of an open round are gone from matches; then the resolver is killed, too",
+)
+@pytest.mark.parametrize("killed", [False, True])
+def test_answers_that_are_gone_are_given_once_more(service: Service, killed: bool) -> None:
+    roles = service.roles
+    roles["shard-1"].freeze()
+    roles.until_answered(0, lambda: service.send(50))
+    service.topics.delete_before("matches", service.topics.ends("matches")[0])
+    if killed:
+        active = roles.active()
+        active.kill()
+        roles.active()
+        active.start()
+    roles["shard-1"].thaw()
+    service.check()
+
+
+@pytest.mark.promise(
+    "shards and a resolver give the verdicts of one process",
+    fault="a round whose outcome, or the answer to it, is larger than a message",
+)
+@pytest.mark.parametrize(("hosts", "what"), [(1, "the answer of a shard"), (8, "the outcome")])
+def test_a_round_too_large_for_a_message_is_named_anew(service: Service, hosts: int, what: str) -> None:
+    roles = service.roles
+    originals = [_long(hosts, 0, number) for number in range(LONG_PAGES)]
+    copies = [_long(hosts, 1, number) for number in range(LONG_PAGES)]
+    service.send(originals)
+    service.topics.until_all_committed()
+    resolver = roles.active()
+    named = len(_smaller(resolver))
+    roles["shard-1"].freeze()
+    # All copies are in the log before the next round is cut.
+    roles.until_answered(0, lambda: service.send(1))
+    ends = service.topics.ends("log")[0]
+    service.send(copies)
+    wait_until(lambda: service.topics.ends("log")[0] > ends, SECONDS, "the copies to come to the log", 0.2)
+    _until_still(service.topics)
+    roles["shard-1"].thaw()
+    service.check()
+    assert f"{what} exceeds a message" in _smaller(resolver)[named:]
+
+
+@pytest.mark.promise(
+    "shards and a resolver give the verdicts of one process",
+    fault="a shard of other settings, or of another number of shards",
+)
+def test_a_shard_that_does_not_fit_is_refused_in_one_line(service: Service, tmp_path: Path) -> None:
+    toml = service.roles.toml
+    of = {
+        "other settings": (toml + "scheme.min_features = 9\n", EXIT_STATE),
+        "another number": (toml.replace("cluster.shards = 2", "cluster.shards = 3"), 2),
+    }
+    for name, (text, code) in of.items():
+        with Spotsieve(tmp_path, text, name.replace(" ", "-"), ("run", "--role", "shard", "--shard", "1")) as other:
+            assert other.run_to_end() == code, other.text()
+            assert {"other settings": "settings", "another number": "must have 3 partitions or more"}[
+                name
+            ] in other.error()
+    service.send(20)
+    service.check()
+
+
+@pytest.mark.promise(
+    "shards and a resolver give the verdicts of one process",
+    fault="a record of a later release among verdicts; verdicts made anew; then matches, too",
+)
+def test_verdicts_made_anew_are_refused_until_the_shards_begin_anew(service: Service) -> None:
+    roles, topics = service.roles, service.topics
+    for name in ("worker-1", "resolver-0"):
+        roles[name].kill()
+    roles.active()
+    newer = bytearray(topics.read("verdicts")[-1].value)
+    newer[4] += 1
+    newer[-8:] = xxhash.xxh3_64_intdigest(newer[:-8]).to_bytes(8, "little")
+    topics.send([PageMessage(None, bytes(newer))], role="verdicts")
+    left = [roles[name] for name in ("worker-0", "shard-0", "shard-1")]
+    for process in left:
+        assert process.wait() == EXIT_STATE, process.text()
+        assert "let all roles run the same release" in process.error()
+    roles["resolver-1"].kill()
+    topics.make_anew("verdicts")
+    shards = left[1:]
+    for shard in shards:
+        shard.start()
+    for shard in shards:
+        assert shard.wait() == EXIT_STATE, shard.text()
+        assert "made anew or lost it" in shard.error()
+        assert "spotsieve topics create" in shard.error()
+        shutil.rmtree(shard.state)
+    topics.make_anew("matches")
+    for process in (*left, roles["resolver-1"]):
+        process.start()
+    service.send(50)
+    service.check()
+
+
+def _long(hosts: int, template: int, number: int) -> PageMessage:
+    """A page of a long address; with template 1 the copy of that of template 0, on the same host."""
+    shown, key = 50_000_000 + 1_000 * hosts + number, 10_000 * (10 * hosts + template) + number
+    url = f"https://h{number % hosts}.example/{key}/" + "long" * (LONG_ADDRESS // 4)
+    return json_page(key + 1_000_000, html_of(shown, template, sentences=5), url=url)
+
+
+def _smaller(resolver: Spotsieve) -> list[str]:
+    return [line["because"] for line in resolver.lines() if line["event"] == "a round is named anew with fewer pages"]
+
+
+def _until_still(topics: TopicSet) -> None:
+    """Wait until the log has all pages that were sent: its end stays where it is."""
+    seen = list[int]()
+
+    def still() -> bool:
+        seen.append(topics.ends("log")[0])
+        return len(seen) > 4 and len(set(seen[-4:])) == 1
+
+    wait_until(still, SECONDS, "the log to stand still", 0.3)
