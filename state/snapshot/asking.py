@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rocksdict import Checkpoint, Rdict
 
-from spotsieve.state.private import make_directory, open_file
+from spotsieve.state.private import close_files, make_directory, open_file
 from spotsieve.state.snapshot import requests
 from spotsieve.state.store.directory import INDEX_FOLDER
 from spotsieve.state.store.rocks_errors import rocks_errors
@@ -129,6 +129,7 @@ def _made_without_owner(directory: Path, checkpoint: Path) -> bool:
                     Checkpoint(database).create_checkpoint(str(checkpoint))
                 finally:
                     database.close()
+                    close_files(path)
     except StateLocked:
         return False
     return True

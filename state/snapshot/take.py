@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from spotsieve.state.log.local import LOG_FILE, whole_frames
-from spotsieve.state.private import DIRECTORY_MODE, make_directory, open_file
+from spotsieve.state.private import DIRECTORY_MODE, close_files, lets_others_in, make_directory, open_file
 from spotsieve.state.snapshot.asking import check_holds_state, checkpoint_of
 from spotsieve.state.snapshot.manifest import MANIFEST_FILE, FileFacts, Manifest, digest_of, encode_manifest
 from spotsieve.state.store.directory import INDEX_FOLDER, sync_directory, write_durably
@@ -35,6 +35,8 @@ def take_snapshot(
         make_directory(partial)
         with checkpoint_of(directory, timeout_s, on_progress) as checkpoint:
             _move(checkpoint, partial / INDEX_FOLDER)
+        if not lets_others_in(directory / INDEX_FOLDER):  # else what both share as hard links stays readable
+            close_files(partial / INDEX_FOLDER)
         records = _copy_log(directory / LOG_FILE, partial / LOG_FILE)
         manifest = _manifest(partial, records, on_progress)
         write_durably(partial / MANIFEST_FILE, encode_manifest(manifest))

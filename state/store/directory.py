@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from spotsieve.state.log.local import LOG_FILE
-from spotsieve.state.private import make_directory, open_file, warning_of
+from spotsieve.state.private import close_files, make_directory, open_file, warning_of
 from spotsieve.stream.errors import StateError
 
 INDEX_FOLDER = "index"
@@ -43,6 +43,7 @@ def put_in_place(index: Path, directory: Path) -> None:
     """Make a whole index the one of the state directory, which may hold an empty one. Raises OSError."""
     if (directory / INDEX_FOLDER).is_dir():
         (directory / INDEX_FOLDER).rmdir()
+    close_files(index)
     index.rename(directory / INDEX_FOLDER)
     sync_directory(directory)
 

@@ -34,6 +34,8 @@ from spotsieve.state.format.meta import (
 from spotsieve.state.horizon import Clock
 from spotsieve.state.identity import check_identity
 from spotsieve.state.index import Attempt, Buckets, Filing, Heard, HostMemories, Learned, Removal
+from spotsieve.state.private import NewFiles, close_files
+from spotsieve.state.store.directory import INDEX_FOLDER
 from spotsieve.state.store.filed_pages import ReadEntries, page_ids
 from spotsieve.state.store.remembered import RememberedAttempts
 from spotsieve.state.store.rocks_batch import put_attempts, put_buckets, put_entries, put_memories
@@ -80,6 +82,8 @@ class RocksState:
         self._swept_buckets = 0
         self._failed = False
         self._heard: Heard | None = None
+        self._new_files = NewFiles(directory / INDEX_FOLDER)
+        self._new_files.close()
 
     @classmethod
     def open(
@@ -313,6 +317,7 @@ class RocksState:
         with rocks_errors(self.directory, "write"):
             self._database.write(batch, self._write_options)
         self._failed = False
+        self._new_files.close()
         self._remember(progress, clock)
 
     def _put_postings(self, batch: WriteBatch, filing: Filing, progress: Progress, floor: int) -> Progress:
@@ -407,6 +412,7 @@ class RocksState:
         """Close every family. Each flushes as it closes, and the last one gives the lock back, whatever fails."""
         self._handles.clear()
         with ExitStack() as closing:
+            closing.callback(close_files, self.directory / INDEX_FOLDER)
             for family in (self._database, *self._families()):
                 closing.callback(_close, family)
 

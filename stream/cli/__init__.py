@@ -26,6 +26,7 @@ COMMANDS = {
     "sample": "make a labelled set of your own pages: copies are planted into their real templates, for score",
     "review": "write pairs of your own pages as an HTML page, to be judged by eye: dropped pages and near misses",
     "top": "watch a running service: pages a second, what is dropped, what waits, stages, hosts",
+    "cluster": "watch the shards of a service: who is behind and who holds all up; ask for more shards, or fewer",
     "demo": "see it work: a real Kafka, a small crawl, what is dropped and why",
     "topics": "create or check the topics that the service needs, or save pages of the input to a file",
     "model": "count the terms of a sample of pages: the frozen statistics that some schemes need",

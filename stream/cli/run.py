@@ -17,13 +17,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what this process does where shards hold the state together (cluster.shards); without it all in one",
     )
     parser.add_argument("--shard", type=int, metavar="N", help="with --role shard: its number, from 0")
+    parser.add_argument("--shards", type=int, metavar="S", help="of how many shards it is one (cluster.shards)")
     parser.add_argument("--state", type=directory, metavar="DIR", help="state directory (index.directory)")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT."""
     settings = settings_of(
-        options, {"kafka.bootstrap_servers": options.bootstrap_servers, "index.directory": options.state}
+        options,
+        {
+            "kafka.bootstrap_servers": options.bootstrap_servers,
+            "cluster.shards": options.shards,
+            "index.directory": options.state,
+        },
     )
     # Not imported for --help: numba and aiokafka take a second.
     from spotsieve.stream.observe.logs import configure_logs, logger

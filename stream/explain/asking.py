@@ -13,7 +13,7 @@ from spotsieve.state.still.reading import StillState
 from spotsieve.state.still.view import StillView
 from spotsieve.stream.errors import NotFound
 from spotsieve.stream.explain.explanation import Asked, Compared, Explanation, time_text
-from spotsieve.stream.explain.finding import Filed, find_in_entries, find_in_log, is_named
+from spotsieve.stream.explain.finding import Filed, count_forgotten, find_in_entries, find_in_log, is_named
 from spotsieve.stream.explain.telling import tell
 from spotsieve.stream.explain.told import MetPage, Told
 from spotsieve.stream.judge import policy_of
@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # What reads files and texts takes .1 s to import, and a page
 
 _MOST_NAMED = 5
 _HOUR_MS = 3_600_000
+_LEFT = "it left with the horizon"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def find_subject(state: StillState, name: str, settings: Settings) -> Subject | 
     if logged is None:
         filed = find_in_entries(state, name)
         if not filed:
-            rule = "is no page that this state let through: dropped, forgotten, beyond the horizon, or never sent"
+            rule = f"is no page that this state knows: {_ways_to_leave(state, settings)}"
             raise NotFound("PAGE", rule, name, "give its file with --pages, or its line of the verdicts or duplicates")
         return filed[-1]
     if not logged.pages:
@@ -139,10 +140,11 @@ def explain_entry(name: str, filed: Filed, judged: Judged, recorded: "Recorded |
     asked = Asked(
         name, entry.id, entry.url, time_text(entry.event_time_ms), f"entry {filed.number} of {judged.directory}"
     )
-    note = "An entry does not hold the keys of a page. Give its file with --pages to see what it met, and the texts."
-    return Explanation(
-        asked, Compared(judged.scheme.name, judged.directory, judged.pages, None), recorded, None, None, facts, (note,)
-    )
+    notes = ["An entry does not hold the keys of a page. Give its file with --pages to see what it met, and the texts."]
+    if filed.number < judged.clock.floor:
+        notes.insert(0, f"It was filed before {_since(judged.clock, judged.settings)}, so {_LEFT} and is no original.")
+    compared = Compared(judged.scheme.name, judged.directory, judged.pages, None)
+    return Explanation(asked, compared, recorded, None, None, facts, tuple(notes))
 
 
 def _view_of(judged: Judged, signatures: Signatures) -> StateView:
@@ -224,6 +226,22 @@ def _notes(
     return notes
 
 
+def _ways_to_leave(state: StillState, settings: Settings) -> str:
+    """Why a state without a log of its own may not have a page, with what the state still tells of each way."""
+    forgotten = count_forgotten(state)
+    ways = ["dropped"]
+    ways += [f"forgotten by request, as {forgotten:,} were"] if forgotten else []
+    if settings.index.horizon_hours and state.clock.floor:
+        ways.append(f"filed before {_since(state.clock, settings)}, so that {_LEFT}")
+    return f"{', '.join(ways)}, or never sent"
+
+
+def _since(clock: Clock, settings: Settings) -> str:
+    """The event time from which on a state with a horizon knows what it filed."""
+    hours = settings.index.horizon_hours
+    return f"{time_text(clock.marks[0].step * step_of(hours))} (index.horizon_hours = {hours:g})"
+
+
 def _beyond_horizon(signatures: Signatures, clock: Clock, settings: Settings) -> list[str]:
     hours = settings.index.horizon_hours
     if not hours or not clock.marks:
@@ -232,4 +250,4 @@ def _beyond_horizon(signatures: Signatures, clock: Clock, settings: Settings) ->
     if past <= hours:
         return []
     lies = f"Its time lies {past:,.0f} hours before the state's, {time_text(clock.watermark_ms)}"
-    return [f"{lies}: it left with the horizon (index.horizon_hours = {hours:g}) and is no original any more."]
+    return [f"{lies}: {_LEFT} (index.horizon_hours = {hours:g}) and is no original any more."]

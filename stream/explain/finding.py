@@ -130,6 +130,11 @@ def find_in_entries(state: StillState, name: str) -> list[Filed]:
     return found
 
 
+def count_forgotten(state: StillState) -> int:
+    """How many pages were forgotten by request, of those that the state would know otherwise. One pass over entries."""
+    return sum(value == FORGOTTEN for value in state.values("entries"))
+
+
 def _read_entries(state: StillState, keys: list[bytes]) -> list[bytes | None]:
     """The values of these entries; None for one that is not there."""
     if not keys:

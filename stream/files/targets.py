@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from spotsieve.state.private import open_file
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.files.remote import RemoteFile, is_url, local_name
 
@@ -36,8 +37,11 @@ class Target(Protocol):
         """Where it lies before it is complete, or None."""
 
 
-def target_of(name: str, stdout: BinaryIO | None) -> Target:
-    """Open the place of this name. Raises SettingError if it cannot be written."""
+def target_of(name: str, stdout: BinaryIO | None, private: bool = False) -> Target:
+    """Open the place of this name; a file that is private gets mode 0600, whatever the umask.
+
+    Raises SettingError if it cannot be written.
+    """
     if name == STDOUT:
         return _Direct(stdout or sys.stdout.buffer, owned=False)
     if is_url(name):
@@ -46,7 +50,7 @@ def target_of(name: str, stdout: BinaryIO | None) -> Target:
     try:
         if path.exists() and not path.is_file():
             return _Direct(path.open("wb"), owned=True)
-        return _Local(path)
+        return _Local(path, private)
     except OSError as error:
         raise SettingError(
             name, f"cannot be written: {error.strerror}", None, "check the directory and its permissions"
@@ -91,10 +95,12 @@ class _Local:
     direct = False
     next_step = _FREE
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, private: bool) -> None:
         self._path = path
         self.left = path.with_name(path.name + PARTIAL)
-        self.file: BinaryIO = self.left.open("wb")
+        if private:
+            self.left.unlink(missing_ok=True)  # What an earlier run has left has a mode already.
+        self.file: BinaryIO = open_file(self.left, "wb") if private else self.left.open("wb")
 
     def close(self) -> None:
         self.file.close()

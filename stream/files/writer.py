@@ -55,11 +55,18 @@ class OutputFile:
     """One output. write_line takes lines, write_record takes records as they came; then call complete or abandon."""
 
     def __init__(
-        self, name: str, stdout: BinaryIO | None = None, *, lines_only: bool = False, writes: str = ""
+        self,
+        name: str,
+        stdout: BinaryIO | None = None,
+        *,
+        lines_only: bool = False,
+        writes: str = "",
+        private: bool = False,
     ) -> None:
         """Open it. Raises SettingError if the file cannot be written.
 
         lines_only: no records go into it  writes: the ending of another format that the lines are of, such as CSV
+        private: a file gets mode 0600, whatever the umask
         """
         self.name = shown_url(name)
         path = PurePosixPath("" if name == STDOUT else self.name)
@@ -71,7 +78,7 @@ class OutputFile:
         if self._named == {Layout.PARQUET}:
             _check_pyarrow(self.name)
         self._layout: Layout | None = None
-        self._target = target_of(name, stdout)
+        self._target = target_of(name, stdout, private)
         self._file = self._target.file
         ending = path.suffix.lower()
         self._member = _MEMBERS.get(ending)

@@ -27,7 +27,7 @@ def export_to_file(directory: Path, out: str, timeout_s: float, on_progress: OnP
     """
     with still_state(directory, timeout_s, on_progress) as state:
         header = header_of(state)
-        output, last = OutputFile(out, lines_only=True), b""
+        output, last = OutputFile(out, lines_only=True, private=True), b""
         try:
             for block in export_lines(state, on_progress):
                 output.write_line(block)

@@ -17,7 +17,7 @@ from spotsieve.stream.local.local_engine import is_open, open_log
 from spotsieve.stream.migration.archived import ArchivedPages
 from spotsieve.stream.migration.journal import Journal
 from spotsieve.stream.migration.moving import Migration
-from spotsieve.stream.migration.report import FILES_NOT_NEEDED, FORMER, UNCOMPARED, Report
+from spotsieve.stream.migration.report import FILES_NOT_NEEDED, FORMER, ONLY_NOVEL, UNCOMPARED, Report
 from spotsieve.stream.progress import OnProgress
 from spotsieve.stream.settings.load import settings_of_text
 from spotsieve.stream.settings.model import Settings
@@ -65,7 +65,7 @@ def migrate_state(old: Path, new: Path, settings: Settings, told: OnProgress, fi
             stack.enter_context(archived).read(files, settings.input, engine.scheme, told)
             migration.archived = archived
         if old_engine is None:
-            report.notices.append(UNCOMPARED)
+            report.notices.append(f"{UNCOMPARED}; {ONLY_NOVEL}")
         _begin(migration, new_log, begun, text)
         began = time.monotonic()
         _move(migration, old_log, new_log, told)

@@ -14,9 +14,10 @@ from spotsieve.stream.verdict import Kind
 FORMER = f"unknown: the old log has record version {FORMER_VERSION}, which does not say them"
 FILES_NOT_NEEDED = "the files of --from-pages were not read: these settings sign pages as the old ones do"
 UNCOMPARED = (
-    "what the old log said cannot be compared, and which of its pages were dropped is not known: a page may be dropped "
-    "for one of those"
+    "which pages the old log dropped is not known, and each is taken for an original now: a later copy of one may be "
+    "dropped though nobody was sent either"
 )
+ONLY_NOVEL = "begin anew with files of --from-pages that hold the novel pages alone, and only these are originals"
 _KINDS = tuple(kind.name.lower() for kind in Kind)
 
 

@@ -1,5 +1,6 @@
 """Binds the socket of an HTTP port, and says in one line why it cannot be bound."""
 
+import os
 import socket
 
 from spotsieve.stream.errors import SettingError
@@ -12,7 +13,13 @@ def listen(setting: str, host: str, port: int, backlog: int) -> socket.socket:
         # Without reuse_port: a second process on the same port is a mistake that must be reported.
         return socket.create_server((host, port), family=family, backlog=backlog)
     except (OSError, UnicodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "this is no host name"
         raise SettingError(
-            setting, f"cannot be bound on {host}: {why}", port, "choose a free port, or 0 for any"
+            setting, f"cannot be bound on {host}: {_why(error)}", port, "choose a free port, or 0 for any"
         ) from None
+
+
+def _why(error: OSError | UnicodeError) -> str:
+    if isinstance(error, UnicodeError):
+        return "this is no host name"
+    # The socket's own text names host and port once more. A name that is not found has no number of the system.
+    return os.strerror(error.errno) if error.errno is not None and error.errno > 0 else str(error.strerror)

@@ -62,7 +62,7 @@ def configure_logs(settings: LogSettings, *, of_a_command: bool = False) -> None
         logging.getLogger(library).setLevel(max(logging.WARNING, root.level))
     if of_a_command and settings.level != "debug":
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    logging.getLogger("asyncio").addFilter(_not_of_an_ended_connection)
+    logging.getLogger("asyncio").addFilter(_heard_elsewhere)
     for module, answer in PASSING_ANSWERS.items():
         logging.getLogger(module).addFilter(_Passing(answer))
 
@@ -73,14 +73,17 @@ def logger() -> structlog.stdlib.BoundLogger:
     return log
 
 
-def _not_of_an_ended_connection(record: logging.LogRecord) -> bool:
-    """Hide how a connection ended from asyncio's report of errors that nobody took.
+def _heard_elsewhere(record: logging.LogRecord) -> bool:
+    """Hide how a connection or a producer ended from asyncio's report of errors that nobody took.
 
-    Whoever used the connection has heard of it. asyncio takes the error itself where it frees the connection, but in a
-    cycle of garbage the report may come first: whether it does depends on what else the process has allocated.
+    Whoever used it has heard of it, or has ended before. asyncio takes the error of a connection itself where it frees
+    it, but in a cycle of garbage the report may come first: whether it does depends on what else the process has
+    allocated. aiokafka gives the error of a producer, such as that another one has taken its place, to a future of each
+    batch, and some of these are its own.
     """
     error = record.exc_info[1] if record.exc_info else None
-    return not (isinstance(error, OSError) and record.getMessage().startswith("Future exception was never retrieved"))
+    known = isinstance(error, OSError) or type(error).__module__ == "aiokafka.errors"
+    return not (known and record.getMessage().startswith("Future exception was never retrieved"))
 
 
 class _Passing(logging.Filter):

@@ -81,7 +81,10 @@ class Worker:
         self._waits = Waits(metrics)
         self._failure = Failure()
         self._log = log_of(self._waits)
-        self._partitions = Partitions(settings, self._consumer, metrics, self._waits, self._failure, self._log.knows)
+        there = facts["input"].partitions
+        self._partitions = Partitions(
+            settings, self._consumer, metrics, self._waits, self._failure, self._log.knows, there
+        )
         self._fetcher = Fetcher(settings, self._consumer, self._partitions, metrics, self._waits)
         self._room = asyncio.Semaphore(IN_FLIGHT_BATCHES)
         self._committer = Committer(

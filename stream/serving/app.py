@@ -7,9 +7,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from spotsieve.stream.serving.answering import Answering
-from spotsieve.stream.serving.judging import Judging
+from spotsieve.stream.serving.judging import DEFECT, Judging
 from spotsieve.stream.serving.metrics import ServeMetrics
 from spotsieve.stream.serving.openapi import JSON, document
 from spotsieve.stream.serving.room import Room
@@ -26,18 +27,27 @@ class Port:
         room = Room(settings.waiting_bytes, "bytes")
         metrics.watch("spotsieve_serve_waiting_bytes", "Bytes of requests in hand.", lambda: room.used)
         self._openapi = orjson.dumps(document(settings, adds))
-        self._routes = [
-            # An instance, not a function: Starlette hands it the plain ASGI call, which costs a third of its requests.
-            Route(path, Judging(path, settings, answering, metrics, room, read), methods=["POST"])
+        self._judging = {
+            path: Judging(path, settings, answering, metrics, room, read)
             for act in ("lookup", "add")
             for path, read in ((f"/v1/{act}", read_page), (f"/v1/{act}/batch", read_pages))
             if act == "lookup" or adds
-        ]
+        }
 
-    def app(self) -> Starlette:
-        """The ASGI application."""
+    def app(self) -> ASGIApp:
+        """The ASGI application. Requests for verdicts go past the layers of Starlette, which none of them needs."""
+        rest, judging = self._rest(), self._judging
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            asked = judging.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+            await (rest if asked is None else asked)(scope, receive, send)
+
+        return answer
+
+    def _rest(self) -> Starlette:
+        """What Starlette answers: all but verdicts. It knows their paths, to refuse another method."""
         routes = [
-            *self._routes,
+            *(Route(path, judging, methods=["POST"]) for path, judging in self._judging.items()),
             Route("/healthz", self._health),
             Route("/readyz", self._readiness),
             Route("/metrics", self._scrape),
@@ -69,4 +79,4 @@ class Port:
 
 
 async def _defect(_: Request, __: Exception) -> Response:
-    return Response(orjson.dumps(refused("a defect of Spotsieve's own; see its log")), 500, media_type=JSON)
+    return Response(orjson.dumps(refused(DEFECT)), 500, media_type=JSON)

@@ -9,6 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from spotsieve.stream.errors import PageError, Reject, StateError
 from spotsieve.stream.library import CrawledPage
+from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.serving.answering import Answering
 from spotsieve.stream.serving.metrics import ServeMetrics
 from spotsieve.stream.serving.openapi import JSON
@@ -20,6 +21,8 @@ _LATER = (b"retry-after", b"1")
 _CLOSE = (b"connection", b"close")
 """For requests that were not read to their end: the client would go on sending what nobody reads."""
 _UNKNOWN = -1
+DEFECT = "a defect of Spotsieve's own; see its log"
+"""What a client is told of an error that is not its own."""
 
 
 class _Refusal(Exception):
@@ -68,8 +71,8 @@ class Judging:
         except _Gone:
             return
         except Exception:
-            self._requests[500].inc()
-            raise
+            logger().exception("a defect of Spotsieve's own")
+            status, body = 500, orjson.dumps(refused(DEFECT))
         length = (b"content-length", str(len(body)).encode())
         start = {"status": status, "headers": [(b"content-type", JSON.encode()), length, *headers]}
         await send({"type": "http.response.start", **start})

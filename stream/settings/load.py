@@ -1,6 +1,7 @@
 """Reads the settings: one TOML file, then the environment, then flags. Also writes the example file."""
 
 import difflib
+import functools
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -138,7 +139,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 def _from_environment(name: str, value: str) -> tuple[list[str], object]:
     path = name.removeprefix(ENVIRONMENT_PREFIX).lower().split(SECTION_SEPARATOR)
-    if path[-1].endswith(FILE) and tuple(path) not in dict(leaf_settings(Settings)):
+    if path[-1].endswith(FILE) and tuple(path) not in _all_settings():
         path[-1] = path[-1].removesuffix(FILE)
         return path, _text_of(name, value)
     return path, _list_or_text(name, path, value)
@@ -160,8 +161,21 @@ def _read_secrets(merged: dict[str, Any], variables: Mapping[str, str]) -> None:
         section[secret] = _text_of(named, file)
 
 
-def _secrets() -> list[tuple[str, ...]]:
-    return [path for path, field in leaf_settings(Settings) if field.annotation is SecretStr]
+@functools.cache
+def _all_settings() -> Mapping[tuple[str, ...], Sequence[Any]]:
+    """The path of every setting, and pydantic's fields: more than one where several schemes have the name.
+
+    It is kept, since to walk the models for every value that is given took a tenth of the time of a short command.
+    """
+    found = dict[tuple[str, ...], list[Any]]()
+    for path, field in leaf_settings(Settings):
+        found.setdefault(path, []).append(field)
+    return found
+
+
+@functools.cache
+def _secrets() -> Sequence[tuple[str, ...]]:
+    return tuple(path for path, (field, *_) in _all_settings().items() if field.annotation is SecretStr)
 
 
 def _text_of(name: str, file: str) -> str:
@@ -175,7 +189,7 @@ def _text_of(name: str, file: str) -> str:
 
 def _list_or_text(name: str, path: Sequence[str], value: str) -> object:
     """A value from the environment or a flag: JSON if the setting is a list, else the text ([::1]:9092 is no list)."""
-    fields = [field for known, field in leaf_settings(Settings) if known == tuple(path)]
+    fields = _all_settings().get(tuple(path), ())
     if not any(get_origin(field.annotation) is tuple for field in fields):
         return value
     try:

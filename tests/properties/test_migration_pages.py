@@ -18,7 +18,7 @@ from spotsieve.stream.migration.archived import PAGES_FILE
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.registry import scheme_in_scope
 from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.signature import Signatures, page_of_id
+from spotsieve.stream.signature import Signatures, page_id_text, page_of_id
 from spotsieve.stream.verdict import Kind
 from tests.worlds.migrations import (
     PAGES,
@@ -104,13 +104,8 @@ def test_pages_that_the_files_lack_are_told_and_other_bytes_are_not_taken(
 def test_a_log_of_the_former_record_version_is_signed_again_from_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    filtered(tmp_path / "now", Settings())
-    log, old, new = records_of(tmp_path / "now"), tmp_path / "old", tmp_path / "new"
-    with LocalLog(old) as former:
-        for _, value in log:
-            record = decode(value)
-            if len(record.signatures):
-                former.append(as_former(record.signatures, record.sequence))
+    old, new = tmp_path / "old", tmp_path / "new"
+    log = former_log(tmp_path / "now", old)
     run = ["migrate", "--from-state", str(old), "--state", str(new)]
     assert main(run) == 2
     assert "the old log has record version 2, which does not say them" in capsys.readouterr().err
@@ -118,12 +113,50 @@ def test_a_log_of_the_former_record_version_is_signed_again_from_files(
     assert main([*run, "--json", "--from-pages", str(file)]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["compared"], report["pages"], report["pages_gone"]) == (False, len(PAGES), 0)
-    assert "which of its pages were dropped is not known" in report["notices"][-1]
+    assert "which pages the old log dropped is not known" in report["notices"][-1]
     becomes = FromScratch(Settings())
     becomes.judge([(at, value) for at, value in log if not decode(value).forgotten])
     with opened(new, Settings()) as state:
         assert state.entry_count == becomes.state.entry_count > 0
         assert remembered(state).keys() == remembered(becomes.state).keys()
+
+
+def test_of_a_former_log_with_files_of_novel_pages_no_dropped_page_is_an_original(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    log = [(at, value) for at, value in former_log(tmp_path / "now", old) if not decode(value).forgotten]
+    told = FromScratch(Settings()).judge(log)
+    dropped = {page for page, kind, _ in told if kind == Kind.DUPLICATE}
+    sent = [one for one in PAGES if page_id_text(one.source, one.partition, one.offset) not in dropped]
+    file = archived(tmp_path / "novel.jsonl", sent)
+    # Stricter: without the files' word a dropped page would be an original.
+    run = ["migrate", "--from-state", str(old), "--state", str(new), "--set", "scheme.min_jaccard=0.95", "--json"]
+    capsys.readouterr()
+    assert main([*run, "--from-pages", str(file)]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["pages_gone"] == len(PAGES) - len(sent) > 0
+    assert "hold the novel pages alone" in report["notices"][-1]
+    with opened(new, Settings.model_validate({"scheme": {"min_jaccard": 0.95}})) as state:
+        named = state.page_ids(np.arange(state.entry_count, dtype=np.uint64))
+    filed = {page_id_text(*one) for one in named if one is not None}
+    assert len(filed) > 0
+    assert not filed & dropped
+
+
+def former_log(now: Path, old: Path) -> list[tuple[int, bytes]]:
+    """Filter pages in one directory, and write what its log says of them into another, in record version 2.
+
+    -> the records of the first
+    """
+    filtered(now, Settings())
+    log = records_of(now)
+    with LocalLog(old) as former:
+        for _, value in log:
+            record = decode(value)
+            if len(record.signatures):
+                former.append(as_former(record.signatures, record.sequence))
+    return log
 
 
 def as_former(signatures: Signatures, sequence: int) -> bytes:

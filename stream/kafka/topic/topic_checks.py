@@ -48,8 +48,16 @@ def check_rounds(shards: int, names: Mapping[str, str], found: Mapping[str, Topi
 
     names, found: by role, those of `matches` and `verdicts`
     """
-    of_shards = f"{shards} partition(s), one for each of cluster.shards"
-    _check_carries("matches", names["matches"], found["matches"], shards, of_shards)
+    partitions = found["matches"].partitions
+    if partitions < shards:
+        raise SettingError(
+            "topics.matches",
+            f"must have {shards} partitions or more, one for each of cluster.shards",
+            partitions,
+            f"ask for so many shards, which adds them (spotsieve cluster resize); or make {names['matches']!r} anew",
+        )
+    # A resize to fewer shards leaves partitions without a writer.
+    _check_carries("matches", names["matches"], found["matches"], partitions, "partitions")
     _check_carries("verdicts", names["verdicts"], found["verdicts"], 1, "one partition: it is the one order of rounds")
     kept = found["verdicts"].settings.get("retention.ms", FOREVER)
     if kept != FOREVER:

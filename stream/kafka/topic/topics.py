@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import (
     KafkaConnectionError,
@@ -83,6 +83,23 @@ async def create_topics(settings: Settings, partitions: int, replication: int) -
     except KafkaError as error:
         raise explained(error, settings, "creating topics") from None
     return made
+
+
+async def add_partitions(settings: Settings, name: str, partitions: int) -> int:
+    """Let a topic have so many partitions at least; -> how many were added. Raises BrokerError."""
+    try:
+        async with _admin(settings) as admin:
+            held = len((await admin.describe_topics([name]))[0]["partitions"])
+            if held >= partitions:
+                return 0
+            await admin.create_partitions({name: NewPartitions(partitions)})
+            for _ in range(TELLING_TRIES):
+                if len((await admin.describe_topics([name]))[0]["partitions"]) >= partitions:
+                    break
+                await asyncio.sleep(TELLING_PAUSE_SECONDS)
+    except KafkaError as error:
+        raise explained(error, settings, f"adding partitions to {name}") from None
+    return partitions - held
 
 
 async def check_topics(settings: Settings) -> dict[str, TopicFacts]:

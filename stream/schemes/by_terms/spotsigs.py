@@ -12,7 +12,7 @@ The paper's collection is known as a whole; here a page meets those that came be
 - delta_1 (Algorithm 1, lines 24 to 28): spots are gone through from the rarest on until those that are left cannot
   reach tau. With |d| spots, tau and pages of at least l spots two copies share a = tau / (1 + tau) (|d| + l) of them,
   so at least one of the first |d| - a + 1. Both sides need no more than that, so a page is also filed under no more.
-- Counting: where tau is low, a page shares one rare spot with one stranger in 80, and these use up the candidate limit.
+- Counting: where tau is low, a page shares one rare spot with one stranger in 40, and these use up the candidate limit.
   So both sides have c - 1 keys more (scheme.c), and pages that share fewer than c of them are not compared: two copies
   share c, as no prefix of l + c - 1 rarest spots misses c of them where that of l misses none (Wang, Li, Feng 2012).
 - delta_2 (lines 12 to 18): pairs whose lengths or remaining spots cannot reach tau are left without comparing further.
@@ -58,8 +58,8 @@ class SpotsigsScheme(CandidateSearch):
     name = "spotsigs"
     compares_features = True
     candidate_limit = 4_096
-    """With c = 1 a page shares a rare spot with one in 80 others at tau = .44: of 30,000 made-up pages, with spots by
-    Zipf's law, 256 lost 16 % of the copies and 4,096 none. At tau = .8 it meets 13 in all."""
+    """With c = 1 a page shares a rare spot with one in 40 others at tau = .44: among 30,000 made-up pages, 256
+    candidates miss half of the copies, and 4,096 none (docs/papers.md)."""
 
     def __init__(self, settings: SpotsigsSettings) -> None:
         """Raises SettingError where the model is missing or another, the range is none, or a word is no token."""

@@ -42,10 +42,12 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         waits: Waits,
         failure: Failure,
         knows: Knows,
+        there: int,
     ) -> None:
         """failure: hears of an error after which a partition can never be opened.
 
-        knows(partition): whether the state knows pages of a partition
+        knows(partition): whether the state knows pages of a partition  there: how many partitions the input had when
+        the process began
         """
         self._settings = settings
         self._consumer = consumer
@@ -57,7 +59,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         self._clients = SharedClients(settings)
         self._turn = asyncio.Semaphore(OPENINGS)
         self._assigned_at = 0.0
-        self._start_offsets = StartOffsets(settings, consumer, knows)
+        self._start_offsets = StartOffsets(settings, consumer, knows, there)
         self._marked: dict[TopicPartition, int] = {}
 
     def __getitem__(self, partition: TopicPartition) -> OwnedPartition | None:

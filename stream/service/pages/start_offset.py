@@ -29,12 +29,17 @@ class StartOffsets:
     A beginning is committed at once. Otherwise `kafka.start = "latest"` would begin at the end of that day at every
     start, and pages that came while no worker ran would never be read. And only so a missing offset means that it was
     lost: a partition whose pages the state knows had one before the first of them was read.
+
+    A partition that is added to the topic while the process runs is heard of minutes later, so it begins at its
+    beginning, whatever `kafka.start` says: all in it has come since.
     """
 
-    def __init__(self, settings: Settings, consumer: AIOKafkaConsumer, knows: Knows) -> None:
+    def __init__(self, settings: Settings, consumer: AIOKafkaConsumer, knows: Knows, there: int) -> None:
+        """there: how many partitions the input had when the process began"""
         self._settings = settings
         self._consumer = consumer
         self._knows = knows
+        self._there = there
         self._edges: AIOKafkaConsumer | None = None
         self._connecting = asyncio.Lock()
         self._committing = asyncio.Lock()
@@ -48,8 +53,10 @@ class StartOffsets:
         the partition. Raises KafkaError, and SettingError where the state knows pages of the partition and nobody has
         chosen what happens to them.
         """
-        kafka = self._settings.kafka
-        start = await self._start_again(partition) if await self._knows(partition) else kafka.start
+        if await self._knows(partition):
+            start = await self._start_again(partition)
+        else:
+            start = self._settings.kafka.start if partition.partition < self._there else "earliest"
         edges = await self._connected()
         ask = edges.beginning_offsets if start == "earliest" else edges.end_offsets
         offset: int = (await ask([partition]))[partition]

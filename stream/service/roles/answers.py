@@ -14,8 +14,10 @@ class Answers:
         self._too_large: set[Range] = set()
 
     def add(self, heard: Heard) -> None:
-        """Keep an answer."""
+        """Keep an answer. Who answers as one of another number of shards says nothing here."""
         told = heard.told
+        if told.share.shards != self._shards:
+            return
         if told.kind == KIND_MEETINGS:
             self._met.setdefault(told.range, {})[told.share.number] = heard
         elif told.kind == KIND_WALKS:

@@ -2,21 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import ParamSpec, TypeVar
 
 import numpy as np
-from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError
 from numpy.typing import NDArray
 
 from spotsieve.state.horizon import Clock, step_of
 from spotsieve.stream.errors import BrokerTrouble, StateError
-from spotsieve.stream.kafka.client.clients import output_producer, stop_client
-from spotsieve.stream.kafka.errors import ended
 from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
 from spotsieve.stream.observe.heartbeats import Heartbeats
 from spotsieve.stream.observe.logs import logger
@@ -24,6 +20,8 @@ from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes.registry import scheme_in_scope
 from spotsieve.stream.service.roles.answers import Answers
 from spotsieve.stream.service.roles.log_records import LogRecords, has_pages
+from spotsieve.stream.service.roles.publishing import Publisher
+from spotsieve.stream.service.roles.resizing import Resizing
 from spotsieve.stream.service.roles.resolver_work import Outcome, ResolverWork
 from spotsieve.stream.service.roles.role import Role
 from spotsieve.stream.service.roles.standing import Standing
@@ -39,11 +37,14 @@ from spotsieve.stream.sharding.records.frame import (
     KIND_GUESS,
     KIND_OUTCOME,
     KIND_RANGE,
+    KIND_RESIZE,
     Range,
     encode_told,
     range_of,
 )
 from spotsieve.stream.sharding.records.range import Named, write_guess, write_named
+from spotsieve.stream.sharding.records.resize import write_resize
+from spotsieve.stream.sharding.resizing import Resize, Sizing
 from spotsieve.stream.sharding.rounds import Place, Round, next_round, told_round
 from spotsieve.stream.sharding.shares import Share
 
@@ -92,13 +93,14 @@ class Resolver(Role):
         self._work = work
         self._heartbeats = heartbeats
         self._digest = settings_digest(verdict_settings_text(settings))
-        self._shards = settings.cluster.shards
         self._step_ms = step_of(settings.index.horizon_hours)
         self._standing = Standing(settings)
         self._log = LogRecords(settings, metrics, self._waits)
-        self._rounds = RoundReader(settings, self._waits, with_matches=True)
-        self._answers = Answers(self._shards)
-        self._producer: AIOKafkaProducer | None = None
+        self._rounds = RoundReader(settings, self._waits)
+        self._resizing = Resizing(Sizing())
+        self._answers = Answers(0)
+        self._hearing: asyncio.Task[None] | None = None
+        self._publisher = Publisher(settings)
         self._working = ThreadPoolExecutor(1, thread_name_prefix="resolver")
         self._place, self._clock, self._next_number = Place(0, 0), Clock(), 0
         self._open: _Open | None = None
@@ -125,27 +127,42 @@ class Resolver(Role):
     async def _take_over(self) -> None:
         """Fence the resolver before, and go on where `verdicts` ends."""
         settings = self._settings
-        self._producer = output_producer(settings, f"{settings.kafka.group_id}:resolver")
         # This ends its open transaction; only then `verdicts` has an end that lasts.
-        await self._producer.start()
+        await self._publisher.start()
         await self._rounds.start()
         end = await find_end(self._rounds, settings.topics.verdicts)
+        sizing = end.sizing if end.sizing.shards else end.sizing._replace(shards=settings.cluster.shards)
+        await self._rounds.read_matches_of(sizing.most)
         spans = await self._rounds.matches_spans()
+        self._begin_with(sizing, [last for _, last in spans])
+        # What was asked for since the last round was named is heard again. Newer partitions begin at their end.
+        answers = [*end.answers, *(last for _, last in spans[len(end.answers) :])]
         self._place, self._clock, self._next_number = end.place, end.clock, end.next_number
         self._metrics.log_position.set(end.place.record)
         await self._log.start(end.place.record, end.place.page)
         if end.open is None:
-            self._rounds.seek_matches([last for _, last in spans])
+            self._rounds.seek_matches([max(at, first) for at, (first, _) in zip(answers, spans, strict=False)])
             return
         range_, named = end.open
-        if any(at < first for at, (first, _) in zip(named.answers, spans, strict=True)):
+        if any(at < first for at, (first, _) in zip(answers, spans, strict=False)):
             # Their first answers are gone: named once more, the round is answered anew.
             self._rounds.seek_matches([last for _, last in spans])
-            await self._publish(await self._range_record(range_, named))
+            await self._publisher.publish(*await self._range_records(range_, named))
             end = end._replace(guess=None)
         else:
-            self._rounds.seek_matches(named.answers)
+            self._rounds.seek_matches(answers)
         self._open = await self._told(range_, named, end)
+
+    def _begin_with(self, sizing: Sizing, ends: Sequence[int]) -> None:
+        """Wait for the answers of these shards. ends: of the partitions of `matches`, now"""
+        self._resizing, self._answers = Resizing(sizing, ends), Answers(sizing.shards)
+        if sizing.shards != self._settings.cluster.shards:
+            logger().warning(
+                "cluster.shards is not what verdicts says, which counts; set it, or ask for another number "
+                "(spotsieve cluster resize)",
+                setting=self._settings.cluster.shards,
+                shards=sizing.shards,
+            )
 
     async def _told(self, range_: Range, named: Named, end: ToldEnd) -> _Open:
         """The open round of the resolver before."""
@@ -194,13 +211,52 @@ class Resolver(Role):
     async def _resolve_on(self) -> None:
         while True:
             if self._open is None:
+                await self._publisher.publish(*await self._answer_asks())
+                if self._resizing.due(time.monotonic()):
+                    await self._publisher.publish(self._switch())
                 named = self._next()
                 if named is None:
                     self._arrived.clear()
-                    await self._arrived.wait()
+                    await self._rest()
                     continue
-                await self._publish(await self._name(named))
+                await self._publisher.publish(*await self._name(named))
             await self._listen()
+
+    async def _rest(self) -> None:
+        """Wait until there are pages, or somebody has said something."""
+        hearing = self._hearing = self._hearing or asyncio.create_task(self._hear())
+        arriving = asyncio.create_task(self._arrived.wait())
+        try:
+            await asyncio.wait([hearing, arriving], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            arriving.cancel()
+        if hearing.done():
+            self._hearing = None
+            hearing.result()
+
+    async def _hear(self) -> None:
+        """Take in what shards have said since the last call, and who asks for others."""
+        for heard in await self._rounds.fetch():
+            if heard.topic == self._settings.topics.matches:
+                self._answers.add(heard)
+                self._resizing.hear(heard, time.monotonic())
+
+    async def _answer_asks(self) -> list[bytes]:
+        """What becomes of asks for other shards, as records. Who is to take over is listened to from now on."""
+        said = [self._resize_record(one) for one in self._resizing.answers()]
+        if said:
+            await self._rounds.read_matches_of(self._resizing.sizing.most)
+        return said
+
+    def _switch(self) -> bytes:
+        """Let the new shards answer from the next round on; -> the record that says so. No round is open."""
+        said = self._resizing.switch()
+        self._answers = Answers(said.shards)
+        return self._resize_record(said)
+
+    def _resize_record(self, said: Resize) -> bytes:
+        here = Range(self._place, self._place, self._next_number, self._clock.floor, self._clock.watermark_ms)
+        return self._told_record(KIND_RESIZE, here, write_resize(said))
 
     def _next(self) -> Round | None:
         """The next round of what is at hand; None where the log has no pages yet."""
@@ -216,8 +272,8 @@ class Resolver(Role):
             return None
         return next_round(records, place.page, self._clock, self._next_number, self._step_ms, self._most)
 
-    async def _name(self, round_: Round) -> bytes:
-        """Take a round as the open one, and the record that names it."""
+    async def _name(self, round_: Round) -> list[bytes]:
+        """Take a round as the open one, and the records that name it."""
         records = list[tuple[int, int]]()
         for offset, record in self._log.held:
             if Place(offset, 0) >= round_.end:
@@ -228,19 +284,27 @@ class Resolver(Role):
         named = Named(round_.last_record, round_.clock.marks, (), tuple(records))
         self._open = _Open(range_of(round_), round_, time.monotonic())
         self._answers.forget_before(self._open.range)
-        return await self._range_record(self._open.range, named)
+        return await self._range_records(self._open.range, named)
 
-    async def _range_record(self, range_: Range, named: Named) -> bytes:
-        """The record that names a round whose answers stand behind what was read of `matches` by now."""
+    async def _range_records(self, range_: Range, named: Named) -> list[bytes]:
+        """The record that names a round whose answers stand behind what was read of `matches` by now.
+
+        A resize that is under way is told behind it: who looks at the end of `verdicts` alone must come to know of it.
+        """
         named = named._replace(answers=await self._rounds.matches_positions())
-        return encode_told(KIND_RANGE, self._digest, Share(0, self._shards), range_, write_named(named))
+        # Asks that were read up to these positions are answered here, or the next resolver would not hear of them.
+        resizes = await self._answer_asks()
+        pending = self._resizing.sizing.pending()
+        if pending is not None:
+            resizes.append(self._resize_record(pending))
+        return [self._told_record(KIND_RANGE, range_, write_named(named)), *resizes]
 
     async def _listen(self) -> None:
         """Take in answers until the open round is over."""
         while (opened := self._open) is not None:
-            for heard in await self._rounds.fetch():
-                if heard.topic == self._settings.topics.matches:
-                    self._answers.add(heard)
+            hearing, self._hearing = self._hearing, None
+            await (hearing or self._hear())
+            await self._publisher.publish(*await self._answer_asks())
             if self._answers.too_large(opened.range):
                 await self._halve(opened, "the answer of a shard")
                 continue
@@ -250,7 +314,7 @@ class Resolver(Role):
                 continue
             if outcome.guess is not None:
                 opened.guess = outcome.guess
-                await self._publish(self._told_record(KIND_GUESS, opened.range, write_guess(outcome.guess)))
+                await self._publisher.publish(self._told_record(KIND_GUESS, opened.range, write_guess(outcome.guess)))
                 self._metrics.round_guesses.inc()
             elif outcome.resolved is not None:
                 await self._end(opened, outcome.resolved.next_number, outcome.body)
@@ -268,7 +332,7 @@ class Resolver(Role):
         if opened.guess is None:
             opened.guess = await self._done(self._work.first_guess, opened.round, opened.meetings)
         said = self._answers.walked(opened.range)
-        walks = await self._done(self._work.walked, said, opened.guess)
+        walks = await self._done(self._work.walked, said, opened.guess, len(opened.meetings))
         if walks is None:
             return None
         with self._metrics.timed("resolve"):
@@ -283,10 +347,11 @@ class Resolver(Role):
         self._open, self._place = None, opened.range.end
         self._clock, self._next_number = opened.round.clock, next_number
         self._most = self._settings.cluster.round_pages
-        records, following = [record], self._next()
+        records = [record, self._switch()] if self._resizing.due(time.monotonic()) else [record]
+        following = self._next()
         if following is not None:
-            records.append(await self._name(following))
-        await self._publish(*records)
+            records += await self._name(following)
+        await self._publisher.publish(*records)
         self._metrics.rounds.inc()
         self._metrics.round_pages.observe(len(opened.round.signatures))
         self._metrics.round_seconds.observe(time.monotonic() - opened.since)
@@ -305,7 +370,7 @@ class Resolver(Role):
                 "lower index.candidate_limit (begins a new log), or judge in one process",
             )
         logger().info("a round is named anew with fewer pages", because=f"{what} exceeds a message", pages=self._most)
-        await self._publish(await self._name(smaller))
+        await self._publisher.publish(*await self._name(smaller))
 
     def _tell_missing(self, opened: _Open) -> None:
         """Say once which shards a round waits for."""
@@ -323,22 +388,7 @@ class Resolver(Role):
             self._waits.over("round")
 
     def _told_record(self, kind: int, range_: Range, body: bytes) -> bytes:
-        return encode_told(kind, self._digest, Share(0, self._shards), range_, body)
-
-    async def _publish(self, *records: bytes) -> None:
-        """Write records to `verdicts`, all or none. Raises BrokerTrouble where that failed or nobody knows."""
-        producer, topic = self._producer, self._settings.topics.verdicts
-        assert producer is not None
-        try:
-            async with asyncio.timeout(self._settings.kafka.transaction_timeout_ms / 1000):
-                await producer.begin_transaction()
-                for sent in [await producer.send(topic, record, partition=0) for record in records]:
-                    await sent
-                await producer.commit_transaction()
-        except KafkaError as error:
-            raise ended(error, self._settings, "publishing verdicts") from error
-        except TimeoutError:
-            raise BrokerTrouble("resolver", "had no answer to a commit in time; it begins anew") from None
+        return encode_told(kind, self._digest, Share(0, self._resizing.sizing.shards), range_, body)
 
     async def _done(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """Do the work in the resolver's thread."""
@@ -348,8 +398,10 @@ class Resolver(Role):
         )
 
     async def _close(self) -> None:
-        if self._producer is not None:
-            await stop_client(self._producer)
+        if self._hearing is not None:
+            self._hearing.cancel()
+            await asyncio.gather(self._hearing, return_exceptions=True)
+        await self._publisher.close()
         await self._standing.leave()
         await self._rounds.close()
         await self._log.close()

@@ -31,7 +31,7 @@ class ResolverWork:
     """The work of a resolver. Call it from one thread."""
 
     def __init__(self, settings: Settings, scheme: Scheme) -> None:
-        self._scheme, self._shards = scheme, settings.cluster.shards
+        self._scheme = scheme
         self._limits = limits_in_shards(settings, scheme)
 
     @property
@@ -49,14 +49,16 @@ class ResolverWork:
 
     def resolve(self, round_: Round, meetings: Sequence[Meetings]) -> Outcome:
         """The outcome where the scheme confirms candidates by itself."""
-        laid = lay_out(round_.signatures, self._scheme, self._shards, NO_SHARD)
+        laid = lay_out(round_.signatures, self._scheme, len(meetings), NO_SHARD)
         resolved = resolve(round_, laid, self._scheme, self._limits, meetings)
         return Outcome(resolved, write_outcome(resolved), None)
 
-    def walked(self, walked: Mapping[int, Sequence[Heard]], guess: NDArray[np.bool_]) -> list[Walks] | None:
+    def walked(
+        self, walked: Mapping[int, Sequence[Heard]], guess: NDArray[np.bool_], shards: int
+    ) -> list[Walks] | None:
         """What all shards found under this guess; None while one of them has not said it. walked: by shard"""
         found = list[Walks]()
-        for shard in range(self._shards):
+        for shard in range(shards):
             said = (one.walks() for one in reversed(walked.get(shard, ())))
             walks = next((walks for walks, under in said if np.array_equal(under, guess)), None)
             if walks is None:

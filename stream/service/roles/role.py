@@ -12,6 +12,10 @@ from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.settings.model import Settings
 
 
+class Over(Exception):
+    """A role has no more to do: its process stops cleanly, with this line."""
+
+
 class Role:
     """A shard or a resolver. A stop needs no farewell: what is known of a round is in Kafka or in the state."""
 
@@ -44,6 +48,8 @@ class Role:
             done, _ = await asyncio.wait([watching, working, stopping], return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
+        except Over as over:
+            logger().info(str(over))
         except KafkaError as error:
             raise ended(error, self._settings, "running") from error
         finally:

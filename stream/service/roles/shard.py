@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import ParamSpec, TypeVar
 
 import numpy as np
@@ -17,15 +18,18 @@ from spotsieve.stream.errors import StateError
 from spotsieve.stream.kafka.errors import ended
 from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
 from spotsieve.stream.observe.heartbeats import Heartbeats
+from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes.registry import scheme_in_scope
 from spotsieve.stream.service.log.catchup import CatchUp
 from spotsieve.stream.service.log.record_writer import RecordWriter
 from spotsieve.stream.service.roles.answers import Answers
+from spotsieve.stream.service.roles.filling import Filling, check_wanted
 from spotsieve.stream.service.roles.log_records import LogRecords
 from spotsieve.stream.service.roles.role import Role
 from spotsieve.stream.service.roles.shard_work import ShardWork
 from spotsieve.stream.service.roles.told import MAKE_ANEW, Heard, RoundReader
+from spotsieve.stream.service.roles.told_end import find_end
 from spotsieve.stream.service.roles.warming import compile_rounds
 from spotsieve.stream.service.run import Opened
 from spotsieve.stream.settings.model import Settings
@@ -42,7 +46,8 @@ from spotsieve.stream.sharding.records.frame import (
     encode_told,
 )
 from spotsieve.stream.sharding.records.range import Named
-from spotsieve.stream.sharding.rounds import Round
+from spotsieve.stream.sharding.resizing import Sizing
+from spotsieve.stream.sharding.rounds import Place, Round
 from spotsieve.stream.sharding.shares import Held, Share
 
 P = ParamSpec("P")
@@ -102,9 +107,12 @@ class Shard(Role):
         self._digest = settings_digest(verdict_settings_text(settings))
         self._requests = Requests(settings.index.directory, state)
         self._log = LogRecords(settings, metrics, self._waits)
-        self._rounds = RoundReader(settings, self._waits, with_matches=True)
+        self._rounds = RoundReader(settings, self._waits, share.shards)
         self._sending = RecordWriter(settings, self._waits, lambda: 0, "matches", share.number)
         self._answers = Answers(share.shards)
+        self._filling = Filling(share, self._digest, self._rounds, self._sending)
+        self._sizing = Sizing()
+        self._listening = False
         self._open: _Open | None = None
         self._working = ThreadPoolExecutor(1, thread_name_prefix="shard")
 
@@ -115,8 +123,10 @@ class Shard(Role):
             await self._rounds.start()
             await self._log.start(state.position, state.pages_applied)
             begin, end = await self._rounds.verdicts_span()
+            now = (await find_end(self._rounds, self._settings.topics.verdicts)).sizing
         except KafkaError as error:
             raise ended(error, self._settings, "starting the shard") from None
+        check_wanted(self._share, now, state.heard is None)
         await self._find_place(begin, end)
         catching_up = CatchUp(state.position, await self._log.end())
         while await self._rounds.verdicts_position() < end:
@@ -125,15 +135,34 @@ class Shard(Role):
             catching_up.applied(state.position, state.position - before, 0)
             self.step = catching_up.text()
         catching_up.done()
-        try:
-            spans = await self._rounds.matches_spans()
-        except KafkaError as error:
-            raise ended(error, self._settings, "starting the shard") from None
-        # The answers to a round that is open now stand from there on; to a later one, from now on.
-        named = None if self._open is None else self._open.named.answers
-        self._rounds.seek_matches(
-            [max(at, span[0]) for at, span in zip(named, spans, strict=True)] if named else [end for _, end in spans]
-        )
+        # The records behind its state may tell of no shards; the end of the topic does.
+        self._sizing = self._sizing if self._sizing.shards else now
+        if self._fills:
+            logger().info(
+                "this shard fills itself, and does not answer yet", shards=self._share.shards, answering=now.shards
+            )
+
+    @property
+    def _fills(self) -> bool:
+        """Whether other shards answer, and this one only files."""
+        return self._sizing.shards not in (0, self._share.shards)
+
+    async def _listen(self) -> None:
+        """Take in the answers of all shards from the first round on that is open while this one answers.
+
+        Its record says where they begin. From a later place on, an answer that was given quickly would be missed.
+        """
+        opened = self._open
+        if self._listening or opened is None:
+            return
+        self._listening, answers = True, opened.named.answers
+        begins = [begin for begin, _ in await self._rounds.matches_spans()]
+        self._rounds.seek_matches([max(one) for one in zip_longest(answers[: len(begins)], begins, fillvalue=0)])
+
+    async def _tell_filled(self) -> None:
+        state, clock = self._state, self._state.clock
+        place = Place(state.position, state.pages_applied)
+        await self._filling.tell(Range(place, place, state.entry_count, clock.floor, clock.watermark_ms))
 
     async def _find_place(self, begin: int, end: int) -> None:
         """Go on behind the outcome that the state was last filed by, and check that it is still that one.
@@ -167,8 +196,16 @@ class Shard(Role):
 
     async def _work_on(self) -> None:
         while True:
-            await self._answer()
+            if self._fills:
+                await self._tell_filled()
+            else:
+                await self._listen()
+                await self._answer()
+            before, filled = self._sizing, self._fills
             await self._hear()
+            check_wanted(self._share, self._sizing, not before.shards)
+            if filled and not self._fills:
+                logger().info("this shard answers from now on", shards=self._share.shards)
 
     async def _hear(self) -> None:
         """Take in what was told since the last call."""
@@ -178,13 +215,17 @@ class Shard(Role):
             told = heard.told
             if heard.topic != self._settings.topics.verdicts:
                 self._answers.add(heard)
-            elif told.kind == KIND_RANGE:
+                continue
+            self._sizing = heard.sizing(self._sizing)
+            if told.kind == KIND_RANGE:
                 self._open = _Open(told.range, heard.named())
                 self._answers.forget_before(told.range)
             elif told.kind == KIND_GUESS and self._open is not None and told.range == self._open.range:
                 self._open.guess, self._open.walked = heard.guess(), False
             elif told.kind == KIND_OUTCOME:
                 await self._file(heard)
+                if self._fills:
+                    await self._tell_filled()
 
     async def _answer(self) -> None:
         """Say of the open round what can be said by now."""

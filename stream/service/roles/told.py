@@ -5,11 +5,11 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import KafkaError, OffsetOutOfRangeError
+from aiokafka.errors import KafkaError, KafkaTimeoutError, OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord
 from numpy.typing import NDArray
 
-from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
+from spotsieve.stream.errors import BrokerTrouble, DamagedRecord, SettingsMismatch, StateError
 from spotsieve.stream.kafka.backoff import Backoff
 from spotsieve.stream.kafka.client.clients import round_consumer, stop_client
 from spotsieve.stream.kafka.client.consumers import check_alive
@@ -22,10 +22,13 @@ from spotsieve.stream.sharding.hosts import Walks
 from spotsieve.stream.sharding.meetings import Meetings
 from spotsieve.stream.sharding.records.columns import ColumnReader
 from spotsieve.stream.sharding.records.frame import (
+    KIND_ASK,
+    KIND_FILLED,
     KIND_GUESS,
     KIND_MEETINGS,
     KIND_OUTCOME,
     KIND_RANGE,
+    KIND_RESIZE,
     KIND_WALKS,
     Told,
     decode_body,
@@ -34,7 +37,9 @@ from spotsieve.stream.sharding.records.frame import (
 from spotsieve.stream.sharding.records.meetings import read_meetings
 from spotsieve.stream.sharding.records.outcome import read_outcome
 from spotsieve.stream.sharding.records.range import Named, read_guess, read_named
+from spotsieve.stream.sharding.records.resize import read_ask, read_filled, read_resize
 from spotsieve.stream.sharding.records.walks import read_walks
+from spotsieve.stream.sharding.resizing import Filled, Resize, Sizing
 from spotsieve.stream.sharding.resolving import Resolved
 
 FETCH_TIMEOUT_MS = 500
@@ -76,6 +81,24 @@ class Heard(NamedTuple):
         """The guess under which shards walk once more."""
         return self._body(KIND_GUESS, read_guess)
 
+    def resize(self) -> Resize:
+        """What the resolver says of another number of shards."""
+        return self._body(KIND_RESIZE, read_resize)
+
+    def ask(self) -> int:
+        """How many shards somebody asks for; 0: for an end of the resize."""
+        return self._body(KIND_ASK, read_ask)
+
+    def filled(self) -> Filled:
+        """How far a shard has filled itself."""
+        return self._body(KIND_FILLED, read_filled)
+
+    def sizing(self, before: Sizing) -> Sizing:
+        """The shards behind this record of `verdicts`. before: those before it"""
+        if self.told.kind not in (KIND_RANGE, KIND_RESIZE):
+            return before
+        return before.told(self.told.share.shards, self.resize() if self.told.kind == KIND_RESIZE else None)
+
     def _body(self, kind: int, read: Callable[[ColumnReader], Decoded]) -> Decoded:
         return decode_body(self.told, kind, read, self.topic, self.offset)
 
@@ -83,23 +106,22 @@ class Heard(NamedTuple):
 class RoundReader:
     """The consumer of one reader of rounds. It has no group: who reads knows where to go on."""
 
-    def __init__(self, settings: Settings, waits: Waits, with_matches: bool) -> None:
-        """with_matches: whether the answers of shards are read too"""
+    def __init__(self, settings: Settings, waits: Waits, shards: int | None = None) -> None:
+        """shards: the answers of so many are read, and no others; None: those of read_matches_of()"""
         self._settings = settings
         self._waits = waits
         self._digest = settings_digest(verdict_settings_text(settings))
-        self._shards = settings.cluster.shards
+        self._shards = shards
         self._backoff = Backoff()
         self._verdicts = TopicPartition(settings.topics.verdicts, 0)
-        self._matches = [TopicPartition(settings.topics.matches, number) for number in range(self._shards)]
-        self._with_matches = with_matches
+        self._matches = [TopicPartition(settings.topics.matches, number) for number in range(shards or 0)]
         self._consumer: AIOKafkaConsumer = round_consumer(settings)
         self._passed = False
 
     async def start(self) -> None:
         """Connect. Nothing is read before the seeks. Raises KafkaError."""
         await self._consumer.start()
-        assigned = [self._verdicts, *(self._matches if self._with_matches else ())]
+        assigned = [self._verdicts, *self._matches]
         self._consumer.assign(assigned)
         for partition in assigned:
             # Otherwise aiokafka would look for a place to begin at, and there is none.
@@ -109,6 +131,32 @@ class RoundReader:
     async def close(self) -> None:
         """End the connections."""
         await stop_client(self._consumer)
+
+    async def read_matches_of(self, shards: int) -> None:
+        """Read what so many shards say: of those that were not read before, from now on.
+
+        Raises BrokerTrouble where the broker does not know so many partitions, and KafkaError.
+        """
+        before = [self._verdicts, *self._matches]
+        positions = {one: await self._consumer.position(one) for one in before}
+        paused = self._consumer.paused()
+        self._matches = [TopicPartition(self._settings.topics.matches, number) for number in range(shards)]
+        added = [one for one in self._matches if one not in positions]
+        try:
+            positions |= await self._consumer.end_offsets(added) if added else {}
+        except KafkaTimeoutError:
+            raise BrokerTrouble(
+                f"topics.matches {self._settings.topics.matches!r}",
+                f"must have {shards} partitions, as many as verdicts tells of shards, and the broker knows fewer",
+                None,
+                "add partitions, or make it anew with cluster.shards set to that",
+            ) from None
+        assigned = [self._verdicts, *self._matches]
+        self._consumer.assign(assigned)
+        for partition in assigned:
+            self._consumer.seek(partition, positions[partition])
+            if partition in paused:
+                self._consumer.pause(partition)
 
     async def verdicts_span(self) -> tuple[int, int]:
         """The first offset that `verdicts` holds, and the one behind the last that is committed. Raises KafkaError."""
@@ -128,8 +176,8 @@ class RoundReader:
         self._consumer.resume(self._verdicts)
 
     def seek_matches(self, offsets: Sequence[int]) -> None:
-        """Read the answers of each shard from its offset on."""
-        for partition, offset in zip(self._matches, offsets, strict=True):
+        """Read the answers of each shard from its offset on. offsets: of all shards that are read, or of more"""
+        for partition, offset in zip(self._matches, offsets[: len(self._matches)], strict=True):
             self._consumer.seek(partition, offset)
             self._consumer.resume(partition)
 
@@ -177,7 +225,9 @@ class RoundReader:
         """Read a record; None for one of `matches` that is no answer of this cluster."""
         value: bytes = record.value or b""
         try:
-            told = decode_told(value, self._digest, self._shards, record.topic, record.offset)
+            # The resolver says how many shards there are; who answers as one of others counts for nothing.
+            shards = None if record.topic == self._verdicts.topic else self._shards
+            told = decode_told(value, self._digest, shards, record.topic, record.offset)
         except (DamagedRecord, SettingsMismatch, StateError) as error:
             if record.topic == self._verdicts.topic:
                 raise

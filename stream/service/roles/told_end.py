@@ -15,6 +15,7 @@ from spotsieve.stream.sharding.records.frame import (
     Range,
 )
 from spotsieve.stream.sharding.records.range import Named
+from spotsieve.stream.sharding.resizing import Sizing
 from spotsieve.stream.sharding.rounds import Place
 
 TAIL = 64
@@ -24,7 +25,8 @@ TAIL = 64
 class ToldEnd(NamedTuple):
     """Where all rounds that are over end, and the one that is not. guess: under which its shards walk, None: the first
 
-    place: in the log  clock, next_number: behind the last round that is over
+    place: in the log  clock, next_number: behind the last round that is over  sizing: the shards now
+    answers: by shard, up to where `matches` was read when the last round was named
     """
 
     place: Place
@@ -32,16 +34,18 @@ class ToldEnd(NamedTuple):
     next_number: int
     open: tuple[Range, Named] | None
     guess: NDArray[np.bool_] | None
+    sizing: Sizing = Sizing()
+    answers: tuple[int, ...] = ()
 
 
 async def find_end(reader: RoundReader, topic: str) -> ToldEnd:
     """Read the last rounds of `verdicts`. Raises StateError where it holds none although it has begun, KafkaError."""
     begin, end = await reader.verdicts_span()
-    first = end
+    told, first = list[Heard](), end
     while first > begin:
         first = max(begin, first - TAIL, end - (end - first + TAIL) * 2)
         reader.seek_verdicts(first)
-        told = list[Heard]()
+        told = []
         while await reader.verdicts_position() < end:
             told += [one for one in await reader.fetch() if one.topic == topic]
         if any(one.told.kind == KIND_RANGE for one in told):
@@ -50,17 +54,25 @@ async def find_end(reader: RoundReader, topic: str) -> ToldEnd:
         raise StateError(
             f"topics.verdicts {topic!r}", "must hold the last round, and its retention has removed it", None, MAKE_ANEW
         )
-    return ToldEnd(Place(0, 0), Clock(), 0, None, None)
+    return ToldEnd(Place(0, 0), Clock(), 0, None, None, _sizing_of(told))
 
 
 def _end_of(told: list[Heard]) -> ToldEnd:
     at = max(number for number, one in enumerate(told) if one.told.kind == KIND_RANGE)
-    range_, named = told[at].told.range, told[at].named()
+    range_, named, sizing = told[at].told.range, told[at].named(), _sizing_of(told[at:])
     clock, guess = Clock(range_.watermark_ms, named.marks), None
     for one in told[at + 1 :]:
         if one.told.kind == KIND_GUESS:
             guess = one.guess()
         elif one.told.kind == KIND_OUTCOME:
             resolved = one.outcome()
-            return ToldEnd(range_.end, clock, resolved.next_number, None, None)
-    return ToldEnd(range_.start, clock, range_.first_number, (range_, named), guess)
+            return ToldEnd(range_.end, clock, resolved.next_number, None, None, sizing, named.answers)
+    return ToldEnd(range_.start, clock, range_.first_number, (range_, named), guess, sizing, named.answers)
+
+
+def _sizing_of(told: list[Heard]) -> Sizing:
+    """The shards behind these records, of which the first one is the last range where there is any."""
+    sizing = Sizing()
+    for one in told:
+        sizing = one.sizing(sizing)
+    return sizing

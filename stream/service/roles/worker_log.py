@@ -61,7 +61,7 @@ class WorkerLog:
         self._metrics = metrics
         self._waits = waits
         self._writing = RecordWriter(settings, waits, lambda: 0)
-        self._rounds = RoundReader(settings, waits, with_matches=False)
+        self._rounds = RoundReader(settings, waits)
         self._sequence = 0
         self._waiting: dict[int, _Waiting] = {}
         self._sending = 0

@@ -69,7 +69,7 @@ class SpotsigsSettings(Section):
         if self.least_shared < COUNTED:
             return (
                 f"scheme.tau is {self.tau:g}, and pages are compared that share {self.least_shared} of their rarest "
-                "spots: beyond some 100,000 pages strangers use up index.candidate_limit, and spotsigs misses copies; "
+                "spots: beyond some 50,000 pages strangers use up index.candidate_limit, and spotsigs misses copies; "
                 "raise scheme.min_spots, which lets scheme.c be 3, or the limit"
             )
         return (

@@ -9,7 +9,9 @@
 Kind 1 has what a shard's keys lead to (meetings.py), kind 2 what a shard found of the pages of its hosts (walks.py),
 kind 3 the outcome of the round (outcome.py). By kind 4 the resolver says which round is next, and by kind 5 under which
 guess the shards walk once more (range.py). By kind 6, which has no body, a shard says that its answer would be larger
-than a message may be: the resolver names a smaller round. Kinds 3, 4 and 5 are the resolver's, and name shard 0.
+than a message may be: the resolver names a smaller round. By kind 8 somebody asks for another number of shards, by kind
+9 a shard that is to come tells how far it has filled itself, and by kind 7 the resolver says what becomes of it
+(resize.py). Kinds 3, 4, 5 and 7 are the resolver's, and name shard 0.
 """
 
 import struct
@@ -27,6 +29,7 @@ MAGIC = b"\xf5spr"
 """No UTF-8 text begins with it, and no record of the log does."""
 RECORD_VERSION = 1
 KIND_MEETINGS, KIND_WALKS, KIND_OUTCOME, KIND_RANGE, KIND_GUESS, KIND_TOO_LARGE = range(1, 7)
+KIND_RESIZE, KIND_ASK, KIND_FILLED = range(7, 10)
 _KINDS = {
     KIND_MEETINGS: "meetings",
     KIND_WALKS: "walks",
@@ -34,6 +37,9 @@ _KINDS = {
     KIND_RANGE: "range",
     KIND_GUESS: "guess",
     KIND_TOO_LARGE: "an answer that is too large",
+    KIND_RESIZE: "a resize",
+    KIND_ASK: "an ask for shards",
+    KIND_FILLED: "a shard that fills itself",
 }
 _HEAD = struct.Struct("<4sBB16sHH")
 _RANGE = struct.Struct("<QIQIQQq")
@@ -83,8 +89,8 @@ def encode_told(kind: int, settings_digest: bytes, share: Share, range_: Range, 
     return record + xxhash.xxh3_64_intdigest(record).to_bytes(_CHECKSUM_BYTES, "little")
 
 
-def decode_told(record: bytes, settings_digest: bytes, shards: int, topic: str, offset: int) -> Told:
-    """Read a record. topic, offset: where it was found  shards: how many there are
+def decode_told(record: bytes, settings_digest: bytes, shards: int | None, topic: str, offset: int) -> Told:
+    """Read a record. topic, offset: where it was found  shards: how many there are; None: as many as the record names
 
     Raises DamagedRecord where checksum or grammar fail, StateError for another version or number of shards,
     SettingsMismatch for other settings.
@@ -104,9 +110,12 @@ def decode_told(record: bytes, settings_digest: bytes, shards: int, topic: str, 
         raise SettingsMismatch(
             place, "must be of these settings", digest.hex(), "start all roles with the same settings"
         )
-    if of != shards or shard >= of or of > MOST_SHARDS:
+    if shard >= of or of > MOST_SHARDS or shards not in (None, of):
         raise StateError(
-            place, f"must be of one of {shards} shards", f"{shard} of {of}", "start all roles with the same shards"
+            place,
+            f"must be of one of {'the' if shards is None else shards} shards",
+            f"{shard} of {of}",
+            "start all roles with the same shards",
         )
     fields = _RANGE.unpack_from(record, _HEAD.size)
     range_ = Range(Place(*fields[:2]), Place(*fields[2:4]), *fields[4:])

@@ -126,6 +126,12 @@ def _library(quick: bool) -> dict[str, Any]:
     return {**measure_library(1, 2_000, _say)} if quick else {**measure_library(progress=_say)}
 
 
+def _backfill(quick: bool) -> dict[str, Any]:
+    from tests.measure.bench.backfill import measure_backfill
+
+    return {**measure_backfill(1, 2_000, _say)} if quick else {**measure_backfill(progress=_say)}
+
+
 def _serve(quick: bool) -> dict[str, Any]:
     from tests.measure.bench.serve import measure_serve
 
@@ -144,6 +150,7 @@ MEASUREMENTS: dict[str, Callable[[bool], dict[str, Any]]] = {
     "memory": _memory,
     "latency": _latency,
     "library": _library,
+    "backfill": _backfill,
     "serve": _serve,
     "index": _index,
     "candidates": _candidates,

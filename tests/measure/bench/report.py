@@ -21,6 +21,7 @@ LATENCY_MS = {"exactly_once": (50, 120), "at_least_once": (20, 60)}
 """The most that p50 and p99 of a page's way may be."""
 MEMORY_GROWTH = 0.1
 LIBRARY_RATIO = 1.1
+BACKFILL_RATIO = 1.6
 LOOKUPS_PER_S = 2_000
 LOOKUP_P99_MS = 20
 SIGNING_US = 2_000
@@ -63,6 +64,7 @@ def table(figures: dict[str, Any]) -> str:
         *_compression_rows(figures.get("compression", {})),
         *_memory_rows(figures.get("memory", {})),
         *_library_rows(figures.get("library", {})),
+        *_backfill_rows(figures.get("backfill", {})),
         *_serve_rows(figures.get("serve", {})),
     ]
     about = figures.get("machine", {})
@@ -196,6 +198,21 @@ def _library_rows(library: dict[str, Any]) -> Iterator[Row]:
     yield "`Deduplicator.add`, `Deduplicator.query` of one page of 20 KB", one, "", ""
     memory = f"{library['memory_bytes_per_page'] / 1000:.1f} KB"
     yield "a page let through in `Deduplicator()`, in memory", memory, "", ""
+
+
+def _backfill_rows(backfill: dict[str, Any]) -> Iterator[Row]:
+    if not backfill:
+        return
+    ours, theirs, ratio = backfill["backfill_s"], backfill["filter_s"], backfill["ratio"]
+    files = f"{backfill['pages']:,} pages of 20 KB, whole commands"
+    yield f"`spotsieve backfill`; `spotsieve filter` over {files}", f"{ours:.0f}, {theirs:.0f} s", "", ""
+    yield (
+        "how many times as fast backfill is",
+        f"{ratio:.2f} x",
+        f">= {BACKFILL_RATIO} x",
+        _met(ratio >= BACKFILL_RATIO),
+    )
+    yield "the same, without the start of Ray and of either command", f"{backfill['pace_ratio']:.2f} x", "", ""
 
 
 def _serve_rows(serve: dict[str, Any]) -> Iterator[Row]:

@@ -23,16 +23,20 @@ from spotsieve.stream.settings.schemes import SpotsigsSettings
 from spotsieve.stream.signature import Compared, Signatures, compared_pages, unused_columns
 from tests.measure.papers.page import table
 
-CASES = ((100_000, 1), (300_000, 1), (100_000, 3), (300_000, 3), (600_000, 3))
-"""Pages, c."""
+CASES = (
+    *((30_000, 1, 256), (30_000, 1, 4_096), (100_000, 1, 4_096), (300_000, 1, 4_096)),
+    *((100_000, 3, 4_096), (300_000, 3, 4_096), (600_000, 3, 4_096), (1_200_000, 3, 4_096)),
+)
+"""Pages, c, index.candidate_limit."""
 COPIES, VOCABULARY, SAMPLE, AT_ONCE = 500, 2_000_000, 30_000, 50_000
 LEAST_SPOTS, MOST_SPOTS = 30, 150
 STREAM_SAYS = """\
 Algorithm 1 in a stream, at the default tau of .44: copies missed among made-up pages (tests/measure/papers/
-theobald_stream.py; spots by Zipf's law, an IDF of .2 to .85), at the index's default limits. With c = 1, as in the
-paper, a page shares a rare spot with one stranger in 40, and these use up the candidate limit of 4,096 before its
-original comes. `spotsigs` takes c = 3 at a tau of .5 or less: c - 1 more spots of a page are keys, two copies share c
-of them, and hardly a stranger does. What stays are full buckets (index.bucket_cap).
+theobald_stream.py; spots by Zipf's law, an IDF of .2 to .85), at the default index.bucket_cap of 256. With c = 1, as in
+the paper, a page shares a rare spot with one stranger in 40, and these use up index.candidate_limit before its original
+comes: 256 candidates miss half of the copies among 30,000 pages, 4,096 more than a third among 300,000. At a tau of .5
+or less `spotsigs` takes c = 3: c - 1 more spots of a page are keys, two copies share c of them, and hardly a stranger
+does. What stays are full buckets: they hide one copy in 36 among 1,200,000 pages, and hardly one among 600,000.
 """
 
 
@@ -60,12 +64,11 @@ class Postings(NamedTuple):
 def stream_table() -> list[str]:
     """The table of all cases."""
     rows = []
-    for pages, c in CASES:
-        found = missed(pages, c)
-        rows.append(
-            [*(f"{pages:,}", f"{c}", f"{found.met:,.0f}", f"{found.capped:.1%}"), *map(str, found[1:3]), str(found[0])]
-        )
-    head = ["pages", "c", "candidates a page", "postings left out", "missed: left out", "missed: cut", "of copies"]
+    for pages, c, limit in CASES:
+        found = missed(pages, c, IndexSettings(candidate_limit=limit))
+        strangers = (f"{limit:,}", f"{found.met:,.0f}", f"{found.capped:.1%}")
+        rows.append([f"{pages:,}", f"{c}", *strangers, *map(str, found[1:3]), str(found[0])])
+    head = ["pages", "c", "limit", "candidates a page", "left out", "missed: left out", "missed: cut", "of copies"]
     return table(head, rows)
 
 

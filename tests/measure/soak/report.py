@@ -60,7 +60,7 @@ def document(soaked: Soaked, plan: Plan, command: str, machine: dict[str, Any], 
         ("pages without a verdict", f"{checked.missing}"),
         ("pages with two verdicts", f"{checked.doubled}"),
         ("verdicts other than those of the log, judged again", f"{checked.differing}"),
-        ("workers killed", f"{len(kills)} times, {_intervals(kills)}"),
+        ("workers killed", f"{len(kills):,} times; over all services {_intervals(kills)}"),
         ("pages submitted to the log again after a kill", f"{checked.submitted_again:,}"),
         ("lag 0 again after a kill", f"{median(recovered):.1f} s (median), {recovered[-1]:.1f} s at most"),
         ("largest lag", f"{soaked.most_lag:,} pages; 0 at the end"),
@@ -84,23 +84,28 @@ def document(soaked: Soaked, plan: Plan, command: str, machine: dict[str, Any], 
 {machine["cpu"]}, {machine["system"]}, Python {machine["python"]}, Kafka {machine["kafka"]}. Broker, producer and
 workers share them; before the start the load average was {load:.1f}.
 
-Pages of 1 to 200 KB (log-normal, median 4 KB), three in ten of them copies, go through a real broker to {plan.lanes}
-services side by side. Each has its own topics and log, {plan.workers} workers on {PARTITIONS} partitions, and
-exactly_once. Pages are sent as fast as the broker takes them, in waves of {plan.wave:,}. The next wave begins
-{plan.pause_seconds:.0f} s after all before it is committed, so that the lag is seen to go back to 0 after every kill.
-Every {plan.kill_every[0]:.0f} to {plan.kill_every[1]:.0f} s, later where no page waits, a worker of each service is
-killed (SIGKILL) and started again: one at random of those that have committed something since their start. One worker
-of each service at a time is spared until it has lived {plan.spared_seconds:,.0f} s. Afterwards every page id of the
-input is looked for in the outputs (read_committed), and every verdict is compared with the log judged anew from its
-beginning. The index cache has its least size, so that other growth would show. Memory may reach {MOST_RSS_MIB:.0f} MiB.
-It may grow by {MOST_GROWTH:.0%} from the first to the last third of all lives, and within a life of {LONG_LIFE:.0f} s
-or more after its first {EARLY_SECONDS:.0f} s.
+What was done:
+
+- **Pages**: 1 to 200 KB (log-normal, median 4 KB), three in ten of them copies.
+- **Services**: {plan.lanes} side by side on one real broker. Each has its own topics and log, {plan.workers} workers on
+  {PARTITIONS} partitions, and exactly_once.
+- **Load**: waves of {plan.wave:,} pages, as fast as the broker takes them. The next wave begins
+  {plan.pause_seconds:.0f} s after all before it is committed. So the lag is seen to go back to 0 after every kill.
+- **Kills**: every {plan.kill_every[0]:.0f} to {plan.kill_every[1]:.0f} s, later where no page waits, each service has a
+  worker killed (SIGKILL) and started again. It is one at random of those that have committed something since their
+  start. One worker of each service at a time is spared until it has lived {plan.spared_seconds:,.0f} s, so that a leak
+  would show.
+- **Check**: afterwards every page id of the input is looked for in the outputs (read_committed). Every verdict is
+  compared with the log judged anew from its beginning.
+- **Memory**: the index cache has its least size, so that other growth would show. A worker may take
+  {MOST_RSS_MIB:.0f} MiB. That may grow by {MOST_GROWTH:.0%} from the first to the last third of all lives, and within
+  a life of {LONG_LIFE:.0f} s or more after its first {EARLY_SECONDS:.0f} s.
 
 | what | figure |
 | --- | --- |
 {table}
 
-This document is written by `make soak`; do not edit it.
+`make soak` writes this document; do not edit it.
 """
 
 

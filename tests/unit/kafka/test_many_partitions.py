@@ -200,6 +200,13 @@ def test_partitions_stay_where_they_are_when_a_worker_joins() -> None:
     assert shares["second"] < set(range(500, 1000))
 
 
+async def test_workers_deal_by_that_way_alone() -> None:
+    consumer = pages_consumer(Settings())
+    (way,) = consumer._partition_assignment_strategy
+    await consumer.stop()
+    assert issubclass(way, StickyPartitionAssignor)
+
+
 def test_a_worker_that_comes_back_late_moves_no_partition_that_need_not_move() -> None:
     back, taker, other = assignor(), assignor(), assignor()
     assigned(back, range(500))

@@ -11,7 +11,7 @@ from aiokafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionErro
 
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.kafka.topic import topics
-from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES, TopicFacts, check_log
+from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES, TopicFacts, check_log, check_rounds
 from spotsieve.stream.kafka.topic.topics import check_topics, create_topics
 from spotsieve.stream.settings.model import Settings
 
@@ -100,6 +100,21 @@ async def test_an_output_that_cannot_take_our_headers_is_refused(role: str, monk
 def test_a_log_that_cannot_carry_the_order_of_pages_is_refused(facts: TopicFacts, rule: str) -> None:
     with pytest.raises(SettingError, match=rule):
         check_log("signatures", facts)
+
+
+def test_matches_may_have_more_partitions_than_there_are_shards_and_not_fewer() -> None:
+    def checked(matches: int, verdicts: int) -> None:
+        facts = {"matches": TopicFacts(matches, KEPT), "verdicts": TopicFacts(verdicts, KEPT)}
+        check_rounds(2, {"matches": "m", "verdicts": "v"}, facts)
+
+    for partitions in (2, 3):
+        checked(partitions, 1)
+    with pytest.raises(
+        SettingError, match=r"topics\.matches must have 2 partitions or more, .* got 1; ask for so many"
+    ):
+        checked(1, 1)
+    with pytest.raises(SettingError, match=r"topics\.verdicts must have one partition"):
+        checked(2, 2)
 
 
 class SlowBroker:

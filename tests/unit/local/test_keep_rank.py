@@ -153,3 +153,24 @@ def test_ranks_without_a_use_and_a_use_without_ranks_are_refused(
 
 def test_the_settings_of_states_from_before_ranks_are_the_same_text() -> None:
     assert "rank_from" not in verdict_settings_text(Settings())
+
+
+def test_a_migrated_state_keeps_ranks_and_replaces_only_what_was_sent(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, more = tmp_path / "old", tmp_path / "more.jsonl"
+    more.write_bytes(lines([copy("later", 9.5, "2024-03-05", 0), copy("worst", -3, "2024-01-01", 1)]))
+    filter_json(capsys, crawl, *HIGHEST, "--state", old)
+
+    def moved(name: str, *to: str) -> list[dict[str, Any]]:
+        state = str(tmp_path / name)
+        assert main(["migrate", "--from-state", str(old), "--state", state, *to]) == 0
+        capsys.readouterr()
+        assert main(["query", str(more), "--state", state, *to]) == 0
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    same, turned = moved("same", *HIGHEST, "--set", "scheme.min_jaccard=0.4"), moved("turned", *LOWEST)
+    assert [one.get("replaces") for one in same] == ["best", None]
+    # `least` is the lowest by its rank, but it was dropped when the highest was kept: nobody was sent it.
+    assert [one.get("replaces") for one in turned] == [None, "a"]
+    assert same[1]["verdict"] == turned[0]["verdict"] == "duplicate"

@@ -78,6 +78,13 @@ def test_the_library_is_measured_beside_the_filter_and_drops_the_same_pages() ->
     assert line.endswith("| met |" if figures["ratio"] <= 1.1 else "| NOT MET |")
 
 
+@pytest.mark.parametrize(("ratio", "verdict"), [(1.6, "| met |"), (1.59, "| NOT MET |")])
+def test_the_table_judges_backfill_by_the_time_of_whole_commands(ratio: float, verdict: str) -> None:
+    backfill = {"backfill_s": 10.0, "filter_s": 10.0 * ratio, "ratio": ratio, "pace_ratio": 2.0, "pages": 1_000}
+    (line,) = [line for line in table({"backfill": backfill, "machine": MACHINE}).splitlines() if ">= 1.6 x" in line]
+    assert line.endswith(verdict)
+
+
 def test_look_ups_are_measured_by_a_client_of_its_own_at_a_steady_rate() -> None:
     figures = measure_serve(1, 600, 0.5, lambda _: None)
     assert 0 < figures["p50_ms"] <= figures["p99_ms"]

@@ -43,7 +43,7 @@ def test_a_soak_that_kept_everything_says_so() -> None:
     assert not broken(SOAKED)
     text = document(SOAKED, PLAN, "make soak", MACHINE, 0.5)
     assert "All holds. Measured by `make soak`" in text
-    assert "| workers killed | 2 times, 15 to 15 s apart, 15 s in the median |" in text
+    assert "| workers killed | 2 times; over all services 15 to 15 s apart, 15 s in the median |" in text
 
 
 def test_a_number_gives_the_same_page_whatever_it_is_asked_with_and_sizes_are_spread() -> None:

@@ -120,7 +120,10 @@ def test_a_port_in_use_is_refused_with_the_setting() -> None:
         taken.listen()
         number = taken.getsockname()[1]
         settings = MetricsSettings(host="127.0.0.1", port=number)
-        with pytest.raises(SettingError, match=rf"metrics\.port cannot be bound .*, got {number}; choose a free port"):
+        with pytest.raises(
+            SettingError,
+            match=rf"^metrics\.port cannot be bound on 127.0.0.1: Address already in use, got {number}; choose",
+        ):
             HealthServer(settings, Metrics().registry, list, list)
 
 

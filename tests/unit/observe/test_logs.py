@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from aiokafka.errors import NotEnoughReplicasError
+from aiokafka.errors import NotEnoughReplicasError, ProducerFenced
 
 from spotsieve.stream.observe.logs import configure_logs, logger
 from spotsieve.stream.settings.edges import LogSettings
@@ -122,10 +122,14 @@ def test_control_characters_are_shown_by_their_number(text: str, safe: str) -> N
     assert escape_control_characters(text) == safe
 
 
-@pytest.mark.parametrize(("error", "shown"), [(ConnectionResetError(), False), (ValueError(), True)])
-def test_how_a_connection_ended_is_told_by_its_user_and_not_by_its_garbage(
+@pytest.mark.parametrize(
+    ("error", "shown"), [(ConnectionResetError(), False), (ProducerFenced(), False), (ValueError(), True)]
+)
+def test_the_user_of_a_connection_or_producer_tells_how_it_ended_not_its_garbage(
     error: Exception, shown: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configure_logs(LogSettings())
     logging.getLogger("asyncio").error("Future exception was never retrieved\nfuture: ...", exc_info=error)
     assert ("never retrieved" in capsys.readouterr().err) is shown
+    logging.getLogger("asyncio").error("Task exception was never retrieved\nfuture: ...", exc_info=error)
+    assert "never retrieved" in capsys.readouterr().err

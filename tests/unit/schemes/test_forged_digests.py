@@ -4,16 +4,19 @@ The forger is given what XXH3 gives away: every body here has the digest that he
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from spotsieve.state.log.record import NO_PAGES
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme, identity
 from spotsieve.stream.schemes.by_address.scope import HostScope
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
+from spotsieve.stream.signature import Status
 from spotsieve.stream.verdict import Kind, Reason
 from tests.worlds.pages.scheme_settings import settings_named
 from tests.worlds.pages.small_crawl import HERE, THERE
@@ -77,3 +80,19 @@ def test_pages_of_the_same_bytes_still_are(name: str, host_alone: bool) -> None:
     found = filed(scheme, MemoryState(), scheme.sign(pages))
     assert [kind for kind, *_ in found[3:]] == [Kind.DUPLICATE] * 3
     assert [Reason(reason) for _, reason, *_ in found[4:]] == [Reason.EXACT] * 2
+
+
+@pytest.mark.parametrize(
+    "column", ["features", "prints", "titles", "sketch", "text_digest", "fingerprint", "language", "feature_count"]
+)
+def test_every_column_that_was_read_of_a_page_is_in_its_digest(column: str) -> None:
+    columns: dict[str, NDArray[Any]] = {"feature_count": np.ones(2)} | {
+        column: getattr(NO_PAGES, column).dtype.type([1, 2])
+    }
+    if column in ("features", "prints", "titles"):
+        columns[f"{column}_bounds"] = np.arange(3)
+    if column in ("sketch", "text_digest"):
+        columns[column] = np.repeat(columns[column], 2).reshape(2, 2)
+    status = np.full(2, Status.FINGERPRINTED, np.uint8)
+    signatures = identity.signed([page(0, HERE, VICTIM), page(1, HERE, OTHER)], status=status, **columns)
+    assert signatures.digest[0].tobytes() != signatures.digest[1].tobytes()

@@ -95,9 +95,9 @@ def phase_of(owned: OwnedPartition) -> Phase:
 
 
 def partitions_of(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch, known: bool = False, **settings: dict[str, str]
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, known: bool = False, there: int = 4, **settings: dict[str, str]
 ) -> Partitions:
-    """known: whether the state knows pages of the partition"""
+    """known: whether the state knows pages of the partition  there: partitions of the topic when the process began"""
 
     async def knows(partition: TopicPartition) -> bool:
         assert partition == PARTITION
@@ -109,7 +109,7 @@ def partitions_of(
     monkeypatch.setattr(start_offset, "edges_consumer", lambda _: Edges())
     metrics = Metrics()
     consumer = cast("AIOKafkaConsumer", broker)
-    return Partitions(Settings.model_validate(settings), consumer, metrics, Waits(metrics), Failure(), knows)
+    return Partitions(Settings.model_validate(settings), consumer, metrics, Waits(metrics), Failure(), knows, there)
 
 
 async def several_turns() -> None:
@@ -135,6 +135,14 @@ async def test_where_nothing_is_committed_the_beginning_is_by_setting_and_is_com
     await partitions_of(broker, monkeypatch, kafka={"start": start}, service={"guarantee": guarantee}).open(owned)
     assert (owned.seek_to, owned.committed) == (offset, offset)
     assert broker.steps == ["fenced", "committed", f"offset {offset}"]
+
+
+async def test_a_partition_added_while_running_begins_at_its_beginning_also_with_latest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker, owned = Broker(committed=None), OwnedPartition(PARTITION)
+    await partitions_of(broker, monkeypatch, there=3, kafka={"start": "latest"}).open(owned)
+    assert (owned.seek_to, owned.committed) == (5, 5)
 
 
 async def test_a_lost_offset_of_pages_that_the_state_knows_is_refused_with_the_choice(
@@ -379,7 +387,7 @@ async def test_beginnings_that_wait_are_committed_together_and_all_hear_of_an_er
         return False
 
     monkeypatch.setattr(start_offset, "edges_consumer", lambda _: EdgesOfAll())
-    starts = StartOffsets(Settings(), cast("AIOKafkaConsumer", Group()), unknown)
+    starts = StartOffsets(Settings(), cast("AIOKafkaConsumer", Group()), unknown, there=64)
     begun = [asyncio.create_task(starts.begin(TopicPartition("pages", number))) for number in (1, 2, 98, 99)]
     await several_turns()
     later = [asyncio.create_task(starts.begin(TopicPartition("pages", number))) for number in range(3, 50)]

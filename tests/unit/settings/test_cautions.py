@@ -25,7 +25,7 @@ def test_a_caution_names_the_setting_its_value_and_what_to_do() -> None:
     assert by_default is not None
     assert few is not None
     assert all(part in by_default for part in ("scheme.tau is 0.44", "some 500,000 pages", "index.bucket_cap"))
-    assert all(part in few for part in ("share 1 of their rarest", "some 100,000 pages", "index.candidate_limit"))
+    assert all(part in few for part in ("share 1 of their rarest", "some 50,000 pages", "index.candidate_limit"))
 
 
 def test_filter_tells_it_at_the_start_and_in_the_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,7 @@ from spotsieve.stream.sharding.rounds import Place
 from spotsieve.stream.sharding.shares import Share
 from tests.worlds.states.round_records import FIRST, MEETINGS, RANGE, RESOLVED, SETTINGS, SHARE, Kept, kept
 
-kinds = pytest.mark.parametrize("name", ["meetings", "walks", "outcome", "range", "guess"])
+kinds = pytest.mark.parametrize("name", list(kept()))
 
 
 def read_record(record: bytes, of: Kept) -> Any:
@@ -110,8 +110,12 @@ def test_records_of_others_are_refused_with_what_to_do() -> None:
         decode_told(record, bytes(16), SHARE.shards, "verdicts", 1)
     with pytest.raises(StateError, match="must be of one of 4 shards, got '1 of 3'; start all roles with the same"):
         decode_told(record, SETTINGS, 4, "verdicts", 1)
-    with pytest.raises(StateError, match="kind 9'; let all roles run the same release"):
-        decode_told(encode_told(9, SETTINGS, SHARE, RANGE), SETTINGS, SHARE.shards, "verdicts", 1)
+    assert decode_told(record, SETTINGS, None, "verdicts", 1).share == SHARE, "the record says how many there are"
+    none_such = encode_told(of.kind, SETTINGS, Share(3, 3), RANGE, of.body)
+    with pytest.raises(StateError, match="must be of one of the shards, got '3 of 3'"):
+        decode_told(none_such, SETTINGS, None, "verdicts", 1)
+    with pytest.raises(StateError, match="kind 99'; let all roles run the same release"):
+        decode_told(encode_told(99, SETTINGS, SHARE, RANGE), SETTINGS, SHARE.shards, "verdicts", 1)
     with pytest.raises(DamagedRecord, match="must be a record of walks"):
         read_record(record, of._replace(kind=KIND_WALKS))
     backwards = RANGE._replace(end=Place(7, 1))

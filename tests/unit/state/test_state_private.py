@@ -35,6 +35,11 @@ def readable(directory: Path) -> list[str]:
     return found
 
 
+def open_files(directory: Path) -> dict[str, int]:
+    """The files below a directory whose mode is not 0600."""
+    return {path.name: mode(path) for path in directory.rglob("*") if path.is_file() and mode(path) != 0o600}
+
+
 def filtered(tmp_path: Path, state: Path) -> Path:
     crawl = tmp_path / "crawl.jsonl"
     if not crawl.exists():
@@ -48,8 +53,15 @@ def filtered(tmp_path: Path, state: Path) -> Path:
 def test_directories_have_0700_and_files_0600_whatever_the_umask(tmp_path: Path) -> None:
     state, snapshot, again = tmp_path / "state", tmp_path / "snapshot", tmp_path / "again"
     filtered(tmp_path, state)
+    assert open_files(state) == {}
     assert main(["state", "snapshot", "--state", str(state), str(snapshot)]) == 0
     assert main(["state", "restore", str(snapshot), "--state", str(again)]) == 0
+    export, imported = tmp_path / "export.jsonl", tmp_path / "imported"
+    (tmp_path / "export.jsonl.partial").touch()
+    assert main(["state", "export", "--state", str(state), "--out", str(export)]) == 0
+    assert main(["state", "import", str(export), "--state", str(imported)]) == 0
+    assert mode(export) == 0o600
+    assert [open_files(directory) for directory in (state, snapshot, again, imported)] == [{}] * 4
     for directory in (state, snapshot, again):
         assert (mode(directory), mode(directory / "index"), mode(directory / "log")) == (0o700, 0o700, 0o600)
     assert mode(snapshot / MANIFEST_FILE) == 0o600
@@ -57,6 +69,25 @@ def test_directories_have_0700_and_files_0600_whatever_the_umask(tmp_path: Path)
     for directory in (state, snapshot, again):
         directory.chmod(0o755)
         assert readable(directory) == [directory.name]
+
+
+@pytest.mark.usefixtures("_any_umask")
+def test_files_that_appear_while_a_state_is_open_are_closed_by_the_next_record(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with open_state(state) as opened:
+        for first in range(3):
+            apply_log(state, first, first + 1, opened)
+            assert {mode(path) for path in (state / "index").iterdir()} == {0o600}
+            opened.compact()  # writes new table files
+
+
+def test_a_snapshot_of_a_state_that_others_may_read_leaves_the_files_of_both_so(tmp_path: Path) -> None:
+    state = filtered(tmp_path, tmp_path / "state")
+    (state / "index").chmod(0o750)
+    for path in (state / "index").iterdir():
+        path.chmod(0o640)
+    assert main(["state", "snapshot", "--state", str(state), str(tmp_path / "snapshot")]) == 0
+    assert {mode(path) for path in (state / "index").glob("*.sst")} == {0o640}
 
 
 def test_a_directory_that_was_there_keeps_its_mode_and_what_is_made_in_it_is_closed(

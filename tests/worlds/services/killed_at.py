@@ -1,8 +1,9 @@
 """The worker of the crash matrix: the service as it is, killed (SIGKILL) at one step on the way of a page.
 
-    python -m tests.worlds.services.killed_at POINT N -c CONFIG
+    python -m tests.worlds.services.killed_at POINT N [frozen] -c CONFIG
 
 runs `spotsieve run -c CONFIG`, once armed kills itself after the step POINT was done the N-th time, and says so before.
+With `frozen` it stops where it stands (SIGSTOP) and can be thawed.
 It is armed by the file CONFIG.armed, so that a test says which pages are hit. The product has no hooks for this: the
 step's function is replaced by name, and a name that is no longer there ends the process with an AttributeError.
 """
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 SAID = "killed at the step {!r}"
+FROZEN = "frozen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +107,10 @@ def owner_of(function: str) -> tuple[Any, str]:
 
 
 class Killer:
-    """Counts how often a step was done while armed. The last one ends the process."""
+    """Counts how often a step was done while armed. The last one ends the process, or another signal stops it."""
 
-    def __init__(self, point: Point, count: int, armed: Path) -> None:
+    def __init__(self, point: Point, count: int, armed: Path, by: signal.Signals = signal.SIGKILL) -> None:
+        self._by = by
         self._point = point
         self._left = count
         self._armed = armed
@@ -147,7 +150,7 @@ class Killer:
             if not self._left:
                 # Written unbuffered, right before the end: a worker killed for another reason does not say this.
                 os.write(2, (SAID.format(self._point.name) + "\n").encode())
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), self._by)
 
 
 def main(arguments: list[str]) -> int:
@@ -155,11 +158,12 @@ def main(arguments: list[str]) -> int:
     from spotsieve.stream.cli import main as spotsieve
     from spotsieve.stream.settings.load import load_settings
 
-    name, count, _, config = arguments
+    name, count, *how, _, config = arguments
     point = point_named(name)
     function = point.function(load_settings(Path(config), {}, {}).service.guarantee)
     assert function is not None, f"{name} is no step of this guarantee"
-    Killer(point, int(count), armed_by(Path(config))).patch(function)
+    by = signal.SIGSTOP if how == [FROZEN] else signal.SIGKILL
+    Killer(point, int(count), armed_by(Path(config)), by).patch(function)
     return spotsieve(["run", "-c", config])
 
 

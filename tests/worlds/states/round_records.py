@@ -12,17 +12,29 @@ from spotsieve.stream.sharding.hosts import Walks
 from spotsieve.stream.sharding.meetings import ACCEPTED, OF_HOST, OPEN, REFUSED, Meetings, SentTexts, Sizes
 from spotsieve.stream.sharding.records.columns import ColumnReader
 from spotsieve.stream.sharding.records.frame import (
+    KIND_ASK,
+    KIND_FILLED,
     KIND_GUESS,
     KIND_MEETINGS,
     KIND_OUTCOME,
     KIND_RANGE,
+    KIND_RESIZE,
     KIND_WALKS,
     Range,
 )
 from spotsieve.stream.sharding.records.meetings import read_meetings, write_meetings
 from spotsieve.stream.sharding.records.outcome import read_outcome, write_outcome
 from spotsieve.stream.sharding.records.range import Named, read_guess, read_named, write_guess, write_named
+from spotsieve.stream.sharding.records.resize import (
+    read_ask,
+    read_filled,
+    read_resize,
+    write_ask,
+    write_filled,
+    write_resize,
+)
 from spotsieve.stream.sharding.records.walks import read_walks, write_walks
+from spotsieve.stream.sharding.resizing import Change, Filled, Resize
 from spotsieve.stream.sharding.resolving import Resolved
 from spotsieve.stream.sharding.rounds import Place
 from spotsieve.stream.sharding.shares import Share
@@ -139,6 +151,9 @@ def kept() -> dict[str, Kept]:
             write_named,
         ),
         "guess": Kept(KIND_GUESS, write_guess(GUESS), read_guess, write_guess),
+        "resize": Kept(KIND_RESIZE, write_resize(Resize(Change.SWITCHED, 5, 2**40)), read_resize, write_resize),
+        "ask": Kept(KIND_ASK, write_ask(5), read_ask, write_ask),
+        "filled": Kept(KIND_FILLED, write_filled(Filled(True, 2**40)), read_filled, write_filled),
         "outcome": Kept(
             KIND_OUTCOME, write_outcome(RESOLVED), lambda columns: read_outcome(columns, FIRST), write_outcome
         ),

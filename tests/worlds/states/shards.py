@@ -1,7 +1,7 @@
 """Runs one process over a made-up log, and all shards and the resolver of a cluster over the same, in one process."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -95,6 +95,7 @@ class Shards:
     """S shards that hold parts of one state, and what a resolver knows beside them.
 
     guess: of every round the first guess, or of all its pages the same; None: the one that is made of the answers
+    resizes: before the round of this number so many shards take over, which have filled themselves
     """
 
     def __init__(
@@ -102,10 +103,12 @@ class Shards:
         one: OneProcess,
         shards: int,
         guess: NDArray[np.bool_] | bool | None = None,
+        resizes: Mapping[int, int] | None = None,
     ) -> None:
         self.scheme, self.limits = one.scheme, limits_in_shards(one.settings, one.scheme)
-        self.shares = [Share(number, shards) for number in range(shards)]
-        self.states: list[State] = [MemoryState() for _ in self.shares]
+        self._be(shards)
+        self._resizes = resizes or {}
+        self._history: list[tuple[Round, Resolved] | tuple[int, LogRecord]] = []
         self.step_ms = step_of(one.settings.index.horizon_hours)
         self.clock, self.entry_count, self.walks = self.states[0].clock, 0, 0
         self.rounds: list[tuple[Round, Resolved]] = []
@@ -123,12 +126,32 @@ class Shards:
                 continue
             end = next((row for row in range(at, len(records)) if records[row][1].forgotten), len(records))
             most = remaining.pop(0) if len(remaining) > 1 else remaining[0]
+            if len(self.rounds) in self._resizes:
+                self._take_over(self._resizes[len(self.rounds)])
             round_ = next_round(records[at:end], page, self.clock, self.entry_count, self.step_ms, most)
             self.rounds.append((round_, self._judge(round_, records[at:end])))
             at, page = round_.end
         return concatenate([resolved.verdicts for _, resolved in self.rounds])
 
+    def _be(self, shards: int) -> None:
+        """Have so many shards, which are empty."""
+        self.shares = [Share(number, shards) for number in range(shards)]
+        self.states: list[State] = [MemoryState() for _ in self.shares]
+
+    def _take_over(self, shards: int) -> None:
+        """Let others answer from now on: they file what the log and the outcomes have told, without judging."""
+        self._be(shards)
+        for one in self._history:
+            if isinstance(one[0], Round):
+                self._file(*one)
+            else:
+                self._remove(*one)
+
     def _forget(self, offset: int, record: LogRecord) -> None:
+        self._history.append((offset, record))
+        self._remove(offset, record)
+
+    def _remove(self, offset: int, record: LogRecord) -> None:
         for state in self.states:
             state.remove(removal_of(record.forgotten, state), offset + 1, record.checksum)
 
@@ -148,11 +171,18 @@ class Shards:
         else:
             resolved = self._walk(round_, each, views, meetings)
         resolved = self._sent(round_, KIND_OUTCOME, Share(0, len(self.shares)), write_outcome(resolved), read_outcome)
-        for held, state, view, share in zip(each, self.states, views, self.shares, strict=True):
-            filing = file(round_, resolved, held, self.scheme, view, self.limits, share)
-            state.file(filing, round_.end.record, round_.last_record, round_.end.page, round_.clock)
+        self._history.append((round_, resolved))
+        self._file(round_, resolved, each)
         self.clock, self.entry_count = round_.clock, resolved.next_number
         return resolved
+
+    def _file(self, round_: Round, resolved: Resolved, each: Sequence[Held] | None = None) -> None:
+        """File a round. each: what the shards read for it; None: they have not answered"""
+        for number, (state, share) in enumerate(zip(self.states, self.shares, strict=True)):
+            view = living(state, round_.clock.floor)
+            held = each[number] if each else hold(round_.signatures, self.scheme, view, share)
+            filing = file(round_, resolved, held, self.scheme, view, self.limits, share)
+            state.file(filing, round_.end.record, round_.last_record, round_.end.page, round_.clock)
 
     def _assert_cut_alike(self, round_: Round, records: Sequence[tuple[int, LogRecord]]) -> None:
         """A shard that is told where a round begins and ends has the same round."""

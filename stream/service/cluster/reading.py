@@ -1,0 +1,188 @@
+"""Reads what the roles of a service of shards have said last: the ends of its topics, and its groups."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+from aiokafka.structs import ConsumerRecord
+
+from spotsieve.stream.errors import DamagedRecord, SettingError, SettingsMismatch, StateError
+from spotsieve.stream.kafka.client.clients import client_options
+from spotsieve.stream.kafka.cluster import administrator
+from spotsieve.stream.kafka.errors import explained
+from spotsieve.stream.kafka.topic.ranges import RangeReader, Spans
+from spotsieve.stream.kafka.topic.topics import names_of, topic_facts
+from spotsieve.stream.service.roles.told import Heard
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.sharding.records.frame import KIND_RANGE, decode_told
+from spotsieve.stream.sharding.resizing import Sizing
+
+STEP = "looking at the rounds"
+VERDICTS_TAIL, MATCHES_TAIL = 32, 8
+"""Offsets that are looked at first: some rounds of `verdicts`, and the last answers of each shard."""
+FILLING_MS = 5_000
+"""A shard that fills itself says every second how far it is; a rate needs two of these."""
+
+
+class Said(NamedTuple):
+    """A record about a round, and when it was written."""
+
+    heard: Heard
+    time_ms: int
+
+
+class Members(NamedTuple):
+    """Processes of a service. None where the broker does not tell: the right to describe groups is missing.
+
+    messages: of the input that are not committed
+    """
+
+    workers: int | None
+    resolvers: int | None
+    messages: int | None
+
+
+class Ends(NamedTuple):
+    """The ends of the topics. log_end: offset of the log  verdicts: from the last range on, with some records before it
+
+    matches: by partition
+    """
+
+    log_end: int
+    verdicts: Sequence[Said]
+    matches: Mapping[int, Sequence[Said]]
+    members: Members
+
+    @property
+    def sizing(self) -> Sizing:
+        """The shards now."""
+        return sizing_of(self.verdicts)
+
+
+def sizing_of(verdicts: Sequence[Said]) -> Sizing:
+    """The shards behind these records of `verdicts`."""
+    sizing = Sizing()
+    for said in verdicts:
+        sizing = said.heard.sizing(sizing)
+    return sizing
+
+
+async def read_sizing(settings: Settings) -> Sizing:
+    """The shards now. Raises SpotsieveError."""
+    await _partitions(settings)
+    topic = TopicPartition(settings.topics.verdicts, 0)
+    async with RangeReader(settings, {}, STEP) as asking:
+        span = (await asking.held([topic]))[topic]
+    return sizing_of(await _verdicts(settings, topic, span))
+
+
+async def read_ends(settings: Settings, now_ms: int) -> Ends:
+    """Read the ends of all topics. now_ms: Unix time. Raises SpotsieveError."""
+    partitions = await _partitions(settings)
+    topics = settings.topics
+    log, verdicts = TopicPartition(topics.log, 0), TopicPartition(topics.verdicts, 0)
+    matches = [TopicPartition(topics.matches, number) for number in range(partitions["matches"])]
+    pages = [TopicPartition(topics.input, number) for number in range(partitions["input"])]
+    async with RangeReader(settings, {}, STEP) as asking:
+        spans = await asking.held([log, verdicts, *matches, *pages])
+        told = await _verdicts(settings, verdicts, spans[verdicts])
+        answers = _newest_answers(told)
+        tails = {
+            one: (max(first, min(end - MATCHES_TAIL, answers.get(one.partition, end))), end)
+            for one, (first, end) in spans.items()
+            if one in matches
+        }
+        if sizing_of(told).asked:
+            since = await asking.offsets_at(matches, now_ms - FILLING_MS)
+            tails = {one: (_earlier(first, since[one.partition]), end) for one, (first, end) in tails.items()}
+    said = await _read(settings, tails, is_strict=False)
+    members = await _members(settings, {one: spans[one] for one in pages})
+    by_shard = {one.partition: said[one] for one in matches}
+    return Ends(spans[log][1], told, by_shard, members)
+
+
+def _newest_answers(verdicts: Sequence[Said]) -> dict[int, int]:
+    """By partition of `matches`, from where on the answers to the newest round stand."""
+    named = [said.heard.named() for said in verdicts if said.heard.told.kind == KIND_RANGE]
+    return dict(enumerate(named[-1].answers)) if named else {}
+
+
+def _earlier(first: int, since: int | None) -> int:
+    return first if since is None else min(first, since)
+
+
+async def _partitions(settings: Settings) -> dict[str, int]:
+    """How many partitions the topics have, by role. Raises SettingError where one is missing, BrokerError."""
+    if not settings.cluster.shards:
+        raise SettingError(
+            "cluster.shards", "must be set: this configuration is of one process", None, "give that of the roles (-c)"
+        )
+    names = names_of(settings)
+    facts = await topic_facts(settings, sorted(names.values()))
+    for role, name in names.items():
+        if name not in facts:
+            raise SettingError(
+                f"topics.{role}", "does not exist on the broker", name, "create it: `spotsieve topics create`"
+            )
+    return {role: facts[name].partitions for role, name in names.items()}
+
+
+async def _verdicts(settings: Settings, topic: TopicPartition, span: tuple[int, int]) -> list[Said]:
+    """The end of `verdicts`, with the last range in it where there is any."""
+    (begin, end), tail = span, VERDICTS_TAIL
+    while True:
+        first = max(begin, end - tail)
+        said = (await _read(settings, {topic: (first, end)}, is_strict=True))[topic]
+        if first == begin or any(one.heard.told.kind == KIND_RANGE for one in said):
+            return said
+        tail *= 2
+
+
+async def _read(settings: Settings, spans: Spans, is_strict: bool) -> dict[TopicPartition, list[Said]]:
+    """The records of these ranges. is_strict: whether one that is none of ours is an error; else it is passed over"""
+    digest = settings_digest(verdict_settings_text(settings))
+    found = {partition: list[Said]() for partition in spans}
+    async with RangeReader(settings, spans, STEP) as reader:
+        async for fetched in reader.batches():
+            for partition, records in fetched.items():
+                for record in records:
+                    try:
+                        found[partition].append(_said(record, digest))
+                    except (DamagedRecord, SettingsMismatch, StateError):
+                        if is_strict:
+                            raise
+    return found
+
+
+def _said(record: ConsumerRecord, digest: bytes) -> Said:
+    told = decode_told(record.value or b"", digest, None, record.topic, record.offset)
+    return Said(Heard(told, record.topic, record.offset, 0), record.timestamp)
+
+
+async def _members(settings: Settings, pages: Spans) -> Members:
+    """Ask the groups. Raises BrokerError where no broker answers."""
+    group = settings.kafka.group_id
+    try:
+        async with administrator(**client_options(settings.kafka)) as admin:
+            workers, resolvers = await _size_of(admin, group), await _size_of(admin, f"{group}.resolver")
+            try:
+                committed = await admin.list_consumer_group_offsets(group, partitions=list(pages))
+            except KafkaError:
+                return Members(workers, resolvers, None)
+    except KafkaError as error:
+        raise explained(error, settings, STEP) from None
+    at = {one: committed[one].offset if one in committed else -1 for one in pages}
+    return Members(workers, resolvers, sum(end - max(begin, at[one]) for one, (begin, end) in pages.items()))
+
+
+async def _size_of(admin: AIOKafkaAdminClient, group: str) -> int | None:
+    """How many members a group has; None where the broker does not tell."""
+    try:
+        (answer,) = await admin.describe_consumer_groups([group])
+    except KafkaError:
+        return None
+    ((code, *_, members),) = [row[:6] for row in answer.groups]
+    return None if code else len(members)

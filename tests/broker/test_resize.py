@@ -1,0 +1,94 @@
+"""A running service of shards is watched, grows and shrinks on a real broker: no verdict changes, whoever is killed."""
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spotsieve.stream.cli import main
+from tests.conftest import Broker
+from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
+from tests.worlds.pages.crawls import crawl
+from tests.worlds.services.roles import Roles
+from tests.worlds.services.service import Spotsieve
+from tests.worlds.waiting import SECONDS, wait_until
+
+PAGES, PARTS = 1_200, 4
+
+
+class Asked:
+    """`spotsieve cluster` with the settings of a service."""
+
+    def __init__(self, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._config, self._capsys = str(config), capsys
+
+    def __call__(self, *words: str) -> tuple[int, str]:
+        self._capsys.readouterr()
+        code = main(["cluster", *words, "-c", self._config])
+        told = self._capsys.readouterr()
+        return code, told.out + told.err
+
+    def status(self) -> dict[str, Any]:
+        code, text = self("status", "--json")
+        assert code == 0, text
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+
+@pytest.mark.promise(
+    "shards and a resolver give the verdicts of one process",
+    fault="two shards become three under a flow of pages; kill -9 of a new shard and of the resolver meanwhile",
+)
+def test_two_shards_become_three(kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pages = crawl(PAGES).messages
+    with TopicSet(kafka.bootstrap_servers, shards=2) as topics, ExitStack() as stack:
+        toml = topics.toml(KILLED_SESSION_MS) + "cluster.round_pages = 60\ncluster.resolver_session_ms = 3000\n"
+        with Roles(tmp_path, topics, workers=1, shards=2, resolvers=1, toml=toml) as roles:
+            ask = Asked(roles["worker-0"].config, capsys)
+            new = [
+                stack.enter_context(
+                    Spotsieve(tmp_path, toml, f"new-{number}", ("run", "--role", "shard", *of_three(number)))
+                )
+                for number in range(3)
+            ]
+            roles.start()
+            assert ask("resize", "--shards", "3")[0] == 4, "there is no round yet"
+            parts = [pages[at::PARTS] for at in range(PARTS)]
+            topics.send(parts[0])
+            topics.until_all_committed()
+            status = ask.status()
+            assert (status["shards"], status["outcomes"]["records_behind"], status["waits_for"]) == (2, 0, None)
+            assert [one["rounds_behind"] for one in status["answering"]] == [0, 0]
+
+            assert ask("resize", "--shards", "2")[0] == 2, "there are two"
+            assert "resize 2 -> 3 begins; start the new shards" in ask("resize", "--shards", "3")[1]
+            assert "a resize 2 -> 3 is under way, got 4" in ask("resize", "--shards", "4")[1]
+            for one in new[:2]:
+                one.start()
+            topics.send(parts[1])
+            new[0].until_ready()
+            new[0].kill()
+            roles["resolver-0"].kill()
+            for one in (roles["resolver-0"], new[0], new[2]):
+                one.start()
+            topics.send(parts[2])
+            assert [ask.status()[name] for name in ("shards", "asked")] == [2, 3]
+            for number in range(2):
+                assert roles[f"shard-{number}"].wait() == 0
+                assert "is needed no longer: the number of shards is 3" in roles[f"shard-{number}"].text()
+            topics.send(parts[3])
+            topics.until_all_committed()
+            wait_until(lambda: ask.status()["outcomes"]["records_behind"] == 0, SECONDS, "all to be told")
+            status = ask.status()
+            assert (status["shards"], status["asked"], len(status["answering"])) == (3, None, 3)
+            assert "there is none" in ask("resize", "--cancel")[1]
+            for one in new:
+                assert one.terminate() == 0
+            roles.stop()
+            roles.check({page.key for page in pages if page.key})
+
+
+def of_three(number: int) -> tuple[str, ...]:
+    return ("--shards", "3", "--shard", str(number))

@@ -1,0 +1,108 @@
+"""A cluster that grows or shrinks at any round gives the verdicts of one process, and then holds what it holds."""
+
+import random
+
+import pytest
+
+from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.sharding.resizing import Change, Resize, Sizing
+from spotsieve.stream.verdict import concatenate
+from tests.worlds.pages.hosts import signatures_of as signatures_of_hosts
+from tests.worlds.pages.scheme_settings import settings_named
+from tests.worlds.states.host_logs import Log
+from tests.worlds.states.remembering import SCHEME, any_world
+from tests.worlds.states.sharded_logs import any_limits, assert_verdicts_equal, crawled, signed_log
+from tests.worlds.states.shards import OneProcess, Shards, remembered
+
+SCHEMES = ("spotsieve", "manku", "minhash", "imatch")
+
+
+def assert_resizes_change_nothing(dice: random.Random, one: OneProcess) -> None:
+    """Any numbers of shards follow each other, at any rounds."""
+    expected, first = concatenate(one.verdicts), dice.randrange(1, 6)
+    size = dice.choice([3, 7, 20])
+    rounds = 1 + len(expected) // size
+    resizes = {dice.randrange(rounds): dice.randrange(1, 6) for _ in range(dice.choice([1, 1, 2, 3]))}
+    shards = Shards(one, first, resizes=resizes)
+    assert_verdicts_equal(shards.apply(one.log, [size]), expected)
+    at = [number for number in resizes if number < len(shards.rounds)]
+    assert len(shards.states) == (resizes[max(at)] if at else first)
+    if not shards.step_ms:
+        for family in ("buckets", "hosts"):
+            assert remembered(shards.states, family) == remembered([one.state], family)
+    if at:
+        stayed = Shards(one, len(shards.states))
+        stayed.apply(one.log, [size])
+        assert [dict(state.items()) for state in shards.states] == [dict(state.items()) for state in stayed.states]
+
+
+@pytest.mark.promise(
+    "shards and a resolver give the verdicts of one process", fault="the number of shards changes at any round"
+)
+@pytest.mark.parametrize("name", SCHEMES)
+def test_every_scheme_judges_across_a_resize_as_one_process(name: str) -> None:
+    dice, scheme = random.Random(f"resize {name}"), scheme_of(settings_named(name))
+    one = OneProcess(scheme, *any_limits(dice))
+    signed_log(dice, one, scheme.sign(crawled(dice)))
+    assert_resizes_change_nothing(dice, one)
+
+
+@pytest.mark.parametrize("seed", range(9000, 9008))
+def test_remembered_hosts_are_judged_across_a_resize_as_in_one_process(seed: int) -> None:
+    dice, pages, limits = any_world(seed)
+    settings = IndexSettings.model_construct(
+        bucket_cap=limits.cap, candidate_limit=limits.candidates, horizon_hours=dice.choice([0, 0, 20]) / 3600
+    )
+    pages = [(page._replace(time_ms=1000 * number), number) for number, (page, _) in enumerate(pages)]
+    one = OneProcess(SCHEME, settings, limits.policy.longer_by)
+    for record in Log(dice, pages).records:
+        one.sign(signatures_of_hosts(record.pages), record.committed)
+        if dice.random() < 0.1:
+            one.forget(dice)
+    assert_resizes_change_nothing(dice, one)
+
+
+def test_who_reads_the_rounds_from_anywhere_knows_the_shards() -> None:
+    dice = random.Random("sizing")
+    for _ in range(300):
+        now, offset = Sizing(3), 0
+        told: list[tuple[int, Resize | None]] = [(3, None)]
+        for _ in range(dice.randrange(1, 12)):
+            said: Resize | None = None
+            if now.asked and dice.random() < 0.3:
+                said = now.switch()
+            elif dice.random() < 0.5:
+                said, offset = now.answer(dice.choice([0, 1, 2, 3]), offset), offset + 1
+            if said is not None:
+                now = now.told(said.shards if said.change == Change.SWITCHED else now.shards, said)
+                told.append((now.shards, said))
+            else:
+                # A round, with the resize that is under way behind it.
+                told.append((now.shards, None))
+                told += [(now.shards, now.pending())] if now.asked else []
+        whole = Sizing()
+        for one in told:
+            whole = whole.told(*one)
+        assert whole == now
+        last = max(at for at, (_, said) in enumerate(told) if said is None)
+        tail = Sizing()
+        for one in told[last:]:
+            tail = tail.told(*one)
+        assert tail[:2] == now[:2]
+
+
+def test_an_ask_counts_once_and_only_where_something_comes_of_it() -> None:
+    two = Sizing(2)
+    asked = two.answer(3, 7)
+    assert asked == Resize(Change.ASKED, 3, 8)
+    growing = two.told(2, asked)
+    assert (growing, growing.most) == (Sizing(2, 3, 8), 3)
+    assert growing.answer(3, 7) is None, "the next resolver hears it again"
+    assert growing.answer(4, 9) is None, "a resize is under way"
+    assert two.answer(2, 9) is None
+    assert two.answer(0, 9) is None
+    assert growing.told(2, growing.answer(0, 9)) == Sizing(2, 0, 10)
+    three = growing.told(3, growing.switch())
+    assert three == Sizing(3, 0, 8)
+    assert three.answer(2, 5) is None, "it was asked for before"

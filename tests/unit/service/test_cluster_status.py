@@ -1,0 +1,119 @@
+"""`spotsieve cluster status` names who holds a round up, and how far shards are that fill themselves."""
+
+from collections.abc import Mapping, Sequence
+
+from spotsieve.stream.service.cluster.reading import Ends, Members, Said
+from spotsieve.stream.service.cluster.status import Status, status_of
+from spotsieve.stream.service.cluster.told_text import lines_of
+from spotsieve.stream.service.roles.told import Heard
+from spotsieve.stream.sharding.records.frame import (
+    KIND_FILLED,
+    KIND_MEETINGS,
+    KIND_OUTCOME,
+    KIND_RANGE,
+    KIND_RESIZE,
+    KIND_WALKS,
+    Range,
+    Told,
+)
+from spotsieve.stream.sharding.records.range import Named, write_named
+from spotsieve.stream.sharding.records.resize import write_filled, write_resize
+from spotsieve.stream.sharding.resizing import Change, Filled, Resize
+from spotsieve.stream.sharding.rounds import Place
+from spotsieve.stream.sharding.shares import Share
+from tests.conftest import REPOSITORY
+
+FIRST = Range(Place(0, 0), Place(10, 0), 0, 0, 0)
+SECOND = Range(Place(10, 0), Place(12, 7), 500, 0, 0)
+TWO, NOW = Share(0, 2), 100_000
+MEMBERS = Members(2, 2, 431)
+
+
+def said(kind: int, share: Share, range_: Range, time_ms: int, body: bytes = b"") -> Said:
+    return Said(Heard(Told(kind, bytes(16), share, range_, body), "topic", 0, 0), time_ms)
+
+
+def named(range_: Range, time_ms: int, share: Share = TWO) -> Said:
+    body = write_named(Named(1, (), (0, 0), ((range_.start.record, 300), (range_.start.record + 1, 7))))
+    return said(KIND_RANGE, share, range_, time_ms, body)
+
+
+VERDICTS = [named(FIRST, 1_000), said(KIND_OUTCOME, TWO, FIRST, 1_300), named(SECOND, 90_000)]
+
+
+def status(matches: Mapping[int, Sequence[Said]], verdicts: Sequence[Said] = VERDICTS, log_end: int = 20) -> Status:
+    return status_of(Ends(log_end, verdicts, matches, MEMBERS), NOW)
+
+
+def answers(number: int, first_ms: int, *more: Said) -> list[Said]:
+    return [said(KIND_MEETINGS, Share(number, 2), FIRST, first_ms), *more]
+
+
+def test_a_shard_that_has_not_answered_is_named() -> None:
+    second = said(KIND_MEETINGS, Share(0, 2), SECOND, 90_020)
+    found = status({0: answers(0, 1_010, second), 1: answers(1, 1_200)})
+    assert found.waits_for == "shard 1"
+    assert [one.rounds_behind for one in found.answering] == [0, 1]
+    assert [one.answer_ms for one in found.answering] == [15, 200]
+    assert (found.record, found.records_behind) == (10, 10)
+    assert status({0: answers(0, 1_010)}).waits_for == "shards 0, 1"
+    shown = [
+        "shards     2",
+        "round      records 10:0 to 12:7 of the log, 307 pages, open for 10.0 s; 500 entries before it",
+        "outcomes   up to record 10 of the log, 10 records behind its end; the last 98.7 s ago",
+        "shard 0    has answered the newest round: up to record 12, 15 ms after a round is named",
+        "shard 1    1 round(s) behind: up to record 10, 200 ms after a round is named",
+        "workers    2 running, 431 messages of the input are not committed",
+        "resolver   1 works, 1 stand(s) by",
+        "waits for  shard 1",
+    ]
+    assert lines_of(found) == shown
+    page = (REPOSITORY / "docs" / "scale.md").read_text("utf-8")
+    assert "".join(f"    {line}\n" for line in shown) in page
+
+
+def test_shards_that_have_just_taken_over_answer_the_next_round() -> None:
+    switched = said(KIND_RESIZE, Share(0, 1), SECOND, 90_000, write_resize(Resize(Change.SWITCHED, 1, 1)))
+    over = [*VERDICTS, said(KIND_OUTCOME, TWO, SECOND, 91_000), switched]
+    found = status({0: answers(0, 1_010)}, over)
+    assert (found.shards, found.waits_for) == (1, "")
+    assert [one.rounds_behind for one in found.answering] == [0]
+    assert "shard 0    answers the next round" in lines_of(found)
+
+
+def test_who_has_not_walked_is_waited_for_and_then_the_resolver() -> None:
+    both = {number: answers(number, 1_010, said(KIND_MEETINGS, Share(number, 2), SECOND, 90_020)) for number in (0, 1)}
+    assert status(both).waits_for == "the resolver"
+    walked = {**both, 1: [*both[1], said(KIND_WALKS, Share(1, 2), SECOND, 90_030)]}
+    assert status(walked).waits_for == "shard 0"
+
+
+def test_a_round_that_is_over_and_a_service_without_one_wait_for_nobody() -> None:
+    over = status({}, [*VERDICTS, said(KIND_OUTCOME, TWO, SECOND, 91_000)], log_end=12)
+    assert (over.waits_for, over.record, over.records_behind, over.outcome_seconds) == ("", 12, 0, 9.0)
+    none = status({}, [], log_end=3)
+    assert (none.shards, none.round, none.records_behind) == (0, None, 3)
+    assert lines_of(none)[0] == "shards     no round was named yet"
+    assert none.as_json()["round"] is None
+
+
+def test_shards_that_fill_themselves_show_how_fast_and_how_long() -> None:
+    def filled(number: int, record: int, time_ms: int, is_ready: bool = False) -> Said:
+        place = Place(record, 0)
+        body = write_filled(Filled(is_ready, 0))
+        return said(KIND_FILLED, Share(number, 3), Range(place, place, 0, 0, 0), time_ms, body)
+
+    asked = said(KIND_RESIZE, TWO, SECOND, 90_000, write_resize(Resize(Change.ASKED, 3, 1)))
+    matches = {
+        0: [filled(0, 12, 98_000), *answers(0, 1_010), filled(0, 12, 99_000, True)],
+        1: [filled(1, 2, 97_000), filled(1, 10, 99_000)],
+        2: [filled(2, 2, 1_000)],
+    }
+    found = status(matches, [*VERDICTS, asked])
+    assert (found.shards, found.asked, len(found.answering)) == (2, 3, 2)
+    assert lines_of(found)[0] == "shards       2; a resize to 3 is under way, 1 of 3 new ones are ready"
+    assert lines_of(found)[-3:] == [
+        "new shard 0  ready: record 12 of 20",
+        "new shard 1  fills itself: record 10 of 20, 4.0 records/s, about 2 s left",
+        "new shard 2  has said nothing of late: start it",
+    ]
