@@ -15,6 +15,10 @@ COPIES = {
     "offsets.topic.replication.factor": "2",
     "transaction.state.log.replication.factor": "2",
     "group.initial.rebalance.delay.ms": "0",
+    # Both odd: the hash of a group and that of its transactional id are odd or even together, or never. Where leaders
+    # alternate over an even number of partitions, no name would have both coordinators on one broker.
+    "offsets.topic.num.partitions": "5",
+    "transaction.state.log.num.partitions": "7",
     # On a busy machine a broker may be late with its heartbeat and lose what it leads. It soon gets that back.
     "broker.session.timeout.ms": "6000",
     "leader.imbalance.check.interval.seconds": "2",
