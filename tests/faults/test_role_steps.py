@@ -12,7 +12,7 @@ from tests.worlds.services.role_matrix import WAVE, run_waves, waves_of
 from tests.worlds.services.role_steps import STEPS
 
 TRIED = {"worker": "commit asked", "shard": "filed", "resolver": "commit asked"}
-"""The step of each role where what it has done is known to no other. `make role-steps` does all of them."""
+"""The step of each role where what it has done is known to no other. `make rolesteps` does all of them."""
 
 
 @pytest.mark.promise(

@@ -84,7 +84,7 @@ what became of the pages of its wave. Every verdict is compared with the log jud
 | --- | --- | --- | ---: | ---: |
 {chr(10).join(rows)}
 
-`make role-steps` writes this document; do not edit it.
+`make rolesteps` writes this document; do not edit it.
 """
 
 

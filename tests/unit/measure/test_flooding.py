@@ -13,8 +13,10 @@ from tests.measure.bench.index import Load, measure
 from tests.measure.bench.index_load import CandidateLoad, FingerprintLoad
 
 PAGES = 20_480
-MOST_OF_ORDINARY = 4.5
-"""Of CPU a page; measured: 2.9. Before the tables' buckets had a cap of 16 pages it was 8."""
+MOST_OF_ORDINARY = 5.0
+"""Of CPU a page; measured: 3.6 to 3.9. Before the tables' buckets had a cap of 16 pages it was 8."""
+ROUNDS = 3
+"""Of which the least CPU counts: what other programs add to it differs from run to run."""
 
 
 def cpu_of(scheme: Scheme, load: Load) -> dict[str, float]:
@@ -22,28 +24,32 @@ def cpu_of(scheme: Scheme, load: Load) -> dict[str, float]:
     return measure(scheme, load, None, CAP, lambda _: None)
 
 
+def check_flood(scheme: Scheme, flood: Load, ordinary: Load, least_postings: int) -> None:
+    """No page of the flood is a duplicate, all meet many others, and the CPU is that of a few ordinary pages each."""
+    flooded, usual = [], []
+    for _ in range(ROUNDS):
+        found = cpu_of(scheme, flood)
+        assert found["duplicates"] == 0
+        assert found["postings_per_page"] > least_postings
+        flooded.append(found["cpu_us_per_page"])
+        usual.append(cpu_of(scheme, ordinary)["cpu_us_per_page"])
+    assert min(flooded) < MOST_OF_ORDINARY * min(usual)
+
+
 @pytest.mark.promise(
     "a flood of pages that share every bucket costs a few ordinary pages each",
     fault="20,000 pages of the default scheme",
 )
 def test_a_flood_costs_at_most_a_few_ordinary_pages() -> None:
-    scheme = SpotsieveScheme(SpotsieveSettings())
     random = np.random.default_rng(1)
-    flooded = cpu_of(scheme, Flood(PAGES, PAGES // 64, random))
-    assert flooded["duplicates"] == 0
-    assert flooded["postings_per_page"] > 100
-    ordinary = cpu_of(scheme, CandidateLoad(PAGES, random))
-    assert flooded["cpu_us_per_page"] < MOST_OF_ORDINARY * ordinary["cpu_us_per_page"]
+    scheme = SpotsieveScheme(SpotsieveSettings())
+    check_flood(scheme, Flood(PAGES, PAGES // 64, random), CandidateLoad(PAGES, random), 100)
 
 
 def test_a_flood_of_chain_costs_at_most_a_few_ordinary_pages() -> None:
-    scheme = ChainScheme(ChainSettings())
     random = np.random.default_rng(1)
-    flooded = cpu_of(scheme, ChainFlood(PAGES, PAGES // (4 * CAP), random))
-    assert flooded["duplicates"] == 0
-    assert flooded["postings_per_page"] > 700
-    ordinary = cpu_of(scheme, FingerprintLoad(PAGES, random))
-    assert flooded["cpu_us_per_page"] < MOST_OF_ORDINARY * ordinary["cpu_us_per_page"]
+    scheme = ChainScheme(ChainSettings())
+    check_flood(scheme, ChainFlood(PAGES, PAGES // (4 * CAP), random), FingerprintLoad(PAGES, random), 700)
 
 
 def test_pages_that_all_meet_the_same_full_buckets_are_filed_once_and_met_no_more() -> None:
