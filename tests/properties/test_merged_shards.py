@@ -66,7 +66,7 @@ def held(state: State, floor: int) -> dict[bytes, bytes | tuple[str, bytes]]:
 
 def assert_merged(one: OneProcess, dice: random.Random, folder: Path, numbers: Sequence[int]) -> None:
     """Shards of these numbers make the state of one process amid the log, by which the rest is judged as before."""
-    limits, place = one.settings.index, dice.randrange(len(one.log) // 2, len(one.log))
+    limits, place = one.settings.index, dice.randrange((len(one.log) + 1) // 2, len(one.log) + 1)
     step_ms = step_of(limits.horizon_hours)
     for number in numbers:
         merged = folder / f"of-{number}"
@@ -88,7 +88,8 @@ def assert_merged(one: OneProcess, dice: random.Random, folder: Path, numbers: S
 
 
 @pytest.mark.promise("shards and a resolver give the verdicts of one process", fault="their states are made one state")
-@pytest.mark.parametrize("seed", range(8100, 8105))
+# In 9032 a page that replaced another is forgotten, and comes again before it is committed.
+@pytest.mark.parametrize("seed", [*range(8100, 8104), 9032])
 def test_states_of_shards_that_remember_hosts_make_the_state_of_one_process(seed: int, tmp_path: Path) -> None:
     dice, pages, limits = any_world(seed)
     settings, _ = any_limits(dice)
