@@ -26,6 +26,7 @@ from spotsieve.stream.service.log.signature_log import verdicts_of
 from spotsieve.stream.service.pages.broken_pages import FOLDER, BrokenPages, broken_pages
 from spotsieve.stream.service.pages.commit import Committer
 from spotsieve.stream.service.pages.fetching import Fetcher
+from spotsieve.stream.service.pages.in_flight import InFlight
 from spotsieve.stream.service.pages.microbatch import MicroBatch, sign
 from spotsieve.stream.service.pages.outputs import OutputBuilder
 from spotsieve.stream.service.pages.ownership import OwnedPartition
@@ -33,8 +34,8 @@ from spotsieve.stream.service.pages.partitions import Partitions
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import Signatures
 
-IN_FLIGHT_BATCHES = 8
-"""Micro-batches between fetch and commit: enough to keep every stage busy, few enough to keep memory flat."""
+SMALL_SHARE = 4
+"""A fetch that brings less than one in so many of service.batch_pages is small: the next one waits for more."""
 LAG_SECONDS = 1.0
 
 
@@ -86,14 +87,14 @@ class Worker:
             settings, self._consumer, metrics, self._waits, self._failure, self._log.knows, there
         )
         self._fetcher = Fetcher(settings, self._consumer, self._partitions, metrics, self._waits)
-        self._room = asyncio.Semaphore(IN_FLIGHT_BATCHES)
+        self._in_flight = InFlight()
         self._committer = Committer(
             settings,
             self._consumer,
             self._partitions,
             OutputBuilder(settings, facts),
             metrics,
-            self._room.release,
+            self._in_flight.end,
             self._failure,
         )
         self._broken_pages = BrokenPages(settings.index.directory / FOLDER, metrics)
@@ -203,10 +204,15 @@ class Worker:
 
     async def _intake(self) -> None:
         """Fetch until asked to stop."""
+        service, fetched = self._settings.service, 0
         while not self._stopping.is_set():
-            for batch in await self._fetcher.fetch():
+            if fetched < service.batch_pages // SMALL_SHARE:
+                await self._in_flight.few(service.linger_ms / 1000)
+            batches = await self._fetcher.fetch()
+            fetched = sum(len(batch.messages) for batch in batches)
+            for batch in batches:
                 self._metrics.batch_pages.observe(len(batch.messages))
-                await self._room.acquire()
+                await self._in_flight.begin()
                 await self._to_sign.put(batch)
 
     async def _sign(self) -> None:

@@ -223,6 +223,8 @@ class LocalKafka:
             str(jars.java()),
             f"-Xmx{heap_mb}m",
             "-XX:+UseSerialGC",
+            # Our brokers live for seconds or minutes. In its first minute Java's second compiler takes half a core.
+            "-XX:TieredStopAtLevel=1",
             "-XX:-UsePerfData",
             "-XX:+ExitOnOutOfMemoryError",
             "-Djava.awt.headless=true",

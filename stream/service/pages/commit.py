@@ -51,7 +51,7 @@ class Committer:
         self._waiting: dict[OwnedPartition, list[Judged]] = {}
         self._committing: set[asyncio.Task[None]] = set()
         self._failure = failure
-        self._budget = ByteBudget(most_bytes(settings.kafka.transaction_timeout_ms))
+        self._budget = ByteBudget(most_bytes(settings.kafka.transaction_timeout_ms, settings.kafka.request_timeout_ms))
         # The broker aborts an older transaction.
         self._most_seconds = settings.kafka.transaction_timeout_ms / 1000
 

@@ -1,0 +1,55 @@
+"""Small micro-batches wait while others are on their way, and no more than a bound are on their way at all."""
+
+import asyncio
+
+import pytest
+
+from spotsieve.stream.service.pages.in_flight import FEW, MOST, InFlight
+
+LONG_S = 60.0
+SOON_S = 0.01
+
+
+async def begun(number: int) -> InFlight:
+    batches = InFlight()
+    for _ in range(number):
+        await batches.begin()
+    return batches
+
+
+@pytest.mark.asyncio
+async def test_a_batch_more_than_the_bound_waits_for_an_end() -> None:
+    batches = await begun(MOST)
+    one_more = asyncio.create_task(batches.begin())
+    await asyncio.sleep(0)
+    assert not one_more.done()
+    batches.end()
+    await asyncio.wait_for(one_more, LONG_S)
+    another = asyncio.create_task(batches.begin())
+    await asyncio.sleep(0)
+    assert not another.done()
+    another.cancel()
+
+
+@pytest.mark.asyncio
+async def test_with_few_on_their_way_nothing_is_waited_for() -> None:
+    batches = await begun(FEW - 1)
+    await asyncio.wait_for(batches.few(LONG_S), LONG_S / 2)
+
+
+@pytest.mark.asyncio
+async def test_with_more_the_next_waits_until_few_are_left() -> None:
+    batches = await begun(FEW + 1)
+    waiting = asyncio.create_task(batches.few(LONG_S))
+    batches.end()
+    await asyncio.sleep(SOON_S)
+    assert not waiting.done()
+    batches.end()
+    await asyncio.wait_for(waiting, LONG_S / 2)
+
+
+@pytest.mark.asyncio
+async def test_the_wait_ends_when_its_time_is_over() -> None:
+    batches = await begun(FEW)
+    await asyncio.wait_for(batches.few(SOON_S), LONG_S)
+    await asyncio.wait_for(batches.begin(), LONG_S)
