@@ -24,7 +24,7 @@ from spotsieve.state.format.sources import encode_source
 from spotsieve.state.identity import check_parts
 from spotsieve.state.portable.new_state import NewState
 from spotsieve.state.still.reading import StillState, still_state
-from spotsieve.state.store.directory import made_beside, put_in_place, sync_directory
+from spotsieve.state.store.directory import check_free, made_beside, put_in_place, sync_directory
 from spotsieve.state.store.source_numbers import SourceNumbers
 from spotsieve.state.sweep import Sweep
 from spotsieve.stream.errors import CorruptRecord, StateError
@@ -63,13 +63,14 @@ def merge_states(
     Raises StateError if parts are missing, do not belong together or stand at different places, or target holds a
     state; CorruptRecord. Then nothing is left at target.
     """
+    check_free(target)
     with ExitStack() as closing:
-        partial = closing.enter_context(made_beside(target, PARTIAL))
         states = [
             closing.enter_context(still_state(directory, timeout_s, on_progress, hold=False, part=True))
             for directory in directories
         ]
         parts = _in_order(states)
+        partial = closing.enter_context(made_beside(target, PARTIAL))
         with NewState(partial) as state:
             merged = _Merge(parts, state, on_progress).run()
         sync_directory(partial)

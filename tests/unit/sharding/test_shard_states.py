@@ -178,7 +178,7 @@ def test_states_that_are_not_those_of_all_shards_at_one_place_are_refused(
     ):
         code, text = said(capsys, "state", "merge", *shards, "--state", target)
         assert (code, rule in text) == (EXIT_STATE, True), text
-        assert not (target / INDEX_FOLDER).exists()
+        assert not target.exists()
     merge_states([judged.shard(0), judged.shard(1)], target)
     code, text = said(capsys, "state", "merge", judged.shard(0), judged.shard(1), "--state", target)
     assert (code, "must hold no state yet" in text) == (EXIT_STATE, True)
