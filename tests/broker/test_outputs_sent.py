@@ -135,9 +135,10 @@ def test_pages_that_outputs_would_refuse_stop_no_worker(
     noise = random.Random(3)
     pages = [json_page(number, html_of(number)) for number in range(7)]
     # Their batches, with our headers, have from some 400 bytes less than the outputs take to as many as they take.
+    short = [json_page(number, f"<p>{number}</p>") for number in range(4)]
     full = [
-        replace(page, headers=(("noise", noise.randbytes(MOST_BYTES - len(page.value or b"") - short)),))
-        for page, short in zip(pages[:4], (700, 550, 400, 330), strict=True)
+        replace(page, headers=(("noise", noise.randbytes(MOST_BYTES - len(page.value or b"") - room)),))
+        for page, room in zip(short, (700, 440, 370, 330), strict=True)
     ]
     folded = json_page(4, html_of(4), more="x" * 2_000_000)
     old = replace(pages[5], timestamp_ms=978_307_200_000)
