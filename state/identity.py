@@ -1,5 +1,6 @@
 """Checks that a state belongs to a configuration and to a log, and that the log still reaches the state."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from spotsieve.state.format.meta import STATE_FORMAT, Identity, Part
@@ -53,7 +54,45 @@ def check_whole(directory: str, stored: Identity) -> None:
             f"state {directory}",
             f"must hold {_held(None)}, and holds {_held(stored.part)}",
             None,
-            "ask the state of one process: what a shard holds is no answer for all",
+            "make one state of the directories of all shards (spotsieve state merge), and name that",
+        )
+
+
+def check_parts(states: Sequence[tuple[str, Identity]]) -> None:
+    """Check that states are those of all shards of one service, in any order.
+
+    states: the directory of each, and what it belongs to. Raises StateError, SettingsMismatch.
+    """
+    given = "name the state directory of each shard once"
+    first_directory, first = states[0]
+    found = dict[Part, str]()
+    for directory, stored in states:
+        check_format(directory, stored)
+        if stored.part is None:
+            raise StateError(
+                f"state {directory}", f"must hold the part of a shard, and holds {_held(None)}", None, given
+            )
+        if (stored.settings, stored.log) != (first.settings, first.log):
+            raise StateError(
+                f"state {directory}",
+                f"must be of the log and the settings of verdicts that {first_directory} is of",
+                None,
+                "name the shards of one service",
+            )
+        if stored.part in found:
+            raise StateError(
+                f"state {directory}", f"must be another shard than {found[stored.part]}", str(stored.part), given
+            )
+        found[stored.part] = directory
+    shards = {part.shards for part in found}
+    wanted = {Part(number, max(shards)) for number in range(max(shards))}
+    if set(found) != wanted:
+        missing = ", ".join(map(str, sorted(wanted - set(found)))) or "none is missing"
+        raise StateError(
+            f"state {first_directory}",
+            f"must be given with those of all {max(shards)} shards, and these are {', '.join(map(str, sorted(found)))}",
+            None,
+            f"{given}; missing: {missing}",
         )
 
 

@@ -41,6 +41,8 @@ OWN_TEXT = 0x4000
 _ENTRY = struct.Struct("<BBIiqqHHQI")
 _RANK = struct.Struct("<Q")
 _FEATURES = struct.Struct("<I")
+_SOURCE = struct.Struct("<I")
+_SOURCE_AT = 2
 _URL_BYTES_AT = 26
 _HEAD_BYTES = _ENTRY.size
 _SIZES = "must have the length and the source that it declares"
@@ -66,6 +68,16 @@ class EntryParts(NamedTuple):
     features: tuple[int, ...] = ()
     own: OwnParts | None = None
     rank: int | None = None
+
+
+class EntryHead(NamedTuple):
+    """Whose an entry is. source: its number  host: 0 without one, and in a copy  has_own: an own text is in it"""
+
+    source: int
+    partition: int
+    offset: int
+    host: int
+    has_own: bool
 
 
 def encode_entries(filing: Filing, sources: NDArray[np.uint32]) -> list[bytes]:
@@ -141,6 +153,19 @@ def unpack_entry(key: bytes, value: bytes) -> EntryParts:
     rank = _RANK.unpack_from(value, _ENTRY.size + 8 * words)[0] if version == RANKED_VERSION else None
     head = source, partition, offset, event_time_ms, url, label, host, feature_count
     return EntryParts(*head, sketch, features, own, rank)
+
+
+def head_of_entry(key: bytes, value: bytes) -> EntryHead:
+    """Read what tells of an entry that is not forgotten whose it is. Raises CorruptRecord."""
+    if len(value) < _ENTRY.size or value[0] not in ENTRY_VERSIONS:
+        raise CorruptRecord("entries", key, f"must be version {_EITHER} and at least {_ENTRY.size} bytes")
+    _, _, source, partition, offset, _, url_bytes, _, host, _ = _ENTRY.unpack_from(value)
+    return EntryHead(source, partition, offset, host, bool(url_bytes & OWN_TEXT))
+
+
+def with_source(value: bytes, source: int) -> bytes:
+    """The same entry under another number of its source. Raises struct.error where that is out of its range."""
+    return value[:_SOURCE_AT] + _SOURCE.pack(source) + value[_SOURCE_AT + _SOURCE.size :]
 
 
 def pack_entry(parts: EntryParts) -> bytes:

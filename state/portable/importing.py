@@ -2,31 +2,20 @@
 
 import struct
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xxhash
-from rocksdict import Rdict, WriteBatch, WriteOptions
 
 from spotsieve.state.format.attempts import decode_attempt
 from spotsieve.state.format.buckets import decode_buckets
 from spotsieve.state.format.entries import ENTRY_VERSIONS, FORGOTTEN, entry_fault
 from spotsieve.state.format.host_memory import decode_memories
 from spotsieve.state.format.keys import decode_keys
-from spotsieve.state.format.meta import (
-    IDENTITY,
-    MARKS,
-    PROGRESS,
-    STATE_FORMAT,
-    Identity,
-    decode_clock,
-    encode_identity,
-    encode_marks,
-    encode_progress,
-)
+from spotsieve.state.format.meta import STATE_FORMAT, Identity, decode_clock, encode_marks, encode_progress
 from spotsieve.state.format.sources import encode_source
 from spotsieve.state.portable.lines import (
     COUNTED,
@@ -39,9 +28,8 @@ from spotsieve.state.portable.lines import (
     memory_values,
     progress_of,
 )
+from spotsieve.state.portable.new_state import NewState
 from spotsieve.state.store.directory import made_beside, put_in_place, sync_directory
-from spotsieve.state.store.rocks_errors import rocks_errors
-from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.stream.errors import CorruptRecord, InputError
 from spotsieve.stream.progress import OnProgress, ignore_progress
 from spotsieve.stream.settings.verdicts import settings_digest
@@ -89,10 +77,9 @@ class Import:
     def run(self) -> Fields:
         """Write everything. The meta values come last, when the trailer has shown that all is whole."""
         header = self._header()
-        with ExitStack() as closing, rocks_errors(self._path, "write"):
-            self._open(closing)
-            done = self._write_sections(header)
-            self._write_meta(header)
+        with NewState(self._path) as state:
+            done = self._write_sections(header, state)
+            state.complete(Identity(STATE_FORMAT, header["settings"], header["log"]), *progress_of(header))
         return {**header, **done}
 
     def _header(self) -> Fields:
@@ -120,18 +107,7 @@ class Import:
         self._hash(line)
         return header
 
-    def _open(self, closing: ExitStack) -> None:
-        self._database = Rdict(str(self._path), database_options(), column_families(None))
-        closing.callback(self._database.close)
-        self._families = {name: self._database.get_column_family(name) for name in column_families(None)}
-        for family in self._families.values():
-            closing.callback(family.close)
-        self._handles = {name: self._database.get_column_family_handle(name) for name in self._families}
-        # No write-ahead log: an import that is cut short begins again from the file. The end flushes everything.
-        self._unlogged = WriteOptions()
-        self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # an attribute, whatever the stub says
-
-    def _write_sections(self, header: Fields) -> Fields:
+    def _write_sections(self, header: Fields, state: NewState) -> Fields:
         section, batch = 0, list[Fields]()
         while True:
             line = self._next()
@@ -140,7 +116,7 @@ class Import:
             if place < section:
                 raise self._wrong(f"must be one of {', '.join(_SECTIONS)}, in this order")
             if batch and (place != section or len(batch) == BATCH):
-                self._write(_SECTIONS[section], batch, header)
+                self._write(_SECTIONS[section], batch, header, state)
                 batch = []
             section = place
             if _SECTIONS[place] == "end":
@@ -160,7 +136,7 @@ class Import:
             raise self._wrong("must not be there: the export has ended")
         return counted
 
-    def _write(self, section: str, lines: list[Fields], header: Fields) -> None:
+    def _write(self, section: str, lines: list[Fields], header: Fields, state: NewState) -> None:
         """Write a batch of lines of one section."""
         with self._reading():
             name, family, read = {
@@ -171,18 +147,11 @@ class Import:
                 "attempt": ("attempts", "attempts", self._attempts),
             }[section]
             items = read(lines, header)
-        self._put(family, items)
+        state.put(family, items)
         self._counts[name] += len(lines)
         self._on_progress(
             f"{name} read", self._counts[name], max(self._counts[name], header["entries"] * (name == "entries"))
         )
-
-    def _put(self, family: str, items: list[tuple[bytes, bytes]]) -> None:
-        batch = WriteBatch(raw_mode=True)
-        batch.set_default_column_family(self._handles[family])
-        for key, value in items:
-            batch[key] = value
-        self._database.write(batch, self._unlogged)
 
     def _sources(self, lines: list[Fields], _: Fields) -> list[tuple[bytes, bytes]]:
         items = []
@@ -237,17 +206,6 @@ class Import:
             self._last_attempt = key
             items.append((key, value))
         return items
-
-    def _write_meta(self, header: Fields) -> None:
-        progress, clock = progress_of(header)
-        batch = WriteBatch(raw_mode=True)
-        batch[IDENTITY] = encode_identity(Identity(STATE_FORMAT, header["settings"], header["log"]))
-        if clock.marks:
-            batch[MARKS] = encode_marks(clock.marks)
-        batch[PROGRESS] = encode_progress(progress)
-        self._database.write(batch, self._unlogged)
-        for family in (self._database, *self._families.values()):
-            family.flush()
 
     def _next(self) -> bytes:
         line = next(self._lines, None)

@@ -12,7 +12,7 @@ from spotsieve.state.format.meta import Identity, Progress
 from spotsieve.state.format.sources import decode_source
 from spotsieve.state.horizon import Clock
 from spotsieve.state.identity import check_whole
-from spotsieve.state.index import State
+from spotsieve.state.index import Heard, State
 from spotsieve.state.snapshot.asking import checkpoint_of
 from spotsieve.state.snapshot.manifest import MANIFEST_FILE
 from spotsieve.state.store.directory import INDEX_FOLDER
@@ -29,6 +29,7 @@ class StillState:
     """A state as it was at one position of its log.
 
     identity: what it belongs to  progress, clock: how far it had come  sources: texts by number
+    heard: the outcome that the state of a shard was last filed by
     """
 
     directory: Path
@@ -37,6 +38,7 @@ class StillState:
     sources: list[str]
     families: dict[str, Rdict]
     clock: Clock
+    heard: Heard | None = None
 
     def items(self, family: str) -> Iterator[tuple[bytes, bytes]]:
         """Give every key and value of a family, in order. Raises CorruptRecord."""
@@ -66,12 +68,18 @@ def _whole_pass() -> ReadOptions:
 
 @contextmanager
 def still_state(
-    directory: Path, timeout_s: float = 300.0, on_progress: OnProgress = ignore_progress, *, hold: bool = True
+    directory: Path,
+    timeout_s: float = 300.0,
+    on_progress: OnProgress = ignore_progress,
+    *,
+    hold: bool = True,
+    part: bool = False,
 ) -> Iterator[StillState]:
     """Read a snapshot, or a state directory by a checkpoint. A process that works on the state makes it and goes on.
 
     hold: False: the checkpoint goes as soon as RocksDB has all its files open, so that whoever reads for long keeps
     nobody else from asking; its space on disk is free when the reading ends
+    part: read the state of a shard too, which is refused else
     Raises StateError: there is no state, the owner does not answer in time, or somebody else asks; CorruptRecord.
     """
     with ExitStack() as asking, ExitStack() as closing:
@@ -79,7 +87,7 @@ def still_state(
             path = directory / INDEX_FOLDER
         else:
             path = asking.enter_context(checkpoint_of(directory, timeout_s, on_progress))
-        state = closing.enter_context(_read(directory, path))
+        state = closing.enter_context(_read(directory, path, part=part))
         if not hold:
             asking.close()
         yield state
@@ -99,7 +107,7 @@ def own_still_state(state: State, directory: Path) -> Iterator[StillState]:
 
 
 @contextmanager
-def _read(directory: Path, path: Path) -> Iterator[StillState]:
+def _read(directory: Path, path: Path, *, part: bool = False) -> Iterator[StillState]:
     """Open an index that nobody writes. directory: of the state that it is of, for messages"""
     with ExitStack() as closing:
         database = closing.enter_context(opened_secondary(directory, path))
@@ -110,5 +118,6 @@ def _read(directory: Path, path: Path) -> Iterator[StillState]:
         with rocks_errors(directory, "read"):
             sources = [decode_source(key, value) for key, value in keys_and_values(families["sources"])]
         meta = read_meta(directory, database)
-        check_whole(str(directory), meta.identity)
-        yield StillState(directory, meta.identity, meta.progress, sources, families, meta.clock)
+        if not part:
+            check_whole(str(directory), meta.identity)
+        yield StillState(directory, meta.identity, meta.progress, sources, families, meta.clock, meta.heard)

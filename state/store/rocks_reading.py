@@ -9,28 +9,35 @@ from typing import NamedTuple
 from rocksdict import AccessType, Options, Rdict, ReadOptions
 
 from spotsieve.state.format.meta import (
+    HEARD,
     IDENTITY,
     MARKS,
     PROGRESS,
     Identity,
     Progress,
     decode_clock,
+    decode_heard,
     decode_identity,
     decode_progress,
 )
 from spotsieve.state.horizon import Clock
 from spotsieve.state.identity import check_format
+from spotsieve.state.index import Heard
 from spotsieve.state.store.rocks_errors import rocks_errors
 from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.stream.errors import StateError
 
 
 class MetaValues(NamedTuple):
-    """What a state belongs to, how far it has applied its log, and how far event time has come."""
+    """What a state belongs to, how far it has applied its log, and how far event time has come.
+
+    heard: the outcome that the state of a shard was last filed by
+    """
 
     identity: Identity
     progress: Progress
     clock: Clock
+    heard: Heard | None = None
 
     @property
     def living_entries(self) -> int:
@@ -82,7 +89,7 @@ def _secondary(directory: Path, path: Path, families: dict[str, Options]) -> Ite
 def read_meta(directory: Path, database: Rdict) -> MetaValues:
     """Read the meta values. directory: for messages. Raises StateError where the state has none yet, CorruptRecord."""
     with rocks_errors(directory, "read"):
-        identity, progress, marks = (database.get(name) for name in (IDENTITY, PROGRESS, MARKS))
+        identity, progress, marks, heard = (database.get(name) for name in (IDENTITY, PROGRESS, MARKS, HEARD))
     if not isinstance(identity, bytes) or not isinstance(progress, bytes):
         raise StateError(
             "--state",
@@ -92,7 +99,8 @@ def read_meta(directory: Path, database: Rdict) -> MetaValues:
         )
     decoded = decode_progress(progress)
     clock = decode_clock(decoded, marks if isinstance(marks, bytes) else None)
-    return MetaValues(decode_identity(identity), decoded, clock)
+    last = decode_heard(heard) if isinstance(heard, bytes) else None
+    return MetaValues(decode_identity(identity), decoded, clock, last)
 
 
 def keys_and_values(family: Rdict, options: ReadOptions | None = None) -> Iterator[tuple[bytes, bytes]]:

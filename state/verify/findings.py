@@ -19,6 +19,7 @@ class Findings:
     """What a walk found. shown: how many damages are kept in words; all are counted
 
     notices: what is no damage, but a person should know  checked: how much was looked at, by kind
+    part: which shard the state is of, "" where it is of one process
     """
 
     shown: int
@@ -26,6 +27,7 @@ class Findings:
     damaged: int = 0
     notices: list[str] = field(default_factory=list)
     log: str = ""
+    part: str = ""
     log_position: int = 0
     checked: Counter[str] = field(default_factory=Counter)
 

@@ -1,7 +1,8 @@
 """Verifies a whole state at rest: every value of every family by the grammar of FORMATS.md, and all references.
 
-The walk reads a copy made of hard links, opened as the service opens it, so it changes nothing of the state. It holds
-the lock of the state meanwhile.
+The state of a shard has gaps, and nothing in it tells which of them are right. `spotsieve state merge` knows, which
+reads all shards. The walk reads a copy made of hard links, opened as the service opens it, so it changes nothing of the
+state. It holds the lock of the state meanwhile.
 """
 
 import json
@@ -19,17 +20,20 @@ from spotsieve.state.format.buckets import decode_buckets
 from spotsieve.state.format.entries import ENTRY_VERSIONS, FORGOTTEN, entry_fault
 from spotsieve.state.format.keys import decode_keys
 from spotsieve.state.format.meta import (
+    HEARD,
     IDENTITY,
     MARKS,
     PROGRESS,
     STATE_FORMAT,
+    Part,
     Progress,
     decode_clock,
+    decode_heard,
     decode_identity,
     decode_progress,
 )
 from spotsieve.state.format.sources import decode_source
-from spotsieve.state.identity import check_log_range, check_whole
+from spotsieve.state.identity import check_log_range
 from spotsieve.state.index import Buckets
 from spotsieve.state.sweep import Sweep
 from spotsieve.state.verify.families import Family, open_families
@@ -37,23 +41,25 @@ from spotsieve.state.verify.findings import Findings
 from spotsieve.state.verify.log import examine_log
 from spotsieve.state.verify.remembered import Remembered
 from spotsieve.stream.errors import SpotsieveError
-from spotsieve.stream.fingerprints.tables import RETIRED_TAG
+from spotsieve.stream.fingerprints.tables import PRINT_TAG, RETIRED_TAG, TITLE_TAG
 from spotsieve.stream.progress import OnProgress, ignore_progress
 from spotsieve.stream.settings.verdicts import settings_digest
+from spotsieve.stream.sharding.shares import shards_of
 
 BATCH = 4096
+_TAGS_OF_HOSTS = (PRINT_TAG, TITLE_TAG)
 
 
 def verify(directory: Path, shown: int = 20, on_progress: OnProgress = ignore_progress) -> Findings:
     """Walk over a state, and over its local log if it has one. Damage is counted, and the walk goes on.
 
     shown: how many damages are kept in words
-    Raises StateError if there is no state, or that of a shard; StateLocked if a running process owns it.
+    Raises StateError if there is no state, StateLocked if a running process owns it.
     """
     found = Findings(shown)
     with ExitStack() as closing:
         families = open_families(directory, closing, found.add)
-        meta = None if families is None else _verify_meta(str(directory), families["default"], found)
+        meta = None if families is None else _verify_meta(families["default"], found)
         if families is not None:
             _Walk(families, found, meta, on_progress).run()
         _verify_log(directory, found, meta, on_progress)
@@ -62,46 +68,52 @@ def verify(directory: Path, shown: int = 20, on_progress: OnProgress = ignore_pr
 
 @dataclass(frozen=True, slots=True)
 class _Meta:
-    """What the meta values say. floor: entries floor..progress.entry_count - 1 live"""
+    """What the meta values say. floor: entries floor..progress.entry_count - 1 live
+
+    part: of a shard: it holds some of these entries, and copies; None: it holds all of them
+    """
 
     progress: Progress
     floor: int
     settings: str
     log: str
+    part: Part | None
 
 
-def _verify_meta(directory: str, family: Family, found: Findings) -> _Meta | None:
-    """Check the meta values; None if one is damaged: then there is nothing to compare the counts with.
-
-    Raises StateError for the state of a shard: it has gaps, and nothing tells which are right.
-    """
+def _verify_meta(family: Family, found: Findings) -> _Meta | None:
+    """Check the meta values; None if one is damaged: then there is nothing to compare the counts with."""
     values: dict[bytes, Any] = dict(family.items(lambda *_: None))
-    for key in values.keys() - {IDENTITY, MARKS, PROGRESS}:
-        found.add(f"meta[{key.hex()}]", "must be one of identity, marks and progress")
+    for key in values.keys() - {HEARD, IDENTITY, MARKS, PROGRESS}:
+        found.add(f"meta[{key.hex()}]", "must be one of heard, identity, marks and progress")
     for key in {IDENTITY, PROGRESS} - values.keys():
         found.add(f"meta[{key.hex()}]", f"({key.decode()}) is missing or cannot be read")
     if not values.keys() >= {IDENTITY, PROGRESS}:
         return None
     try:
         identity = decode_identity(values[IDENTITY])
-        stored_format, settings, log, _ = identity
+        stored_format, settings, log, part = identity
         progress = decode_progress(values[PROGRESS])
         clock = decode_clock(progress, values.get(MARKS))
         json.loads(settings)
+        heard = decode_heard(values[HEARD]) if HEARD in values else None
     except SpotsieveError as error:
         found.add_error(error)
         return None
     except (ValueError, KeyError, TypeError):
         found.add(f"meta[{IDENTITY.hex()}]", "must hold format, log and settings")
         return None
-    check_whole(directory, identity)
+    if heard is not None and part is None:
+        found.add(f"meta[{HEARD.hex()}]", "must be in the state of a shard alone")
+    if heard is None and part is not None and progress.entry_count:
+        found.add(f"meta[{HEARD.hex()}]", "must tell the outcome that this shard was last filed by")
+    found.part = "" if part is None else str(part)
     if stored_format != STATE_FORMAT:
         found.add(f"meta[{IDENTITY.hex()}]", f"must have state format {STATE_FORMAT}, has {stored_format}")
     entries = progress.entry_count
     if entries and not progress.position and not progress.pages_applied:
         found.add(f"meta[{PROGRESS.hex()}]", f"must be beyond record 0 of the log, as there are {entries} entries")
     found.log, found.log_position = log, progress.position
-    return _Meta(progress, clock.floor, settings, log)
+    return _Meta(progress, clock.floor, settings, log, part)
 
 
 class _Walk:
@@ -124,6 +136,7 @@ class _Walk:
         self._filed = np.zeros(self._count - self._floor, np.bool_)
         self._forgotten = np.zeros(self._count - self._floor, np.bool_)
         self._unread = False
+        self._part = meta.part if meta else None
 
     def run(self) -> None:
         """Walk over everything."""
@@ -132,7 +145,7 @@ class _Walk:
         for keys, values in self._batches("entries"):
             self._entry_batch(keys, values)
         self._found.checked["entries"] = int(np.count_nonzero(self._present))
-        if not self._unread:
+        if self._part is None and not self._unread:
             for number in (np.flatnonzero(~self._present) + self._floor).tolist():
                 rule = f"is missing: by the meta values entries {self._floor} to {self._count - 1} live"
                 self._found.add(f"entries[{number:016x}]", rule)
@@ -140,12 +153,12 @@ class _Walk:
             self._found.checked["forgotten entries"] = int(np.count_nonzero(self._forgotten))
         for keys, values in self._batches("buckets"):
             self._bucket_batch(keys, values)
-        if not self._unread:
+        if self._part is None and not self._unread:
             # A page that fits in no bucket is not filed. So an entry without a bucket has lost its buckets.
             lost = self._present & ~self._filed & ~self._forgotten
             for number in (np.flatnonzero(lost) + self._floor).tolist():
                 self._found.add(f"entries[{number:016x}]", "must be in a bucket, but none refers to it")
-        remembered = Remembered(self._found, self._count, self._sources, self._host_sweep)
+        remembered = Remembered(self._found, self._count, self._sources, self._host_sweep, self._part)
         for keys, values in self._batches("hosts"):
             remembered.check_memories(keys, values)
         for key, value in self._items("attempts"):
@@ -216,6 +229,11 @@ class _Walk:
         for place in np.flatnonzero(tags == RETIRED_TAG).tolist():
             self._found.add(f"buckets[{keys[place].hex()}]", f"must have a tag that is in use, has {tags[place]}")
         names = decode_keys(keys)
+        if self._part is not None:
+            # Prints and titles belong to the shard of their host, which their keys do not tell.
+            strange = (shards_of(names, self._part.shards) != self._part.number) & ~np.isin(tags, _TAGS_OF_HOSTS)
+            for place in np.flatnonzero(strange).tolist():
+                self._found.add(f"buckets[{keys[place].hex()}]", f"must belong to {self._part}, not to another")
         try:
             self._postings(names, values)
         except SpotsieveError:

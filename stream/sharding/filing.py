@@ -38,6 +38,8 @@ def file(
         told = _told(round_, resolved, share)
         copies, in_round = _copies(round_, resolved, told, view)
         kept[in_round] = True
+        # A page that replaces another is filed and remembered. Whoever forgets it forgets its verdict by its entry.
+        kept[told] |= resolved.entry[told] != NOBODY
         learned = _learn(round_, resolved, scheme.bars, view, mine, np.flatnonzero(kept), told)
     rows = np.flatnonzero(kept)
     return Filing(

@@ -112,7 +112,7 @@ def test_errors_of_the_state_or_the_machine_spare_no_page(
     assert not shards.sparings
 
 
-def test_pages_that_break_a_round_only_together_are_all_spared_and_a_step_that_always_breaks_stops(
+def test_pages_that_break_only_together_are_all_spared_and_what_always_breaks_stops(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one, _ = whole_round()

@@ -3,7 +3,7 @@
 import argparse
 from types import ModuleType
 
-from spotsieve.stream.cli.state import export, forget, import_, info, restore, snapshot, verify
+from spotsieve.stream.cli.state import export, forget, import_, info, merge, restore, snapshot, verify
 
 COMMANDS: dict[str, ModuleType] = {
     "info": info,
@@ -13,6 +13,7 @@ COMMANDS: dict[str, ModuleType] = {
     "forget": forget,
     "export": export,
     "import": import_,
+    "merge": merge,
 }
 """Each has HELP, ABOUT, add_arguments(parser) and run(options) -> exit code."""
 

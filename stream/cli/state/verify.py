@@ -44,6 +44,7 @@ def _facts(found: "Findings") -> dict[str, object]:
         "damaged_places": found.damaged,
         "damages": [{"place": damage.place, "rule": damage.rule} for damage in found.damages],
         "notices": found.notices,
+        **({"part": found.part} if found.part else {}),
         "log": found.log,
         "log_position": found.log_position,
         "checked": dict(found.checked),
@@ -59,7 +60,8 @@ def _show(found: "Findings", directory: Path) -> None:
         show(f"notice   {notice}")
     show("checked  " + ", ".join(f"{number:,} {what}" for what, number in found.checked.items()))
     if not found.damaged:
-        show(f"whole    up to record {found.log_position} of the log {found.log!r}")
+        held = f", the part of {found.part}" if found.part else ""
+        show(f"whole    up to record {found.log_position} of the log {found.log!r}{held}")
         return
     show(
         f"{found.damaged:,} damaged places. Take the state back from a snapshot (spotsieve state restore), or delete "

@@ -23,7 +23,7 @@ README = REPOSITORY / "README.md"
 DOCUMENTS = [README, REPOSITORY / "ARCHITECTURE.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 FOLDERS = ("stream", "state", "tests", "docs", "deploy")
 ACTIONS = {
-    "state": ("info", "verify", "snapshot", "restore", "forget", "export", "import"),
+    "state": ("info", "verify", "snapshot", "restore", "forget", "export", "import", "merge"),
     "topics": ("create", "check", "skip-record", "save"),
     "config": ("example", "reference", "check"),
     "model": ("build", "info"),

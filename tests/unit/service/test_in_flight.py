@@ -10,6 +10,12 @@ LONG_S = 60.0
 SOON_S = 0.01
 
 
+async def settled() -> None:
+    """Let every task go on that can."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
 async def begun(number: int) -> InFlight:
     batches = InFlight()
     for _ in range(number):
@@ -21,12 +27,12 @@ async def begun(number: int) -> InFlight:
 async def test_a_batch_more_than_the_bound_waits_for_an_end() -> None:
     batches = await begun(MOST)
     one_more = asyncio.create_task(batches.begin())
-    await asyncio.sleep(0)
+    await settled()
     assert not one_more.done()
     batches.end()
     await asyncio.wait_for(one_more, LONG_S)
     another = asyncio.create_task(batches.begin())
-    await asyncio.sleep(0)
+    await settled()
     assert not another.done()
     another.cancel()
 
@@ -42,7 +48,7 @@ async def test_with_more_the_next_waits_until_few_are_left() -> None:
     batches = await begun(FEW + 1)
     waiting = asyncio.create_task(batches.few(LONG_S))
     batches.end()
-    await asyncio.sleep(SOON_S)
+    await settled()
     assert not waiting.done()
     batches.end()
     await asyncio.wait_for(waiting, LONG_S / 2)

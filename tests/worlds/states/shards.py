@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.forgetting import ForgottenPage, removal_of
 from spotsieve.state.horizon import step_of
-from spotsieve.state.index import Committed, Living, State, StateView
+from spotsieve.state.index import Committed, Heard, Living, State, StateView
 from spotsieve.state.log.record import LogRecord, decode, encode, encode_forget
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.engine import Engine
@@ -114,11 +115,15 @@ class Shards:
         self.rounds: list[tuple[Round, Resolved]] = []
         self.sent_bytes: dict[int, int] = {}
         self._guess = guess
+        self._heard = 0
 
-    def apply(self, log: Sequence[bytes], sizes: Sequence[int]) -> Verdicts:
-        """Judge and file a log in rounds of these sizes, and then of the last of them."""
+    def apply(self, log: Sequence[bytes], sizes: Sequence[int], first: int = 0) -> Verdicts:
+        """Judge and file a log, from a record on, in rounds of these sizes, and then of the last of them.
+
+        Returns the verdicts of all rounds so far.
+        """
         records = [(offset, decode(record)) for offset, record in enumerate(log)]
-        remaining, at, page = list(sizes), 0, 0
+        remaining, at, page = list(sizes), first, 0
         while at < len(records):
             if records[at][1].forgotten:
                 self._forget(*records[at])
@@ -182,7 +187,10 @@ class Shards:
             view = living(state, round_.clock.floor)
             held = each[number] if each else hold(round_.signatures, self.scheme, view, share)
             filing = file(round_, resolved, held, self.scheme, view, self.limits, share)
+            if filing.places is not None:
+                filing = replace(filing, places=filing.places._replace(heard=Heard(self._heard, 0)))
             state.file(filing, round_.end.record, round_.last_record, round_.end.page, round_.clock)
+        self._heard += 1
 
     def _assert_cut_alike(self, round_: Round, records: Sequence[tuple[int, LogRecord]]) -> None:
         """A shard that is told where a round begins and ends has the same round."""

@@ -1,0 +1,252 @@
+"""Makes the state of one process of the states of all shards: a union, since each key belongs to one shard.
+
+Buckets, memories of hosts and attempts lie in one part each. An entry lies in several. If the scheme remembers hosts,
+the part of the page's host has it whole; others have it without its own text, or as a copy with an address and host 0.
+What is below the floor of the horizon is left out, so the sweep has nothing to do.
+"""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from itertools import groupby, islice
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from spotsieve.state.format.attempts import attempt_key, page_of_key
+from spotsieve.state.format.buckets import decode_buckets, encode_buckets
+from spotsieve.state.format.entries import FORGOTTEN, EntryHead, head_of_entry, with_source
+from spotsieve.state.format.host_memory import last_learned
+from spotsieve.state.format.keys import decode_keys
+from spotsieve.state.format.meta import Identity, Progress
+from spotsieve.state.format.sources import encode_source
+from spotsieve.state.identity import check_parts
+from spotsieve.state.portable.new_state import NewState
+from spotsieve.state.still.reading import StillState, still_state
+from spotsieve.state.store.directory import check_free, made_beside, put_in_place, sync_directory
+from spotsieve.state.store.source_numbers import SourceNumbers
+from spotsieve.state.sweep import Sweep
+from spotsieve.stream.errors import CorruptRecord, StateError
+from spotsieve.stream.progress import OnProgress, ignore_progress
+from spotsieve.stream.sharding.shares import shards_of
+
+BATCH = 4096
+PARTIAL = ".merge-partial"
+_LEVEL = (
+    "stop the workers, wait until no round is open (spotsieve cluster status), and merge then; of snapshots or of "
+    "shards that were stopped, start the shards first, which go on to the same outcome"
+)
+_DAMAGED = (
+    "verify the state of each shard (spotsieve state verify), and build a damaged one anew from an empty directory"
+)
+
+
+class Merged(NamedTuple):
+    """What a merge has made. shards: how many parts it is of  buckets: those with living postings"""
+
+    log: str
+    log_position: int
+    shards: int
+    entries: int
+    buckets: int
+    hosts: int
+    attempts: int
+
+
+def merge_states(
+    directories: Sequence[Path], target: Path, timeout_s: float = 300.0, on_progress: OnProgress = ignore_progress
+) -> Merged:
+    """Make in the directory target the state of one process of those of all shards, in any order; return its counts.
+
+    directories: of state directories or snapshots; a shard that works on its own makes a checkpoint and goes on
+    Raises StateError if parts are missing, do not belong together or stand at different places, or target holds a
+    state; CorruptRecord. Then nothing is left at target.
+    """
+    check_free(target)
+    with ExitStack() as closing:
+        states = [
+            closing.enter_context(still_state(directory, timeout_s, on_progress, hold=False, part=True))
+            for directory in directories
+        ]
+        parts = _in_order(states)
+        partial = closing.enter_context(made_beside(target, PARTIAL))
+        with NewState(partial) as state:
+            merged = _Merge(parts, state, on_progress).run()
+        sync_directory(partial)
+        put_in_place(partial, target)
+    return merged
+
+
+def _in_order(states: Sequence[StillState]) -> list[StillState]:
+    """The states by the numbers of their shards. Raises StateError unless they are all of one place."""
+    check_parts([(str(state.directory), state.identity) for state in states])
+    parts = sorted(states, key=lambda state: state.identity.part or (0, 0))
+    furthest = max(parts, key=lambda state: (state.progress.position, state.progress.pages_applied))
+    for state in parts:
+        if _place_of(state) != _place_of(furthest):
+            raise StateError(
+                f"state {state.directory}",
+                f"must stand where {furthest.directory} does, {_told(furthest)}, and stands {_told(state)}",
+                None,
+                _LEVEL,
+            )
+    return parts
+
+
+def _place_of(state: StillState) -> tuple[object, ...]:
+    return *state.progress[:5], state.clock, state.heard
+
+
+def _told(state: StillState) -> str:
+    heard = "no outcome" if state.heard is None else f"outcome {state.heard.offset}"
+    return f"at record {state.progress.position}:{state.progress.pages_applied} of the log after {heard}"
+
+
+class _HeldEntry(NamedTuple):
+    """What parts hold of one entry. values, heads: by the number of the part  host: 0 where the page has none"""
+
+    key: bytes
+    values: dict[int, bytes]
+    heads: dict[int, EntryHead]
+    host: int
+    forgotten: bool
+
+    @classmethod
+    def of(cls, key: bytes, items: Iterator[tuple[bytes, int, bytes]]) -> Self:
+        values = {number: value for _, number, value in items}
+        if FORGOTTEN in values.values():
+            return cls(key, values, {}, 0, True)
+        heads = {number: head_of_entry(key, value) for number, value in values.items()}
+        # A copy names no host. The others name one, or none.
+        return cls(key, values, heads, max(head.host for head in heads.values()), False)
+
+
+class _Merge:
+    """One merge of parts, by the numbers of their shards."""
+
+    def __init__(self, parts: Sequence[StillState], state: NewState, on_progress: OnProgress) -> None:
+        self._parts = parts
+        self._state = state
+        self._on_progress = on_progress
+        self._progress, self._clock = parts[0].progress, parts[0].clock
+        self._sources = SourceNumbers()
+
+    def run(self) -> Merged:
+        """Write everything. The meta values come last."""
+        entries, buckets = self._write_entries(), self._write_buckets()
+        hosts, attempts = self._write_hosts(), self._write_attempts()
+        texts = enumerate(self._sources.texts)
+        self._state.put("sources", ((number.to_bytes(8, "big"), encode_source(text)) for number, text in texts))
+        swept = Sweep(0, self._clock.floor)
+        progress = Progress(*self._progress[:5], swept, swept)
+        state_format, settings, log, _ = self._parts[0].identity
+        self._state.complete(Identity(state_format, settings, log), progress, self._clock)
+        return Merged(log, progress.position, len(self._parts), entries, buckets, hosts, attempts)
+
+    def _items(self, family: str) -> Iterator[tuple[bytes, int, bytes]]:
+        """Give (key, number of the part, value) of all parts, by key."""
+
+        def of(number: int, part: StillState) -> Iterator[tuple[bytes, int, bytes]]:
+            for key, value in part.items(family):
+                yield key, number, value
+
+        return heapq.merge(*(of(number, part) for number, part in enumerate(self._parts)))
+
+    def _write_entries(self) -> int:
+        floor, count, expected = self._clock.floor, self._progress.entry_count, self._clock.floor
+        grouped = groupby(self._items("entries"), key=lambda item: item[0])
+        while batch := [_HeldEntry.of(key, items) for key, items in islice(grouped, BATCH)]:
+            of_host = shards_of(np.array([held.host for held in batch], np.uint64), len(self._parts)).tolist()
+            for held in batch:
+                if int.from_bytes(held.key, "big") != expected:
+                    raise _missing(expected)
+                expected += 1
+            self._state.put("entries", map(self._entry, batch, of_host))
+            self._on_progress("entries merged", expected - floor, count - floor)
+        if expected != count:
+            raise _missing(expected)
+        return count - floor
+
+    def _entry(self, held: "_HeldEntry", of_host: int) -> tuple[bytes, bytes]:
+        """The entry that parts hold, from one that has it whole, with the number of its source in all."""
+        key, heads = held.key, held.heads
+        if held.forgotten:
+            return key, FORGOTTEN
+        if len({self._page_of(number, head) for number, head in heads.items()}) > 1:
+            raise CorruptRecord("entries", key, "must be of one page in all shards", _DAMAGED)
+        whole = next(iter(heads))
+        if heads[whole].has_own:
+            whole = of_host
+            if whole not in heads or heads[whole].host != held.host:
+                raise _missing(int.from_bytes(key, "big"))
+        return key, with_source(held.values[whole], self._number_of(whole, heads[whole].source))
+
+    def _page_of(self, number: int, head: EntryHead) -> tuple[str, int, int]:
+        return self._text_of(number, head.source), head.partition, head.offset
+
+    def _text_of(self, number: int, source: int) -> str:
+        texts = self._parts[number].sources
+        if source >= len(texts):
+            raise CorruptRecord("sources", source.to_bytes(8, "big"), "is missing although it is named", _DAMAGED)
+        return texts[source]
+
+    def _number_of(self, number: int, source: int) -> int:
+        """The number in the merged state of a part's source."""
+        text = self._text_of(number, source)
+        if self._sources.of(text) is None:
+            self._sources.add(text)
+        return self._sources.of(text) or 0
+
+    def _write_buckets(self) -> int:
+        floor, written = self._clock.floor, 0
+        for items in self._batches("buckets"):
+            keys, values = [key for key, _ in items], [value for _, value in items]
+            names = decode_keys(keys)
+            buckets = decode_buckets(names, values).living(floor)
+            living = np.flatnonzero(np.diff(buckets.bounds))
+            values = encode_buckets(names[living], buckets.take(living))
+            self._state.put("buckets", zip([keys[place] for place in living.tolist()], values, strict=True))
+            written += len(living)
+            self._on_progress("buckets merged", written, max(written, self._estimated("buckets")))
+        return written
+
+    def _write_hosts(self) -> int:
+        floor, written = self._clock.floor, 0
+        for items in self._batches("hosts"):
+            last = last_learned([key for key, _ in items], [value for _, value in items])
+            living = [items[place] for place in np.flatnonzero(last >= np.uint64(floor)).tolist()]
+            self._state.put("hosts", living)
+            written += len(living)
+            self._on_progress("memories of hosts merged", written, max(written, self._estimated("hosts")))
+        return written
+
+    def _write_attempts(self) -> int:
+        written = 0
+        for number, part in enumerate(self._parts):
+            rest = part.items("attempts")
+            while items := list(islice(rest, BATCH)):
+                pages = [page_of_key(key) for key, _ in items]
+                keys = [attempt_key(self._number_of(number, source), *place) for source, *place in pages]
+                self._state.put("attempts", zip(keys, (value for _, value in items), strict=True))
+                written += len(items)
+        return written
+
+    def _batches(self, family: str) -> Iterator[list[tuple[bytes, bytes]]]:
+        """Give keys and values of a family of which each key is in one part, some thousands at once."""
+        items, last = self._items(family), b""
+        while batch := [(key, value) for key, _, value in islice(items, BATCH)]:
+            for key, _ in batch:
+                if key == last:
+                    raise CorruptRecord(family, key, "must be in the state of one shard alone", _DAMAGED)
+                last = key
+            yield batch
+
+    def _estimated(self, family: str) -> int:
+        return sum(part.estimated_keys(family) for part in self._parts)
+
+
+def _missing(number: int) -> CorruptRecord:
+    return CorruptRecord(
+        "entries", number.to_bytes(8, "big"), "must be in the state of a shard, and is in none", _DAMAGED
+    )

@@ -1,0 +1,195 @@
+"""Commands over the states of shards: verify, info, snapshot, restore, merge, and those over the merged state."""
+
+import json
+import random
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import numpy as np
+import pytest
+from rocksdict import Rdict
+
+from spotsieve.state.format.meta import HEARD, Part
+from spotsieve.state.index import first_difference
+from spotsieve.state.portable.merging import merge_states
+from spotsieve.state.store.directory import INDEX_FOLDER
+from spotsieve.state.store.rocks import RocksState
+from spotsieve.state.store.rocks_options import column_families, database_options
+from spotsieve.state.store.rocks_reading import keys_and_values
+from spotsieve.state.verify.walk import verify
+from spotsieve.stream.cli import main
+from spotsieve.stream.errors import EXIT_OK, EXIT_STATE
+from spotsieve.stream.fingerprints.tables import PRINT_TAG, TITLE_TAG
+from spotsieve.stream.schemes.registry import scheme_in_scope
+from spotsieve.stream.settings.model import IndexSettings, Settings
+from spotsieve.stream.settings.verdicts import verdict_settings_text
+from tests.worlds.states.sharded_logs import crawled, signed_log
+from tests.worlds.states.shards import OneProcess, Shards
+
+SHARDS, SETTINGS = 2, Settings()
+OF_HOSTS = (PRINT_TAG, TITLE_TAG)
+
+
+class Judged(NamedTuple):
+    """One log that one process and shards have judged. earlier: a snapshot of shard 1, before the last records"""
+
+    one: OneProcess
+    folder: Path
+    earlier: Path
+
+    def shard(self, number: int) -> Path:
+        return self.folder / f"shard-{number}"
+
+
+def opened(directory: Path, number: int) -> RocksState:
+    index = IndexSettings(write_buffer_mb=1)
+    return RocksState.open(directory, verdict_settings_text(SETTINGS), "log", index, Part(number, SHARDS))
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    folder, dice = tmp_path_factory.mktemp("judged"), random.Random("states of shards")
+    scheme = scheme_in_scope(SETTINGS)
+    one = OneProcess(scheme, SETTINGS.index)
+    # So that each shard has hosts.
+    pages = [replace(page, url=page.url.replace("//", f"//h{page.offset % 4}.")) for page in crawled(dice)]
+    signed_log(dice, one, scheme.sign(pages))
+    made = Judged(one, folder, folder / "earlier")
+    cluster = Shards(one, SHARDS)
+    cluster.states = [opened(made.shard(number), number) for number in range(SHARDS)]
+    half = len(one.log) // 2
+    cluster.apply(one.log[:half], [30])
+    cluster.states[1].close()
+    assert main(["state", "snapshot", "--state", str(made.shard(1)), str(made.earlier)]) == EXIT_OK
+    cluster.states[1] = opened(made.shard(1), 1)
+    cluster.apply(one.log, [30], half)
+    for state in cluster.states:
+        state.close()
+    return made
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
+    code = main([str(one) for one in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out + captured.err
+
+
+def test_the_state_of_a_shard_is_verified_and_told(judged: Judged, capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = said(capsys, "state", "verify", judged.shard(1))
+    assert (code, "the part of shard 1 of 2" in text) == (EXIT_OK, True)
+    code, text = said(capsys, "state", "info", judged.shard(1), "--json")
+    assert (code, json.loads(text)["part"]) == (EXIT_OK, "shard 1 of 2")
+
+
+def test_buckets_and_hosts_of_another_shard_and_a_lost_outcome_are_damage(judged: Judged, tmp_path: Path) -> None:
+    shard, stranger = shutil.copytree(judged.shard(0), tmp_path / "0"), shutil.copytree(judged.shard(1), tmp_path / "1")
+    found = dict[str, bytes]()
+    with Databases(shard) as mine, Databases(stranger) as other:
+        for family in ("buckets", "hosts"):
+            # Keys of prints and titles do not tell whose they are.
+            plain = ((key, value) for key, value in keys_and_values(other[family]) if key[0] not in OF_HOSTS)
+            found[family], value = next(plain)
+            mine[family][found[family]] = value
+        del mine["default"][HEARD]
+    places = {damage.place for damage in verify(shard).damages}
+    assert places >= {*(f"{family}[{key.hex()}]" for family, key in found.items()), f"meta[{HEARD.hex()}]"}
+
+
+class Databases:
+    """The families of a state at rest, to change them as a defect of ours would."""
+
+    def __init__(self, directory: Path) -> None:
+        self._database = Rdict(str(directory / INDEX_FOLDER), database_options(), column_families(None))
+        names = [name for name in column_families(None) if name != "default"]
+        self._families = {name: self._database.get_column_family(name) for name in names}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for family in self._families.values():
+            family.close()
+        self._database.close()
+
+    def __getitem__(self, name: str) -> Rdict:
+        return self._families.get(name, self._database)
+
+
+@pytest.mark.promise("a restored shard goes on from its snapshot", fault="a shard's disk is lost")
+def test_a_restored_shard_goes_on_from_its_snapshot(judged: Judged, tmp_path: Path) -> None:
+    restored = tmp_path / "restored"
+    assert main(["state", "restore", str(judged.earlier), "--state", str(restored)]) == EXIT_OK
+    assert verify(restored).damages == []
+    cluster = Shards(judged.one, SHARDS)
+    half = len(judged.one.log) // 2
+    with opened(restored, 1) as again, opened(judged.shard(1), 1) as whole:
+        assert again.position == half
+        assert again.heard is not None
+        assert again.heard != whole.heard
+        # The other shard answers as it did; the restored one files the rounds behind its snapshot.
+        cluster.apply(judged.one.log[:half], [30])
+        cluster.states[1] = again
+        cluster.apply(judged.one.log, [30], half)
+        assert first_difference(again, whole) is None
+        assert again.heard == whole.heard
+
+
+def test_commands_for_one_state_name_the_next_step_and_work_on_the_merged_one(
+    judged: Judged, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (first,) = judged.one.state.filed(np.zeros(1, np.uint64)).entries(np.zeros(1, np.int64))
+    pages = tmp_path / "pages.jsonl"
+    pages.write_text("{}\n")
+    merged, export, copy = tmp_path / "merged", tmp_path / "export.jsonl", tmp_path / "copy"
+    commands: list[list[object]] = [
+        ["query", pages, "--state"],
+        ["state", "export", "--out", export, "--state"],
+        ["state", "forget", "--url", first.url, "--dry-run", "--state"],
+    ]
+    for command in commands:
+        code, text = said(capsys, *command, judged.shard(0))
+        assert (code, "spotsieve state merge" in text) == (EXIT_STATE, True), text
+    code, text = said(capsys, "state", "merge", judged.shard(1), judged.shard(0), "--state", merged, "--json")
+    assert code == EXIT_OK, text
+    assert json.loads(text)["entries"] == judged.one.state.entry_count
+    for command in commands[1:]:
+        code, text = said(capsys, *command, merged)
+        assert code == EXIT_OK, text
+    assert main(["state", "import", str(export), "--state", str(copy)]) == EXIT_OK
+    text = verdict_settings_text(SETTINGS)
+    states = (RocksState.open(directory, text, "log", IndexSettings()) for directory in (merged, copy))
+    with next(states) as one, next(states) as other:
+        assert first_difference(one, other) is None
+
+
+def test_states_that_are_not_those_of_all_shards_at_one_place_are_refused(
+    judged: Judged, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target, other = tmp_path / "merged", tmp_path / "other"
+    RocksState.open(other, "{}", "log", IndexSettings(), Part(1, SHARDS)).close()
+    for shards, rule in (
+        ([judged.shard(0)], "missing: shard 1 of 2"),
+        ([judged.shard(0), judged.shard(0)], "must be another shard"),
+        ([judged.shard(0), judged.earlier], "must stand where"),
+        ([judged.shard(0), other], "must be of the log and the settings"),
+        ([judged.shard(0), tmp_path / "none"], "must hold a state"),
+    ):
+        code, text = said(capsys, "state", "merge", *shards, "--state", target)
+        assert (code, rule in text) == (EXIT_STATE, True), text
+        assert not target.exists()
+    merge_states([judged.shard(0), judged.shard(1)], target)
+    code, text = said(capsys, "state", "merge", judged.shard(0), judged.shard(1), "--state", target)
+    assert (code, "must hold no state yet" in text) == (EXIT_STATE, True)
+    code, text = said(capsys, "state", "merge", target, judged.shard(1), "--state", tmp_path / "again")
+    assert (code, "must hold the part of a shard" in text) == (EXIT_STATE, True)
+
+
+def test_an_entry_that_no_shard_has_any_more_is_no_merged_state(judged: Judged, tmp_path: Path) -> None:
+    shards = [shutil.copytree(judged.shard(number), tmp_path / str(number)) for number in range(SHARDS)]
+    for shard in shards:
+        with Databases(shard) as families:
+            del families["entries"][(3).to_bytes(8, "big")]
+    code = main(["state", "merge", *map(str, shards), "--state", str(tmp_path / "merged")])
+    assert (code, (tmp_path / "merged" / INDEX_FOLDER).exists()) == (EXIT_STATE, False)
