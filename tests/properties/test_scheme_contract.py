@@ -150,7 +150,8 @@ def test_with_the_longest_kept_a_page_replaces_what_it_outgrows_and_nothing_else
     for size in (1, 7, len(signed)):
         state, outcomes = MemoryState(), list[Outcome]()
         for first in range(0, len(signed), size):
-            outcomes += filed(scheme, state, signed.part(first, min(first + size, len(signed))), policy=Policy(ANY_BETTER))
+            part = signed.part(first, min(first + size, len(signed)))
+            outcomes += filed(scheme, state, part, policy=Policy(ANY_BETTER))
         found.append(outcomes)
     outcomes, again = found[0][: len(pages)], found[0][len(pages) :]
     assert found[0] == found[1] == found[2]
