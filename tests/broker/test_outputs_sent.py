@@ -1,7 +1,10 @@
 """What the service sends is compressed beside the event loop, keeps tombstones, and has times, on a real broker."""
 
 import asyncio
+import random
 import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +113,52 @@ def test_untimed_messages_move_the_horizon_and_a_large_tombstone_stays_one(kafka
         written = {record.key: record.value for record in topics.read("novel")}
         assert len(written) == 4
         assert written[key] is None
+
+
+MOST_BYTES = 1_048_588
+"""max.message.bytes, Kafka's default."""
+STRICT = {"compression.type": "uncompressed", "message.timestamp.before.max.ms": "3600000"}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("guarantee", "compression", "config", "rejected"),
+    [
+        ("exactly_once", "gzip", {}, 0),
+        ("at_least_once", "none", STRICT, 1),
+    ],
+)
+def test_pages_that_outputs_would_refuse_stop_no_worker(
+    kafka: Broker, tmp_path: Path, guarantee: str, compression: str, config: dict[str, str], rejected: int
+) -> None:
+    """Just below the limit and not to be compressed; above it, for a topic that compresses nothing; dated long ago."""
+    noise = random.Random(3)
+    pages = [json_page(number, html_of(number)) for number in range(7)]
+    # Their batches, with our headers, have from some 400 bytes less than the outputs take to as many as they take.
+    short = [json_page(number, f"<p>{number}</p>") for number in range(4)]
+    full = [
+        replace(page, headers=(("noise", noise.randbytes(MOST_BYTES - len(page.value or b"") - room)),))
+        for page, room in zip(short, (700, 440, 370, 330), strict=True)
+    ]
+    folded = json_page(4, html_of(4), more="x" * 2_000_000)
+    old = replace(pages[5], timestamp_ms=978_307_200_000)
+    with (
+        TopicSet(kafka.bootstrap_servers) as topics,
+        TopicSet(kafka.bootstrap_servers, config=config) as outputs,
+    ):
+        toml = topics.toml() + f'service.guarantee = "{guarantee}"\nservice.compression = "{compression}"\n'
+        for role in ("novel", "duplicates", "rejected"):
+            toml = toml.replace(topics.names[role], outputs.names[role])
+        with Spotsieve(tmp_path, toml) as service:
+            topics.send([*full, old, pages[6]])
+            topics.send([folded], compression_type="gzip")
+            service.start()
+            service.until_committed(7)
+            assert service.terminate() == 0, service.text()
+        novel, dead = outputs.read("novel"), outputs.read("rejected")
+    assert (len(novel), len(dead)) == (7 - rejected, rejected)
+    assert {len(dict(record.headers)["noise"]) for record in novel[:4]} == {len(page.headers[0][1]) for page in full}
+    (passed,) = [record for record in novel if record.value == old.value]
+    assert (passed.timestamp == old.timestamp_ms) is (not config)
+    assert passed.timestamp == old.timestamp_ms or abs(passed.timestamp / 1000 - time.time()) < 300
+    assert [dict(record.headers)["spotsieve-reason"] for record in dead] == [b"too_large"] * rejected

@@ -21,11 +21,16 @@ WORDS = (
     "pre<i>1</i> <title> </title> <TITLE\n> </Title\t> <title/> &lt;title&gt; <svg><title> </title></svg> <math><title>"
 ).split(" ")
 WEIGHTS = ["<p>" + "w " * size for size in (1, 2, 3, 5, 7, 11, 47, 48, 63, 191, 255, 256, 300)]
+FOREIGN = (
+    "<svg> </svg> <svg> </svg> <math> </math> <foreignObject> </foreignObject> <desc> <mi> <style> </style> <template> "
+    "</template> <nav> </nav> <aside> <form> <select> <a> </a> <p> <article> <ul> </ul> <b> word an 漢 other"
+).split(" ")
 BLANKS = [" ", "\n", "\n\n", "\n> ", "\n| ", "\0", " " * 61, "words and more words of this text " * 3, "<ul>" * 20]
 soup = st.lists(st.sampled_from([*TAGS, *BLANKS]), max_size=60).map(lambda parts: "".join(parts).encode())
 text = st.lists(st.sampled_from(["the", "of", "a", "b", "c", "</p><p>", "<a>", "</a>"]), max_size=300).map(
     lambda parts: " ".join(parts).encode()
 )
+foreign = st.lists(st.sampled_from([*FOREIGN, " ", " "]), max_size=40).map(lambda parts: "".join(parts).encode())
 blocks = st.lists(
     st.tuples(
         st.sampled_from(["<p>", "<li><a href=x>", "<td>", "<li>", "</li>", "<h1>", "</a><p>"]),
@@ -43,6 +48,7 @@ titles = st.tuples(
 pages = st.one_of(
     soup,
     text,
+    foreign,
     blocks,
     titles,
     st.lists(st.sampled_from(WEIGHTS)).map(lambda parts: "".join(parts).encode()),

@@ -78,6 +78,14 @@ class _NotingScanner(Scanner):
 
     words: NotedWords
 
+    def keep_context(self) -> None:
+        words = self.words
+        self.context = words.in_link, words.depths.copy(), words.lead
+
+    def restore_context(self) -> None:
+        words = self.words
+        words.in_link, words.depths, words.lead = self.context
+
     def element(self, name: str, closing: bool) -> None:
         super().element(name, closing)
         words = self.words

@@ -208,12 +208,19 @@ class Scanner:
     def hide(self) -> None:
         self.words.hidden = self.templates > 0 or bool(self.concealed)
 
+    def keep_context(self) -> None:
+        """Hears that the outermost root of foreign content may begin here."""
+
+    def restore_context(self) -> None:
+        """Hears that foreign content ends here, and all that was opened in it."""
+
     def foreign_element(self, name: str, kind: int, closing: bool) -> bool:
         """Follow a tag in svg or math; whether that is all there is to do."""
         before, inside = list(self.foreign), self.in_foreign()
         opens = not closing and self.text[self.at - 2] != "/"
         if not before:
             self.links = 0
+            self.keep_context()
         if closing:
             self.foreign_end(name, kind)
         else:
@@ -221,6 +228,8 @@ class Scanner:
         if name == "template" and closing and inside and self.templates:
             own = self.concealed and self.concealed[0].name == name
             self.foreign = self.foreign if own else []
+        if before and not self.foreign:
+            self.restore_context()
         ended = False
         for one in list(self.concealed):
             same = name == one.name and inside and self.foreign == before and len(before) == one.depth

@@ -69,7 +69,8 @@ class PreparedBatch(BatchBuilder):  # type: ignore[misc]  # aiokafka's class is 
         if self._closed:
             return None
         number = self._relative_offset
-        first = self._first_time if self._first_time != _NO_TIME else timestamp
+        # A record may have no time (-1) and be the first one all the same: the others count from it.
+        first = self._first_time if number else timestamp
         before = b"".join((b"\0", _varint(timestamp - first), _varint(number), _sized(key), _length(value)))
         after = _varint(len(headers))
         for name, content in headers:

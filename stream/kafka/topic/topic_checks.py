@@ -10,6 +10,7 @@ FOREVER = "-1"
 DEFAULT_MESSAGE_BYTES = 1_048_588
 ANY_TIME_MS = 2**63 - 1
 """Brokers before Kafka 4 allow messages any time, or do not say what they allow."""
+TOPIC_CODECS = {"uncompressed": "none", **{codec: codec for codec in ("gzip", "snappy", "lz4", "zstd")}}
 LOG_RECORD_BYTES = 900_000
 """The largest record of the log: less than the broker's default max.message.bytes, with room for the batch header."""
 
@@ -26,6 +27,27 @@ class TopicFacts:
     def max_message_bytes(self) -> int:
         """The size of the largest record batch that the topic takes."""
         return int(self.settings.get("max.message.bytes", DEFAULT_MESSAGE_BYTES))
+
+    @property
+    def codec(self) -> str | None:
+        """The codec of every batch in the topic, None where batches stay as they are sent.
+
+        The broker would compress what is sent in another one anew, and refuse it where it then is too large.
+        """
+        return TOPIC_CODECS.get(self.settings.get("compression.type", "producer"))
+
+    @property
+    def times_taken_ms(self) -> tuple[int, int]:
+        """How far a message's time may lie before and after the broker's clock, in milliseconds."""
+        if self.settings.get("message.timestamp.type", "CreateTime") == "LogAppendTime":
+            return ANY_TIME_MS, ANY_TIME_MS
+        # Brokers before Kafka 4 also know one bound for both.
+        both = int(self.settings.get("message.timestamp.difference.max.ms", ANY_TIME_MS))
+        before, after = (
+            min(both, int(self.settings.get(f"message.timestamp.{side}.max.ms", ANY_TIME_MS)))
+            for side in ("before", "after")
+        )
+        return before, after
 
 
 def check_log(name: str, facts: TopicFacts) -> None:

@@ -8,13 +8,16 @@ SLOWEST_BYTES_PER_SECOND = 2**20
 """A network that takes 1 MiB a second (8 Mbit/s) is fast enough for every commit."""
 
 
-def most_bytes(timeout_ms: int) -> int:
-    """Bytes of outputs that may be on their way: half of a commit's time-out at the slowest network; 30 MiB for 60 s.
+def most_bytes(transaction_timeout_ms: int, request_timeout_ms: int) -> int:
+    """Bytes of outputs that may be on their way at the slowest network; 30 MiB for 60 s and 40 s.
 
-    The other half is left for what the broker itself does. Without a bound 8 micro-batches of 16 MiB each could be one
-    commit: 128 MiB, which take 128 s at that speed, would be aborted after 60, and would be tried again for ever.
+    They take half of a commit's time-out, the other half is left for what the broker itself does; and three quarters of
+    a request's, since requests share a connection and each waits for those before it. Without a bound 8 micro-batches
+    of 16 MiB each could be one commit: 128 MiB, which take 128 s at that speed, would be aborted after 60, and would be
+    tried again for ever.
     """
-    return max(1, timeout_ms * SLOWEST_BYTES_PER_SECOND // 2000)
+    most_ms = min(transaction_timeout_ms // 2, request_timeout_ms * 3 // 4)
+    return max(1, most_ms * SLOWEST_BYTES_PER_SECOND // 1000)
 
 
 class ByteBudget:

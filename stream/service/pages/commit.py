@@ -54,7 +54,7 @@ class Committer:
         self._failure = failure
         self._rules = page_rules(settings)
         metrics.count_rules(self._taken(()))
-        self._budget = ByteBudget(most_bytes(settings.kafka.transaction_timeout_ms))
+        self._budget = ByteBudget(most_bytes(settings.kafka.transaction_timeout_ms, settings.kafka.request_timeout_ms))
         # The broker aborts an older transaction.
         self._most_seconds = settings.kafka.transaction_timeout_ms / 1000
 

@@ -93,7 +93,7 @@ def micro_batches(
     most_pages: int,
     most_bytes: int,
 ) -> list[MicroBatch]:
-    """Cut the messages of one fetch into micro-batches of at most so many pages and bytes; a larger page is alone."""
+    """Cut the messages of one fetch into micro-batches of at most so many pages and bytes; a larger one is alone."""
     batches = []
     messages: list[ConsumerRecord] = []
     slices: list[Slice] = []
@@ -102,7 +102,8 @@ def micro_batches(
         owned = owners[partition]
         first = len(messages)
         for record in records:
-            length = len(record.value or b"")
+            # Tombstones may have keys of a megabyte, and a batch of them could not be sent in time.
+            length = message_bytes(record)
             if messages and (len(messages) >= most_pages or size + length > most_bytes):
                 if len(messages) > first:
                     slices.append(_slice(owned, messages, first))

@@ -1,5 +1,6 @@
 """Builds the output messages of a partition's slices: novel pages, duplicate reports and dead letters."""
 
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,11 @@ from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import MAX_ADDRESS_BYTES, page_id_text
 from spotsieve.stream.text_safety import escape_control_characters
 from spotsieve.stream.verdict import Kind, Reason, Verdicts
+
+CLOCKS_MS = 60_000
+"""How far the clocks of the broker and of the worker may differ, and how long a batch may wait to be sent."""
+SHORT_ADDRESS_BYTES = 256
+"""Of addresses and ids in a report that would not fit otherwise: the topic may prescribe that nothing is compressed."""
 
 OUTPUT_ROLES = ("novel", "duplicates", "rejected")
 
@@ -41,7 +47,7 @@ class OutputBuilder:
         self._settings = settings
         self._annotate = settings.service.mode == "annotate"
         self._partitions = {role: facts[role].partitions for role in OUTPUT_ROLES}
-        self._most_batch_bytes = {role: facts[role].max_message_bytes for role in OUTPUT_ROLES}
+        self._facts = {role: facts[role] for role in OUTPUT_ROLES}
         self._verdict_headers = {
             (kind, reason): (
                 ("spotsieve-verdict", kind.name.lower().encode()),
@@ -61,7 +67,7 @@ class OutputBuilder:
             role: _TopicWriter(
                 getattr(self._settings.topics, role),
                 partition % partitions,
-                self._most_batch_bytes[role],
+                self._facts[role],
                 self._settings.service.compression,
                 transactional=self._settings.service.guarantee == "exactly_once",
             )
@@ -106,12 +112,10 @@ class OutputBuilder:
         page = page_id_text(message.topic, message.partition, message.offset)
         headers: Headers = ()
         if kind is Kind.DUPLICATE:
-            writers["duplicates"].add(
-                message,
-                orjson.dumps(self._report(page, batch.signatures.urls[row], verdicts, row)),
-                (),
-                most_key_bytes=KEY_BYTES,
-            )
+            for most in (MAX_ADDRESS_BYTES, SHORT_ADDRESS_BYTES):
+                report = orjson.dumps(self._report(page, batch.signatures.urls[row], verdicts, row, most))
+                if writers["duplicates"].add(message, report, (), most_key_bytes=KEY_BYTES):
+                    break
             if not self._annotate:
                 return None
             original = verdicts.originals[row]
@@ -146,7 +150,7 @@ class OutputBuilder:
         return PageError(
             Reject.TOO_LARGE,
             "message",
-            f"must fit max.message.bytes of the output ({self._most_batch_bytes['novel']})",
+            f"must fit max.message.bytes of the output ({self._facts['novel'].max_message_bytes})",
             message_bytes(message),
             "the page stays in the input topic under its page id; raise the limit of the output topics",
         )
@@ -161,15 +165,16 @@ class OutputBuilder:
             # The dead letter names the page and the reason; the message itself stays in the input topic.
             writer.add(message, b"", reasons, most_key_bytes=KEY_BYTES)
 
-    def _report(self, page: str, url: bytes, verdicts: Verdicts, row: int) -> dict[str, object]:
+    def _report(self, page: str, url: bytes, verdicts: Verdicts, row: int, most: int) -> dict[str, object]:
+        """most: characters or bytes of each address and id; `page` and `duplicate_of.page` always name the pages."""
         original = verdicts.originals[row]
         assert original is not None
         return {
-            "page": {"id": page, "url": url[:MAX_ADDRESS_BYTES].decode("utf-8", "replace")},
+            "page": {"id": page, "url": url[:most].decode("utf-8", "replace")},
             "duplicate_of": {
-                "id": original.id,
+                "id": original.id[:most],
                 "page": page_id_text(original.source, original.partition, original.offset),
-                "url": original.url,
+                "url": original.url[:most],
                 "event_time_ms": original.event_time_ms,
             },
             "scheme": self._settings.scheme.name,
@@ -181,10 +186,17 @@ class OutputBuilder:
 class _TopicWriter:
     """Appends messages to the batch builders of one output partition, and opens a new builder when one is full."""
 
-    def __init__(self, topic: str, partition: int, most_bytes: int, compression: str, *, transactional: bool) -> None:
-        """most_bytes: the topic's max.message.bytes, which bounds a whole compressed batch."""
-        self._most_bytes = most_bytes
-        self._compression = compression
+    def __init__(self, topic: str, partition: int, facts: TopicFacts, compression: str, *, transactional: bool) -> None:
+        """compression: of the batches, where the topic does not prescribe it"""
+        self._most_bytes = facts.max_message_bytes
+        self._codec = facts.codec or compression
+        # What cannot be compressed grows, by 5 bytes in 16 KiB and 26 at the most. So it might not fit any longer.
+        self._most_plain_bytes = self._most_bytes - (self._most_bytes // 1024 + 64) * (self._codec != "none")
+        # A crawler that compresses sends pages which fit in no other way, and some fit only as they are.
+        self._alone_codecs = (facts.codec,) if facts.codec else ("zstd", "none")
+        before, after = facts.times_taken_ms
+        now = int(time.time() * 1000)
+        self._now, self._first_time, self._last_time = now, now - before + CLOCKS_MS, now + after - CLOCKS_MS
         self._transactional = transactional
         self._topic = topic
         self._partition = partition
@@ -194,7 +206,7 @@ class _TopicWriter:
     def add(
         self, message: ConsumerRecord, value: bytes | None, headers: Headers, most_key_bytes: int | None = None
     ) -> bool:
-        """Append a message with the key and timestamp of `message`.
+        """Append a message with the key and timestamp of `message`; with the time of now where the topic refuses that.
 
         most_key_bytes: a longer key is left out, and one that the topic does not take besides the rest
         Returns False and appends nothing where the topic cannot hold the message, even if it is compressed.
@@ -206,21 +218,22 @@ class _TopicWriter:
         if key is not None and most_key_bytes is not None and len(key) > most_key_bytes:
             size -= len(key)
             key = None
-        if size > self._most_bytes:
+        timestamp = self._time_of(message)
+        if size > self._most_plain_bytes:
             may_go = key is not None and most_key_bytes is not None
-            return self._add_compressed(message.timestamp, key, value, listed) or (
-                may_go and self._add_compressed(message.timestamp, None, value, listed)
+            return self._add_alone(timestamp, key, value, listed) or (
+                may_go and self._add_alone(timestamp, None, value, listed)
             )
-        if self._open is not None and self._open.size() + size > self._most_bytes:
+        if self._open is not None and self._open.size() + size > self._most_plain_bytes:
             self._close()
         if self._open is None:
-            self._open = self._new_batch(self._compression)
-        appended = self._open.append(timestamp=message.timestamp, key=key, value=value, headers=listed)
+            self._open = self._new_batch(self._codec)
+        appended = self._open.append(timestamp=timestamp, key=key, value=value, headers=listed)
         if appended is None:
             self._close()
-            self._open = self._new_batch(self._compression)
+            self._open = self._new_batch(self._codec)
             # A batch always takes its first message, whatever its size.
-            self._open.append(timestamp=message.timestamp, key=key, value=value, headers=listed)
+            self._open.append(timestamp=timestamp, key=key, value=value, headers=listed)
         return True
 
     def finish(self) -> list[tuple[str, int, PreparedBatch]]:
@@ -237,17 +250,23 @@ class _TopicWriter:
             self._full.append(self._open)
             self._open = None
 
-    def _add_compressed(
+    def _time_of(self, message: ConsumerRecord) -> int:
+        """The time to send: one that the topic refuses would stop every worker, and pages may have any."""
+        written = int(message.timestamp)
+        return written if written < 0 or self._first_time <= written <= self._last_time else self._now
+
+    def _add_alone(
         self, timestamp: int, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]
     ) -> bool:
-        """Give a message its own batch, compressed whatever the setting: a crawler that compresses sends such pages."""
-        alone = self._new_batch("zstd")
-        alone.append(timestamp=timestamp, key=key, value=value, headers=headers)
-        if alone.prepare() > self._most_bytes:
-            return False
-        self._close()
-        self._full.append(alone)
-        return True
+        """Give a message its own batch, in the first codec in which it fits."""
+        for codec in self._alone_codecs:
+            alone = self._new_batch(codec)
+            alone.append(timestamp=timestamp, key=key, value=value, headers=headers)
+            if alone.prepare() <= self._most_bytes:
+                self._close()
+                self._full.append(alone)
+                return True
+        return False
 
 
 def header_text(text: str) -> bytes:

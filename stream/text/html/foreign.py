@@ -3,7 +3,8 @@
 The rules are the HTML standard's (13.2.6.5). In foreign content no tag switches to raw text, some start tags end it,
 and inside some elements, its integration points, HTML goes on. Only a tree would know whether the element of an end tag
 is open outside, or inside an integration point. So an end tag of an HTML element ends foreign content, and an end tag
-of svg, math or an integration point closes it whatever is open inside.
+of svg, math or an integration point closes it whatever is open inside. Where the outermost root ends, the scanner puts
+back the sections, links and lead that stood around it, since a tree ends with it what was opened in it.
 
     stack = the open roots and integration points, innermost in the lowest 4 bits, as roles of html/elements.py
 """

@@ -64,6 +64,9 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
     spelling = False
     # Open roots and integration points of svg and math, and links that were opened in them.
     foreign, foreign_links = _U0, np.int64(0)
+    # What stood around the outermost root of foreign content: what is opened in it ends with it.
+    outer_in_link, outer_sections, outer_lead = np.int64(0), _U0, np.int64(0)
+    outer_templates = np.int64(0)
     # A foreign element that hides its text: its folded name, how many foreign things were open, how often it is open.
     hidden, hidden_depth, hidden_times = _U0, np.int64(0), np.int64(0)
     templates = np.int64(0)
@@ -245,6 +248,15 @@ def scan_markup(state, start, end):  # int64, int64, int64 -> None
                         put_int(state + slots.TRACE_LENGTH, saved_trace)
                     if closing and kind > elements.BREAK and foreign == before:
                         continue
+            if before == _U0:
+                outer_in_link, outer_sections, outer_lead, outer_templates = in_link, sections, lead, templates
+            elif foreign == _U0:
+                links += (in_link - outer_in_link) * (count + np.int64(spelling))
+                in_link, sections, lead = outer_in_link, outer_sections, outer_lead
+                if templates > outer_templates == 0:
+                    # a template was opened in there: the page goes on behind it as it was before
+                    saved_links += (saved_in_link - outer_in_link) * saved_count
+                    saved_in_link, saved_sections, saved_lead = outer_in_link, outer_sections, outer_lead
             if kind == elements.FOREIGN:
                 open_end = np.int64(0)
                 continue

@@ -240,7 +240,9 @@ async def test_slices_that_waited_together_are_committed_up_to_the_last_of_them(
 @pytest.mark.timeout(10)
 async def test_a_group_commit_holds_no_more_than_can_be_sent_within_its_time_out() -> None:
     """60 s at 1 MiB a second, of which half is for sending: 30 MiB. Five slices of 12 MiB are three commits."""
-    assert most_bytes(60_000) == 30 * 2**20
+    assert most_bytes(60_000, 40_000) == 30 * 2**20
+    assert most_bytes(900_000, 40_000) == 30 * 2**20, "requests wait for each other, and each has a time-out of its own"
+    assert most_bytes(60_000, 4_000) == 3 * 2**20
     steps: list[str] = []
     partitions, builder = cast("Partitions", Reopened()), cast("OutputBuilder", OneBatch())
     consumer = cast("AIOKafkaConsumer", AnsweringConsumer(steps))

@@ -1,8 +1,12 @@
 """Each message of a slice goes to its output with its headers, and one that is too large for a topic is rejected."""
 
 import random
+import time
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
+import orjson
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import ConsumerRecord, TopicPartition
@@ -10,12 +14,21 @@ from aiokafka.structs import ConsumerRecord, TopicPartition
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.intake import Decoder
 from spotsieve.stream.judge import KEEP_FIRST, Policy, judge
+from spotsieve.stream.kafka.topic.message_sizes import LEAST_OUTPUT_BYTES
 from spotsieve.stream.kafka.topic.topic_checks import TopicFacts
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.service.pages.microbatch import MicroBatch, micro_batches, sign
-from spotsieve.stream.service.pages.outputs import OutputBuilder, Outputs, header_text
+from spotsieve.stream.service.pages.outputs import (
+    OUTPUT_ROLES,
+    SHORT_ADDRESS_BYTES,
+    OutputBuilder,
+    Outputs,
+    header_text,
+)
 from spotsieve.stream.service.pages.ownership import OwnedPartition
+from spotsieve.stream.settings.edges import ServiceSettings
 from spotsieve.stream.settings.model import Settings
+from tests.worlds.pages.crawls import html_of
 from tests.worlds.pages.spotsieve_pages import STORIES, newspaper
 
 LIMIT = 4_000
@@ -23,15 +36,26 @@ PARTITION = TopicPartition("pages", 0)
 SETTINGS = Settings.model_validate({"input": {"format": "html"}})
 
 
-def outputs_of(*values: bytes | None, key: bytes = b"http://a.example") -> tuple[Outputs, dict[str, int]]:
-    """The outputs for these pages where every topic takes LIMIT bytes, and the records in each topic."""
+def outputs_of(
+    *values: bytes | None,
+    key: bytes = b"http://a.example",
+    times: Sequence[int] = (),
+    config: Mapping[str, str] = MappingProxyType({}),
+    compression: str = "none",
+) -> tuple[Outputs, dict[str, int]]:
+    """The outputs for these pages where every topic takes LIMIT bytes, and the records in each topic.
+
+    times: of the messages, in milliseconds  config: more settings of the output topics
+    """
     records = [
-        ConsumerRecord("pages", 0, offset, 0, 0, key, value, None, 3, 3, ()) for offset, value in enumerate(values)
+        ConsumerRecord("pages", 0, offset, time, 0, key, value, None, 3, 3, ())
+        for (offset, value), time in zip(enumerate(values), times or [0] * len(values), strict=True)
     ]
     (batch,) = micro_batches({PARTITION: records}, {PARTITION: OwnedPartition(PARTITION)}, 100, 10**9)
     judged(batch)
-    facts = {role: TopicFacts(1, {"max.message.bytes": str(LIMIT)}) for role in ("novel", "duplicates", "rejected")}
-    outputs = OutputBuilder(SETTINGS, facts).build(0, [(batch, batch.slices[0])])
+    taken = TopicFacts(1, {"max.message.bytes": str(LIMIT), **config})
+    settings = SETTINGS.model_copy(update={"service": ServiceSettings.model_validate({"compression": compression})})
+    outputs = OutputBuilder(settings, dict.fromkeys(OUTPUT_ROLES, taken)).build(0, [(batch, batch.slices[0])])
     counts: dict[str, int] = {}
     for topic, _, builder in outputs.batches:
         counts[topic] = counts.get(topic, 0) + builder.record_count()
@@ -91,6 +115,68 @@ async def test_batches_stay_below_their_topics_limit(size: int) -> None:
     assert counts == {"pages.novel": 6}
     sizes = np.array([len(builder._build()) for _, _, builder in outputs.batches])
     assert (sizes <= LIMIT).all()
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+async def test_pages_that_cannot_be_compressed_pass_up_to_the_limit(compression: str) -> None:
+    """Compressing makes them longer: the broker would refuse the batch, and no worker would ever get past it."""
+    limit, noise = 1_048_588, random.Random(5)
+    pages = [noise.randbytes(limit - short) for short in (600, 500, 400, 350, 325, 300)]
+    outputs, counts = outputs_of(*pages, config={"max.message.bytes": str(limit)}, compression=compression)
+    assert max(len(builder._build()) for _, _, builder in outputs.batches) <= limit
+    assert counts == {"pages.novel": 6}
+
+
+@pytest.mark.parametrize("codec", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+async def test_what_a_topic_compresses_itself_is_sent_as_the_topic_has_it(codec: str) -> None:
+    """The broker compresses anew what comes otherwise, and refuses what is then too large, which ends every worker."""
+    topic = {"compression.type": codec}
+    outputs, counts = outputs_of(b"<p>small</p>", b"<p>the same word again</p>" * LIMIT, config=topic)
+    number = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}[codec]
+    built = [bytes(builder._build()) for _, _, builder in outputs.batches]
+    assert {MemoryRecords(batch).next_batch().compression_type for batch in built} == {number}
+    assert max(map(len, built)) <= LIMIT
+    fits = codec in ("gzip", "lz4", "zstd")
+    assert counts == ({"pages.novel": 2} if fits else {"pages.novel": 1, "pages.rejected": 1})
+    assert outputs.dead_letters == ({} if fits else {"too_large": 1})
+
+
+@pytest.mark.parametrize(
+    ("topic", "kept"),
+    [
+        ({}, (True, True, True, True)),
+        ({"message.timestamp.before.max.ms": "86400000"}, (False, True, True, True)),
+        ({"message.timestamp.after.max.ms": "3600000"}, (True, True, False, True)),
+        ({"message.timestamp.difference.max.ms": "86400000"}, (False, True, False, True)),
+        ({"message.timestamp.before.max.ms": "1", "message.timestamp.type": "LogAppendTime"}, (True,) * 4),
+    ],
+)
+async def test_a_time_that_an_output_refuses_becomes_now(topic: dict[str, str], kept: tuple[bool, ...]) -> None:
+    """A page with such a time would end every worker (InvalidTimestampError)."""
+    now = int(time.time() * 1000)
+    times = [978_307_200_000, now - 60_000, now + 10**11, -1]
+    outputs, _ = outputs_of(*(f"<p>page {n}</p>".encode() for n in range(4)), times=times, config=topic)
+    (batch,) = [MemoryRecords(bytes(builder._build())).next_batch() for _, _, builder in outputs.batches]
+    made = [record.timestamp for record in batch]
+    assert [first == second for first, second in zip(made, times, strict=True)] == list(kept)
+    assert all(one in times or now <= one < now + 60_000 for one in made)
+
+
+async def test_a_message_without_a_time_takes_none_from_the_next_one() -> None:
+    outputs, _ = outputs_of(b"<p>one</p>", b"<p>two</p>", b"<p>three</p>", times=[-1, 1_700_000_000_000, -1])
+    (batch,) = [MemoryRecords(bytes(builder._build())).next_batch() for _, _, builder in outputs.batches]
+    assert [record.timestamp for record in batch] == [-1, 1_700_000_000_000, -1]
+
+
+async def test_a_report_that_a_topic_takes_only_short_is_sent_short() -> None:
+    page, key = html_of(1).encode(), b"http://a.example/" + bytes(range(1, 31)) * 60
+    limits = {"max.message.bytes": str(LEAST_OUTPUT_BYTES), "compression.type": "uncompressed"}
+    outputs, counts = outputs_of(page, page, key=key, config=limits)
+    assert counts == {"pages.novel": 1, "pages.duplicates": 1}
+    ((_, value),) = records_in(outputs)["pages.duplicates"]
+    report = orjson.loads(value or b"")
+    assert (report["page"]["id"], report["duplicate_of"]["page"]) == ("pages/0/1", "pages/0/0")
+    assert len(report["page"]["url"]) == len(report["duplicate_of"]["url"]) == SHORT_ADDRESS_BYTES
 
 
 Made = tuple[int, bytes | None, bytes | None, dict[str, bytes]]

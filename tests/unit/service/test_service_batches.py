@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from spotsieve.stream.intake import Decoder
 from spotsieve.stream.schemes.registry import scheme_of
-from spotsieve.stream.service.pages.microbatch import REJECTED, TOMBSTONE, MicroBatch, micro_batches, sign
+from spotsieve.stream.service.pages.microbatch import (
+    REJECTED,
+    TOMBSTONE,
+    MicroBatch,
+    message_bytes,
+    micro_batches,
+    sign,
+)
 from spotsieve.stream.service.pages.ownership import OwnedPartition
 from spotsieve.stream.settings.model import InputSettings
 from spotsieve.stream.settings.schemes import SpotsieveSettings
@@ -43,7 +50,7 @@ async def test_every_message_is_in_one_slice_in_order_and_no_batch_is_too_large(
     seen: dict[TopicPartition, list[int]] = {partition: [] for partition in fetched}
     for batch in batches:
         assert 0 < len(batch.messages) <= pages
-        assert len(batch.messages) == 1 or sum(len(message.value) for message in batch.messages) <= size
+        assert len(batch.messages) == 1 or sum(map(message_bytes, batch.messages)) <= size
         assert [part.first for part in batch.slices] == [0, *(part.end for part in batch.slices[:-1])]
         assert batch.slices[-1].end == len(batch.messages)
         for part in batch.slices:
@@ -52,6 +59,18 @@ async def test_every_message_is_in_one_slice_in_order_and_no_batch_is_too_large(
             assert part.next_offset == offsets[-1] + 1
             seen[part.owned.partition] += offsets
     assert seen == {partition: [message.offset for message in records] for partition, records in fetched.items()}
+
+
+async def test_keys_and_headers_count_too_where_batches_are_cut() -> None:
+    """512 tombstones with keys of a megabyte would be one commit, which no slow network sends within its time-out."""
+    place = TopicPartition("pages", 0)
+    messages = [
+        ConsumerRecord("pages", 0, 0, 0, 0, b"k" * 60, None, None, 3, 3, ()),
+        ConsumerRecord("pages", 0, 1, 0, 0, None, b"v", None, 3, 3, (("name", b"x" * 60), ("null", None))),
+        ConsumerRecord("pages", 0, 2, 0, 0, b"k", b"v", None, 3, 3, ()),
+    ]
+    batches = await cut({place: messages}, 512, 100)
+    assert [[message.offset for message in batch.messages] for batch in batches] == [[0], [1, 2]]
 
 
 async def test_a_partition_is_drained_when_all_its_slices_have_ended() -> None:
