@@ -14,7 +14,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test check verdicts bench quality schemes papers soak roles partitions memory large scale classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean
+.PHONY: help demo test check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -53,6 +53,9 @@ soak: setup ## kill workers 1,000 times while pages flow, in about two hours; wr
 
 roles: setup ## kill and freeze workers, shards and resolvers while 50,000 pages flow; write docs/roles.md
 	@$(PY) -m tests.measure.roles $(ARGS)
+
+rolesteps: setup ## kill and freeze a worker, a shard and a resolver after each step of their loops; write docs/role-steps.md
+	@$(PY) -m tests.measure.roles.steps $(ARGS)
 
 partitions: setup ## one worker with 1,000 partitions and a backlog over TLS; write docs/partitions.md (10 GB of disk)
 	@$(PY) -m tests.measure.partitions $(ARGS)

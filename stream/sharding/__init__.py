@@ -8,9 +8,10 @@ A round is a range of the log (rounds.py). For each the same steps, all plain fu
     resolver  resolve      the rule, in log order; who is filed as which entry       resolving.py, resolving_hosts.py
     shards    file         what the state of the shard takes                         filing.py -> Filing
 
-A scheme that confirms candidates by itself has no second and third step. The rules are those of stream/judge; they are
-called here and stand there. shares.py says what is whose, meetings.py merges answers. limits.py says by which limits
-rounds are judged, and which settings are refused: those by which addresses decide.
+A scheme that confirms candidates by itself has no second and third step. A page that breaks one of the first four steps
+is left out, and the round is answered anew (sparing.py). The rules are those of stream/judge; they are called here and
+stand there. shares.py says what is whose, meetings.py merges answers. limits.py says by which limits rounds are judged,
+and which settings are refused: those by which addresses decide.
 
 Nothing here reads or writes a topic: stream/service/roles does, and stream/backfill runs it over archives.
 docs/scale.md says how.

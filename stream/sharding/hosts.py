@@ -36,7 +36,7 @@ from spotsieve.stream.signature import Entry, Status, page_ids_at
 class Walks(NamedTuple):
     """What a shard found of the k pages of its hosts.
 
-    rows: int64[k], in the round  filed, within: Found of k pages, among the filed ones and in the round
+    rows: int64[k], in the round, none that it spares  filed, within: Found of k pages, among the filed ones and in it
     is_filed: bool[k]  taught: uint8[k]  is_new: bool[k], its verdict was not known before
     postings: int64[k], those in the buckets of the shard's hosts, and those that the round adds
     entries: originals and replaced pages that are the shard's own, by number
@@ -77,6 +77,8 @@ def first_guess(round_: Round, meetings: Sequence[Meetings]) -> NDArray[np.bool_
     for one in meetings:
         page = np.repeat(np.arange(len(signatures)), np.diff(one.bounds))
         guess[page[(one.proof != 0) | (one.said == OPEN)]] = False
+    # Who walked before a page was spared walked under another guess, or has that page among its own.
+    guess[list(round_.spared)] = False
     return guess
 
 
@@ -95,6 +97,7 @@ def walk_round(
         raise ValueError(f"the scheme {scheme.name} has no memory of hosts")
     signatures = round_.signatures
     mine = shards_of_hosts(signatures, share.shards) == share.number
+    mine[list(round_.spared)] = False
     local = answer_of_hosts(signatures, held, scheme.bars, view, limits)
     answers = [*meetings, local]
     merged = merge(answers, limits.candidates, final_kinds(limits), mine)
@@ -135,8 +138,8 @@ def walk_round(
     entries = read.filed.entries(read.place(named)) if read.filed is not None else []
     return Walks(
         rows,
-        _taken(filed, rows),
-        _taken(walked.found, rows),
+        taken(filed, rows),
+        taken(walked.found, rows),
         walked.entry[rows] != NOBODY,
         walk.taught[rows],
         known.state[rows] == NEW,
@@ -145,7 +148,8 @@ def walk_round(
     )
 
 
-def _taken(found: Found, rows: NDArray[np.int64]) -> Found:
+def taken(found: Found, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Found:
+    """What was found of these pages: their rows, or bool[n]."""
     columns = {name: column[rows] for name, column in found._asdict().items()}
     return Found(**columns)
 

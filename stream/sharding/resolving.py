@@ -14,6 +14,7 @@ from spotsieve.stream.judge import verdicts_of
 from spotsieve.stream.judge.addresses import no_addresses
 from spotsieve.stream.judge.filed import FiledOriginals, choose
 from spotsieve.stream.judge.rules import Limits, final_kinds, nothing_found
+from spotsieve.stream.judge.sparing import mark_broken
 from spotsieve.stream.judge.walk import Walked, walk_record
 from spotsieve.stream.judge.worth import worth_of_pages
 from spotsieve.stream.schemes import Scheme
@@ -81,8 +82,18 @@ def known_sizes(laid: Laid, sizes: Sequence[Sizes]) -> NDArray[np.int64]:
     """Postings of the buckets that may become full, 0 of all others, which will not: int64[u]."""
     known = np.zeros(len(laid.keys), np.int64)
     for one in sizes:
-        known[np.searchsorted(laid.keys, one.keys)] = one.size
+        place, known_here = places_of(laid, one.keys)
+        known[place] = one.size[known_here]
     return known
+
+
+def places_of(laid: Laid, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Where keys lie: int64[k], of those that are there: bool[...]. Keys of spared pages alone lie nowhere."""
+    place = np.searchsorted(laid.keys, keys)
+    if not len(laid.keys):
+        return place[:0], np.zeros(len(keys), np.bool_)
+    is_there = laid.keys[np.minimum(place, len(laid.keys) - 1)] == keys
+    return place[is_there], is_there
 
 
 def counted_postings(
@@ -97,7 +108,8 @@ def counted_postings(
 
 
 def resolved_of(round_: Round, verdicts: Verdicts, filed: FiledOriginals, walked: Walked) -> Resolved:
-    """The outcome of a round, but for what was taught."""
+    """The outcome of a round, but for what was taught. Pages that it spares are unchecked, and it is said why."""
+    mark_broken(verdicts, round_.spared)
     found, within = filed.found, walked.found
 
     def numbered(rows: NDArray[np.int64]) -> NDArray[np.int64]:

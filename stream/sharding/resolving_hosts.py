@@ -29,7 +29,7 @@ from spotsieve.stream.judge.walk import Walked
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.sharding.hosts import Walks
 from spotsieve.stream.sharding.meetings import Meetings
-from spotsieve.stream.sharding.resolving import Resolved, SentEntries, resolved_of
+from spotsieve.stream.sharding.resolving import Resolved, SentEntries, places_of, resolved_of
 from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.sharding.shares import NO_SHARD, lay_out
 
@@ -74,7 +74,7 @@ def check_guess(
     np.add.at(most_met, page, in_round[slots.bucket])
     near, has_wrong = np.zeros(len(laid.keys), np.bool_), np.zeros(len(laid.keys), np.bool_)
     for sizes in (one.sizes.keys for one in meetings):
-        near[np.searchsorted(laid.keys, sizes)] = True
+        near[places_of(laid, sizes)[0]] = True
     has_wrong[slots.bucket[wrong[page]]] = True
     some = np.flatnonzero(has_wrong[slots.bucket] & (in_round[slots.bucket] > 1))
     some = some[np.argsort(slots.bucket[some], kind="stable")]

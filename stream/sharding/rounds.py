@@ -36,7 +36,8 @@ class Round(NamedTuple):
     """The pages from one place of the log to another.
 
     first_number: the entry number of the next page that is filed  clock: by which the pages are judged
-    last_record: checksum of the last record that the round has pages of
+    last_record: checksum of the last record that the round has pages of  spared: rows of pages that break the code
+    (sparing.py), ascending; they are taken for empty
     """
 
     start: Place
@@ -46,6 +47,7 @@ class Round(NamedTuple):
     clock: Clock
     marks: tuple[Mark, ...]
     last_record: int
+    spared: tuple[int, ...] = ()
 
 
 def next_round(

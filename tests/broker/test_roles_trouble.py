@@ -1,16 +1,22 @@
 """Workers, shards and resolvers on a real broker: one running service, and one trouble after the other."""
 
+import json
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import xxhash
 
 from spotsieve.stream.errors import EXIT_STATE
+from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
+from spotsieve.stream.service.pages.broken_pages import FOLDER
 from tests.conftest import Broker
 from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet
 from tests.worlds.pages.crawls import PageMessage, crawl, html_of, json_page
+from tests.worlds.services.breaking import WORD, breaking_judge
+from tests.worlds.services.oracle import verdicts_sent
 from tests.worlds.services.roles import Roles
 from tests.worlds.services.service import Spotsieve
 from tests.worlds.waiting import SECONDS, wait_until
@@ -19,6 +25,8 @@ PAGES = crawl(1_400).messages
 SETTINGS = "cluster.round_pages = 1000\ncluster.resolver_session_ms = 3000\n"
 LONG_ADDRESS, LONG_PAGES = 1_900, 800
 """So many originals of such addresses are more than a message, and those of a shard's hosts are less."""
+BREAKS_EVERY = 20
+WORKERS = ("worker-0", "worker-1")
 pytestmark = pytest.mark.slow
 
 
@@ -170,6 +178,59 @@ def test_verdicts_made_anew_are_refused_until_the_shards_begin_anew(service: Ser
         process.start()
     service.send(50)
     service.check()
+
+
+@pytest.mark.promise("a page that breaks the code stops no worker", fault="a shard, then the resolver, breaks on it")
+def test_pages_that_break_a_round_are_passed_on_and_everybody_files_the_same(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roles = service.roles
+    shard, resolver, standby = roles["shard-1"], roles["resolver-1"], roles["resolver-0"]
+    # The oracle breaks on the same pages. A resolver that stands by would go on in the place of a killed one.
+    monkeypatch.setattr(SpotsieveScheme, "probe", breaking_judge(SpotsieveScheme.probe))
+    shard.kill()
+    with as_broken(shard, "judge"):
+        service.send([_breaking(n) for n in range(60)])
+        service.check()
+        assert "break Spotsieve's own code" in shard.text()
+        shard.kill()
+    standby.kill()
+    resolver.kill()
+    # Without the defect it files all rounds again, with the pages that the resolver has told.
+    shutil.rmtree(shard.state)
+    shard.start()
+    with as_broken(resolver, "resolve"):
+        service.send([_breaking(n) for n in range(60, 120)])
+        service.check()
+        assert "break Spotsieve's own code" in resolver.text()
+        resolver.kill()
+    resolver.start()
+    service.send([json_page(200_000 + n, html_of(60_000_000 + n)) for n in range(120)])
+    service.check()
+    kept = [json.loads(path.read_text()) for name in WORKERS for path in (roles[name].state / FOLDER).glob("*.json")]
+    broken = {n for n in range(120) if n % BREAKS_EVERY == 0}
+    assert len(kept) == len(broken)
+    assert all(report["step"] == "judge" and "Defect" in report["traceback"] for report in kept)
+    sent = verdicts_sent(service.topics)
+    assert {n for n in range(120) if sent[_breaking(n).key or b""] == [("unchecked", None)]} == broken
+    found = {n for n in range(120) if sent[json_page(200_000 + n, "").key or b""][0][0] == "novel"}
+    assert found == broken, "what broke the code is no original"
+
+
+@contextmanager
+def as_broken(process: Spotsieve, step: str) -> Iterator[None]:
+    """Start a role with a defect; the next start is one without."""
+    module, command = process.module, process.command
+    process.module, process.command = "tests.worlds.services.breaking", (step, *command[1:])
+    process.start()
+    yield
+    process.module, process.command = module, command
+
+
+def _breaking(number: int) -> PageMessage:
+    """A page of these tests' own; every so many of them break the code."""
+    word = WORD if number % BREAKS_EVERY == 0 else "plain"
+    return json_page(100_000 + number, html_of(60_000_000 + number), url=f"https://b.example/{word}/{number}")
 
 
 def _long(hosts: int, template: int, number: int) -> PageMessage:

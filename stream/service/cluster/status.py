@@ -5,7 +5,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from spotsieve.stream.service.cluster.reading import Ends, Members, Said
-from spotsieve.stream.service.roles.resizing import READY_SECONDS
+from spotsieve.stream.service.roles.resolver.resizing import READY_SECONDS
 from spotsieve.stream.sharding.records.frame import (
     KIND_FILLED,
     KIND_MEETINGS,

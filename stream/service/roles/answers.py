@@ -1,7 +1,7 @@
 """Keeps what shards have said of rounds, until the round is over."""
 
 from spotsieve.stream.service.roles.told import Heard
-from spotsieve.stream.sharding.records.frame import KIND_MEETINGS, KIND_TOO_LARGE, KIND_WALKS, Range
+from spotsieve.stream.sharding.records.frame import KIND_BROKEN, KIND_MEETINGS, KIND_TOO_LARGE, KIND_WALKS, Range
 
 
 class Answers:
@@ -12,6 +12,7 @@ class Answers:
         self._met: dict[Range, dict[int, Heard]] = {}
         self._walked: dict[Range, dict[int, list[Heard]]] = {}
         self._too_large: set[Range] = set()
+        self._broken: dict[Range, dict[int, str]] = {}
 
     def add(self, heard: Heard) -> None:
         """Keep an answer. Who answers as one of another number of shards says nothing here."""
@@ -24,6 +25,8 @@ class Answers:
             self._walked.setdefault(told.range, {}).setdefault(told.share.number, []).append(heard)
         elif told.kind == KIND_TOO_LARGE:
             self._too_large.add(told.range)
+        elif told.kind == KIND_BROKEN:
+            self._broken.setdefault(told.range, {}).update(heard.broken().errors)
 
     def met(self, range_: Range) -> list[Heard] | None:
         """What all shards met, in their order; None while one of them has not answered."""
@@ -37,6 +40,10 @@ class Answers:
         """Whether a shard's answer would be larger than a message may be."""
         return range_ in self._too_large
 
+    def broken(self, range_: Range) -> dict[int, str]:
+        """The pages that break the code of a shard, by row, with the text of the error."""
+        return self._broken.get(range_, {})
+
     def missing(self, range_: Range, walks: bool) -> list[int]:
         """The shards that have not answered, or, once all have, not walked. walks: whether shards walk at all"""
         said = set(self._met.get(range_, {}))
@@ -46,7 +53,7 @@ class Answers:
 
     def forget_before(self, range_: Range) -> None:
         """Let go of what was said of rounds before this one."""
-        for kept in (self._met, self._walked):
+        for kept in (self._met, self._walked, self._broken):
             for one in [one for one in kept if one.start < range_.start]:
                 del kept[one]
         self._too_large = {one for one in self._too_large if one.start >= range_.start}

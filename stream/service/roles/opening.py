@@ -9,8 +9,8 @@ from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.heartbeats import Heartbeats
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes.registry import scheme_in_scope
-from spotsieve.stream.service.roles.resolver import open_resolver
-from spotsieve.stream.service.roles.shard import open_shard
+from spotsieve.stream.service.roles.resolver.loop import open_resolver
+from spotsieve.stream.service.roles.shard.loop import open_shard
 from spotsieve.stream.service.roles.worker_log import WorkerLog
 from spotsieve.stream.service.run import WRITER_BYTES, Opened, open_worker
 from spotsieve.stream.service.worker import Worker

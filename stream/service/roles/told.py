@@ -20,9 +20,11 @@ from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 from spotsieve.stream.sharding.hosts import Walks
 from spotsieve.stream.sharding.meetings import Meetings
+from spotsieve.stream.sharding.records.broken import BrokenRows, read_broken
 from spotsieve.stream.sharding.records.columns import ColumnReader
 from spotsieve.stream.sharding.records.frame import (
     KIND_ASK,
+    KIND_BROKEN,
     KIND_FILLED,
     KIND_GUESS,
     KIND_MEETINGS,
@@ -92,6 +94,10 @@ class Heard(NamedTuple):
     def filled(self) -> Filled:
         """How far a shard has filled itself."""
         return self._body(KIND_FILLED, read_filled)
+
+    def broken(self) -> BrokenRows:
+        """Which pages of a round break the code."""
+        return self._body(KIND_BROKEN, read_broken)
 
     def sizing(self, before: Sizing) -> Sizing:
         """The shards behind this record of `verdicts`. before: those before it"""

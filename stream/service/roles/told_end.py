@@ -1,5 +1,7 @@
 """Finds where `verdicts` ends: what a resolver that takes over goes on with."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +11,7 @@ from spotsieve.state.horizon import Clock
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.service.roles.told import MAKE_ANEW, Heard, RoundReader
 from spotsieve.stream.sharding.records.frame import (
+    KIND_BROKEN,
     KIND_GUESS,
     KIND_OUTCOME,
     KIND_RANGE,
@@ -25,6 +28,8 @@ TAIL = 64
 class ToldEnd(NamedTuple):
     """Where all rounds that are over end, and the one that is not. guess: under which its shards walk, None: the first
 
+    broken: the pages that it goes on without, by row, with the texts of their errors
+
     place: in the log  clock, next_number: behind the last round that is over  sizing: the shards now
     answers: by shard, up to where `matches` was read when the last round was named
     """
@@ -36,6 +41,7 @@ class ToldEnd(NamedTuple):
     guess: NDArray[np.bool_] | None
     sizing: Sizing = Sizing()
     answers: tuple[int, ...] = ()
+    broken: Mapping[int, str] = MappingProxyType({})
 
 
 async def find_end(reader: RoundReader, topic: str) -> ToldEnd:
@@ -60,14 +66,17 @@ async def find_end(reader: RoundReader, topic: str) -> ToldEnd:
 def _end_of(told: list[Heard]) -> ToldEnd:
     at = max(number for number, one in enumerate(told) if one.told.kind == KIND_RANGE)
     range_, named, sizing = told[at].told.range, told[at].named(), _sizing_of(told[at:])
-    clock, guess = Clock(range_.watermark_ms, named.marks), None
+    clock, guess, broken = Clock(range_.watermark_ms, named.marks), None, dict[int, str]()
     for one in told[at + 1 :]:
-        if one.told.kind == KIND_GUESS:
+        if one.told.kind == KIND_BROKEN:
+            # The shards walk anew, under their first guess.
+            broken, guess = dict(one.broken().errors), None
+        elif one.told.kind == KIND_GUESS:
             guess = one.guess()
         elif one.told.kind == KIND_OUTCOME:
             resolved = one.outcome()
             return ToldEnd(range_.end, clock, resolved.next_number, None, None, sizing, named.answers)
-    return ToldEnd(range_.start, clock, range_.first_number, (range_, named), guess, sizing, named.answers)
+    return ToldEnd(range_.start, clock, range_.first_number, (range_, named), guess, sizing, named.answers, broken)
 
 
 def _sizing_of(told: list[Heard]) -> Sizing:

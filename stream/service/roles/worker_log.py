@@ -1,8 +1,9 @@
 """Appends the signatures of a worker without a state to the log, and takes their verdicts from `verdicts`."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from aiokafka import TopicPartition
@@ -22,13 +23,24 @@ from spotsieve.stream.service.log.skipping import log_records, log_span
 from spotsieve.stream.service.roles.told import Heard, RoundReader
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, KIND_RANGE, Range
+from spotsieve.stream.sharding.records.frame import KIND_BROKEN, KIND_OUTCOME, KIND_RANGE, Range
 from spotsieve.stream.sharding.records.range import Named
 from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Verdicts, concatenate, no_verdicts
 
 RECENT_RECORDS = 1_000
 """So many of the latest records of the log are looked at where the committed offset of a partition is missing."""
+
+
+class BrokeElsewhere(Exception):
+    """What a shard or the resolver broke on a page with; its text says where."""
+
+
+class _Part(NamedTuple):
+    """Verdicts of some pages of a record. errors: of the pages that broke the code, by their row in the part"""
+
+    verdicts: Verdicts
+    errors: Mapping[int, str]
 
 
 @dataclass(slots=True)
@@ -39,14 +51,18 @@ class _Waiting:
     left: int
     future: asyncio.Future[Applied]
     parts: list[Verdicts] = field(default_factory=list)
+    broken: dict[int, Exception] = field(default_factory=dict)
 
-    def take(self, verdicts: Verdicts) -> None:
+    def take(self, part: _Part) -> None:
         """Note the verdicts of the next pages."""
-        self.parts.append(verdicts)
-        self.left -= len(verdicts)
+        before = sum(map(len, self.parts))
+        self.broken |= {before + row: BrokeElsewhere(text) for row, text in part.errors.items()}
+        self.parts.append(part.verdicts)
+        self.left -= len(part.verdicts)
         if self.left <= 0 and not self.future.done():
             found = concatenate(self.parts) if self.parts else no_verdicts()
-            self.future.set_result(Applied(self.record, found, 0, 0, np.zeros(0, np.int64), 0, False))
+            none = np.zeros(0, np.int64)
+            self.future.set_result(Applied(self.record, found, 0, 0, none, 0, False, broken=self.broken))
 
 
 class WorkerLog:
@@ -65,7 +81,8 @@ class WorkerLog:
         self._sequence = 0
         self._waiting: dict[int, _Waiting] = {}
         self._sending = 0
-        self._unclaimed: dict[int, list[Verdicts]] = {}
+        self._unclaimed: dict[int, list[_Part]] = {}
+        self._errors: Mapping[int, str] = {}
         self._named: tuple[Range, Named] | None = None
         self._recent: set[tuple[str, int]] | None = None
 
@@ -108,8 +125,8 @@ class WorkerLog:
                 self._sending -= 1
             waiting = _Waiting(record, len(part), asyncio.get_running_loop().create_future())
             self._waiting[offset] = waiting
-            for verdicts in self._unclaimed.pop(offset, ()):
-                self._give(offset, waiting, verdicts)
+            for given in self._unclaimed.pop(offset, ()):
+                self._give(offset, waiting, given)
             futures.append(waiting.future)
         return futures
 
@@ -130,11 +147,14 @@ class WorkerLog:
                     f"log {self._settings.topics.log}[{passed[0]}]",
                     "was passed over, and this worker waits for its verdicts",
                 )
-            self._named = told.range, heard.named()
+            self._named, self._errors = (told.range, heard.named()), {}
+        elif told.kind == KIND_BROKEN and self._named is not None and self._named[0] == told.range:
+            self._errors = heard.broken().errors
         elif told.kind == KIND_OUTCOME and self._named is not None and self._named[0] == told.range:
             verdicts, first = heard.outcome().verdicts, 0
             for offset, pages in self._named[1].records:
-                waiting, part = self._waiting.get(offset), verdicts.part(first, first + pages)
+                errors = {row - first: text for row, text in self._errors.items() if first <= row < first + pages}
+                waiting, part = self._waiting.get(offset), _Part(verdicts.part(first, first + pages), errors)
                 first += pages
                 if waiting is not None:
                     self._give(offset, waiting, part)
@@ -142,8 +162,8 @@ class WorkerLog:
                     self._unclaimed.setdefault(offset, []).append(part)
             self._metrics.log_position.set(told.range.end.record)
 
-    def _give(self, offset: int, waiting: _Waiting, verdicts: Verdicts) -> None:
-        waiting.take(verdicts)
+    def _give(self, offset: int, waiting: _Waiting, part: _Part) -> None:
+        waiting.take(part)
         if waiting.left <= 0:
             self._waiting.pop(offset, None)
 

@@ -11,7 +11,8 @@ kind 3 the outcome of the round (outcome.py). By kind 4 the resolver says which 
 guess the shards walk once more (range.py). By kind 6, which has no body, a shard says that its answer would be larger
 than a message may be: the resolver names a smaller round. By kind 8 somebody asks for another number of shards, by kind
 9 a shard that is to come tells how far it has filled itself, and by kind 7 the resolver says what becomes of it
-(resize.py). Kinds 3, 4, 5 and 7 are the resolver's, and name shard 0.
+(resize.py). By kind 10 a shard says which pages break its code, and the resolver that the round goes on without them
+(broken.py). Kinds 3, 4, 5 and 7 are the resolver's, and name shard 0, as its records of kind 10 do.
 """
 
 import struct
@@ -29,7 +30,7 @@ MAGIC = b"\xf5spr"
 """No UTF-8 text begins with it, and no record of the log does."""
 RECORD_VERSION = 1
 KIND_MEETINGS, KIND_WALKS, KIND_OUTCOME, KIND_RANGE, KIND_GUESS, KIND_TOO_LARGE = range(1, 7)
-KIND_RESIZE, KIND_ASK, KIND_FILLED = range(7, 10)
+KIND_RESIZE, KIND_ASK, KIND_FILLED, KIND_BROKEN = range(7, 11)
 _KINDS = {
     KIND_MEETINGS: "meetings",
     KIND_WALKS: "walks",
@@ -40,6 +41,7 @@ _KINDS = {
     KIND_RESIZE: "a resize",
     KIND_ASK: "an ask for shards",
     KIND_FILLED: "a shard that fills itself",
+    KIND_BROKEN: "pages that break the code",
 }
 _HEAD = struct.Struct("<4sBB16sHH")
 _RANGE = struct.Struct("<QIQIQQq")

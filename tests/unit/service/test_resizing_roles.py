@@ -3,9 +3,9 @@
 import pytest
 
 from spotsieve.stream.errors import StateError
-from spotsieve.stream.service.roles.filling import check_wanted
-from spotsieve.stream.service.roles.resizing import READY_SECONDS, Resizing
+from spotsieve.stream.service.roles.resolver.resizing import READY_SECONDS, Resizing
 from spotsieve.stream.service.roles.role import Over
+from spotsieve.stream.service.roles.shard.filling import check_wanted
 from spotsieve.stream.service.roles.told import Heard
 from spotsieve.stream.sharding.records.frame import KIND_ASK, KIND_FILLED, Range, Told
 from spotsieve.stream.sharding.records.resize import write_ask, write_filled

@@ -1,8 +1,8 @@
-"""A worker with a defect: the service as it is, in which one step raises an error on every page that holds a word.
+"""A service with a defect: as it is, but one step raises an error on every page that holds a word.
 
-    python -m tests.worlds.services.breaking STEP -c CONFIG
+    python -m tests.worlds.services.breaking STEP OPTION...
 
-runs `spotsieve run -c CONFIG`; STEP is decode, sign or judge.
+runs `spotsieve run OPTION...`; STEP is decode, sign or judge, or resolve of a resolver.
 """
 
 import functools
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from spotsieve.stream.page import Page
-from spotsieve.stream.signature import Signatures
+from spotsieve.stream.signature import Signatures, Status
 from tests.worlds.services.killed_at import owner_of
 
 STEPS = ("decode", "sign", "judge")
@@ -61,10 +61,24 @@ def breaking_judge(step: Callable[..., Any]) -> Callable[..., Any]:
     return probe
 
 
+def breaking_resolve(step: Callable[..., Any]) -> Callable[..., Any]:
+    """The resolver's last step, which raises on a round with such a page; one that is spared is taken for empty."""
+
+    @functools.wraps(step)
+    def resolve(round_: Any, *arguments: Any) -> Any:
+        pages = zip(round_.signatures.urls, round_.signatures.status.tolist(), strict=True)
+        if any(WORD.encode() in url and status != Status.EMPTY for url, status in pages):
+            raise Defect("resolve")
+        return step(round_, *arguments)
+
+    return resolve
+
+
 PLACES = {
     "decode": ("spotsieve.stream.intake.decoder:Decoder.decode", breaking_decode),
     "sign": ("spotsieve.stream.schemes.spotsieve:SpotsieveScheme.sign", breaking_sign),
     "judge": ("spotsieve.stream.schemes.spotsieve:SpotsieveScheme.probe", breaking_judge),
+    "resolve": ("spotsieve.stream.service.roles.resolver.work:resolve_walks", breaking_resolve),
 }
 
 
@@ -72,11 +86,11 @@ def main(arguments: list[str]) -> int:
     """Patch, then be `spotsieve run`; returns its exit code."""
     from spotsieve.stream.cli import main as spotsieve
 
-    name, _, config = arguments
+    name, *options = arguments
     function, breaking = PLACES[name]
     owner, step = owner_of(function)
     setattr(owner, step, breaking(getattr(owner, step)))
-    return spotsieve(["run", "-c", config])
+    return spotsieve(["run", *options])
 
 
 if __name__ == "__main__":

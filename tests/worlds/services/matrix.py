@@ -139,20 +139,28 @@ def _until_dead_or_committed(topics: TopicSet, victim: Spotsieve) -> None:
     )
 
 
-def _judged(topics: TopicSet, toml: str, points: Sequence[Point], waves: Sequence[Sequence[PageMessage]]) -> Ran:
-    sent = verdicts_sent(topics)
+def outcomes_of(topics: TopicSet, toml: str, waves: Sequence[Sequence[PageMessage]]) -> list[Outcome]:
+    """What became of the pages of each wave, by what was sent and the log judged again."""
+    sent, ids = verdicts_sent(topics), ids_by_key(topics)
     expected, _ = judge_again(toml, topics.read("log"), topics.names["log"])
-    ids = ids_by_key(topics)
-    keys = {page: key for key, page in ids.items()}
-    outcomes = {}
-    for point, wave in zip(points, waves, strict=False):
+    outcomes = list[Outcome]()
+    for wave in waves:
         verdicts = [(sent.get(message.key or b"", []), expected.get(ids[message.key or b""])) for message in wave]
-        outcomes[point.name] = Outcome(
-            pages=len(wave),
-            missing=sum(not said for said, _ in verdicts),
-            repeats=sum(max(0, len(said) - 1) for said, _ in verdicts),
-            differing=sum(bool(set(said) - {right}) for said, right in verdicts),
+        outcomes.append(
+            Outcome(
+                pages=len(wave),
+                missing=sum(not said for said, _ in verdicts),
+                repeats=sum(max(0, len(said) - 1) for said, _ in verdicts),
+                differing=sum(bool(set(said) - {right}) for said, right in verdicts),
+            )
         )
+    return outcomes
+
+
+def _judged(topics: TopicSet, toml: str, points: Sequence[Point], waves: Sequence[Sequence[PageMessage]]) -> Ran:
+    sent, keys = verdicts_sent(topics), {page: key for key, page in ids_by_key(topics).items()}
+    names = [point.name for point in points]
+    outcomes = dict(zip(names, outcomes_of(topics, toml, waves[: len(names)]), strict=True))
     return Ran(outcomes, {key: [_by_key(verdict, keys) for verdict in said] for key, said in sent.items()})
 
 

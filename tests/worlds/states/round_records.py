@@ -10,9 +10,11 @@ from spotsieve.state.index import NOBODY, Attempt
 from spotsieve.stream.judge.rules import nothing_found
 from spotsieve.stream.sharding.hosts import Walks
 from spotsieve.stream.sharding.meetings import ACCEPTED, OF_HOST, OPEN, REFUSED, Meetings, SentTexts, Sizes
+from spotsieve.stream.sharding.records.broken import BrokenRows, read_broken, write_broken
 from spotsieve.stream.sharding.records.columns import ColumnReader
 from spotsieve.stream.sharding.records.frame import (
     KIND_ASK,
+    KIND_BROKEN,
     KIND_FILLED,
     KIND_GUESS,
     KIND_MEETINGS,
@@ -118,6 +120,7 @@ def walks() -> Walks:
 
 NAMED = Named(2**63, (Mark(-7, 3), Mark(2, 900)), (0, 2**32, 9), ((7, 2), (8, 0), (300, 4)))
 GUESS = np.array([True, False, True])
+BROKEN = BrokenRows(12, {0: "Defect: ä", 9: "", 11: "Defect: ä"})
 
 
 class Kept(NamedTuple):
@@ -151,6 +154,7 @@ def kept() -> dict[str, Kept]:
             write_named,
         ),
         "guess": Kept(KIND_GUESS, write_guess(GUESS), read_guess, write_guess),
+        "broken": Kept(KIND_BROKEN, write_broken(BROKEN), read_broken, write_broken),
         "resize": Kept(KIND_RESIZE, write_resize(Resize(Change.SWITCHED, 5, 2**40)), read_resize, write_resize),
         "ask": Kept(KIND_ASK, write_ask(5), read_ask, write_ask),
         "filled": Kept(KIND_FILLED, write_filled(Filled(True, 2**40)), read_filled, write_filled),

@@ -1,7 +1,8 @@
 """Does a shard's part of a round over its state: bytes of the log and of other roles in, bytes of its answers out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import forget
 from spotsieve.stream.errors import StateError
+from spotsieve.stream.judge.sparing import do_sparing
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.service.roles.log_records import has_pages
 from spotsieve.stream.service.roles.told import MAKE_ANEW
@@ -21,12 +23,22 @@ from spotsieve.stream.sharding.answering import answer
 from spotsieve.stream.sharding.filing import file
 from spotsieve.stream.sharding.hosts import first_guess, walk_round
 from spotsieve.stream.sharding.limits import limits_in_shards
+from spotsieve.stream.sharding.meetings import Meetings
 from spotsieve.stream.sharding.records.frame import Range
 from spotsieve.stream.sharding.records.meetings import write_meetings
 from spotsieve.stream.sharding.records.range import Named
 from spotsieve.stream.sharding.records.walks import write_walks
 from spotsieve.stream.sharding.rounds import Place, Round, told_round
 from spotsieve.stream.sharding.shares import Held, Share, hold
+from spotsieve.stream.sharding.sparing import is_spared, left_out, spare, spare_all_but
+
+
+class Answered(NamedTuple):
+    """What a shard says of a round: a body, and what was read for it; or which of its pages break the code, by row."""
+
+    held: Held
+    body: bytes
+    broken: Mapping[int, Exception]
 
 
 class ShardWork:
@@ -84,22 +96,44 @@ class ShardWork:
     def _view(self, round_: Round) -> StateView:
         return Living(self._state, round_.clock.floor) if round_.clock.floor else self._state
 
-    def answer(self, round_: Round) -> tuple[Held, bytes]:
-        """What the round meets under the shard's own keys: what was read for it, and the body of kind 1."""
+    def answer(self, round_: Round) -> Answered:
+        """What the round meets under the shard's own keys: the body of kind 1."""
+        (held, body), broken = do_sparing(
+            lambda rows: self._answer(spare(round_, rows)),
+            lambda start, end: self._answer(spare_all_but(round_, start, end)),
+            len(round_.signatures),
+        )
+        return Answered(held, body, broken)
+
+    def _answer(self, round_: Round) -> tuple[Held, bytes]:
         view = self._view(round_)
         held = hold(round_.signatures, self._scheme, view, self._share)
         met = answer(round_.signatures, held, self._scheme, view, self._limits, self._share)
         return held, write_meetings(met, round_.first_number)
 
-    def walk(self, round_: Round, held: Held, answers: Sequence[HeardRecord], guess: NDArray[np.bool_] | None) -> bytes:
+    def walk(
+        self, round_: Round, held: Held, answers: Sequence[HeardRecord], guess: NDArray[np.bool_] | None
+    ) -> Answered:
         """Verdicts of the pages of the shard's hosts: the body of kind 2.
 
-        answers: of all shards, in their order  guess: None for the first one, which the answers give
+        held: as of answer  answers: of all shards, in their order  guess: None for the first one, which they give
         """
         meetings = [one.meetings() for one in answers]
-        used = first_guess(round_, meetings) if guess is None else guess
-        view = self._view(round_)
-        walks = walk_round(round_, held, self._scheme, view, self._limits, self._share, meetings, used)
+        body, broken = do_sparing(
+            lambda rows: self._walk(spare(round_, rows), None if rows else held, meetings, guess),
+            lambda start, end: self._walk(spare_all_but(round_, start, end), None, meetings, guess),
+            len(round_.signatures),
+        )
+        return Answered(held, body, broken)
+
+    def _walk(
+        self, round_: Round, held: Held | None, meetings: Sequence[Meetings], guess: NDArray[np.bool_] | None
+    ) -> bytes:
+        view, met = self._view(round_), left_out(meetings, round_)
+        if held is None:
+            held = hold(round_.signatures, self._scheme, view, self._share)
+        used = first_guess(round_, met) if guess is None else guess & ~is_spared(round_)
+        walks = walk_round(round_, held, self._scheme, view, self._limits, self._share, met, used)
         return write_walks(walks, used, round_.first_number)
 
     def file(self, round_: Round, held: Held | None, outcome: HeardRecord) -> int:

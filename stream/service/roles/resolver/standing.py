@@ -20,13 +20,22 @@ class Standing(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's c
     def __init__(self, settings: Settings) -> None:
         self._topic = settings.topics.verdicts
         self._consumer: AIOKafkaConsumer = resolver_consumer(settings)
-        self.chosen = asyncio.Event()
+        self._chosen = asyncio.Event()
         self.replaced = asyncio.Event()
 
-    async def join(self) -> None:
-        """Join the group. Raises KafkaError."""
+    async def until_chosen(self) -> None:
+        """Join the group, and stand by until it has chosen this resolver. Raises BrokerTrouble, KafkaError."""
         self._consumer.subscribe([self._topic], listener=self)
         await self._consumer.start()
+        holding, choosing = asyncio.create_task(self.hold()), asyncio.create_task(self._chosen.wait())
+        try:
+            done, _ = await asyncio.wait([holding, choosing], return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            holding.cancel()
+            choosing.cancel()
+            await asyncio.gather(holding, choosing, return_exceptions=True)
 
     async def hold(self) -> None:
         """Stay in the group, for ever. Raises BrokerTrouble, KafkaError."""
@@ -50,6 +59,6 @@ class Standing(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's c
             self._consumer.seek(partition, 0)
             self._consumer.pause(partition)
         if mine:
-            self.chosen.set()
-        elif self.chosen.is_set():
+            self._chosen.set()
+        elif self._chosen.is_set():
             self.replaced.set()

@@ -1,11 +1,13 @@
 """Does the resolver's part of a round: the answers of all shards in, the bytes of its outcome out. It has no state."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.judge.sparing import do_sparing
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.service.roles.told import Heard
 from spotsieve.stream.settings.model import Settings
@@ -17,14 +19,19 @@ from spotsieve.stream.sharding.resolving import Resolved, resolve
 from spotsieve.stream.sharding.resolving_hosts import check_guess, resolve_walks
 from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.sharding.shares import NO_SHARD, lay_out
+from spotsieve.stream.sharding.sparing import is_spared, left_out, left_out_of_walks, spare, spare_all_but
 
 
 class Outcome(NamedTuple):
-    """What became of a round: its outcome and the body that says it, or the guess under which shards walk once more."""
+    """What became of a round: its outcome and the body that says it, or the guess under which shards walk once more.
+
+    broken: errors of the pages that break the code, by row; where there are any, the rest counts for nothing
+    """
 
     resolved: Resolved | None
     body: bytes
     guess: NDArray[np.bool_] | None
+    broken: Mapping[int, Exception] = MappingProxyType({})
 
 
 class ResolverWork:
@@ -39,9 +46,9 @@ class ResolverWork:
         """Whether shards walk through a round before it is resolved."""
         return self._scheme.bars is not None
 
-    def meetings(self, answers: Sequence[Heard]) -> list[Meetings]:
+    def meetings(self, round_: Round, answers: Sequence[Heard]) -> list[Meetings]:
         """What all shards met, of their answers in their order."""
-        return [one.meetings() for one in answers]
+        return left_out([one.meetings() for one in answers], round_)
 
     def first_guess(self, round_: Round, meetings: Sequence[Meetings]) -> NDArray[np.bool_]:
         """The guess that every shard makes of these answers."""
@@ -49,18 +56,25 @@ class ResolverWork:
 
     def resolve(self, round_: Round, meetings: Sequence[Meetings]) -> Outcome:
         """The outcome where the scheme confirms candidates by itself."""
+        return _sparing(round_, lambda trial: self._resolve(trial, left_out(meetings, trial)))
+
+    def _resolve(self, round_: Round, meetings: Sequence[Meetings]) -> Outcome:
         laid = lay_out(round_.signatures, self._scheme, len(meetings), NO_SHARD)
         resolved = resolve(round_, laid, self._scheme, self._limits, meetings)
         return Outcome(resolved, write_outcome(resolved), None)
 
     def walked(
-        self, walked: Mapping[int, Sequence[Heard]], guess: NDArray[np.bool_], shards: int
+        self, round_: Round, walked: Mapping[int, Sequence[Heard]], guess: NDArray[np.bool_], shards: int
     ) -> list[Walks] | None:
-        """What all shards found under this guess; None while one of them has not said it. walked: by shard"""
-        found = list[Walks]()
+        """What all shards found under this guess; None while one of them has not said it. walked: by shard
+
+        Who walked before a page was spared has walked under another guess, or has found something of that page.
+        """
+        found, spared = list[Walks](), is_spared(round_)
         for shard in range(shards):
             said = (one.walks() for one in reversed(walked.get(shard, ())))
-            walks = next((walks for walks, under in said if np.array_equal(under, guess)), None)
+            fits = (walks for walks, under in said if np.array_equal(under, guess) and not spared[walks.rows].any())
+            walks = next(fits, None)
             if walks is None:
                 return None
             found.append(walks)
@@ -70,8 +84,28 @@ class ResolverWork:
         self, round_: Round, meetings: Sequence[Meetings], walks: Sequence[Walks], guess: NDArray[np.bool_]
     ) -> Outcome:
         """The outcome, or a better guess where a page rests on a wrong one."""
+
+        def resolve_without(trial: Round) -> Outcome:
+            met, found, used = left_out(meetings, trial), left_out_of_walks(walks, trial), guess & ~is_spared(trial)
+            return self._resolve_walks(trial, met, found, used)
+
+        return _sparing(round_, resolve_without)
+
+    def _resolve_walks(
+        self, round_: Round, meetings: Sequence[Meetings], walks: Sequence[Walks], guess: NDArray[np.bool_]
+    ) -> Outcome:
         checked = check_guess(round_, self._scheme, self._limits, meetings, walks, guess)
         if checked.guess is not None:
             return Outcome(None, b"", checked.guess)
         resolved = resolve_walks(round_, self._scheme, meetings, walks, checked)
         return Outcome(resolved, write_outcome(resolved), None)
+
+
+def _sparing(round_: Round, work: Callable[[Round], Outcome]) -> Outcome:
+    """Resolve a round, or say which of its pages break that."""
+    outcome, broken = do_sparing(
+        lambda rows: work(spare(round_, rows)),
+        lambda start, end: work(spare_all_but(round_, start, end)),
+        len(round_.signatures),
+    )
+    return outcome._replace(broken=broken)

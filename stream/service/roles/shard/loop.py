@@ -24,10 +24,12 @@ from spotsieve.stream.schemes.registry import scheme_in_scope
 from spotsieve.stream.service.log.catchup import CatchUp
 from spotsieve.stream.service.log.record_writer import RecordWriter
 from spotsieve.stream.service.roles.answers import Answers
-from spotsieve.stream.service.roles.filling import Filling, check_wanted
+from spotsieve.stream.service.roles.broken import broken_body, broken_in
 from spotsieve.stream.service.roles.log_records import LogRecords
 from spotsieve.stream.service.roles.role import Role
-from spotsieve.stream.service.roles.shard_work import ShardWork
+from spotsieve.stream.service.roles.shard.filling import Filling, check_wanted
+from spotsieve.stream.service.roles.shard.place import go_on
+from spotsieve.stream.service.roles.shard.work import Answered, ShardWork
 from spotsieve.stream.service.roles.told import MAKE_ANEW, Heard, RoundReader
 from spotsieve.stream.service.roles.told_end import find_end
 from spotsieve.stream.service.roles.warming import compile_rounds
@@ -36,6 +38,7 @@ from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 from spotsieve.stream.sharding.limits import limits_in_shards
 from spotsieve.stream.sharding.records.frame import (
+    KIND_BROKEN,
     KIND_GUESS,
     KIND_MEETINGS,
     KIND_OUTCOME,
@@ -49,6 +52,7 @@ from spotsieve.stream.sharding.records.range import Named
 from spotsieve.stream.sharding.resizing import Sizing
 from spotsieve.stream.sharding.rounds import Place, Round
 from spotsieve.stream.sharding.shares import Held, Share
+from spotsieve.stream.sharding.sparing import spare
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -58,11 +62,13 @@ T = TypeVar("T")
 class _Open:
     """A round that was named and has no outcome yet. round, held: once it was answered
 
-    guess: that of the resolver, None for the first one  walked: under the guess that counts now
+    spared: pages that it goes on without  guess: that of the resolver, None for the first one
+    walked: under the guess that counts now  refused: nothing can be said of it before the resolver has spoken
     """
 
     range: Range
     named: Named
+    spared: tuple[int, ...] = ()
     round: Round | None = None
     held: Held | None = None
     guess: NDArray[np.bool_] | None = None
@@ -127,7 +133,7 @@ class Shard(Role):
         except KafkaError as error:
             raise ended(error, self._settings, "starting the shard") from None
         check_wanted(self._share, now, state.heard is None)
-        await self._find_place(begin, end)
+        await go_on(self._rounds, state.heard, self._settings.topics.verdicts, begin, end)
         catching_up = CatchUp(state.position, await self._log.end())
         while await self._rounds.verdicts_position() < end:
             before = state.position
@@ -164,36 +170,6 @@ class Shard(Role):
         place = Place(state.position, state.pages_applied)
         await self._filling.tell(Range(place, place, state.entry_count, clock.floor, clock.watermark_ms))
 
-    async def _find_place(self, begin: int, end: int) -> None:
-        """Go on behind the outcome that the state was last filed by, and check that it is still that one.
-
-        Raises StateError where `verdicts` was made anew or no longer holds what the state needs.
-        """
-        heard, topic = self._state.heard, self._settings.topics.verdicts
-        if heard is None:
-            if begin:
-                raise StateError(
-                    f"topics.verdicts {topic!r}",
-                    f"must hold all verdicts for a new shard, and begins at {begin}",
-                    None,
-                    MAKE_ANEW,
-                )
-            self._rounds.seek_verdicts(0)
-            return
-        found: Heard | None = None
-        if begin <= heard.offset < end:
-            self._rounds.seek_verdicts(heard.offset)
-            while found is None:
-                found = next(iter(await self._rounds.fetch()), None)
-        if found is None or (found.offset, found.checksum) != heard:
-            raise StateError(
-                f"topics.verdicts {topic!r}",
-                f"must hold the outcome {heard.offset} that this shard was filed by, and was made anew or lost it",
-                None,
-                f"bring the topic back; or {MAKE_ANEW}",
-            )
-        self._rounds.seek_verdicts(heard.offset + 1)
-
     async def _work_on(self) -> None:
         while True:
             if self._fills:
@@ -220,6 +196,8 @@ class Shard(Role):
             if told.kind == KIND_RANGE:
                 self._open = _Open(told.range, heard.named())
                 self._answers.forget_before(told.range)
+            elif told.kind == KIND_BROKEN and self._open is not None and told.range == self._open.range:
+                self._open = _Open(told.range, self._open.named, tuple(heard.broken().errors))
             elif told.kind == KIND_GUESS and self._open is not None and told.range == self._open.range:
                 self._open.guess, self._open.walked = heard.guess(), False
             elif told.kind == KIND_OUTCOME:
@@ -235,15 +213,16 @@ class Shard(Role):
         if opened.held is None:
             round_ = await self._cut(opened)
             with self._metrics.timed("answer"):
-                opened.held, body = await self._done(self._work.answer, round_)
-            if not await self._send(opened, KIND_MEETINGS, body):
+                said = await self._done(self._work.answer, round_)
+            if not await self._say(opened, round_, KIND_MEETINGS, said):
                 return
+            opened.held = said.held
         answers = self._answers.met(opened.range)
         if self._walks and not opened.walked and answers is not None and opened.round and opened.held:
             with self._metrics.timed("walk"):
-                body = await self._done(self._work.walk, opened.round, opened.held, answers, opened.guess)
+                said = await self._done(self._work.walk, opened.round, opened.held, answers, opened.guess)
             opened.walked = True
-            await self._send(opened, KIND_WALKS, body)
+            await self._say(opened, opened.round, KIND_WALKS, said)
 
     async def _cut(self, opened: _Open) -> Round:
         end = opened.range.end
@@ -251,18 +230,24 @@ class Shard(Role):
         round_ = opened.round
         if round_ is None:
             round_ = await self._done(self._work.cut, opened.range, opened.named, list(self._log.held))
-            opened.round = round_
+            opened.round = round_ = spare(round_, opened.spared)
         return round_
 
-    async def _send(self, opened: _Open, kind: int, body: bytes) -> bool:
-        """Send an answer; where it is too large, say so: the resolver names a smaller round."""
+    async def _say(self, opened: _Open, round_: Round, kind: int, said: Answered) -> bool:
+        """Send an answer, or why there is none: pages break the code, or it is too large; -> whether it was sent.
+
+        The resolver then says without which pages the round goes on, or names a smaller one.
+        """
+        if said.broken:
+            kind, body = KIND_BROKEN, broken_body(round_, broken_in(round_, said.broken))
+        else:
+            body = said.body
         record = encode_told(kind, self._digest, self._share, opened.range, body)
-        fits = len(record) <= LOG_RECORD_BYTES
-        if not fits:
-            opened.refused = True
-            record = encode_told(KIND_TOO_LARGE, self._digest, self._share, opened.range)
+        if len(record) > LOG_RECORD_BYTES:
+            kind, record = KIND_TOO_LARGE, encode_told(KIND_TOO_LARGE, self._digest, self._share, opened.range)
+        opened.refused = kind in (KIND_BROKEN, KIND_TOO_LARGE)
         await self._sending.write(record)
-        return fits
+        return not opened.refused
 
     async def _file(self, outcome: Heard) -> None:
         """File the outcome of the open round. Raises StateError where it is that of another one."""

@@ -1,0 +1,278 @@
+"""Runs a resolver: it stands by or takes over, names rounds, waits for all answers, and publishes the outcomes."""
+
+import asyncio
+import time
+
+from spotsieve.stream.errors import BrokerTrouble, StateError
+from spotsieve.stream.kafka.topic.topic_checks import LOG_RECORD_BYTES
+from spotsieve.stream.observe.heartbeats import Heartbeats
+from spotsieve.stream.observe.logs import logger
+from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.schemes.registry import scheme_in_scope
+from spotsieve.stream.service.roles.answers import Answers
+from spotsieve.stream.service.roles.broken import broken_in
+from spotsieve.stream.service.roles.log_records import LogRecords
+from spotsieve.stream.service.roles.resolver.naming import Naming
+from spotsieve.stream.service.roles.resolver.opened import Judging, OpenRound
+from spotsieve.stream.service.roles.resolver.publishing import Publisher
+from spotsieve.stream.service.roles.resolver.standing import Standing
+from spotsieve.stream.service.roles.resolver.taking_over import are_lost, open_of
+from spotsieve.stream.service.roles.resolver.telling import Telling
+from spotsieve.stream.service.roles.resolver.work import ResolverWork
+from spotsieve.stream.service.roles.role import Role
+from spotsieve.stream.service.roles.told import RoundReader
+from spotsieve.stream.service.roles.told_end import find_end
+from spotsieve.stream.service.roles.warming import compile_rounds
+from spotsieve.stream.service.run import Opened
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.sharding.limits import limits_in_shards
+from spotsieve.stream.sharding.records.frame import KIND_GUESS, KIND_OUTCOME, range_of
+from spotsieve.stream.sharding.records.range import write_guess
+from spotsieve.stream.sharding.rounds import Round
+
+AHEAD_SECONDS = 0.01
+"""Between two looks whether pages of the log have room again."""
+MISSING_SECONDS = 10.0
+"""After so long without the answer of a shard a line says which shards are waited for."""
+
+
+def open_resolver(settings: Settings) -> Opened:
+    """A resolver, which holds nothing. Raises SpotsieveError."""
+    scheme = scheme_in_scope(settings)
+    compile_rounds(scheme, limits_in_shards(settings, scheme))
+    work = ResolverWork(settings, scheme)
+
+    def begin(_: object, metrics: Metrics, heartbeats: Heartbeats) -> Resolver:
+        resolver = Resolver(settings, work, metrics, heartbeats)
+        metrics.role.labels("resolver", "").set_function(lambda: float(resolver.works()))
+        return resolver
+
+    return Opened(None, begin)
+
+
+class Resolver(Role):
+    """One resolver, active or standing by, with one set of Kafka clients.
+
+    What it knows is the end of `verdicts`. Where a write fails or its outcome is unknown, a new one begins there.
+    """
+
+    def __init__(self, settings: Settings, work: ResolverWork, metrics: Metrics, heartbeats: Heartbeats) -> None:
+        super().__init__(settings, metrics)
+        self._standing = Standing(settings)
+        self._log = LogRecords(settings, metrics, self._waits)
+        self._rounds = RoundReader(settings, self._waits)
+        self._naming = Naming(settings, self._log, metrics)
+        self._telling = Telling(settings, self._rounds, self._naming)
+        self._judging = Judging(work, metrics, heartbeats)
+        self._publisher = Publisher(settings)
+        self._answers = Answers(0)
+        self._hearing: asyncio.Task[None] | None = None
+        self._open: OpenRound | None = None
+        self._arrived = asyncio.Event()
+
+    async def _start(self) -> None:
+        self.step = "standing by: another resolver works"
+        await self._standing.until_chosen()
+        self.step = "taking over"
+        logger().info("this resolver works from now on")
+        await self._take_over()
+
+    async def _take_over(self) -> None:
+        """Fence the resolver before, and go on where `verdicts` ends."""
+        settings = self._settings
+        # This ends its open transaction; only then `verdicts` has an end that lasts.
+        await self._publisher.start()
+        await self._rounds.start()
+        end = await find_end(self._rounds, settings.topics.verdicts)
+        sizing = end.sizing if end.sizing.shards else end.sizing._replace(shards=settings.cluster.shards)
+        await self._rounds.read_matches_of(sizing.most)
+        spans = await self._rounds.matches_spans()
+        self._telling.begin_with(sizing, [last for _, last in spans])
+        self._answers = Answers(sizing.shards)
+        # What was asked for since the last round was named is heard again. Newer partitions begin at their end.
+        answers = [*end.answers, *(last for _, last in spans[len(end.answers) :])]
+        self._naming.begin(end.place, end.clock, end.next_number)
+        await self._log.start(end.place.record, end.place.page)
+        if end.open is None:
+            self._rounds.seek_matches([max(at, first) for at, (first, _) in zip(answers, spans, strict=False)])
+            return
+        opened = self._open = await open_of(end, *end.open, self._log, settings.topics.log)
+        if are_lost(answers, spans):
+            # Their first answers are gone: named once more, the round is answered anew.
+            self._rounds.seek_matches([last for _, last in spans])
+            opened.forget_answers()
+            await self._publisher.publish(*await self._telling.name(opened))
+        else:
+            self._rounds.seek_matches(answers)
+
+    async def _work_on(self) -> None:
+        watching = [
+            asyncio.create_task(task)
+            for task in (self._standing.hold(), self._read_log(), self._be_replaced(), self._resolve_on())
+        ]
+        try:
+            done, _ = await asyncio.wait(watching, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in watching:
+                task.cancel()
+            await asyncio.gather(*watching, return_exceptions=True)
+
+    async def _be_replaced(self) -> None:
+        await self._standing.replaced.wait()
+        raise BrokerTrouble("resolver", "was replaced by another one: it stands by from now on")
+
+    async def _read_log(self) -> None:
+        """Keep the next pages at hand, and no more than two rounds of them."""
+        while True:
+            if self._log.pages() < 2 * self._settings.cluster.round_pages:
+                await self._log.read()
+                if self._log.held:
+                    self._arrived.set()
+            else:
+                await asyncio.sleep(AHEAD_SECONDS)
+
+    async def _resolve_on(self) -> None:
+        while True:
+            if self._open is None:
+                await self._publisher.publish(*await self._telling.answer_asks())
+                if self._telling.resizing.due(time.monotonic()):
+                    await self._publisher.publish(self._switch())
+                named = self._naming.next()
+                if named is None:
+                    self._arrived.clear()
+                    await self._rest()
+                    continue
+                await self._publisher.publish(*await self._name(named))
+            await self._listen()
+
+    async def _rest(self) -> None:
+        """Wait until there are pages, or somebody has said something."""
+        hearing = self._hearing = self._hearing or asyncio.create_task(self._hear())
+        arriving = asyncio.create_task(self._arrived.wait())
+        try:
+            await asyncio.wait([hearing, arriving], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            arriving.cancel()
+        if hearing.done():
+            self._hearing = None
+            hearing.result()
+
+    async def _hear(self) -> None:
+        """Take in what shards have said since the last call, and who asks for others."""
+        for heard in await self._rounds.fetch():
+            if heard.topic == self._settings.topics.matches:
+                self._answers.add(heard)
+                self._telling.resizing.hear(heard, time.monotonic())
+
+    def _switch(self) -> bytes:
+        """Let the new shards answer from the next round on; -> the record that says so. No round is open."""
+        said = self._telling.resizing.switch()
+        self._answers = Answers(said.shards)
+        return self._telling.resize(said)
+
+    async def _name(self, round_: Round) -> list[bytes]:
+        """Take a round as the open one, and the records that name it."""
+        self._open = OpenRound(range_of(round_), round_, self._naming.named(round_))
+        self._answers.forget_before(self._open.range)
+        return await self._telling.name(self._open)
+
+    async def _listen(self) -> None:
+        """Take in answers until the open round is over."""
+        while (opened := self._open) is not None:
+            hearing, self._hearing = self._hearing, None
+            await (hearing or self._hear())
+            await self._publisher.publish(*await self._telling.answer_asks())
+            if self._answers.too_large(opened.range):
+                await self._halve(opened, "the answer of a shard")
+                continue
+            broken = self._answers.broken(opened.range)
+            if broken.keys() - opened.errors.keys():
+                await self._go_on_without(opened, broken)
+            if self._tell_missing(opened) and are_lost(opened.named.answers, await self._rounds.matches_spans()):
+                await self._ask_anew(opened)
+            await self._resolve(opened)
+
+    async def _resolve(self, opened: OpenRound) -> None:
+        """Say what the answers make of the round, if they are all there."""
+        outcome = await self._judging.outcome(opened, self._answers)
+        if outcome is None:
+            return
+        if outcome.broken:
+            await self._go_on_without(opened, broken_in(opened.round, outcome.broken))
+        elif outcome.guess is not None:
+            opened.guess = outcome.guess
+            guess = self._telling.record(KIND_GUESS, opened.range, write_guess(outcome.guess))
+            await self._publisher.publish(guess)
+            self._metrics.round_guesses.inc()
+        elif outcome.resolved is not None:
+            await self._end(opened, outcome.resolved.next_number, outcome.body)
+
+    async def _go_on_without(self, opened: OpenRound, errors: dict[int, str]) -> None:
+        """Have an open round answered without these pages. errors: by row, why"""
+        opened.go_on_without(errors)
+        await self._publisher.publish(self._telling.broken(opened))
+
+    async def _ask_anew(self, opened: OpenRound) -> None:
+        """Have an open round answered once more, by naming it again."""
+        logger().warning("answers are gone from the topic of matches: the round is answered once more")
+        opened.forget_answers()
+        await self._publisher.publish(*await self._telling.name(opened))
+
+    async def _end(self, opened: OpenRound, next_number: int, body: bytes) -> None:
+        """Publish the outcome, and with it the next round where its pages are at hand."""
+        record = self._telling.record(KIND_OUTCOME, opened.range, body)
+        if len(record) > LOG_RECORD_BYTES:
+            await self._halve(opened, "the outcome")
+            return
+        self._open = None
+        self._naming.go_behind(opened.round, next_number)
+        records = [record, self._switch()] if self._telling.resizing.due(time.monotonic()) else [record]
+        following = self._naming.next()
+        if following is not None:
+            records += await self._name(following)
+        await self._publisher.publish(*records)
+        self._metrics.rounds.inc()
+        self._metrics.round_pages.observe(len(opened.round.signatures))
+        self._metrics.round_seconds.observe(time.monotonic() - opened.since)
+
+    async def _halve(self, opened: OpenRound, what: str) -> None:
+        """Name a round of half as many pages: what was to be said of this one exceeds a message."""
+        smaller, pages = self._naming.half(opened.round), len(opened.round.signatures)
+        if smaller is None:
+            raise StateError(
+                f"the round from {opened.range.start.record}:{opened.range.start.page}",
+                f"cannot be told: {what} exceeds {LOG_RECORD_BYTES} bytes, and the round has no place to be cut at",
+                pages,
+                "lower index.candidate_limit (begins a new log), or judge in one process",
+            )
+        logger().info("a round is named anew with fewer pages", because=f"{what} exceeds a message", pages=pages // 2)
+        await self._publisher.publish(*await self._name(smaller))
+
+    def _tell_missing(self, opened: OpenRound) -> bool:
+        """Say once which shards a round waits for; -> whether it waits for any for long."""
+        missing = self._answers.missing(opened.range, self._judging.walks)
+        waits = time.monotonic() - opened.since
+        late = waits > MISSING_SECONDS
+        self._metrics.observe_waiting(missing if late else (), waits)
+        if missing and late:
+            text = f"no answer of shard(s) {', '.join(map(str, missing))}"
+            self._waits.failed("round", text)
+            if not opened.told_missing:
+                opened.told_missing = True
+                logger().warning("a round waits for shards: no verdict is given without them", missing=missing)
+        else:
+            self._waits.over("round")
+        return bool(missing) and late
+
+    async def _close(self) -> None:
+        if self._hearing is not None:
+            self._hearing.cancel()
+            await asyncio.gather(self._hearing, return_exceptions=True)
+        await self._publisher.close()
+        await self._standing.leave()
+        await self._rounds.close()
+        await self._log.close()
+        await self._judging.close()
+        self._metrics.observe_waiting((), 0)

@@ -1,0 +1,67 @@
+"""Keeps where the next round begins, by what clock it is judged, and cuts it from the records at hand."""
+
+from itertools import takewhile
+
+from spotsieve.state.horizon import Clock, step_of
+from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.service.roles.log_records import LogRecords, has_pages
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.sharding.records.frame import Range
+from spotsieve.stream.sharding.records.range import Named
+from spotsieve.stream.sharding.rounds import Place, Round, next_round
+
+
+class Naming:
+    """The end of all rounds that are over, and what comes behind it."""
+
+    def __init__(self, settings: Settings, log: LogRecords, metrics: Metrics) -> None:
+        self._log, self._metrics = log, metrics
+        self._step_ms = step_of(settings.index.horizon_hours)
+        self._most = self._usual = settings.cluster.round_pages
+        self._place, self._clock, self._next_number = Place(0, 0), Clock(), 0
+
+    def begin(self, place: Place, clock: Clock, next_number: int) -> None:
+        """Go on at this place of the log. next_number: of the next page that is filed"""
+        self._place, self._clock, self._next_number = place, clock, next_number
+        self._metrics.log_position.set(place.record)
+
+    def go_behind(self, round_: Round, next_number: int) -> None:
+        """Go on behind a round that is over."""
+        self._most = self._usual
+        self.begin(round_.end, round_.clock, next_number)
+
+    def here(self) -> Range:
+        """An empty range, where the next round begins."""
+        return Range(self._place, self._place, self._next_number, self._clock.floor, self._clock.watermark_ms)
+
+    def next(self) -> Round | None:
+        """The next round of what is at hand; None where the log has no pages yet."""
+        place = self._place
+        self._log.drop_before(place.record)
+        while self._log.held and not has_pages(self._log.held[0][1]):
+            # Pages to forget, and what moves nothing: every shard comes to it by itself.
+            place = self._place = Place(self._log.held[0][0] + 1, 0)
+            self._metrics.log_position.set(place.record)
+            self._log.held.popleft()
+        records = list(takewhile(lambda one: has_pages(one[1]), self._log.held))
+        if not records:
+            return None
+        return next_round(records, place.page, self._clock, self._next_number, self._step_ms, self._most)
+
+    def half(self, round_: Round) -> Round | None:
+        """The next round, with half of the pages of this one; None where it has no place to be cut at."""
+        pages = len(round_.signatures)
+        self._most = max(1, pages // 2)
+        smaller = self.next()
+        return smaller if smaller is not None and len(smaller.signatures) < pages else None
+
+    def named(self, round_: Round) -> Named:
+        """What is said of a round that comes next, but for where its answers stand."""
+        records = list[tuple[int, int]]()
+        for offset, record in self._log.held:
+            if Place(offset, 0) >= round_.end:
+                break
+            begin = round_.start.page if offset == round_.start.record else 0
+            stop = round_.end.page if offset == round_.end.record else len(record.signatures)
+            records.append((offset, stop - begin))
+        return Named(round_.last_record, round_.clock.marks, (), tuple(records))

@@ -1,0 +1,98 @@
+"""Judges the round that is open: what the answers of the shards make of it, as far as they are there."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import ParamSpec, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.stream.observe.heartbeats import Heartbeats
+from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.service.roles.answers import Answers
+from spotsieve.stream.service.roles.resolver.work import Outcome, ResolverWork
+from spotsieve.stream.sharding.meetings import Meetings
+from spotsieve.stream.sharding.records.frame import Range
+from spotsieve.stream.sharding.records.range import Named
+from spotsieve.stream.sharding.rounds import Round
+from spotsieve.stream.sharding.sparing import spare
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class OpenRound:
+    """A round that was named. meetings: of all shards, once they have answered  guess: under which they walk
+
+    errors: of the pages that it spares, by row  guess_told: the shards were told the guess that counts now
+    """
+
+    range: Range
+    round: Round
+    named: Named
+    meetings: list[Meetings] | None = None
+    guess: NDArray[np.bool_] | None = None
+    errors: dict[int, str] = field(default_factory=dict)
+    guess_told: bool = False
+    told_missing: bool = False
+    since: float = field(default_factory=time.monotonic)
+
+    def go_on_without(self, errors: Mapping[int, str]) -> None:
+        """Spare these pages, by row with the texts of their errors. What was made of the answers counts no longer."""
+        self.errors = {**errors, **self.errors}
+        self.round = spare(self.round, errors)
+        self.forget_answers()
+
+    def forget_answers(self) -> None:
+        """Resolve the round anew."""
+        self.meetings, self.guess, self.guess_told = None, None, False
+
+
+class Judging:
+    """Does the work on the open round in a thread of its own."""
+
+    def __init__(self, work: ResolverWork, metrics: Metrics, heartbeats: Heartbeats) -> None:
+        self._work, self._metrics, self._heartbeats = work, metrics, heartbeats
+        self._working = ThreadPoolExecutor(1, thread_name_prefix="resolver")
+
+    @property
+    def walks(self) -> bool:
+        """Whether shards walk through a round before it is resolved."""
+        return self._work.walks
+
+    async def outcome(self, opened: OpenRound, answers: Answers) -> Outcome | None:
+        """What the answers make of the round; None while they are not all there."""
+        if opened.meetings is None:
+            met = answers.met(opened.range)
+            if met is None:
+                return None
+            opened.meetings = await self._done(self._work.meetings, opened.round, met)
+        if not self._work.walks:
+            with self._metrics.timed("resolve"):
+                return await self._done(self._work.resolve, opened.round, opened.meetings)
+        if opened.guess is None:
+            opened.guess = await self._done(self._work.first_guess, opened.round, opened.meetings)
+            if opened.errors and not opened.guess_told:
+                # Shards that have kept an earlier answer of one of them may guess otherwise, so all are told.
+                opened.guess_told = True
+                return Outcome(None, b"", opened.guess)
+        said = answers.walked(opened.range)
+        walks = await self._done(self._work.walked, opened.round, said, opened.guess, len(opened.meetings))
+        if walks is None:
+            return None
+        with self._metrics.timed("resolve"):
+            return await self._done(self._work.resolve_walks, opened.round, opened.meetings, walks, opened.guess)
+
+    async def close(self) -> None:
+        """End the thread."""
+        await asyncio.to_thread(self._working.shutdown)
+
+    async def _done(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._working, lambda: self._heartbeats.watched("resolver", work, *arguments, **named)
+        )

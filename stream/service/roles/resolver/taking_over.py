@@ -1,0 +1,37 @@
+"""Says what a resolver that takes over goes on with: the round that the one before has left open."""
+
+from collections.abc import Sequence
+
+from spotsieve.state.horizon import Clock
+from spotsieve.stream.errors import StateError
+from spotsieve.stream.service.roles.log_records import LogRecords
+from spotsieve.stream.service.roles.resolver.opened import OpenRound
+from spotsieve.stream.service.roles.told_end import ToldEnd
+from spotsieve.stream.sharding.records.frame import Range
+from spotsieve.stream.sharding.records.range import Named
+from spotsieve.stream.sharding.rounds import told_round
+
+
+async def open_of(end: ToldEnd, range_: Range, named: Named, log: LogRecords, log_name: str) -> OpenRound:
+    """The open round, of the records of the log. Raises StateError where that is another log."""
+    stop = range_.end.record + (range_.end.page > 0)
+    await log.until(stop)
+    records = [one for one in log.held if range_.start.record <= one[0] < stop]
+    clock = Clock(range_.watermark_ms, named.marks)
+    round_ = told_round(records, range_.start, range_.end, range_.first_number, clock)
+    if round_ is None or round_.last_record != named.last_record:
+        raise StateError(
+            f"log {log_name}[{range_.start.record}]",
+            "must be the log that rounds were made of",
+            None,
+            "bring that log back; or make matches, verdicts and the states of the shards anew",
+        )
+    opened = OpenRound(range_, round_, named)
+    opened.go_on_without(end.broken)
+    opened.guess = end.guess
+    return opened
+
+
+def are_lost(answers: Sequence[int], spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether answers to a round are gone from `matches`: who begins in its middle would wait for them for ever."""
+    return any(at < first for at, (first, _) in zip(answers, spans, strict=False))

@@ -1,0 +1,1 @@
+"""A shard: it answers the rounds that the resolver names, files their outcomes, and fills itself where it is new."""

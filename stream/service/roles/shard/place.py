@@ -1,0 +1,36 @@
+"""Finds where a shard goes on in `verdicts`: behind the outcome that its state was last filed by."""
+
+from spotsieve.state.index import Heard as FiledBy
+from spotsieve.stream.errors import StateError
+from spotsieve.stream.service.roles.told import MAKE_ANEW, Heard, RoundReader
+
+
+async def go_on(reader: RoundReader, filed_by: FiledBy | None, topic: str, begin: int, end: int) -> None:
+    """Seek the reader there, and check that this outcome is still the one.
+
+    filed_by: None for a state without rounds  begin, end: of `verdicts`
+    Raises StateError where `verdicts` was made anew or no longer holds what the state needs.
+    """
+    if filed_by is None:
+        if begin:
+            raise StateError(
+                f"topics.verdicts {topic!r}",
+                f"must hold all verdicts for a new shard, and begins at {begin}",
+                None,
+                MAKE_ANEW,
+            )
+        reader.seek_verdicts(0)
+        return
+    found: Heard | None = None
+    if begin <= filed_by.offset < end:
+        reader.seek_verdicts(filed_by.offset)
+        while found is None:
+            found = next(iter(await reader.fetch()), None)
+    if found is None or (found.offset, found.checksum) != filed_by:
+        raise StateError(
+            f"topics.verdicts {topic!r}",
+            f"must hold the outcome {filed_by.offset} that this shard was filed by, and was made anew or lost it",
+            None,
+            f"bring the topic back; or {MAKE_ANEW}",
+        )
+    reader.seek_verdicts(filed_by.offset + 1)

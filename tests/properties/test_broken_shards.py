@@ -1,0 +1,138 @@
+"""Pages that break a shard or the resolver get the verdict of one process, and change that of no other page."""
+
+import random
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spotsieve.stream.errors import StateError
+from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.service.roles.resolver import work as of_resolver
+from spotsieve.stream.service.roles.shard import work as of_shard
+from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.signature import Signatures, page_ids_of
+from spotsieve.stream.verdict import Kind, Reason, concatenate
+from tests.worlds.pages.hosts import signatures_of as signatures_of_hosts
+from tests.worlds.pages.scheme_settings import settings_named
+from tests.worlds.states.broken_shards import STEPS, STEPS_WITH_HOSTS, Breaking, Defect, WorkingShards
+from tests.worlds.states.host_logs import Log
+from tests.worlds.states.remembering import SCHEME, any_world
+from tests.worlds.states.sharded_logs import any_limits, assert_verdicts_equal, crawled
+from tests.worlds.states.shards import OneProcess, remembered
+
+
+def some_that_break(
+    dice: random.Random, records: Sequence[Signatures], steps: Sequence[str], patch: pytest.MonkeyPatch
+) -> None:
+    """Let some pages break any of these steps, in any shard or the resolver, and the judge of one process."""
+    ids = list(dict.fromkeys(page_id for record in records for page_id in page_ids_of(record)))
+    chosen = dice.sample(ids, min(len(ids), dice.choice([1, 2, 5, 12])))
+    Breaking({page_id: (dice.choice(steps), dice.randrange(5)) for page_id in chosen}).patch(patch)
+
+
+def assert_spared_alike(dice: random.Random, one: OneProcess) -> None:
+    """Shards give the verdicts of the one process that has broken on these pages, and hold what it holds."""
+    expected = concatenate(one.verdicts)
+    spared = expected.reason == Reason.INTERNAL_ERROR
+    shards = WorkingShards(one, dice.randrange(1, 6), dice)
+    found = shards.apply(one.log, dice.choice([(1, 3, 7), (20, 60), (500,)]))
+    assert_verdicts_equal(found, expected)
+    assert (found.kind[spared] == Kind.UNCHECKED).all()
+    assert bool(shards.sparings) == spared.any()
+    if not one.settings.index.horizon_hours:
+        for family in ("buckets", "hosts"):
+            assert remembered(shards.states, family) == remembered([one.state], family)
+    assert [dict(state.items()) for state in shards.rebuilt()] == [dict(state.items()) for state in shards.states]
+
+
+@pytest.mark.promise(
+    "a page that breaks the code stops no worker", fault="it breaks any step of any shard or the resolver, any rounds"
+)
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", ["spotsieve", "manku", "minhash"])
+def test_pages_that_break_a_round_get_the_verdicts_of_one_process(
+    name: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dice, scheme = random.Random(f"{name} {seed}"), scheme_of(settings_named(name))
+    signatures, at, records = scheme.sign(crawled(dice)), 0, list[Signatures]()
+    while at < len(signatures):
+        size = dice.choice([1, 5, 30])
+        records.append(signatures.part(at, min(at + size, len(signatures))))
+        at += size
+    some_that_break(dice, records, STEPS if scheme.bars is None else STEPS_WITH_HOSTS, monkeypatch)
+    one = OneProcess(scheme, *any_limits(dice))
+    for record in records:
+        one.sign(record)
+    assert_spared_alike(dice, one)
+
+
+@pytest.mark.parametrize("seed", range(9100, 9108))
+def test_remembered_hosts_go_on_without_pages_that_break_a_round(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    dice, pages, limits = random.Random(seed), *any_world(seed)[1:]
+    settings = IndexSettings.model_construct(
+        bucket_cap=limits.cap, candidate_limit=limits.candidates, horizon_hours=dice.choice([0, 0, 20]) / 3600
+    )
+    pages = [(page._replace(time_ms=1000 * number), number) for number, (page, _) in enumerate(pages)]
+    told = [(signatures_of_hosts(record.pages), record.committed) for record in Log(dice, pages).records]
+    some_that_break(dice, [signatures for signatures, _ in told], STEPS_WITH_HOSTS, monkeypatch)
+    one = OneProcess(SCHEME, settings, limits.policy.longer_by)
+    for signatures, committed in told:
+        one.sign(signatures, committed)
+    assert_spared_alike(dice, one)
+
+
+def whole_round() -> tuple[OneProcess, int]:
+    """A log of one record of one round."""
+    dice = random.Random("whole")
+    one = OneProcess(SCHEME, IndexSettings())
+    pages = any_world(8003)[1]
+    one.sign(signatures_of_hosts(pages))
+    return one, dice.randrange(len(pages))
+
+
+@pytest.mark.parametrize(
+    ("module", "step"), [(of_shard, "answer"), (of_shard, "walk_round"), (of_resolver, "resolve_walks")]
+)
+@pytest.mark.parametrize("error", [StateError("state", "is gone"), MemoryError(), OSError("disk")])
+def test_errors_of_the_state_or_the_machine_spare_no_page(
+    module: ModuleType, step: str, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, _ = whole_round()
+
+    def failing(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(module, step, failing)
+    shards = WorkingShards(one, 2, random.Random(0))
+    with pytest.raises(type(error)):
+        shards.apply(one.log, (500,))
+    assert not shards.sparings
+
+
+def test_pages_that_break_a_round_only_together_are_all_spared_and_a_step_that_always_breaks_stops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, _ = whole_round()
+    whole = vars(of_shard)["answer"]
+
+    def together(signatures: Signatures, *arguments: Any) -> Any:
+        if np.count_nonzero(signatures.status == 0) > 1:
+            raise Defect("together")
+        return whole(signatures, *arguments)
+
+    monkeypatch.setattr(of_shard, "answer", together)
+    shards = WorkingShards(one, 2, random.Random(0))
+    found = shards.apply(one.log, (500,))
+    judged = concatenate(one.verdicts).kind != Kind.UNCHECKED
+    assert set(found.reason[judged].tolist()) == {Reason.INTERNAL_ERROR}
+    assert shards.sparings == 1
+
+    def always(*_: Any) -> Any:
+        raise Defect("always")
+
+    monkeypatch.setattr(of_shard, "answer", always)
+    with pytest.raises(Defect, match="always"):
+        WorkingShards(one, 2, random.Random(0)).apply(one.log, (500,))

@@ -1,0 +1,180 @@
+"""Runs the work of shards and a resolver over a log while pages break their code, in one process, without a broker."""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import pytest
+
+from spotsieve.state.horizon import step_of
+from spotsieve.state.log.record import decode
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream import engine
+from spotsieve.stream.page import PageId
+from spotsieve.stream.service.roles.broken import broken_body
+from spotsieve.stream.service.roles.resolver import work as of_resolver
+from spotsieve.stream.service.roles.resolver.work import Outcome, ResolverWork
+from spotsieve.stream.service.roles.shard import work as of_shard
+from spotsieve.stream.service.roles.shard.work import Answered, ShardWork
+from spotsieve.stream.service.roles.told import Heard
+from spotsieve.stream.sharding.records.broken import errors_told
+from spotsieve.stream.sharding.records.frame import (
+    KIND_BROKEN,
+    KIND_MEETINGS,
+    KIND_OUTCOME,
+    KIND_WALKS,
+    decode_told,
+    encode_told,
+    range_of,
+)
+from spotsieve.stream.sharding.rounds import Round, next_round
+from spotsieve.stream.sharding.shares import Held, Share
+from spotsieve.stream.sharding.sparing import spare
+from spotsieve.stream.signature import Signatures, Status, page_ids_of
+from spotsieve.stream.verdict import Verdicts, concatenate
+from tests.worlds.states.shards import DIGEST, OneProcess
+
+OF_SHARD, OF_RESOLVER = ("answer", "walk_round"), ("resolve", "check_guess", "resolve_walks")
+STEPS, STEPS_WITH_HOSTS = ("answer", "resolve"), ("answer", "walk_round", "check_guess", "resolve_walks")
+"""The steps of a round that raise errors here; with a memory of hosts it has others."""
+
+
+class Defect(RuntimeError):
+    """What nobody has foreseen."""
+
+
+class Breaking:
+    """Pages that break a step, by their ids. At a step of shards they break one of them, at others the resolver."""
+
+    def __init__(self, pages: Mapping[PageId, tuple[str, int]]) -> None:
+        """pages: id -> (name of the step, number of the shard)"""
+        self.pages = pages
+
+    def patch(self, patch: pytest.MonkeyPatch) -> None:
+        """Let the steps of shards and resolver break, and the judge of one process on all of these pages."""
+        for module, steps in ((of_shard, OF_SHARD), (of_resolver, OF_RESOLVER)):
+            for step in steps:
+                patch.setattr(module, step, self._broken(step, getattr(module, step)))
+
+        whole = vars(engine)["judge"]
+
+        def judge(signatures: Signatures, *arguments: Any, **named: Any) -> Any:
+            self._look(signatures, lambda _step, _shard: True)
+            return whole(signatures, *arguments, **named)
+
+        patch.setattr(engine, "judge", judge)
+
+    def _broken(self, step: str, whole: Callable[..., Any]) -> Callable[..., Any]:
+        def broken(*arguments: Any) -> Any:
+            signatures = arguments[0].signatures if isinstance(arguments[0], Round) else arguments[0]
+            shares = [one for one in arguments if isinstance(one, Share)]
+            here = shares[0] if shares else Share(0, 1)
+            self._look(signatures, lambda at, shard: at == step and shard % here.shards == here.number)
+            return whole(*arguments)
+
+        return broken
+
+    def _look(self, signatures: Signatures, breaks: Callable[[str, int], bool]) -> None:
+        for page_id, status in zip(page_ids_of(signatures), signatures.status.tolist(), strict=True):
+            if status != Status.EMPTY and page_id in self.pages and breaks(*self.pages[page_id]):
+                raise Defect(f"{page_id[2]}: {self.pages[page_id]}")
+
+
+class WorkingShards:
+    """S shards and a resolver, as their roles do the work. Some answers from before a page broke are kept."""
+
+    def __init__(self, one: OneProcess, shards: int, dice: random.Random) -> None:
+        self._one, self._dice = one, dice
+        self._shares = [Share(number, shards) for number in range(shards)]
+        self.states, self._works = self._anew()
+        self._resolver = ResolverWork(one.settings, one.scheme)
+        self._clock, self._next_number = self.states[0].clock, 0
+        self._history: list[tuple[Round, Heard]] = []
+        self.sparings = 0
+
+    def apply(self, log: Sequence[bytes], sizes: Sequence[int]) -> Verdicts:
+        """Judge and file a log of pages in rounds of any of these sizes."""
+        records = [(offset, decode(record)) for offset, record in enumerate(log)]
+        step_ms = step_of(self._one.settings.index.horizon_hours)
+        at, page, found = 0, 0, list[Verdicts]()
+        while at < len(records):
+            most = self._dice.choice(sizes)
+            round_ = next_round(records[at:], page, self._clock, self._next_number, step_ms, most)
+            outcome, round_, held = self._judge(round_)
+            for work, one in zip(self._works, held, strict=True):
+                work.file(round_, one, outcome)
+            resolved = outcome.outcome()
+            self._history.append((round_, outcome))
+            self._clock, self._next_number = round_.clock, resolved.next_number
+            found.append(resolved.verdicts)
+            at, page = round_.end
+        return concatenate(found)
+
+    def rebuilt(self) -> list[MemoryState]:
+        """The states of shards that file all rounds without judging."""
+        states, works = self._anew()
+        for round_, outcome in self._history:
+            for work in works:
+                work.file(round_, None, outcome)
+        return states
+
+    def _anew(self) -> tuple[list[MemoryState], list[ShardWork]]:
+        states = [MemoryState() for _ in self._shares]
+        pairs = zip(states, self._shares, strict=True)
+        return states, [
+            ShardWork(self._one.settings, self._one.scheme, cast("Any", one), share) for one, share in pairs
+        ]
+
+    def _judge(self, round_: Round) -> tuple[Heard, Round, list[Held]]:
+        """One attempt after the other, each without more pages."""
+        kept: dict[int, tuple[Held, Heard]] = {}
+        while True:
+            outcome, broken, held = self._attempt(round_, kept)
+            if outcome is not None:
+                return self._told(round_, KIND_OUTCOME, self._shares[0], outcome.body), round_, held
+            # What the resolver says of it is read by all others.
+            said = self._told(round_, KIND_BROKEN, self._shares[0], broken_body(round_, errors_told(broken))).broken()
+            assert all("Defect" in text for text in said.errors.values())
+            assert not set(said.errors) & set(round_.spared), "no page is spared twice"
+            round_, self.sparings = spare(round_, said.errors), self.sparings + 1
+            # A shard may be heard that has answered before: what it said of the spared page must count for nothing.
+            kept = {number: one for number, one in kept.items() if self._dice.random() < 0.5}
+
+    def _attempt(
+        self, round_: Round, kept: dict[int, tuple[Held, Heard]]
+    ) -> tuple[Outcome | None, Mapping[int, Exception], list[Held]]:
+        """The outcome, or the errors of the pages that break a step; what the shards have read for it."""
+        for work, share in zip(self._works, self._shares, strict=True):
+            if share.number not in kept:
+                said = work.answer(round_)
+                if said.broken:
+                    return None, said.broken, []
+                kept[share.number] = said.held, self._told(round_, KIND_MEETINGS, share, said.body)
+        answers = [kept[share.number][1] for share in self._shares]
+        # Who answers anew reads anew what it holds for the round.
+        held = [work.answer(round_).held if round_.spared else kept[n][0] for n, work in enumerate(self._works)]
+        meetings = self._resolver.meetings(round_, answers)
+        if not self._resolver.walks:
+            outcome = self._resolver.resolve(round_, meetings)
+            return (None, outcome.broken, []) if outcome.broken else (outcome, {}, held)
+        guess = self._resolver.first_guess(round_, meetings)
+        while True:
+            walked: dict[int, list[Heard]] = {}
+            for work, share, one in zip(self._works, self._shares, held, strict=True):
+                walk: Answered = work.walk(round_, one, answers, guess)
+                if walk.broken:
+                    return None, walk.broken, []
+                walked[share.number] = [self._told(round_, KIND_WALKS, share, walk.body)]
+            walks = self._resolver.walked(round_, walked, guess, len(self._shares))
+            assert walks is not None
+            outcome = self._resolver.resolve_walks(round_, meetings, walks, guess)
+            if outcome.broken:
+                return None, outcome.broken, []
+            if outcome.guess is None:
+                return outcome, {}, held
+            guess = outcome.guess
+
+    def _told(self, round_: Round, kind: int, share: Share, body: bytes) -> Heard:
+        record = encode_told(kind, DIGEST, share, range_of(round_), body)
+        told = decode_told(record, DIGEST, len(self._shares), "topic", 0)
+        return Heard(told, "topic", len(self._history), int.from_bytes(record[-8:], "little"))
