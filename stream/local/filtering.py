@@ -13,7 +13,7 @@ from spotsieve.stream.local.read_ahead import Batch, ReadAhead
 from spotsieve.stream.local.summary import Summary
 from spotsieve.stream.local.whole_warc import WholeWarc
 from spotsieve.stream.page import Page
-from spotsieve.stream.schemes.by_address.rules import NO_RULE, page_rules, rule_name
+from spotsieve.stream.schemes.by_address.rules import page_rules
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import logged_address
 from spotsieve.stream.verdict import Kind, Verdicts
@@ -110,11 +110,8 @@ def _count_rules(pages: Sequence[Page], settings: Settings, summary: Summary) ->
     rules = page_rules(settings)
     if rules is None:
         return
-    for number, rule in enumerate(settings.rules):
-        summary.rules.setdefault(rule_name(number, rule), 0)
-    for number in rules.rules.numbers([logged_address(page.url) for page in pages]).tolist():
-        if number != NO_RULE:
-            summary.rules[rule_name(number, settings.rules[number])] += 1
+    for name, taken in rules.taken(logged_address(page.url) for page in pages).items():
+        summary.rules[name] = summary.rules.get(name, 0) + taken
 
 
 def _rows(local: LocalEngine, pages: Sequence[Page], summary: Summary) -> Iterator[tuple[Verdicts, int]]:

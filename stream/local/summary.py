@@ -9,6 +9,7 @@ import numpy as np
 
 from spotsieve.stream.errors import SpotsieveError
 from spotsieve.stream.progress import duration
+from spotsieve.stream.settings.rules import LOOK_AT_RULE
 from spotsieve.stream.text_safety import escape_control_characters
 from spotsieve.stream.verdict import Kind, Reason, Verdicts
 
@@ -165,7 +166,7 @@ class Summary:
             for path, pages in self.changed.items()
         ]
         lines += [
-            f"  {escape_control_characters(rule)} matched no page: is it written as the addresses are?"
+            f"  {escape_control_characters(rule)} matched no page: {LOOK_AT_RULE}"
             for rule, pages in self.rules.items()
             if not pages and self.pages
         ]

@@ -185,6 +185,17 @@ class Metrics:
         dropped = verdicts.kind[rows] == Kind.DUPLICATE
         self.hosts.count((signatures.urls[row] for row in rows.tolist()), dropped.tolist())
 
+    def count_rules(self, taken: Mapping[str, int]) -> None:
+        """Count pages by the names of the rules that take them. A rule that takes none is shown, too."""
+        for rule, pages in taken.items():
+            self.rule_pages.labels(rule).inc(pages)
+
+    def rules_without_pages(self) -> list[str]:
+        """The rules that have taken no page since the start."""
+        (family,) = self.rule_pages.collect()
+        counts = (sample for sample in family.samples if sample.name.endswith("_total"))
+        return [sample.labels["rule"] for sample in counts if not sample.value]
+
     def _counter(self, name: str, about: str, *labels: str) -> Counter:
         return Counter(name, about, labels, registry=self.registry)
 
@@ -210,6 +221,11 @@ class Metrics:
             "spotsieve_duplicates_met", "Duplicates by each kind of key under which they met their original.", "key"
         )
         self.hosts = HostMetrics(self.registry)
+        self.rule_pages = self._counter(
+            "spotsieve_rule_pages",
+            "Pages that each of [[rules]] takes; a rule that stays at 0 names no page that comes.",
+            "rule",
+        )
         self.tombstones = self._counter("spotsieve_tombstones", "Messages without a value, passed through.")
         self.dead_letters = self._counter(
             "spotsieve_dead_letters", "Messages sent to the dead letters, by reason.", "reason"

@@ -31,6 +31,7 @@ from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.service.log.signature_log import SignatureLog
 from spotsieve.stream.service.worker import Worker
 from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.rules import LOOK_AT_RULE
 from spotsieve.stream.verdict import Kind
 
 SETTING_OF = {
@@ -165,6 +166,9 @@ class Service:
         if reporting.done():
             reporting.result()  # It ends only by an error, and that error ended the work.
         held = {} if opened.state is None else {"log_position": opened.state.position}
+        rules = self._metrics.rules_without_pages() if any(self._metrics.pages_by_kind().values()) else []
+        if rules:
+            logger().warning("rules matched no page", rules=rules, advice=LOOK_AT_RULE)
         logger().info("stopped", **held)
 
     async def _work(self, opened: Opened, facts: Mapping[str, TopicFacts], *ends: asyncio.Task[Any]) -> None:

@@ -9,6 +9,8 @@ from spotsieve.stream.settings.section import Section, setting
 MATCHERS = ("host", "host_suffix", "url")
 _EFFECTS = ("exempt", "threshold", "scope")
 MAX_PATTERN_CHARACTERS = 2048
+LOOK_AT_RULE = "compare it with the addresses of the pages: a host stands alone, and url matches the whole address"
+"""What to do about a rule that takes no page."""
 
 
 class Rule(Section):

@@ -16,6 +16,9 @@ from tests.worlds.pages.crawls import PageMessage, crawl, edited, html_of, json_
 from tests.worlds.services.service import Spotsieve
 from tests.worlds.waiting import SECONDS
 
+RULES = '[{host = "crawl.example", scope = "global"}, {host = "nowhere.example", exempt = true}]'
+"""The first changes no verdict, and the second matches no page."""
+
 
 @dataclass(frozen=True)
 class Live:
@@ -32,7 +35,7 @@ def families(service: Spotsieve) -> dict[str, Metric]:
 @pytest.fixture(scope="module")
 def live(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     with TopicSet(kafka.bootstrap_servers) as topics:
-        toml = topics.toml() + "index.bucket_cap = 2\n"
+        toml = topics.toml() + f"index.bucket_cap = 2\nrules = {RULES}\n"
         with Spotsieve(tmp_path_factory.mktemp("metrics"), toml) as service:
             service.start().until_ready()
             before = families(service)
@@ -52,6 +55,10 @@ def live(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Li
             service.until_metric("spotsieve_state_entries", 100)
             yield Live(service, before)
             assert service.terminate() == 0
+            (told,) = [line for line in service.text().splitlines() if "rules matched no page" in line]
+            assert "nowhere.example" in told
+            assert "crawl.example" not in told
+            assert "compare it with the addresses of the pages" in told
 
 
 MOVING = [
@@ -89,6 +96,7 @@ MOVING = [
     ("spotsieve_tombstones_total", {}),
     ("spotsieve_host_pages_total", {"host": "crawl.example"}),
     ("spotsieve_host_dropped_pages_total", {"host": "crawl.example"}),
+    ("spotsieve_rule_pages_total", {"rule": 'rule 1 (host = "crawl.example")'}),
     ("spotsieve_ready", {}),
     ("spotsieve_assigned_partitions", {}),
     ("spotsieve_rebalances_total", {}),
@@ -104,6 +112,7 @@ def test_a_metric_moves_when_pages_are_filtered(live: Live, name: str, labels: d
     "family",
     [
         "spotsieve_commit_failures",
+        "spotsieve_rule_pages",
         "spotsieve_capped_filings",
         "spotsieve_cut_pages",
         "spotsieve_state_bytes",

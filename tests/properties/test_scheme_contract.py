@@ -19,7 +19,9 @@ from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import Engine, open_engine
 from spotsieve.stream.errors import SettingsMismatch
-from spotsieve.stream.judge import judge
+from spotsieve.stream.judge import Policy, judge
+from spotsieve.stream.judge.policy import ANY_BETTER
+from spotsieve.stream.judge.worth import Worth, worth_of_pages
 from spotsieve.stream.page import Filtered, Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_of
@@ -148,7 +150,8 @@ def test_with_the_longest_kept_a_page_replaces_what_it_outgrows_and_nothing_else
     for size in (1, 7, len(signed)):
         state, outcomes = MemoryState(), list[Outcome]()
         for first in range(0, len(signed), size):
-            outcomes += filed(scheme, state, signed.part(first, min(first + size, len(signed))), longer_by=1.0)
+            part = signed.part(first, min(first + size, len(signed)))
+            outcomes += filed(scheme, state, part, policy=Policy(ANY_BETTER))
         found.append(outcomes)
     outcomes, again = found[0][: len(pages)], found[0][len(pages) :]
     assert found[0] == found[1] == found[2]
@@ -165,6 +168,41 @@ def test_with_the_longest_kept_a_page_replaces_what_it_outgrows_and_nothing_else
     replacing = sum(reason is Reason.LONGER for _, reason, *_ in outcomes)
     assert bool(replacing) == (name not in WITHOUT_LONGER_COPIES)
     assert {Reason.NO_MATCH, Reason.NEAR} & {reason for _, reason, *_ in outcomes}
+
+
+@pytest.mark.promise(
+    "with policy.keep = newest, highest or lowest a page is dropped only for a page let through that is as good",
+    fault="copies of all ranks and of none, in any batches, each submitted twice, under every scheme",
+)
+@schemes
+@pytest.mark.parametrize("worth", [Worth.TIME, Worth.RANK, Worth.LOW_RANK])
+def test_with_the_best_kept_a_page_replaces_what_is_worth_less_and_nothing_else(name: str, worth: Worth) -> None:
+    scheme, ranks = scheme_named(name), (2.0, None, -1.0, 7.5, 2.0)
+    pages = [
+        replace(one, rank=ranks[turn], event_time_ms=1_000 + (5, 0, 3, 9, 5)[turn])
+        for place, one in enumerate(growing_copies())
+        for turn in [(place * 5 // 40 + place) % 5]
+    ]
+    signed, found = scheme.sign([*pages, *pages]), list[list[Outcome]]()
+    for size in (1, 7, len(signed)):
+        state, outcomes = MemoryState(), list[Outcome]()
+        for first in range(0, len(signed), size):
+            part = signed.part(first, min(first + size, len(signed)))
+            outcomes += filed(scheme, state, part, policy=Policy(ANY_BETTER, worth=int(worth)))
+        found.append(outcomes)
+    outcomes, again = found[0][: len(pages)], found[0][len(pages) :]
+    assert found[0] == found[1] == found[2]
+    assert again == [first_attempt(outcome) for outcome in outcomes]
+    worths = worth_of_pages(signed, int(worth)).own
+    let_through = {place for place, (kind, *_) in enumerate(outcomes) if kind is not Kind.DUPLICATE}
+    for place, (kind, reason, original, _) in enumerate(outcomes):
+        if original is not None:
+            assert original in let_through
+            assert original < place
+            better = worths[place] > worths[original]
+            assert better == (kind is Kind.NOVEL and reason is Reason.BETTER)
+    assert Reason.BETTER in {reason for _, reason, *_ in outcomes}
+    assert Kind.DUPLICATE in {kind for kind, *_ in outcomes}
 
 
 def growing_copies() -> list[Page]:

@@ -8,7 +8,7 @@ bound to (stream/settings/domains.py).
 import fnmatch
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -111,6 +111,15 @@ class PageRules:
     def scopes(self, urls: Sequence[str]) -> NDArray[np.uint64]:
         """Numbers that are equal where pages of these n addresses may meet: uint64[n]; 0: global."""
         return np.fromiter(map(self._scope, urls), np.uint64, len(urls))
+
+    def taken(self, urls: Iterable[str]) -> dict[str, int]:
+        """How many pages of these addresses, as the log holds them, each rule takes; by the names of all rules."""
+        names = [rule_name(number, rule) for number, rule in enumerate(self.rules.rules)]
+        counts = dict.fromkeys(names, 0)
+        for number in map(self.rules.first, urls) if names else ():
+            if number != NO_RULE:
+                counts[names[number]] += 1
+        return counts
 
     def bars_of(self, urls: Sequence[str]) -> NDArray[np.int64]:
         """Which row of bars_table() pages of these n addresses are held to: int64[n]."""

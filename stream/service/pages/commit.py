@@ -1,7 +1,7 @@
 """Commits outputs and input offsets together, or outputs first and then offsets, partition by partition."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError
 from spotsieve.stream.kafka.errors import ended, stops
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.schemes.by_address.rules import page_rules
 from spotsieve.stream.service.failure import Failure
 from spotsieve.stream.service.pages.byte_budget import ByteBudget, most_bytes
 from spotsieve.stream.service.pages.microbatch import Judged, MicroBatch, message_bytes
@@ -51,6 +52,8 @@ class Committer:
         self._waiting: dict[OwnedPartition, list[Judged]] = {}
         self._committing: set[asyncio.Task[None]] = set()
         self._failure = failure
+        self._rules = page_rules(settings)
+        metrics.count_rules(self._taken(()))
         self._budget = ByteBudget(most_bytes(settings.kafka.transaction_timeout_ms, settings.kafka.request_timeout_ms))
         # The broker aborts an older transaction.
         self._most_seconds = settings.kafka.transaction_timeout_ms / 1000
@@ -175,6 +178,11 @@ class Committer:
                 if batch.signatures is not None:
                     metrics.count_texts(batch.signatures, rows[rows >= 0])
                     metrics.count_hosts(batch.signatures, batch.verdicts, rows[rows >= 0])
+                    metrics.count_rules(self._taken(batch.signatures.urls[row] for row in rows[rows >= 0]))
+
+    def _taken(self, urls: Iterable[bytes]) -> dict[str, int]:
+        """How many pages of these addresses each rule takes."""
+        return {} if self._rules is None else self._rules.taken(url.decode("utf-8", "replace") for url in urls)
 
 
 def _bytes_of(judged: Judged) -> int:

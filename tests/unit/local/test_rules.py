@@ -67,7 +67,7 @@ def test_exempt_pages_pass_and_are_no_original(tmp_path: Path, capsys: pytest.Ca
     assert summary["rules"] == {'rule 1 (host = "trusted.example")': 2, 'rule 2 (host = "nowhere.example")': 0}
     assert main(["filter", str(tmp_path / "crawl.jsonl"), *given]) == 0
     told = capsys.readouterr().err
-    assert 'rule 2 (host = "nowhere.example") matched no page' in told
+    assert 'rule 2 (host = "nowhere.example") matched no page: compare it with the addresses' in told
     assert "rule 1" not in told
 
 

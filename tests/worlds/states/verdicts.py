@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from spotsieve.state.index import State
-from spotsieve.stream.judge import KEEP_FIRST, Policy, judge
+from spotsieve.stream.judge import PLAIN, Policy, judge
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.signature import Signatures
@@ -27,10 +27,8 @@ def outcomes_of(verdicts: Verdicts) -> Iterator[Outcome]:
         )
 
 
-def filed(
-    scheme: Scheme, state: State, signed: Signatures, cap: int = 256, longer_by: float = KEEP_FIRST
-) -> list[Outcome]:
+def filed(scheme: Scheme, state: State, signed: Signatures, cap: int = 256, policy: Policy = PLAIN) -> list[Outcome]:
     """Signatures as one record, judged and filed."""
-    verdicts, filing = judge(signed, scheme, state, cap, IndexSettings().candidate_limit, Policy(longer_by))
+    verdicts, filing = judge(signed, scheme, state, cap, IndexSettings().candidate_limit, policy)
     state.file(filing, state.position + 1, 0)
     return list(outcomes_of(verdicts))

@@ -102,6 +102,12 @@ ROWS = (
             gained("spotsieve_expired_messages_total", legend="lost"),
             width=4,
         ),
+        graph(
+            "Pages of each rule",
+            "Pages that each of [[rules]] takes. A rule that stays at 0 names no page that comes.",
+            rate("spotsieve_rule_pages_total", by="rule", legend="{{rule}}"),
+            unit="cps",
+        ),
     ),
     row(
         "Hosts",
