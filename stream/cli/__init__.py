@@ -5,8 +5,8 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
 
 import spotsieve
 from spotsieve.stream.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_SETTING, SpotsieveError
@@ -80,15 +80,28 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         super().error(escape_control_characters(message))
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Refuse what is left over where it was given: argparse would show the usage of no command."""
+        parsed, left = super().parse_known_args(args, namespace)
+        if left:
+            option = next((word for word in left if word.startswith("--")), "").partition("=")[0]
+            near = _nearest(option[2:], [name[2:] for name in self._option_string_actions])
+            self.error(f"unrecognized arguments: {' '.join(left)}" + (f"; did you mean --{near}?" if near else ""))
+        return parsed, left
+
     def _check_value(self, action: argparse.Action, value: object) -> None:
         """Refuse a word that is not among an argument's choices, with the nearest one, as wrong settings are."""
         if action.choices is not None and value not in action.choices:
-            import difflib  # only where something is wrong: it costs --help some milliseconds
-
             words = [str(choice) for choice in action.choices]
-            near = difflib.get_close_matches(str(value), words, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else "--help says what each does"
+            near = _nearest(str(value), words)
+            hint = f"did you mean {near}?" if near else "--help says what each does"
             raise argparse.ArgumentError(action, f"must be one of {', '.join(words)}, got {value!r}; {hint}")
+
+
+def _nearest(word: str, words: Iterable[str]) -> str | None:
+    import difflib  # only where something is wrong: it costs --help some milliseconds
+
+    return next(iter(difflib.get_close_matches(word, words, n=1, cutoff=0.55)), None)
 
 
 def _parser(given: Sequence[str]) -> argparse.ArgumentParser:

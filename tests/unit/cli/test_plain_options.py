@@ -49,6 +49,23 @@ def test_a_word_that_is_no_command_gets_the_nearest_one(
     assert hint in told(capsys, *arguments)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "end"),
+    [
+        (
+            ["filter", "x", "--ouput", "y"],
+            "spotsieve filter: error: unrecognized arguments: --ouput y; did you mean --out?",
+        ),
+        (["state", "verify", "x", "--stat=y"], "spotsieve state verify: error: unrecognized arguments: --stat=y"),
+        (["--foo"], "spotsieve: error: unrecognized arguments: --foo"),
+    ],
+)
+def test_an_unknown_option_is_refused_with_the_usage_of_its_command(
+    arguments: list[str], end: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told(capsys, *arguments).endswith(f"{end}\n")
+
+
 def test_capital_v_is_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["-V"])
