@@ -22,6 +22,7 @@ from spotsieve.state.verify.walk import verify
 from spotsieve.stream.cli import main
 from spotsieve.stream.errors import EXIT_OK, EXIT_STATE
 from spotsieve.stream.fingerprints.tables import PRINT_TAG, TITLE_TAG
+from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.registry import scheme_in_scope
 from spotsieve.stream.settings.model import IndexSettings, Settings
 from spotsieve.stream.settings.verdicts import verdict_settings_text
@@ -35,6 +36,7 @@ OF_HOSTS = (PRINT_TAG, TITLE_TAG)
 class Judged(NamedTuple):
     """One log that one process and shards have judged. earlier: a snapshot of shard 1, before the last records"""
 
+    pages: list[Page]
     one: OneProcess
     folder: Path
     earlier: Path
@@ -56,7 +58,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
     # So that each shard has hosts.
     pages = [replace(page, url=page.url.replace("//", f"//h{page.offset % 4}.")) for page in crawled(dice)]
     signed_log(dice, one, scheme.sign(pages))
-    made = Judged(one, folder, folder / "earlier")
+    made = Judged(pages, one, folder, folder / "earlier")
     cluster = Shards(one, SHARDS)
     cluster.states = [opened(made.shard(number), number) for number in range(SHARDS)]
     half = len(one.log) // 2
@@ -162,6 +164,23 @@ def test_commands_for_one_state_name_the_next_step_and_work_on_the_merged_one(
     states = (RocksState.open(directory, text, "log", IndexSettings()) for directory in (merged, copy))
     with next(states) as one, next(states) as other:
         assert first_difference(one, other) is None
+
+
+def test_pages_are_looked_up_and_explained_by_the_merged_state(
+    judged: Judged, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (first,) = judged.one.state.filed(np.zeros(1, np.uint64)).entries(np.zeros(1, np.int64))
+    body = next(page.body for page in judged.pages if page.url == first.url).decode()
+    copy, merged = tmp_path / "copy.jsonl", tmp_path / "merged"
+    copy.write_text(json.dumps({"id": "copy", "url": first.url + "?copy", "body": body}) + "\n")
+    merge_states([judged.shard(0), judged.shard(1)], merged)
+    code, text = said(capsys, "query", copy, "--state", merged)
+    assert code == EXIT_OK, text
+    told = json.loads(text.splitlines()[0])
+    assert (told["verdict"], told["original_url"]) == ("duplicate", first.url)
+    code, text = said(capsys, "explain", copy, "--state", merged, "--json")
+    assert code == EXIT_OK, text
+    assert first.url in text
 
 
 def test_states_that_are_not_those_of_all_shards_at_one_place_are_refused(
