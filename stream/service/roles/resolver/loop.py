@@ -258,7 +258,7 @@ class Resolver(Role):
         self._metrics.observe_waiting(missing if late else (), waits)
         if missing and late:
             text = f"no answer of shard(s) {', '.join(map(str, missing))}"
-            self._waits.failed("round", text)
+            self._waits.failed("round", text, waited_for="shards")
             if not opened.told_missing:
                 opened.told_missing = True
                 logger().warning("a round waits for shards: no verdict is given without them", missing=missing)
