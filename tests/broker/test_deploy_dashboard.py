@@ -135,8 +135,10 @@ def filter_service(directory: Path, servers: str, topics: dict[str, str], port: 
         **{f"topics.{role}": name for role, name in topics.items()},
     }
     assignments = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
-    log = directory / "filter.log"
-    with process([sys.executable, "-m", "spotsieve.stream", "run", *assignments], log, REPOSITORY) as running:
+    log, rules = directory / "filter.log", directory / "rules.toml"
+    rules.write_text('[[rules]]\nhost = "example.org"\nscope = "global"\n', "utf-8")
+    command = [sys.executable, "-m", "spotsieve.stream", "run", "-c", str(rules), *assignments]
+    with process(command, log, REPOSITORY) as running:
         until_answered(f"http://127.0.0.1:{port}/readyz", running, log)
         yield
 

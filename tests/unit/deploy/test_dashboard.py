@@ -39,6 +39,7 @@ def counted() -> Metrics:
     metrics.page_bytes.labels("novel").inc()
     metrics.retries.labels("fetch").inc()
     metrics.role.labels("shard", "0").set(1)
+    metrics.count_rules({"https://example.org/": 1})
     metrics.observe_waiting([0], 12.0)
     for stage in ("answer", "walk", "file"):
         metrics.stage.labels(stage).observe(0.1)
