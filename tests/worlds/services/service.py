@@ -13,10 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from spotsieve.stream.text_safety import show
 from tests.conftest import REPOSITORY
 from tests.worlds.brokers.topics import STOP_SECONDS, TopicSet
 from tests.worlds.pages.crawls import PageMessage
 from tests.worlds.waiting import SECONDS, START_SECONDS, wait_until
+
+LAST_LINES = 40
 
 
 @dataclass
@@ -41,7 +44,10 @@ class Spotsieve:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and self.log.exists():
+            # pytest shows it beside the failure; the directory is gone by the time somebody looks.
+            show(f"The end of {self.log}:", *self.log.read_text("utf-8", "replace").splitlines()[-LAST_LINES:])
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
