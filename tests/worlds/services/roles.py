@@ -1,7 +1,9 @@
 """A service whose state shards hold together: its processes on a real broker, and what they said against the log."""
 
+import contextlib
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -13,6 +15,8 @@ from tests.worlds.services.service import Spotsieve
 from tests.worlds.waiting import SECONDS, START_SECONDS, wait_until
 
 TAKEN = "this resolver works from now on"
+STARTING = ("compiling kernels", "opening the state")
+"""What /readyz says before a process hears SIGTERM."""
 
 
 class Roles:
@@ -85,9 +89,21 @@ class Roles:
         return [one.range for one in told if one.kind == KIND_OUTCOME]
 
     def stop(self) -> None:
-        """End all of them cleanly."""
+        """End all of them cleanly, as soon as those that have just been started again can."""
         running = [process for process in self.processes.values() if process.alive.poll() is None]
         for process in running:
+            # SIGTERM ends a process at once, and not cleanly, while it still compiles kernels.
+            wait_until(partial(_has_begun, process), START_SECONDS, f"{process.name} to begin")
             process.alive.terminate()
         for process in running:
             assert process.wait() == 0, process.text()
+
+
+def _has_begun(process: Spotsieve) -> bool:
+    """Whether it works or stands by, or has ended."""
+    if process.alive.poll() is not None:
+        return True
+    with contextlib.suppress(OSError):
+        status, text = process.get("/readyz")
+        return status == 200 or not any(step in text for step in STARTING)
+    return False

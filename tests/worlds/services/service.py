@@ -44,7 +44,7 @@ class Spotsieve:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None = None, *_: object) -> None:
         if kind is not None and self.log.exists():
             # pytest shows it beside the failure; the directory is gone by the time somebody looks.
             show(f"The end of {self.log}:", *self.log.read_text("utf-8", "replace").splitlines()[-LAST_LINES:])
