@@ -7,8 +7,8 @@ MOST = 8
 """Enough to keep every stage busy, few enough to keep memory flat."""
 FEW = 3
 """Of small ones. Each costs the worker and the broker some milliseconds of CPU whatever its size, so where pages come
-slower than they could be judged, the next batch rather grows: at 200 pages/s the median page takes 125 ms in place of
-150 (`make bench ARGS=latency`; 8, 3 and 2 side by side, exactly once)."""
+slower than they could be judged, the next batch rather grows: at 200 pages/s, exactly once, the median page took 144 ms
+in place of 176, and 171 of 202 (two rounds side by side on a busy machine; with 2 no less than with 3)."""
 
 
 class InFlight:
