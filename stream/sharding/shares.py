@@ -15,7 +15,7 @@ from spotsieve.state.index import Buckets, StateView
 from spotsieve.stream.fingerprints.tables import KEY_BITS, PRINT_TAG, TITLE_TAG
 from spotsieve.stream.judge.slots import Slots, slots_of
 from spotsieve.stream.page import PageId
-from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.schemes import Probes, Scheme
 from spotsieve.stream.signature import Signatures, emptied, page_ids_of
 
 MOST_SHARDS, NO_SHARD = 1024, -1
@@ -102,20 +102,40 @@ def lay_out(signatures: Signatures, scheme: Scheme, shards: int, number: int) ->
 
     number: the shard that asks; NO_SHARD: the resolver. Keys of other shards' hosts are left out.
     """
+    keys, slots = slots_of(_probed(signatures, scheme, Share(number, shards)))
+    owner, of_host = shards_of(keys, shards), np.zeros(len(keys), np.bool_)
     if scheme.bars is not None:
-        mine = shards_of(signatures.host, shards) == number
+        of_host = _are_of_hosts(keys)
+        owner[of_host] = number  # Those of other hosts are left out above.
+    return Laid(keys, slots, owner, of_host)
+
+
+def own_keys(signatures: Signatures, scheme: Scheme, share: Share) -> NDArray[np.uint64]:
+    """The keys of pages that are a shard's own: uint64[u], ascending, all different."""
+    keys = _probed(signatures, scheme, share).keys
+    own = shards_of(keys, share.shards) == share.number
+    if scheme.bars is not None:
+        own |= _are_of_hosts(keys)
+    return np.unique(keys[own])
+
+
+def _probed(signatures: Signatures, scheme: Scheme, asks: Share) -> Probes:
+    """What the pages are looked for by, without the keys of other shards' hosts."""
+    if scheme.bars is not None:
+        mine = shards_of(signatures.host, asks.shards) == asks.number
         prints, prints_bounds = emptied(signatures.prints, signatures.prints_bounds, mine)
         titles, titles_bounds = emptied(signatures.titles, signatures.titles_bounds, mine)
         signatures = replace(
             signatures, prints=prints, prints_bounds=prints_bounds, titles=titles, titles_bounds=titles_bounds
         )
-    keys, slots = slots_of(scheme.probe(signatures))
-    owner, of_host = shards_of(keys, shards), np.zeros(len(keys), np.bool_)
-    if scheme.bars is not None:
-        tag = keys >> np.uint64(KEY_BITS)
-        of_host = (tag == PRINT_TAG) | (tag == TITLE_TAG)
-        owner[of_host] = number  # Those of other hosts are left out above.
-    return Laid(keys, slots, owner, of_host)
+    return scheme.probe(signatures)
+
+
+def _are_of_hosts(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which keys a scheme with a memory of hosts mixed with the host of a page: bool[m]."""
+    tag = keys >> np.uint64(KEY_BITS)
+    found: NDArray[np.bool_] = (tag == PRINT_TAG) | (tag == TITLE_TAG)
+    return found
 
 
 def hold(signatures: Signatures, scheme: Scheme, view: StateView, share: Share) -> Held:

@@ -35,7 +35,8 @@ def check_metrics(roles: Roles) -> None:
         return [end - roles[name].metric("spotsieve_log_position") for name in told]
 
     wait_until(lambda: not any(lags()), SECONDS, "all roles to reach the end of the log")
-    assert roles["shard-1"].metric("spotsieve_stage_duration_seconds_count", stage="walk") > 0
+    for stage in ("ahead", "walk"):
+        assert roles["shard-1"].metric("spotsieve_stage_duration_seconds_count", stage=stage) > 0
 
 
 def check_states(roles: Roles, topics: TopicSet, pages: Sequence[PageMessage], folder: Path) -> set[bytes]:

@@ -4,9 +4,10 @@
 
 The pages are those of the index benchmark (CandidateLoad), under the default scheme. All roles run in one process, one
 after the other, over states in memory; each is charged what it does, from the bytes that it reads to those that it
-sends. The judge of one process runs over a state in memory too, so the ratio compares like with like. The second half
-of the run counts. What the roles file goes to states on disk as well, uncharged: their bytes are told when RocksDB has
-compacted them.
+sends. A shard reads the buckets of a round ahead, before the one before it is filed; "alone" is what one takes that
+reads nothing ahead, and belongs to no sum. The judge of one process runs over a state in memory too, so the ratio
+compares like with like. The second half of the run counts. What the roles file goes to states on disk as well,
+uncharged: their bytes are told when RocksDB has compacted them.
 """
 
 import json
@@ -32,6 +33,7 @@ from spotsieve.stream.judge.rules import Limits
 from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.settings.schemes import SpotsieveSettings
+from spotsieve.stream.sharding.ahead import ReadAhead
 from spotsieve.stream.sharding.answering import answer
 from spotsieve.stream.sharding.filing import file
 from spotsieve.stream.sharding.hosts import first_guess, walk_round
@@ -52,11 +54,14 @@ from spotsieve.stream.sharding.records.walks import read_walks, write_walks
 from spotsieve.stream.sharding.resolving_hosts import check_guess, resolve_walks
 from spotsieve.stream.sharding.rounds import Round, next_round
 from spotsieve.stream.sharding.shares import Held, Share, hold
+from spotsieve.stream.signature import Signatures
 from tests.measure.bench.index_load import CandidateLoad
 
 SCHEME, INDEX, DIGEST = SpotsieveScheme(SpotsieveSettings()), IndexSettings(), bytes(16)
 LIMITS = Limits(INDEX.bucket_cap, INDEX.candidate_limit or SCHEME.candidate_limit, KEEP_FIRST)
 NUMBERS = (1, 2, 4, 8)
+LOG_PAGES = 512
+"""Of a record of the log of a service (service.batch_pages)."""
 Figures = dict[str, float]
 
 
@@ -118,6 +123,7 @@ def measure_shards(log: Sequence[bytes], counted: int, number: int) -> Figures:
 def _measure_shards(log: Sequence[bytes], counted: int, number: int, stored: Sequence[RocksState]) -> Figures:
     shares = [Share(one, number) for one in range(number)]
     states, charged, sent, walks = [MemoryState() for _ in shares], Charged(), Counter[int](), 0
+    aheads = [ReadAhead(state) for state in states]
     entry_count = 0
     for offset, record in enumerate(log):
         if offset == len(log) // 2:
@@ -125,11 +131,12 @@ def _measure_shards(log: Sequence[bytes], counted: int, number: int, stored: Seq
         with charged.to("resolver"):
             round_ = next_round([(offset, decode(record))], 0, Clock(), entry_count, 0, 2**30)
         told, held = list[bytes](), dict[Share, Held]()
-        for share, state in zip(shares, states, strict=True):
-            with charged.to("shard: read"):
-                signatures = decode(record).signatures
+        signatures = round_.signatures
+        for share, state, ahead in zip(shares, states, aheads, strict=True):
             with charged.to("shard: keys and buckets"):
-                held[share] = hold(signatures, SCHEME, state, share)
+                held[share] = hold(signatures, SCHEME, ahead, share)
+            with charged.to("alone: keys and buckets"):
+                hold(signatures, SCHEME, state, share)
             with charged.to("shard: answer"):
                 meetings = answer(signatures, held[share], SCHEME, state, LIMITS, share)
                 told.append(_told(round_, KIND_MEETINGS, share, write_meetings(meetings, entry_count), sent))
@@ -165,12 +172,20 @@ def _measure_shards(log: Sequence[bytes], counted: int, number: int, stored: Seq
             verdicts = decode_body(told_outcome, KIND_OUTCOME, read_outcome_of, "verdicts", 0).verdicts
         with charged.to("worker: originals"):
             list(verdicts.originals)
-        for share, state, on_disk in zip(shares, states, stored, strict=True):
+        for share, ahead in zip(shares, aheads, strict=True):
+            with charged.to("shard: read"):
+                coming = [decode(one).signatures for one in log[offset + 1 : offset + 2]]
+            with charged.to("shard: ahead"):
+                ahead.drop()
+                for number_of_part, part in enumerate(_parts(coming)):
+                    ahead.read(number_of_part, part, SCHEME, share)
+        for share, state, ahead, on_disk in zip(shares, states, aheads, stored, strict=True):
             with charged.to("shard: file"):
                 told_outcome = decode_told(outcome, DIGEST, number, "verdicts", 0)
                 resolved = decode_body(told_outcome, KIND_OUTCOME, read_outcome_of, "verdicts", 0)
                 filing = file(round_, resolved, held[share], SCHEME, state, LIMITS, share)
                 state.file(filing, offset + 1, 0)
+                ahead.changed(filing.keys)
             on_disk.file(filing, offset + 1, 0)
         entry_count = resolved.next_number
     steps = {f"{name.replace(': ', '_')}_us": value / counted * 1e6 for name, value in charged.seconds.items()}
@@ -184,6 +199,13 @@ def _measure_shards(log: Sequence[bytes], counted: int, number: int, stored: Seq
         "walks_a_round": walks / (len(log) - len(log) // 2),
         "entries_held": sum(state.stats()["entries"] for state in states) / entry_count,
     }
+
+
+def _parts(coming: Sequence[Signatures]) -> Iterator[Signatures]:
+    """The pages that come next, as records of the log hold them."""
+    for signatures in coming:
+        for first in range(0, len(signatures), LOG_PAGES):
+            yield signatures.part(first, min(first + LOG_PAGES, len(signatures)))
 
 
 def _told(round_: Round, kind: int, share: Share, body: bytes, sent: Counter[int]) -> bytes:

@@ -37,7 +37,8 @@ def opened(directory: Path, part: Part | None) -> RocksState:
 def sharded(one: OneProcess, log: Sequence[bytes], shards: int, dice: random.Random, folder: Path) -> list[Path]:
     """The directories of shards that have judged a log."""
     cluster, directories = Shards(one, shards), [folder / f"shard-{number}" for number in range(shards)]
-    cluster.states = [opened(directory, Part(number, shards)) for number, directory in enumerate(directories)]
+    for number, directory in enumerate(directories):
+        cluster.put(number, opened(directory, Part(number, shards)))
     cluster.apply(log, dice.choices([1, 2, 3, 7, 30, 200], k=3))
     for state in cluster.states:
         state.close()

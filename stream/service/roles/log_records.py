@@ -15,7 +15,10 @@ from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings
 
 
 class LogRecords:
-    """The log from a record on, as far as it was read. What has no pages for a round stands in its place, too."""
+    """The log from a record on, as far as it was read. What has no pages for a round stands in its place, too.
+
+    Either somebody who needs a record reads, by until(), or follow() reads as a task and all others wait for it.
+    """
 
     def __init__(self, settings: Settings, metrics: Metrics, waits: Waits) -> None:
         self._settings = settings
@@ -24,6 +27,7 @@ class LogRecords:
         self._next = 0
         self._follower = LogFollower(settings, metrics, waits, lambda: self._next)
         self._skipped = set[int]()
+        self._is_followed, self._wanted, self._moved = False, 0, asyncio.Event()
         self.held: deque[tuple[int, LogRecord]] = deque()
         """(offset, record), ascending"""
 
@@ -61,13 +65,38 @@ class LogRecords:
         """Let go of the records before this offset."""
         while self.held and self.held[0][0] < offset:
             self.held.popleft()
+        self._tell()
 
     async def until(self, end: int) -> None:
-        """Read until all records before this offset are held."""
+        """Return when all records before this offset are held."""
+        self._wanted = max(self._wanted, end)
+        self._tell()
         while self._next < end:
-            await self.read()
+            await (self._moved.wait() if self._is_followed else self._read())
 
-    async def read(self) -> None:
+    async def first_from(self, offset: int) -> tuple[int, LogRecord]:
+        """Return the first held record at or behind this offset, as soon as there is one."""
+        while True:
+            for one in self.held:
+                if one[0] >= offset:
+                    return one
+            await self._moved.wait()
+
+    async def follow(self, pages: int) -> None:
+        """Keep so many pages at hand, and what until() asks for."""
+        self._is_followed = True
+        while True:
+            while self.pages() >= pages and self._next >= self._wanted:
+                await self._moved.wait()
+            await self._read()
+            self._tell()
+
+    def _tell(self) -> None:
+        """Wake all who wait."""
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+    async def _read(self) -> None:
         """Read what comes next; nothing after a wait. Raises StateError where every reader stops."""
         for record in await self._follower.fetch():
             value = record.value or b""

@@ -1,6 +1,7 @@
 """The life of a role's process with one set of Kafka clients: start, work, stop; any error ends it."""
 
 import asyncio
+from collections.abc import Coroutine
 
 from aiokafka.errors import KafkaError
 
@@ -41,29 +42,36 @@ class Role:
 
     async def run(self) -> None:
         """Work until stop(). Raises BrokerTrouble where a new one can go on, and other SpotsieveErrors."""
-        watching = asyncio.create_task(BrokerWatch(self._settings, self._waits).run())
-        working = asyncio.create_task(self._live())
-        stopping = asyncio.create_task(self._stopping.wait())
         try:
-            done, _ = await asyncio.wait([watching, working, stopping], return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            await self._together(BrokerWatch(self._settings, self._waits).run(), self._live(), self._stop_asked())
         except Over as over:
             logger().info(str(over))
         except KafkaError as error:
             raise ended(error, self._settings, "running") from error
         finally:
             self._ready = False
-            for task in (watching, working, stopping):
-                task.cancel()
-            await asyncio.gather(watching, working, stopping, return_exceptions=True)
             await self._close()
+
+    async def _stop_asked(self) -> None:
+        await self._stopping.wait()
 
     async def _live(self) -> None:
         await self._start()
         self._ready = True
         logger().info("ready")
         await self._work_on()
+
+    async def _together(self, *works: Coroutine[object, object, None]) -> None:
+        """Do all of these at a time, until one ends or raises."""
+        tasks = [asyncio.create_task(work) for work in works]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _start(self) -> None:
         """Connect, and catch up."""

@@ -48,21 +48,19 @@ def run_cases(costs: Costs, seconds: float = 6.0) -> Cases:
     """Simulate them. seconds: of a run"""
     alone = simulate(Plan(1, 0, seconds=seconds), costs)
     reached = {
-        (shards, overlap): _reach(shards, overlap, costs, alone, seconds)
-        for shards in SHARDS
-        for overlap in (False, True)
+        (shards, ahead): _reach(shards, ahead, costs, alone, seconds) for shards in SHARDS for ahead in (False, True)
     }
     sizes = [size_for(rate, costs) for rate in RATES]
-    return Cases(alone, 1 / costs.judge, reached, _lose(costs, reached[LOST_SHARDS, False]), sizes)
+    return Cases(alone, 1 / costs.judge, reached, _lose(costs, reached[LOST_SHARDS, True]), sizes)
 
 
-def _reach(shards: int, overlap: bool, costs: Costs, alone: Outcome, seconds: float) -> Reach:
+def _reach(shards: int, ahead: bool, costs: Costs, alone: Outcome, seconds: float) -> Reach:
     of_page = costs.intake + costs.commit
     # More workers than any number of shards keeps busy; then as many as are needed.
-    most = simulate(Plan(min(4 + 3 * shards, 40), shards, 0.0, overlap, seconds), costs).pages_per_s
+    most = simulate(Plan(min(4 + 3 * shards, 40), shards, 0.0, ahead, seconds), costs).pages_per_s
     workers = ceil(most * of_page / (0.8 - most * costs.seen))
-    full = simulate(Plan(workers, shards, 0.0, overlap, seconds), costs)
-    half = simulate(Plan(workers, shards, full.pages_per_s / 2, overlap, seconds), costs)
+    full = simulate(Plan(workers, shards, 0.0, ahead, seconds), costs)
+    half = simulate(Plan(workers, shards, full.pages_per_s / 2, ahead, seconds), costs)
     efficiency = full.pages_per_s / (workers + shards + 1) / alone.pages_per_s
     return Reach(workers, full, half, efficiency)
 
@@ -72,5 +70,5 @@ def _lose(costs: Costs, reach: Reach) -> Loss:
     plan = Plan(reach.workers, LOST_SHARDS, rate, seconds=40.0, at=18.0, away=AWAY_S)
     outcomes = {lost: simulate(plan._replace(lost=lost), costs) for lost in ("shard", "resolver")}
     # Filing again needs the keys and the buckets too; only these, of all that an answer takes.
-    rebuild = costs.file.of_one(4096, LOST_SHARDS) + costs.answer.of_one(4096, LOST_SHARDS)
-    return Loss(rate, outcomes, rebuild / 4096 * 1e6)
+    rebuild = costs.file.of_one(plan.round_pages, LOST_SHARDS) + costs.alone.of_one(plan.round_pages, LOST_SHARDS)
+    return Loss(rate, outcomes, rebuild / plan.round_pages * 1e6)

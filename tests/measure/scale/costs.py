@@ -11,7 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Figures = dict[str, Any]
-ANSWER = ("shard_read_us", "shard_keys and buckets_us", "shard_answer_us")
+AHEAD = ("shard_read_us", "shard_ahead_us")
+ANSWER = ("shard_keys and buckets_us", "shard_answer_us")
+ALONE = ("shard_read_us", "alone_keys and buckets_us", "shard_answer_us")
+"""An answer where nothing is read ahead."""
 BYTES = ("meetings_bytes", "walks_bytes", "outcome_bytes")
 MICRO = 1e-6
 
@@ -37,6 +40,7 @@ class Costs(NamedTuple):
 
     intake, commit: CPU seconds of a worker for a page of its own, before the log and after the verdict
     seen: of a worker for any page's verdict  judge: of one process that judges for itself, for any page
+    ahead: reading the log and its buckets, before a round asks  alone: an answer where nothing is read ahead
     again: share of rounds that are walked twice  hops: milliseconds, as of hops.py  message: bytes of a page
     """
 
@@ -44,7 +48,9 @@ class Costs(NamedTuple):
     commit: float
     seen: float
     judge: float
+    ahead: Step
     answer: Step
+    alone: Step
     walk: Step
     file: Step
     resolver: Step
@@ -72,7 +78,9 @@ def costs_of(figures: Figures) -> Costs:
         (figures["client_us"] / 2 + originals) * MICRO,
         float(np.median([found["worker_outcomes_us"] for found in of_worker])) * MICRO,
         large["judge_us"] * MICRO,
+        step(*AHEAD),
         step(*ANSWER),
+        step(*ALONE),
         walked_once,
         step("shard_file_us"),
         step("resolver_us"),

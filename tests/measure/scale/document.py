@@ -8,6 +8,7 @@ from typing import Any
 from tests.measure.scale import tables
 from tests.measure.scale.cases import AWAY_S, LOST_SHARDS, Cases
 from tests.measure.scale.costs import Costs
+from tests.measure.scale.simulation import Plan
 from tests.measure.scale.sizing import DISK_BYTES, LOAD
 
 Figures = dict[str, Any]
@@ -98,7 +99,7 @@ def _left_out(figures: Figures, costs: Costs) -> list[str]:
 
 def _costs(figures: Figures, large: Figures, costs: Costs, client_us: float) -> list[str]:
     worker, rounds = figures["worker"], sorted(run["round"] for run in figures["roles"])
-    every_us = sum(step.every for step in (costs.answer, costs.walk, costs.file)) * 1e6
+    every_us = sum(step.every for step in (costs.ahead, costs.answer, costs.walk, costs.file)) * 1e6
     return [
         fill(
             f"{large['pages']:,} made-up pages of the index benchmark, the default scheme, "
@@ -136,9 +137,8 @@ def _simulation(figures: Figures, costs: Costs, cases: Cases) -> list[str]:
             "broker. Costs and "
             "hops are those above. Each process has a core of its own. Workers batch up to 512 pages or "
             "50 ms, and rounds "
-            "take up to 4,096 pages of what the log has. With overlap, shards answer a round while the "
-            "one before is "
-            "resolved. Overlap is not built: the simulation takes it that the resolver then works twice as much. The "
+            f"take up to {Plan(1, 1).round_pages:,} pages of what the log has. Shards read the log and its "
+            "buckets ahead; the rows with nothing ahead say what they reach without it. The "
             "broker has no limit here, so provide for its CPU and network.",
             120,
         ),

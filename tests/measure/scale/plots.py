@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from tests.measure.scale.cases import SHARDS, Cases
 
 COLOURS = {False: "#0072B2", True: "#D55E00"}
-LABELS = {False: "round after round", True: "with overlap"}
+LABELS = {False: "nothing read ahead", True: "as it is"}
 
 
 def draw(cases: Cases, path: Path) -> None:
@@ -25,9 +25,9 @@ def draw(cases: Cases, path: Path) -> None:
 
 
 def _draw_reach(axes: Axes, cases: Cases) -> None:
-    for overlap, colour in COLOURS.items():
-        reached = [cases.reached[shards, overlap].full.pages_per_s for shards in SHARDS]
-        axes.plot(SHARDS, reached, marker="o", color=colour, label=LABELS[overlap])
+    for ahead, colour in COLOURS.items():
+        reached = [cases.reached[shards, ahead].full.pages_per_s for shards in SHARDS]
+        axes.plot(SHARDS, reached, marker="o", color=colour, label=LABELS[ahead])
     axes.axhline(cases.ceiling, color="0.5", linestyle="--", label="any number of single processes")
     axes.set(ylabel="pages/s, as many as are taken", ylim=(0, None))
     axes.yaxis.set_major_formatter("{x:,.0f}")
@@ -35,10 +35,10 @@ def _draw_reach(axes: Axes, cases: Cases) -> None:
 
 
 def _draw_waits(axes: Axes, cases: Cases) -> None:
-    for overlap, colour in COLOURS.items():
-        half = [cases.reached[shards, overlap].half for shards in SHARDS]
-        axes.plot(SHARDS, [one.p99_ms for one in half], marker="o", color=colour, label=f"p99, {LABELS[overlap]}")
-        label = f"p50, {LABELS[overlap]}"
+    for ahead, colour in COLOURS.items():
+        half = [cases.reached[shards, ahead].half for shards in SHARDS]
+        axes.plot(SHARDS, [one.p99_ms for one in half], marker="o", color=colour, label=f"p99, {LABELS[ahead]}")
+        label = f"p50, {LABELS[ahead]}"
         axes.plot(SHARDS, [one.p50_ms for one in half], marker=".", linestyle=":", color=colour, label=label)
     axes.set(ylabel="ms, at half of these pages/s", ylim=(0, None))
     axes.yaxis.set_major_formatter("{x:,.0f}")

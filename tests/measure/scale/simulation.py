@@ -21,24 +21,24 @@ BATCH_PAGES, LINGER_S = 512, 0.05
 TICK_S = 0.002
 WARM_SHARE = 0.4
 """Of a run that does not count."""
-FILES, ANSWERS = 0, 1
-"""What a shard does first: a round that is filed or walked frees all others, an answer for the next one does not."""
+FIRST, LATER = 0, 1
+"""What a process does first: a round waits for all that is first, and for nothing that is later."""
 Waits = Generator[simpy.Event, Any, None]
 
 
 class Plan(NamedTuple):
     """What is simulated. workers, shards: how many; no shards: each worker judges for itself
 
-    pages_per_s: that come in; 0: as many as are taken  overlap: round r + 1 is answered while r is resolved
+    pages_per_s: that come in; 0: as many as are taken  ahead: shards read buckets before a round asks for them
     lost: a role that is away (shard, resolver) from the second `at` for `away` seconds; ""
     """
 
     workers: int
     shards: int
     pages_per_s: float = 0.0
-    overlap: bool = False
+    ahead: bool = True
     seconds: float = 20.0
-    round_pages: int = 4096
+    round_pages: int = 8192
     in_flight: int = 8_192
     seed: int = 1
     lost: str = ""
@@ -47,11 +47,12 @@ class Plan(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """Pages that go together. came: seconds and pages of each group"""
+    """Pages that go together. came: seconds and pages of each group  read: which shards have read their buckets"""
 
     worker: int
     pages: int
     came: tuple[tuple[float, int], ...]
+    read: list[bool]
 
 
 class _Round:
@@ -101,12 +102,15 @@ class Simulation:
         hops = self._costs.hops[name]
         return self._env.timeout(hops[int(self._dice.integers(len(hops)))] / 1e3)
 
-    def _work(self, core: simpy.PriorityResource, role: str, seconds: float, first: int = FILES) -> Waits:
-        with core.request(first) as mine:
+    def _work(self, core: simpy.PriorityResource, role: str, seconds: float, when: int = FIRST) -> Waits:
+        with core.request(when) as mine:
             yield mine
             yield self._env.timeout(seconds)
-            if self._env.now > self._plan.seconds * WARM_SHARE:
-                self._busy[role] += seconds
+            self._count(role, seconds)
+
+    def _count(self, role: str, seconds: float) -> None:
+        if self._env.now > self._plan.seconds * WARM_SHARE:
+            self._busy[role] += seconds
 
     def _arrive(self, worker: int) -> Waits:
         rate = self._plan.pages_per_s / self._plan.workers
@@ -134,17 +138,17 @@ class Simulation:
             while self._in_flight[worker] + batch.pages > plan.in_flight:
                 yield env.timeout(5 * TICK_S)
             self._in_flight[worker] += batch.pages
-            yield from self._work(self._workers[worker], "worker", batch.pages * self._costs.intake, ANSWERS)
+            yield from self._work(self._workers[worker], "worker", batch.pages * self._costs.intake, LATER)
             env.process(self._append(batch))
 
     def _next_batch(self, worker: int) -> _Batch:
         if not self._plan.pages_per_s:
-            return _Batch(worker, BATCH_PAGES, ((self._env.now, BATCH_PAGES),))
+            return _Batch(worker, BATCH_PAGES, ((self._env.now, BATCH_PAGES),), [False] * self._plan.shards)
         came, pages, waiting = list[tuple[float, int]](), 0, self._input[worker]
         while waiting and (not came or pages + waiting[0][1] <= BATCH_PAGES):
             came.append(waiting.popleft())
             pages += came[-1][1]
-        return _Batch(worker, pages, tuple(came))
+        return _Batch(worker, pages, tuple(came), [False] * self._plan.shards)
 
     def _append(self, batch: _Batch) -> Waits:
         yield self._hop("plain.meetings")
@@ -153,6 +157,9 @@ class Simulation:
                 self._env.process(self._judge(worker, batch))
             return
         self._log.append(batch)
+        if self._plan.ahead:
+            for shard in range(self._plan.shards):
+                self._env.process(self._read_ahead(shard, batch))
         if not self._logged.triggered:
             self._logged.succeed()
 
@@ -162,36 +169,37 @@ class Simulation:
         if worker == batch.worker:
             self._commit(worker, [batch])
 
+    def _read_ahead(self, shard: int, batch: _Batch) -> Waits:
+        """Read the buckets of a batch, unless its round has come first."""
+        with self._shards[shard].request(LATER) as mine:
+            yield mine
+            if batch.read[shard]:
+                return
+            seconds = self._costs.ahead.of_one(batch.pages, self._plan.shards) - self._costs.ahead.round
+            seconds += self._costs.ahead.round * batch.pages / self._plan.round_pages
+            yield self._env.timeout(seconds)
+            batch.read[shard] = True
+            self._count(f"shard {shard}", seconds)
+
     def _resolve(self) -> Waits:
-        """The resolver: one round after the other; with overlap it names the next one while this one is walked."""
-        plan, before = self._plan, list[_Round]()
-        round_ = yield from self._named(before)
+        """The resolver: one round after the other."""
+        before: _Round | None = None
         while True:
-            following: simpy.Process | None = None
+            waited = not self._log
+            round_ = yield from self._named(before)
+            self._env.process(self._announce(round_, None if waited else before))
             for number in range(round_.walks):
                 yield self._env.all_of(round_.walked[number])
                 if number + 1 < round_.walks:
                     yield self._hop("fenced.small")
                     round_.allowed[number + 1].succeed()
-                if plan.overlap and following is None:
-                    following = self._env.process(self._named([round_, *before[:1]]))
-            yield from self._work(self._resolver, "resolver", self._resolving(round_))
-            # What is ready by now is named in the record of the outcome.
+            resolving = self._costs.resolver.of_all(round_.pages, self._plan.shards)
+            yield from self._work(self._resolver, "resolver", resolving)
             self._env.process(self._tell(round_))
-            before = [round_, *before[:1]]
-            if following is None:
-                round_ = yield from self._named(before, with_outcome=True)
-            else:
-                round_ = yield following
+            before = round_
 
-    def _resolving(self, round_: _Round) -> float:
-        """CPU seconds of the resolver. With overlap it meets two rounds: that is taken to cost as much again."""
-        once = self._costs.resolver.of_all(round_.pages, self._plan.shards)
-        return once * (2 if self._plan.overlap else 1)
-
-    def _named(self, before: list[_Round], with_outcome: bool = False) -> Generator[simpy.Event, Any, _Round]:
+    def _named(self, before: _Round | None) -> Generator[simpy.Event, Any, _Round]:
         """The next round, of what the log has; as soon as it has something."""
-        waited = not self._log
         while not self._log:
             self._logged = self._env.event()
             yield self._logged
@@ -203,25 +211,32 @@ class Simulation:
         round_ = _Round(self._env, self._plan.shards, batches, walks)
         for shard in range(self._plan.shards):
             self._env.process(self._shard(shard, round_, before))
-        self._env.process(self._announce(round_, before, with_outcome and not waited))
         return round_
 
-    def _announce(self, round_: _Round, before: list[_Round], with_outcome: bool) -> Waits:
-        yield before[0].resolved if with_outcome else self._hop("fenced.small")
+    def _announce(self, round_: _Round, before: _Round | None) -> Waits:
+        """before: the round whose outcome names this one in the same transaction; None: a record of its own does"""
+        yield self._hop("fenced.small") if before is None else before.resolved
         round_.announced.succeed()
 
-    def _shard(self, shard: int, round_: _Round, before: list[_Round]) -> Waits:
-        """A shard and a round: answer, walk, file; each waits for what it needs of the rounds before."""
+    def _answering(self, shard: int, round_: _Round) -> float:
+        """CPU seconds of a shard's answer. What it has not read ahead it reads now."""
+        costs, shards = self._costs, self._plan.shards
+        if not self._plan.ahead:
+            return costs.alone.of_one(round_.pages, shards)
+        unread = sum(batch.pages for batch in round_.batches if not batch.read[shard])
+        for batch in round_.batches:
+            batch.read[shard] = True
+        return costs.answer.of_one(round_.pages, shards) + (costs.ahead.of_one(unread, shards) if unread else 0.0)
+
+    def _shard(self, shard: int, round_: _Round, before: _Round | None) -> Waits:
+        """A shard and a round: answer, walk, file; each waits for what it needs of the round before."""
         core, costs, shards = self._shards[shard], self._costs, self._plan.shards
         yield round_.announced
-        behind = before[1:2] if self._plan.overlap else before[:1]
-        for one in behind:
-            yield one.filed[shard]
-        yield from self._work(core, f"shard {shard}", costs.answer.of_one(round_.pages, shards), ANSWERS)
+        if before is not None:
+            yield before.filed[shard]
+        yield from self._work(core, f"shard {shard}", self._answering(shard, round_))
         self._env.process(self._send(round_.answered[shard], "plain.meetings"))
         yield self._env.all_of(round_.answered)
-        for one in before[:1]:
-            yield one.filed[shard]
         for number in range(round_.walks):
             if number:
                 yield round_.allowed[number]
@@ -269,7 +284,7 @@ class Simulation:
         """Keep a role's core for as long as it is away."""
         core = self._resolver if self._plan.lost == "resolver" else self._shards[0]
         yield self._env.timeout(self._plan.at)
-        with core.request(FILES - 1) as mine:
+        with core.request(FIRST - 1) as mine:
             yield mine
             yield self._env.timeout(self._plan.away)
 

@@ -29,7 +29,6 @@ class Size(NamedTuple):
     rate: int
     workers: int
     shards: int
-    overlap: bool
     outcome: Outcome
     reached: bool
 
@@ -46,32 +45,33 @@ def workers_for(rate: float, shards: int, costs: Costs) -> int:
     return ceil(rate * (costs.intake + costs.commit) / room) if room > 0 else 0
 
 
-def most_pages_per_s(shards: int, costs: Costs, overlap: bool) -> float:
-    """No more than this is taken, were all hops free: the role that has most to do for a round is busy all the time."""
+def most_pages_per_s(shards: int, costs: Costs) -> float:
+    """No more than this is taken, were all hops free: a shard's steps and the resolver's come one after the other.
+
+    A shard reads ahead while the resolver works.
+    """
     pages, steps = Plan(1, 1).round_pages, (costs.answer, costs.walk, costs.file)
     if not shards:
         return 1 / costs.judge
-    resolver = costs.resolver.of_all(pages, shards) * (2 if overlap else 1)
     shard = sum(step.of_one(pages, shards) for step in steps)
-    return pages / (max(shard, resolver) if overlap else shard + resolver)
+    return pages / (shard + max(costs.resolver.of_all(pages, shards), costs.ahead.of_one(pages, shards)))
 
 
 def size_for(rate: int, costs: Costs, seconds: float = 6.0) -> Size:
     """The fewest shards that keep up with a rate at a load of LOAD, or else those that take most. seconds: of a run"""
-    every = [(shards, overlap) for shards in SHARDS for overlap in ((False, True) if shards else (False,))]
-    for shards, overlap in every:
+    for shards in SHARDS:
         workers = workers_for(rate, shards, costs)
-        if not workers or most_pages_per_s(shards, costs, overlap) * LOAD < rate:
+        if not workers or most_pages_per_s(shards, costs) * LOAD < rate:
             continue
-        full = simulate(Plan(workers, shards, overlap=overlap, seconds=seconds), costs)
+        full = simulate(Plan(workers, shards, seconds=seconds), costs)
         if full.pages_per_s * LOAD >= rate * KEPT_UP:
-            at_rate = simulate(Plan(workers, shards, float(rate), overlap, seconds), costs)
+            at_rate = simulate(Plan(workers, shards, float(rate), seconds=seconds), costs)
             if at_rate.p99_ms <= MOST_P99_MS:
-                return Size(rate, workers, shards, overlap, at_rate, True)
-    shards, overlap = max(every, key=lambda one: most_pages_per_s(one[0], costs, one[1]))
-    workers = workers_for(most_pages_per_s(shards, costs, overlap), shards, costs)
-    full = simulate(Plan(workers, shards, overlap=overlap, seconds=seconds), costs)
-    return Size(rate, workers, shards, overlap, full, False)
+                return Size(rate, workers, shards, at_rate, True)
+    shards = max(SHARDS, key=lambda one: most_pages_per_s(one, costs))
+    workers = workers_for(most_pages_per_s(shards, costs), shards, costs)
+    full = simulate(Plan(workers, shards, seconds=seconds), costs)
+    return Size(rate, workers, shards, full, False)
 
 
 class Traffic(NamedTuple):

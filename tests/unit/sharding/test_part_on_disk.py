@@ -43,7 +43,7 @@ def test_parts_on_disk_hold_what_parts_in_memory_hold(tmp_path: Path) -> None:
     sizes = random.Random(1).choices([1, 7, 30], k=3)
     memory, disk = Shards(one, 2), Shards(one, 2)
     for place, part in enumerate(PARTS):
-        disk.states[place] = opened(tmp_path / str(place), part)
+        disk.put(place, opened(tmp_path / str(place), part))
     memory.apply(one.log, sizes)
     disk.apply(one.log, sizes)
     for place, part in enumerate(PARTS):

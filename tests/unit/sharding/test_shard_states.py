@@ -60,12 +60,13 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
     signed_log(dice, one, scheme.sign(pages))
     made = Judged(pages, one, folder, folder / "earlier")
     cluster = Shards(one, SHARDS)
-    cluster.states = [opened(made.shard(number), number) for number in range(SHARDS)]
+    for number in range(SHARDS):
+        cluster.put(number, opened(made.shard(number), number))
     half = len(one.log) // 2
     cluster.apply(one.log[:half], [30])
     cluster.states[1].close()
     assert main(["state", "snapshot", "--state", str(made.shard(1)), str(made.earlier)]) == EXIT_OK
-    cluster.states[1] = opened(made.shard(1), 1)
+    cluster.put(1, opened(made.shard(1), 1))
     cluster.apply(one.log, [30], half)
     for state in cluster.states:
         state.close()
@@ -132,7 +133,7 @@ def test_a_restored_shard_goes_on_from_its_snapshot(judged: Judged, tmp_path: Pa
         assert again.heard != whole.heard
         # The other shard answers as it did; the restored one files the rounds behind its snapshot.
         cluster.apply(judged.one.log[:half], [30])
-        cluster.states[1] = again
+        cluster.put(1, again)
         cluster.apply(judged.one.log, [30], half)
         assert first_difference(again, whole) is None
         assert again.heard == whole.heard

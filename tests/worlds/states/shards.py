@@ -19,6 +19,7 @@ from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.settings.model import IndexSettings, PolicySettings, Settings
 from spotsieve.stream.settings.rules import Rule
+from spotsieve.stream.sharding.ahead import ReadAhead
 from spotsieve.stream.sharding.answering import answer
 from spotsieve.stream.sharding.filing import file
 from spotsieve.stream.sharding.hosts import Walks, first_guess, walk_round
@@ -93,7 +94,7 @@ class OneProcess:
 
 
 class Shards:
-    """S shards that hold parts of one state, and what a resolver knows beside them.
+    """S shards that hold parts of one state, and what a resolver knows beside them. They read some buckets ahead.
 
     guess: of every round the first guess, or of all its pages the same; None: the one that is made of the answers
     resizes: before the round of this number so many shards take over, which have filled themselves
@@ -116,6 +117,11 @@ class Shards:
         self.sent_bytes: dict[int, int] = {}
         self._guess = guess
         self._heard = 0
+        self._dice = random.Random(shards)
+
+    def put(self, number: int, state: State) -> None:
+        """Have another state for this shard."""
+        self.states[number], self._ahead[number] = state, ReadAhead(state)
 
     def apply(self, log: Sequence[bytes], sizes: Sequence[int], first: int = 0) -> Verdicts:
         """Judge and file a log, from a record on, in rounds of these sizes, and then of the last of them.
@@ -142,6 +148,8 @@ class Shards:
         """Have so many shards, which are empty."""
         self.shares = [Share(number, shards) for number in range(shards)]
         self.states: list[State] = [MemoryState() for _ in self.shares]
+        self._ahead: list[ReadAhead] = [ReadAhead(state) for state in self.states]
+        self._next_ahead = [0 for _ in self.shares]
 
     def _take_over(self, shards: int) -> None:
         """Let others answer from now on: they file what the log and the outcomes have told, without judging."""
@@ -157,12 +165,13 @@ class Shards:
         self._remove(offset, record)
 
     def _remove(self, offset: int, record: LogRecord) -> None:
-        for state in self.states:
+        for state, ahead in zip(self.states, self._ahead, strict=True):
             state.remove(removal_of(record.forgotten, state), offset + 1, record.checksum)
+            ahead.drop()
 
     def _judge(self, round_: Round, records: Sequence[tuple[int, LogRecord]]) -> Resolved:
         self._assert_cut_alike(round_, records)
-        views = [living(state, round_.clock.floor) for state in self.states]
+        views = [living(ahead, round_.clock.floor) for ahead in self._ahead]
         each = [
             hold(round_.signatures, self.scheme, view, share) for view, share in zip(views, self.shares, strict=True)
         ]
@@ -177,19 +186,30 @@ class Shards:
             resolved = self._walk(round_, each, views, meetings)
         resolved = self._sent(round_, KIND_OUTCOME, Share(0, len(self.shares)), write_outcome(resolved), read_outcome)
         self._history.append((round_, resolved))
+        self._read_ahead(records)
         self._file(round_, resolved, each)
         self.clock, self.entry_count = round_.clock, resolved.next_number
         return resolved
 
+    def _read_ahead(self, records: Sequence[tuple[int, LogRecord]]) -> None:
+        """Read buckets of some of the next records, before the open round is filed."""
+        for number, (ahead, share) in enumerate(zip(self._ahead, self.shares, strict=True)):
+            for offset, record in records[: self._dice.randrange(4)]:
+                if offset >= self._next_ahead[number]:
+                    ahead.read(offset, record.signatures, self.scheme, share)
+                    self._next_ahead[number] = offset + 1
+
     def _file(self, round_: Round, resolved: Resolved, each: Sequence[Held] | None = None) -> None:
         """File a round. each: what the shards read for it; None: they have not answered"""
         for number, (state, share) in enumerate(zip(self.states, self.shares, strict=True)):
-            view = living(state, round_.clock.floor)
+            view = living(self._ahead[number], round_.clock.floor)
             held = each[number] if each else hold(round_.signatures, self.scheme, view, share)
             filing = file(round_, resolved, held, self.scheme, view, self.limits, share)
             if filing.places is not None:
                 filing = replace(filing, places=filing.places._replace(heard=Heard(self._heard, 0)))
             state.file(filing, round_.end.record, round_.last_record, round_.end.page, round_.clock)
+            self._ahead[number].drop_before(round_.end.record)
+            self._ahead[number].changed(filing.keys)
         self._heard += 1
 
     def _assert_cut_alike(self, round_: Round, records: Sequence[tuple[int, LogRecord]]) -> None:
@@ -241,7 +261,7 @@ class Shards:
         return decode_body(told, kind, lambda columns: read(columns, told.range.first_number), "topic", 0)
 
 
-def living(state: State, floor: int) -> StateView:
+def living(state: StateView, floor: int) -> StateView:
     """What lives of a state."""
     return Living(state, floor) if floor else state
 

@@ -30,8 +30,6 @@ from spotsieve.stream.sharding.records.frame import KIND_GUESS, KIND_OUTCOME, ra
 from spotsieve.stream.sharding.records.range import write_guess
 from spotsieve.stream.sharding.rounds import Round
 
-AHEAD_SECONDS = 0.01
-"""Between two looks whether pages of the log have room again."""
 MISSING_SECONDS = 10.0
 """After so long without the answer of a shard a line says which shards are waited for."""
 
@@ -68,7 +66,6 @@ class Resolver(Role):
         self._answers = Answers(0)
         self._hearing: asyncio.Task[None] | None = None
         self._open: OpenRound | None = None
-        self._arrived = asyncio.Event()
 
     async def _start(self) -> None:
         self.step = "standing by: another resolver works"
@@ -106,32 +103,12 @@ class Resolver(Role):
             self._rounds.seek_matches(answers)
 
     async def _work_on(self) -> None:
-        watching = [
-            asyncio.create_task(task)
-            for task in (self._standing.hold(), self._read_log(), self._be_replaced(), self._resolve_on())
-        ]
-        try:
-            done, _ = await asyncio.wait(watching, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            for task in watching:
-                task.cancel()
-            await asyncio.gather(*watching, return_exceptions=True)
+        following = self._log.follow(2 * self._settings.cluster.round_pages)
+        await self._together(self._standing.hold(), following, self._be_replaced(), self._resolve_on())
 
     async def _be_replaced(self) -> None:
         await self._standing.replaced.wait()
         raise BrokerTrouble("resolver", "was replaced by another one: it stands by from now on")
-
-    async def _read_log(self) -> None:
-        """Keep the next pages at hand, and no more than two rounds of them."""
-        while True:
-            if self._log.pages() < 2 * self._settings.cluster.round_pages:
-                await self._log.read()
-                if self._log.held:
-                    self._arrived.set()
-            else:
-                await asyncio.sleep(AHEAD_SECONDS)
 
     async def _resolve_on(self) -> None:
         while True:
@@ -141,7 +118,6 @@ class Resolver(Role):
                     await self._publisher.publish(self._switch())
                 named = self._naming.next()
                 if named is None:
-                    self._arrived.clear()
                     await self._rest()
                     continue
                 await self._publisher.publish(*await self._name(named))
@@ -150,7 +126,7 @@ class Resolver(Role):
     async def _rest(self) -> None:
         """Wait until there are pages, or somebody has said something."""
         hearing = self._hearing = self._hearing or asyncio.create_task(self._hear())
-        arriving = asyncio.create_task(self._arrived.wait())
+        arriving = asyncio.create_task(self._log.first_from(0))
         try:
             await asyncio.wait([hearing, arriving], return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -25,7 +25,7 @@ from spotsieve.stream.service.log.catchup import CatchUp
 from spotsieve.stream.service.log.record_writer import RecordWriter
 from spotsieve.stream.service.roles.answers import Answers
 from spotsieve.stream.service.roles.broken import broken_body, broken_in
-from spotsieve.stream.service.roles.log_records import LogRecords
+from spotsieve.stream.service.roles.log_records import LogRecords, has_pages
 from spotsieve.stream.service.roles.role import Role
 from spotsieve.stream.service.roles.shard.filling import Filling, check_wanted
 from spotsieve.stream.service.roles.shard.place import go_on
@@ -171,6 +171,22 @@ class Shard(Role):
         await self._filling.tell(Range(place, place, state.entry_count, clock.floor, clock.watermark_ms))
 
     async def _work_on(self) -> None:
+        following = self._log.follow(2 * self._settings.cluster.round_pages)
+        await self._together(following, self._read_ahead(), self._go_through_rounds())
+
+    async def _read_ahead(self) -> None:
+        """Read the buckets of pages that the log has, while rounds before them are answered and resolved."""
+        offset = 0
+        while True:
+            offset, record = await self._log.first_from(offset)
+            opened = self._open
+            is_answered = opened is not None and opened.held is not None and offset < opened.range.end.record
+            if has_pages(record) and not is_answered and not self._fills:
+                with self._metrics.timed("ahead"):
+                    await self._done(self._work.read_ahead, offset, record)
+            offset += 1
+
+    async def _go_through_rounds(self) -> None:
         while True:
             if self._fills:
                 await self._tell_filled()

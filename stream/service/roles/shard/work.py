@@ -13,12 +13,13 @@ from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.engine import forget
 from spotsieve.stream.errors import StateError
-from spotsieve.stream.judge.sparing import do_sparing
+from spotsieve.stream.judge.sparing import NOT_OF_A_PAGE, do_sparing
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.service.roles.log_records import has_pages
 from spotsieve.stream.service.roles.told import MAKE_ANEW
 from spotsieve.stream.service.roles.told import Heard as HeardRecord
 from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.sharding.ahead import ReadAhead
 from spotsieve.stream.sharding.answering import answer
 from spotsieve.stream.sharding.filing import file
 from spotsieve.stream.sharding.hosts import first_guess, walk_round
@@ -47,6 +48,7 @@ class ShardWork:
     def __init__(self, settings: Settings, scheme: Scheme, state: RocksState, share: Share) -> None:
         self._log_name = settings.topics.log
         self._scheme, self._state, self._share = scheme, state, share
+        self._ahead = ReadAhead(state)
         self._limits = limits_in_shards(settings, scheme)
 
     @property
@@ -90,11 +92,22 @@ class ShardWork:
         for offset, record in between:
             if record.forgotten:
                 forget(state, record, offset)
+                self._ahead.drop()
             else:
                 state.file(None, offset + 1, record.checksum)
 
+    def read_ahead(self, offset: int, record: LogRecord) -> None:
+        """Read the buckets of pages that stand behind the open round in the log."""
+        try:
+            self._ahead.read(offset, record.signatures, self._scheme, self._share)
+        except NOT_OF_A_PAGE:
+            raise
+        except Exception:
+            # A page breaks the code. Its round finds out which one, and goes on without it.
+            return
+
     def _view(self, round_: Round) -> StateView:
-        return Living(self._state, round_.clock.floor) if round_.clock.floor else self._state
+        return Living(self._ahead, round_.clock.floor) if round_.clock.floor else self._ahead
 
     def answer(self, round_: Round) -> Answered:
         """What the round meets under the shard's own keys: the body of kind 1."""
@@ -146,4 +159,6 @@ class ShardWork:
         if filing.places is not None:
             filing = replace(filing, places=filing.places._replace(heard=Heard(outcome.offset, outcome.checksum)))
         self._state.file(filing, round_.end.record, round_.last_record, round_.end.page, round_.clock)
+        self._ahead.drop_before(round_.end.record)
+        self._ahead.changed(filing.keys)
         return len(filing.pages)

@@ -7,7 +7,9 @@ LAG = (
     "max by (role) ((spotsieve_role == 1) * 0 + on (job) group_left () max by (job) (spotsieve_log_end)"
     " - on (job, instance) group_left () spotsieve_log_position)"
 )
-BUSY = 'sum by (instance) (rate(spotsieve_stage_duration_seconds_sum{stage=~"answer|walk|file"}[$__rate_interval]))'
+BUSY = (
+    'sum by (instance) (rate(spotsieve_stage_duration_seconds_sum{stage=~"ahead|answer|walk|file"}[$__rate_interval]))'
+)
 
 ROWS = (
     row(
@@ -40,7 +42,7 @@ ROWS = (
         ),
         graph(
             "Busy shards",
-            "The share of its time that a shard answers, walks and files. All rounds wait for the busiest one.",
+            "The share of its time that a shard works for rounds. All rounds wait for the busiest shard.",
             asked(BUSY, legend="{{instance}}"),
             unit="percentunit",
         ),

@@ -1,0 +1,128 @@
+"""A role's task reads the log ahead, up to a bound, and further where a round needs it."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+import pytest
+
+from spotsieve.state.log.record import encode
+from spotsieve.stream.errors import StateError
+from spotsieve.stream.kafka.waits import Waits
+from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.service.roles import log_records
+from spotsieve.stream.service.roles.log_records import LogRecords
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from tests.worlds.pages.generated import any_look, pages_of, signatures_of
+
+SETTINGS = Settings()
+DIGEST = settings_digest(verdict_settings_text(SETTINGS))
+PAGES = 3
+"""Of a record."""
+
+
+class Record(NamedTuple):
+    offset: int
+    value: bytes
+
+
+class Follower:
+    """Gives one record a fetch, and waits at the end of the log until there are more."""
+
+    def __init__(self, *_: object) -> None:
+        self.log = list[bytes]()
+        self.at = 0
+        self.broken = False
+        self.more = asyncio.Event()
+
+    async def fetch(self) -> Sequence[Record]:
+        while self.at == len(self.log):
+            await self.more.wait()
+            self.more.clear()
+            if self.broken:
+                raise StateError("topics.log", "must be whole", None, "bring it back")
+        self.at += 1
+        return [Record(self.at - 1, self.log[self.at - 1])]
+
+    async def position(self) -> int:
+        return self.at
+
+    def note_end(self) -> None:
+        pass
+
+    def append(self, records: int) -> None:
+        dice = random.Random(len(self.log))
+        for _ in range(records):
+            signatures = signatures_of(pages_of([any_look(dice, False) for _ in range(PAGES)]))
+            self.log.append(encode(signatures, bytes(16), len(self.log), DIGEST))
+        self.more.set()
+
+
+@pytest.fixture
+def follower(monkeypatch: pytest.MonkeyPatch) -> Follower:
+    made = Follower()
+    monkeypatch.setattr(log_records, "LogFollower", lambda *_: made)
+    return made
+
+
+@asynccontextmanager
+async def followed(pages: int) -> AsyncIterator[tuple[LogRecords, asyncio.Task[None]]]:
+    metrics = Metrics()
+    records = LogRecords(SETTINGS, metrics, Waits(metrics))
+    following = asyncio.create_task(records.follow(pages))
+    yield records, following
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+
+
+async def settled() -> None:
+    """Let every task go on that can."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.asyncio
+async def test_pages_are_kept_at_hand_up_to_the_bound_and_again_when_some_are_dropped(follower: Follower) -> None:
+    follower.append(9)
+    async with followed(2 * PAGES) as (records, _):
+        await asyncio.wait_for(records.first_from(1), 10)
+        await settled()
+        assert (records.pages(), follower.at) == (2 * PAGES, 2)
+        records.drop_before(1)
+        await asyncio.wait_for(records.first_from(2), 10)
+        assert [offset for offset, _ in records.held] == [1, 2]
+
+
+@pytest.mark.asyncio
+async def test_a_round_beyond_the_bound_is_read(follower: Follower) -> None:
+    follower.append(9)
+    async with followed(PAGES) as (records, _):
+        await asyncio.wait_for(records.first_from(0), 10)
+        await asyncio.wait_for(records.until(5), 10)
+        assert [offset for offset, _ in records.held] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.asyncio
+async def test_whoever_waits_for_a_record_gets_it_when_it_comes(follower: Follower) -> None:
+    async with followed(9 * PAGES) as (records, _):
+        waiting = asyncio.create_task(records.first_from(2))
+        follower.append(2)
+        await asyncio.wait_for(records.first_from(1), 10)
+        await settled()
+        assert not waiting.done()
+        follower.append(1)
+        offset, record = await asyncio.wait_for(waiting, 10)
+        assert (offset, len(record.signatures)) == (2, PAGES)
+        assert (await records.first_from(1))[0] == 1
+
+
+@pytest.mark.asyncio
+async def test_an_error_of_the_log_ends_the_task_that_reads(follower: Follower) -> None:
+    async with followed(PAGES) as (_, following):
+        follower.broken = True
+        follower.more.set()
+        with pytest.raises(StateError, match="must be whole"):
+            await asyncio.wait_for(following, 10)
