@@ -15,6 +15,7 @@ from spotsieve.stream.schemes.by_address.rules import page_rules
 from spotsieve.stream.service.failure import Failure
 from spotsieve.stream.service.pages.byte_budget import ByteBudget, most_bytes
 from spotsieve.stream.service.pages.microbatch import Judged, MicroBatch, message_bytes
+from spotsieve.stream.service.pages.offset_commits import OffsetCommits
 from spotsieve.stream.service.pages.outputs import OutputBuilder, Outputs
 from spotsieve.stream.service.pages.ownership import OwnedPartition
 from spotsieve.stream.service.pages.partitions import Partitions
@@ -43,7 +44,7 @@ class Committer:
         failure: hears of an error after which no commit can succeed
         """
         self._settings = settings
-        self._consumer = consumer
+        self._offsets = OffsetCommits(consumer)
         self._partitions = partitions
         self._builder = builder
         self._metrics = metrics
@@ -63,6 +64,7 @@ class Committer:
         for task in self._committing:
             task.cancel()
         await asyncio.gather(*self._committing, return_exceptions=True)
+        await self._offsets.close()
 
     def submit(self, batch: MicroBatch) -> None:
         """Take a judged micro-batch. Its slices are committed in the order of submission."""
@@ -114,13 +116,12 @@ class Committer:
         if producer is None or not work[0][1].current:
             return  # The partition was handed over meanwhile: its next owner reads these pages again.
         try:
-            offsets = {owned.partition: next_offset}
             async with asyncio.timeout(self._most_seconds):
                 if self._exactly_once:
-                    await self._in_transaction(producer, outputs, offsets)
+                    await self._in_transaction(producer, outputs, {owned.partition: next_offset})
                 else:
                     await deliver(producer, outputs)
-                    await self._consumer.commit(offsets)
+                    await self._offsets.commit(owned.partition, next_offset)
         except KafkaError as error:
             self._failed(owned, error)
             return

@@ -149,6 +149,9 @@ class AnsweringConsumer:
     def __init__(self, steps: list[str]) -> None:
         self._steps = steps
 
+    def assignment(self) -> set[TopicPartition]:
+        return {PARTITION}
+
     async def commit(self, offsets: dict[TopicPartition, int]) -> None:
         self._steps.append(f"offset {offsets[PARTITION]}")
 
