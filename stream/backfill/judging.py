@@ -23,13 +23,14 @@ from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 from spotsieve.stream.sharding.hosts import Walks, first_guess
+from spotsieve.stream.sharding.keys import lay_out
 from spotsieve.stream.sharding.limits import limits_in_shards
 from spotsieve.stream.sharding.meetings import Meetings
 from spotsieve.stream.sharding.records.frame import Range, range_of
 from spotsieve.stream.sharding.resolving import Resolved, resolve
 from spotsieve.stream.sharding.resolving_hosts import check_guess, resolve_walks
 from spotsieve.stream.sharding.rounds import Place, Round
-from spotsieve.stream.sharding.shares import NO_SHARD, Share, lay_out
+from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Verdicts
 
@@ -107,7 +108,7 @@ class RoundEngine(Engine):
         shards = self._shards
         meetings = shards.answer(round_, self._record)
         if self.scheme.bars is None:
-            laid = lay_out(round_.signatures, self.scheme, shards.count, NO_SHARD)
+            laid = lay_out(round_.signatures, self.scheme)
             resolved = resolve(round_, laid, self.scheme, self._limits, meetings)
         else:
             resolved = self._walk(round_, meetings)

@@ -17,6 +17,7 @@ from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.sharding.answering import answer
 from spotsieve.stream.sharding.filing import file
 from spotsieve.stream.sharding.hosts import Walks, walk_round
+from spotsieve.stream.sharding.keys import Held, hold
 from spotsieve.stream.sharding.limits import limits_in_shards
 from spotsieve.stream.sharding.meetings import Meetings
 from spotsieve.stream.sharding.records.columns import ColumnReader
@@ -26,7 +27,7 @@ from spotsieve.stream.sharding.records.outcome import read_outcome
 from spotsieve.stream.sharding.records.walks import write_walks
 from spotsieve.stream.sharding.resolving import Resolved
 from spotsieve.stream.sharding.rounds import Place, Round
-from spotsieve.stream.sharding.shares import Held, Share, hold
+from spotsieve.stream.sharding.shares import Share
 
 
 class Shard:
@@ -49,7 +50,9 @@ class Shard:
 
     def filing(self, round_: Round, resolved: Resolved) -> Filing:
         """What the round adds to the state; the round is over then."""
-        view, held = self._view(round_), self._hold(round_)
+        view, held = self._view(round_), None
+        if self._held is not None and self._held[0] == range_of(round_):
+            held = self._held[1]
         self._held = None
         return file(round_, resolved, held, self._scheme, view, self._limits, self.share)
 

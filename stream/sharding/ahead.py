@@ -5,16 +5,23 @@ the shard files a round. So what was read ahead counts until a filing changes th
 those of a shard that reads nothing ahead, however the log is cut into rounds.
 """
 
+# mypy: disable-error-code="no-untyped-def"
+# numba compiles the kernels from their argument types; the comment of each says what these are.
+
 from collections.abc import Sequence
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Attempt, Buckets, FiledPages, HostMemories, StateView
 from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.sharding.shares import Share, own_keys
+from spotsieve.stream.sharding.keys import own_keys
+from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.signature import Signatures
+
+_MISSING = -1
 
 
 class _Part:
@@ -23,11 +30,6 @@ class _Part:
     def __init__(self, keys: NDArray[np.uint64], buckets: Buckets) -> None:
         self.keys, self.buckets = keys, buckets
         self.counts = np.ones(len(keys), np.bool_)
-
-    def places(self, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Where these keys stand: int64[k], and which of them are there: bool[k]."""
-        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return place, self.keys[place] == keys
 
 
 class ReadAhead:
@@ -49,10 +51,9 @@ class ReadAhead:
             self._parts[offset] = _Part(keys, self._state.buckets(keys))
 
     def changed(self, keys: NDArray[np.uint64]) -> None:
-        """Let go of these buckets: uint64[c]. A filing has changed them."""
+        """Let go of these buckets: uint64[c], ascending. A filing has changed them."""
         for part in self._parts.values():
-            place, there = part.places(keys)
-            part.counts[place[there]] = False
+            _let_go(part.keys, keys, part.counts)
 
     def drop_before(self, offset: int) -> None:
         """Let go of what was read for the records before this offset."""
@@ -64,31 +65,23 @@ class ReadAhead:
         self._parts.clear()
 
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
-        """Return the postings under keys: uint64[u], all different. What was not read ahead is read now."""
-        found = list[Buckets]()
-        first, size = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
-        missing, postings = np.ones(len(keys), np.bool_), 0
+        """Return the postings under keys: uint64[u], ascending, all different. What was not read ahead is read now."""
+        first, size = np.zeros(len(keys), np.int64), np.full(len(keys), _MISSING, np.int64)
+        found, postings = list[Buckets](), 0
         for part in self._parts.values():
-            place, there = part.places(keys)
-            taken = np.flatnonzero(missing & there & part.counts[place])
-            if not len(taken):
-                continue
-            missing[taken] = False
-            rows = place[taken]
-            first[taken] = part.buckets.bounds[rows] + postings
-            size[taken] = part.buckets.bounds[rows + 1] - part.buckets.bounds[rows]
-            found.append(part.buckets)
-            postings += len(part.buckets.numbers)
+            if _find(keys, part.keys, part.counts, part.buckets.bounds, postings, first, size):
+                found.append(part.buckets)
+                postings += len(part.buckets.numbers)
         if not found:
             return self._state.buckets(keys)
+        missing = size == _MISSING
         rest = self._state.buckets(keys[missing])
         first[missing], size[missing] = rest.bounds[:-1] + postings, np.diff(rest.bounds)
+        found.append(rest)
         bounds = np.zeros(len(keys) + 1, np.int64)
         np.cumsum(size, out=bounds[1:])
-        chosen = np.arange(bounds[-1]) + np.repeat(first - bounds[:-1], size)
-        found.append(rest)
         numbers, inlines = (np.concatenate([getattr(one, name) for one in found]) for name in ("numbers", "inlines"))
-        return Buckets(bounds, numbers[chosen], inlines[chosen])
+        return Buckets(bounds, _gather(first, bounds, numbers), _gather(first, bounds, inlines))
 
     def filed(self, numbers: NDArray[np.uint64]) -> FiledPages:
         """Return the filed pages by number: uint64[e]. Raises CorruptRecord if one is missing."""
@@ -105,3 +98,42 @@ class ReadAhead:
     def attempts(self, page_ids: Sequence[PageId]) -> list[Attempt | None]:
         """Return the remembered verdict of each page that was not filed, None for all others."""
         return self._state.attempts(page_ids)
+
+
+@njit(nogil=True, cache=True)
+def _let_go(held, changed, counts):
+    # held, changed: uint64[u], uint64[c], ascending  ->  counts: bool[u], no more where a held one was changed
+    at = 0
+    for row in range(len(held)):
+        while at < len(changed) and changed[at] < held[row]:
+            at += 1
+        if at == len(changed):
+            break
+        if changed[at] == held[row]:
+            counts[row] = False
+
+
+@njit(nogil=True, cache=True)
+def _find(keys, held, counts, bounds, postings, first, size):
+    # keys, held: uint64[k], uint64[u], ascending  counts: bool[u]  bounds: int64[u + 1], of the buckets that are held
+    # postings: how many come before these  ->  first, size: int64[k], of a bucket that is found; whether any is
+    at, any_found = 0, False
+    for row in range(len(keys)):
+        while at < len(held) and held[at] < keys[row]:
+            at += 1
+        if at == len(held):
+            break
+        if held[at] == keys[row] and counts[at]:
+            first[row], size[row] = postings + bounds[at], bounds[at + 1] - bounds[at]
+            any_found = True
+    return any_found
+
+
+@njit(nogil=True, cache=True)
+def _gather(first, bounds, values):
+    # first: int64[k]  bounds: int64[k + 1], of what is gathered  values: uint64[p]  ->  uint64[bounds[k]]
+    gathered = np.empty(bounds[-1], np.uint64)
+    for row in range(len(first)):
+        for place in range(bounds[row], bounds[row + 1]):
+            gathered[place] = values[first[row] + place - bounds[row]]
+    return gathered

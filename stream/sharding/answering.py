@@ -23,11 +23,11 @@ from spotsieve.stream.judge.by_host.texts import estimated_jaccard, texts_filed,
 from spotsieve.stream.judge.filed import confirm_met
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
 from spotsieve.stream.judge.rules import Limits, final_kinds, judge_sources, outgrows
-from spotsieve.stream.judge.slots import Slots
 from spotsieve.stream.judge.worth import worth_of_pages
 from spotsieve.stream.schemes import Bars, Scheme
+from spotsieve.stream.sharding.keys import Held, Own
 from spotsieve.stream.sharding.meetings import ACCEPTED, OF_HOST, OPEN, REFUSED, Meetings, SentTexts, Sizes
-from spotsieve.stream.sharding.shares import Held, Own, Share, shards_of_pages
+from spotsieve.stream.sharding.shares import Share, shards_of_pages
 from spotsieve.stream.signature import Entry, OwnText, Signatures, Status, compared_pages, emptied, page_ids_at
 
 _OF_HOST, _OPEN = np.uint8(OF_HOST), np.uint8(OPEN)
@@ -40,11 +40,11 @@ def answer(
 
     view: what lives of the shard's state by the clock of the round  limits: with the scheme's own candidate limit
     """
-    own, listed = held.of_host(False), limits._replace(candidates=_listed(held.laid.slots, limits))
+    listed = limits._replace(candidates=_listed(held, limits))
     if scheme.bars is None:
-        return _answer_confirmed(signatures, own, view, scheme, listed)
+        return _answer_confirmed(signatures, held.own, view, scheme, listed)
     attempts = _own_attempts(signatures, view, share)
-    return _answer_unconfirmed(signatures, own, view, scheme.bars, listed, attempts)
+    return _answer_unconfirmed(signatures, held.of_host(False), view, scheme.bars, listed, attempts)
 
 
 def answer_of_hosts(signatures: Signatures, held: Held, bars: Bars, view: StateView, limits: Limits) -> Meetings:
@@ -135,14 +135,9 @@ def _answer_unconfirmed(
     )
 
 
-def _listed(slots: Slots, limits: Limits) -> int:
-    """Candidates that a shard lists: one more than count, or all where one of them may be decisive in another shard.
-
-    slots: of all shards
-    """
-    final = final_kinds(limits)
-    decides = np.unique(slots.kind[slots.decisive])
-    mixed = not slots.decisive.all() and (decides & final == 0).any()
+def _listed(held: Held, limits: Limits) -> int:
+    """Candidates that a shard lists: one more than count, or all where one of them may be decisive in another shard."""
+    mixed = not held.all_decide and held.decided & ~final_kinds(limits)
     return NEVER if mixed else limits.candidates + 1
 
 

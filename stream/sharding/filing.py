@@ -17,18 +17,23 @@ from spotsieve.stream.judge.by_host.texts import Texts, texts_filed
 from spotsieve.stream.judge.rules import Limits
 from spotsieve.stream.judge.walk import file_given, grown_buckets
 from spotsieve.stream.schemes import Bars, Scheme
+from spotsieve.stream.sharding.keys import Held, hold_own
 from spotsieve.stream.sharding.resolving import Resolved
 from spotsieve.stream.sharding.rounds import Round, is_below
-from spotsieve.stream.sharding.shares import Held, Share, shards_of, shards_of_pages
+from spotsieve.stream.sharding.shares import Share, shards_of, shards_of_pages
 from spotsieve.stream.signature import Status, page_ids_at
 from spotsieve.stream.verdict import Kind, Reason
 
 
 def file(
-    round_: Round, resolved: Resolved, held: Held, scheme: Scheme, view: StateView, limits: Limits, share: Share
+    round_: Round, resolved: Resolved, held: Held | None, scheme: Scheme, view: StateView, limits: Limits, share: Share
 ) -> Filing:
-    """What a round adds to the shard's state. view: what lives of it by the clock of the round"""
-    own, buckets = held.own, held.own.buckets
+    """What a round adds to the shard's state.
+
+    held: as of answer; None: the shard has not answered  view: what lives of its state by the clock of the round
+    """
+    own = held.own if held else hold_own(round_.signatures, scheme, view, share, resolved.entry != NOBODY)
+    buckets = own.buckets
     given = file_given(own.slots, np.diff(buckets.bounds), resolved.entry, limits.cap)
     grown, contents = grown_buckets(buckets, given.added, resolved.entry)
     kept, learned, copies = given.fits, None, tuple[Copy, ...]()

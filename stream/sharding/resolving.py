@@ -18,9 +18,9 @@ from spotsieve.stream.judge.sparing import mark_broken
 from spotsieve.stream.judge.walk import Walked, walk_record
 from spotsieve.stream.judge.worth import worth_of_pages
 from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.sharding.keys import Laid
 from spotsieve.stream.sharding.meetings import Meetings, Sizes, merge
 from spotsieve.stream.sharding.rounds import Round
-from spotsieve.stream.sharding.shares import Laid
 from spotsieve.stream.signature import Entry, compared_pages
 from spotsieve.stream.verdict import Verdicts
 

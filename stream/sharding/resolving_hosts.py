@@ -28,10 +28,10 @@ from spotsieve.stream.judge.slots import Postings
 from spotsieve.stream.judge.walk import Walked
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.sharding.hosts import Walks
+from spotsieve.stream.sharding.keys import lay_out
 from spotsieve.stream.sharding.meetings import Meetings
 from spotsieve.stream.sharding.resolving import Resolved, SentEntries, places_of, resolved_of
 from spotsieve.stream.sharding.rounds import Round
-from spotsieve.stream.sharding.shares import NO_SHARD, lay_out
 
 _NONE, _NO_WORDS = np.empty(0, np.int64), np.empty(0, np.uint64)
 _NO_POSTINGS = Postings(_NONE, _NONE, _NO_WORDS, _NO_WORDS)
@@ -67,7 +67,7 @@ def check_guess(
     wrong, more = guess != is_filed, np.zeros(pages, np.int64)
     if not wrong.any() or scheme.bars is None:
         return Checked(None, more)
-    laid = lay_out(signatures, scheme, len(walks), NO_SHARD)
+    laid = lay_out(signatures, scheme)
     slots = laid.slots
     page = np.repeat(np.arange(pages), np.diff(slots.bounds))
     in_round = np.bincount(slots.bucket, minlength=len(laid.keys))

@@ -37,6 +37,7 @@ from spotsieve.stream.sharding.ahead import ReadAhead
 from spotsieve.stream.sharding.answering import answer
 from spotsieve.stream.sharding.filing import file
 from spotsieve.stream.sharding.hosts import first_guess, walk_round
+from spotsieve.stream.sharding.keys import Held, hold
 from spotsieve.stream.sharding.meetings import Meetings
 from spotsieve.stream.sharding.records.columns import ColumnReader
 from spotsieve.stream.sharding.records.frame import (
@@ -53,7 +54,7 @@ from spotsieve.stream.sharding.records.outcome import read_outcome, write_outcom
 from spotsieve.stream.sharding.records.walks import read_walks, write_walks
 from spotsieve.stream.sharding.resolving_hosts import check_guess, resolve_walks
 from spotsieve.stream.sharding.rounds import Round, next_round
-from spotsieve.stream.sharding.shares import Held, Share, hold
+from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.signature import Signatures
 from tests.measure.bench.index_load import CandidateLoad
 
@@ -124,7 +125,7 @@ def _measure_shards(log: Sequence[bytes], counted: int, number: int, stored: Seq
     shares = [Share(one, number) for one in range(number)]
     states, charged, sent, walks = [MemoryState() for _ in shares], Charged(), Counter[int](), 0
     aheads = [ReadAhead(state) for state in states]
-    entry_count = 0
+    entry_count, outcomes = 0, list[bytes]()
     for offset, record in enumerate(log):
         if offset == len(log) // 2:
             charged, sent, walks = Charged(), Counter(), 0
@@ -166,6 +167,7 @@ def _measure_shards(log: Sequence[bytes], counted: int, number: int, stored: Seq
         with charged.to("resolver"):
             resolved = resolve_walks(round_, SCHEME, met, all_walks, checked)
             outcome = _told(round_, KIND_OUTCOME, Share(0, number), write_outcome(resolved), sent)
+            outcomes.append(outcome)
         with charged.to("worker: outcomes"):
             told_outcome = decode_told(outcome, DIGEST, number, "verdicts", 0)
             read_outcome_of = partial(read_outcome, first_number=entry_count)
@@ -188,17 +190,32 @@ def _measure_shards(log: Sequence[bytes], counted: int, number: int, stored: Seq
                 ahead.changed(filing.keys)
             on_disk.file(filing, offset + 1, 0)
         entry_count = resolved.next_number
+    rebuilt = sum(_measure_rebuild(log, outcomes, share) for share in shares)
     steps = {f"{name.replace(': ', '_')}_us": value / counted * 1e6 for name, value in charged.seconds.items()}
     shard = sum(value for name, value in steps.items() if name.startswith("shard"))
     return {
         **steps,
         "shards_us": shard,
+        "rebuild_us": rebuilt / counted * 1e6,
         "meetings_bytes": sent[KIND_MEETINGS] / counted,
         "walks_bytes": sent[KIND_WALKS] / counted,
         "outcome_bytes": sent[KIND_OUTCOME] / counted,
         "walks_a_round": walks / (len(log) - len(log) // 2),
         "entries_held": sum(state.stats()["entries"] for state in states) / entry_count,
     }
+
+
+def _measure_rebuild(log: Sequence[bytes], outcomes: Sequence[bytes], share: Share) -> float:
+    """CPU seconds in which a shard whose disk is lost files the second half of the log again."""
+    state, charged = MemoryState(), Charged()
+    for offset, (record, outcome) in enumerate(zip(log, outcomes, strict=True)):
+        with charged.to("late" if offset >= len(log) // 2 else "early"):
+            first_number = state.entry_count
+            round_ = next_round([(offset, decode(record))], 0, Clock(), first_number, 0, 2**30)
+            told = decode_told(outcome, DIGEST, share.shards, "verdicts", 0)
+            resolved = decode_body(told, KIND_OUTCOME, partial(read_outcome, first_number=first_number), "verdicts", 0)
+            state.file(file(round_, resolved, None, SCHEME, state, LIMITS, share), offset + 1, 0)
+    return charged.seconds["late"]
 
 
 def _parts(coming: Sequence[Signatures]) -> Iterator[Signatures]:

@@ -8,36 +8,37 @@ from spotsieve.stream.judge.rules import Limits
 from spotsieve.stream.kernels import EDITED, STORY
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.sharding.ahead import ReadAhead
 from spotsieve.stream.sharding.answering import answer
 from spotsieve.stream.sharding.filing import file
 from spotsieve.stream.sharding.hosts import walk_round
+from spotsieve.stream.sharding.keys import hold, lay_out
 from spotsieve.stream.sharding.resolving import resolve
 from spotsieve.stream.sharding.resolving_hosts import check_guess, resolve_walks
 from spotsieve.stream.sharding.rounds import next_round
-from spotsieve.stream.sharding.shares import NO_SHARD, Share, hold, lay_out
+from spotsieve.stream.sharding.shares import Share
 
 _SHARES = (Share(0, 2), Share(1, 2))
+_OTHER = " ".join(reversed(STORY.split()))
+"""A text whose buckets the first round leaves alone."""
 
 
 def compile_rounds(scheme: Scheme, limits: Limits) -> None:
-    """Judge two rounds of pages of several hosts: the second one meets what the first has filed."""
+    """Judge two rounds of pages of several hosts: the second one meets what the first has filed, and was read ahead."""
     states, number = [MemoryState() for _ in _SHARES], 0
-    for offset, bodies in enumerate(([STORY, EDITED, "<p>no", STORY], [EDITED, STORY])):
-        pages = [
-            Page("warm", 0, 10 * offset + row, f"https://{row % 3}.example/", body.encode(), True, 0)
-            for row, body in enumerate(bodies)
-        ]
-        record = LogRecord(bytes(16), offset, bytes(16), scheme.sign(pages), 0)
-        round_ = next_round([(offset, record)], 0, states[0].clock, number, 0, len(pages))
-        each = [hold(round_.signatures, scheme, *one) for one in zip(states, _SHARES, strict=True)]
-        parts = list(zip(each, states, _SHARES, strict=True))
+    aheads = [ReadAhead(state) for state in states]
+    records = [_record(0, scheme, STORY, EDITED, "<p>no", STORY), _record(1, scheme, EDITED, STORY, _OTHER)]
+    for offset, record in enumerate(records):
+        round_ = next_round([(offset, record)], 0, states[0].clock, number, 0, len(record.signatures))
+        each = [hold(round_.signatures, scheme, *one) for one in zip(aheads, _SHARES, strict=True)]
+        parts = list(zip(each, aheads, _SHARES, strict=True))
         met = [answer(round_.signatures, held, scheme, state, limits, share) for held, state, share in parts]
         if scheme.bars is None:
-            laid = lay_out(round_.signatures, scheme, len(_SHARES), NO_SHARD)
+            laid = lay_out(round_.signatures, scheme)
             resolved = resolve(round_, laid, scheme, limits, met)
         else:
             # No page is filed by this guess, so it is wrong, and the check of wrong guesses runs too.
-            guess = np.zeros(len(pages), np.bool_)
+            guess = np.zeros(len(record.signatures), np.bool_)
             while True:
                 walks = [
                     walk_round(round_, held, scheme, state, limits, share, met, guess) for held, state, share in parts
@@ -47,6 +48,18 @@ def compile_rounds(scheme: Scheme, limits: Limits) -> None:
                     break
                 guess = checked.guess
             resolved = resolve_walks(round_, scheme, met, walks, checked)
-        for held, state, share in parts:
-            state.file(file(round_, resolved, held, scheme, state, limits, share), offset + 1, 0)
+        for state, (held, ahead, share) in zip(states, parts, strict=True):
+            for coming in records[offset + 1 :]:
+                ahead.read(offset + 1, coming.signatures, scheme, share)
+            filing = file(round_, resolved, held, scheme, ahead, limits, share)
+            state.file(filing, offset + 1, 0)
+            ahead.changed(filing.keys)
         number = resolved.next_number
+
+
+def _record(offset: int, scheme: Scheme, *bodies: str) -> LogRecord:
+    pages = [
+        Page("warm", 0, 10 * offset + row, f"https://{row % 3}.example/", body.encode(), True, 0)
+        for row, body in enumerate(bodies)
+    ]
+    return LogRecord(bytes(16), offset, bytes(16), scheme.sign(pages), 0)

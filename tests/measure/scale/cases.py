@@ -69,6 +69,4 @@ def _lose(costs: Costs, reach: Reach) -> Loss:
     rate = reach.full.pages_per_s / 2
     plan = Plan(reach.workers, LOST_SHARDS, rate, seconds=40.0, at=18.0, away=AWAY_S)
     outcomes = {lost: simulate(plan._replace(lost=lost), costs) for lost in ("shard", "resolver")}
-    # Filing again needs the keys and the buckets too; only these, of all that an answer takes.
-    rebuild = costs.file.of_one(plan.round_pages, LOST_SHARDS) + costs.alone.of_one(plan.round_pages, LOST_SHARDS)
-    return Loss(rate, outcomes, rebuild / plan.round_pages * 1e6)
+    return Loss(rate, outcomes, costs.rebuild.of_one(plan.round_pages, LOST_SHARDS) / plan.round_pages * 1e6)

@@ -41,6 +41,7 @@ class Costs(NamedTuple):
     intake, commit: CPU seconds of a worker for a page of its own, before the log and after the verdict
     seen: of a worker for any page's verdict  judge: of one process that judges for itself, for any page
     ahead: reading the log and its buckets, before a round asks  alone: an answer where nothing is read ahead
+    rebuild: filing from the log and the outcome, by a shard that has not judged
     again: share of rounds that are walked twice  hops: milliseconds, as of hops.py  message: bytes of a page
     """
 
@@ -53,6 +54,7 @@ class Costs(NamedTuple):
     alone: Step
     walk: Step
     file: Step
+    rebuild: Step
     resolver: Step
     again: float
     hops: dict[str, list[float]]
@@ -83,6 +85,7 @@ def costs_of(figures: Figures) -> Costs:
         step(*ALONE),
         walked_once,
         step("shard_file_us"),
+        step("rebuild_us"),
         step("resolver_us"),
         again,
         figures["hops"],

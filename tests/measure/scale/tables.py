@@ -58,6 +58,7 @@ def steps_table(costs: Costs) -> str:
         "log, buckets and answer, nothing ahead": costs.alone,
         "walk": costs.walk,
         "file": costs.file,
+        "file, without having judged": costs.rebuild,
         "resolver": costs.resolver,
     }
     return _table(

@@ -14,9 +14,8 @@ from tests.conftest import REPOSITORY
 from tests.worlds.pages.scheme_settings import settings_named
 
 FILTER_AFTER_WARM_UP = """
-import gc, json, sys
+import json, sys
 from pathlib import Path
-from numba.core.dispatcher import Dispatcher
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.local import filtering
 from spotsieve.stream.page import Page
@@ -27,20 +26,11 @@ from spotsieve.stream.kernels import compile_kernels
 from spotsieve.state.log.record import encode
 from spotsieve.stream.verdict import Reason
 from spotsieve.stream.engine import open_engine
+from tests.worlds.kernels import compiled, compiled_since
 from tests.worlds.pages.crawls import crawl, edited, html_of
 
 settings = Settings.model_validate({"scheme": json.loads(sys.argv[1]), "index": {"directory": sys.argv[2]}})
 scheme = scheme_of(settings.scheme)
-
-def compiled():
-    # Kernels are globals of their modules, or held by a cached function, where the garbage collector finds them.
-    modules = [module for name, module in sys.modules.items() if name.startswith("spotsieve.")]
-    there = [value for module in modules for value in vars(module).values()] + gc.get_objects()
-    return {
-        f"{one.py_func.__module__}.{one.py_func.__qualname__}": len(one.signatures)
-        for one in there
-        if isinstance(one, Dispatcher) and one.py_func.__module__.startswith("spotsieve.")
-    }
 
 compile_kernels(scheme)
 before = compiled()
@@ -62,8 +52,7 @@ assert any(find_matches(asked, scheme, engine.state))
 engine.state.close()
 assert kinds == {0, 1, 2}, kinds
 assert sum(before.values()) > 5, before
-after = compiled()
-print(*(name for name in after if after[name] != before.get(name)), sep="\\n", end="")
+print(*compiled_since(before), sep="\\n", end="")
 """
 
 

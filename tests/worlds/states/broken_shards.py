@@ -17,6 +17,7 @@ from spotsieve.stream.service.roles.resolver.work import Outcome, ResolverWork
 from spotsieve.stream.service.roles.shard import work as of_shard
 from spotsieve.stream.service.roles.shard.work import Answered, ShardWork
 from spotsieve.stream.service.roles.told import Heard
+from spotsieve.stream.sharding.keys import Held
 from spotsieve.stream.sharding.records.broken import errors_told
 from spotsieve.stream.sharding.records.frame import (
     KIND_BROKEN,
@@ -28,7 +29,7 @@ from spotsieve.stream.sharding.records.frame import (
     range_of,
 )
 from spotsieve.stream.sharding.rounds import Round, next_round
-from spotsieve.stream.sharding.shares import Held, Share
+from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.sharding.sparing import spare
 from spotsieve.stream.signature import Signatures, Status, page_ids_of
 from spotsieve.stream.verdict import Verdicts, concatenate

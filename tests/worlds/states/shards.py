@@ -23,6 +23,7 @@ from spotsieve.stream.sharding.ahead import ReadAhead
 from spotsieve.stream.sharding.answering import answer
 from spotsieve.stream.sharding.filing import file
 from spotsieve.stream.sharding.hosts import Walks, first_guess, walk_round
+from spotsieve.stream.sharding.keys import Held, hold, lay_out
 from spotsieve.stream.sharding.limits import limits_in_shards
 from spotsieve.stream.sharding.meetings import Meetings
 from spotsieve.stream.sharding.records.columns import ColumnReader
@@ -41,7 +42,7 @@ from spotsieve.stream.sharding.records.walks import read_walks, write_walks
 from spotsieve.stream.sharding.resolving import Resolved, resolve
 from spotsieve.stream.sharding.resolving_hosts import check_guess, resolve_walks
 from spotsieve.stream.sharding.rounds import Round, next_round, told_round
-from spotsieve.stream.sharding.shares import NO_SHARD, Held, Share, hold, lay_out
+from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.signature import Signatures, page_ids_of
 from spotsieve.stream.verdict import Verdicts, concatenate
 
@@ -180,7 +181,7 @@ class Shards:
             for held, view, share in zip(each, views, self.shares, strict=True)
         ]
         if self.scheme.bars is None:
-            laid = lay_out(round_.signatures, self.scheme, len(self.shares), NO_SHARD)
+            laid = lay_out(round_.signatures, self.scheme)
             resolved = resolve(round_, laid, self.scheme, self.limits, meetings)
         else:
             resolved = self._walk(round_, each, views, meetings)
@@ -203,7 +204,7 @@ class Shards:
         """File a round. each: what the shards read for it; None: they have not answered"""
         for number, (state, share) in enumerate(zip(self.states, self.shares, strict=True)):
             view = living(self._ahead[number], round_.clock.floor)
-            held = each[number] if each else hold(round_.signatures, self.scheme, view, share)
+            held = each[number] if each else None
             filing = file(round_, resolved, held, self.scheme, view, self.limits, share)
             if filing.places is not None:
                 filing = replace(filing, places=filing.places._replace(heard=Heard(self._heard, 0)))

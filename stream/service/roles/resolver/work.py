@@ -12,13 +12,13 @@ from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.service.roles.told import Heard
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.sharding.hosts import Walks, first_guess
+from spotsieve.stream.sharding.keys import lay_out
 from spotsieve.stream.sharding.limits import limits_in_shards
 from spotsieve.stream.sharding.meetings import Meetings
 from spotsieve.stream.sharding.records.outcome import write_outcome
 from spotsieve.stream.sharding.resolving import Resolved, resolve
 from spotsieve.stream.sharding.resolving_hosts import check_guess, resolve_walks
 from spotsieve.stream.sharding.rounds import Round
-from spotsieve.stream.sharding.shares import NO_SHARD, lay_out
 from spotsieve.stream.sharding.sparing import is_spared, left_out, left_out_of_walks, spare, spare_all_but
 
 
@@ -59,7 +59,7 @@ class ResolverWork:
         return _sparing(round_, lambda trial: self._resolve(trial, left_out(meetings, trial)))
 
     def _resolve(self, round_: Round, meetings: Sequence[Meetings]) -> Outcome:
-        laid = lay_out(round_.signatures, self._scheme, len(meetings), NO_SHARD)
+        laid = lay_out(round_.signatures, self._scheme)
         resolved = resolve(round_, laid, self._scheme, self._limits, meetings)
         return Outcome(resolved, write_outcome(resolved), None)
 

@@ -36,6 +36,7 @@ from spotsieve.stream.service.roles.warming import compile_rounds
 from spotsieve.stream.service.run import Opened
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.sharding.keys import Held
 from spotsieve.stream.sharding.limits import limits_in_shards
 from spotsieve.stream.sharding.records.frame import (
     KIND_BROKEN,
@@ -51,7 +52,7 @@ from spotsieve.stream.sharding.records.frame import (
 from spotsieve.stream.sharding.records.range import Named
 from spotsieve.stream.sharding.resizing import Sizing
 from spotsieve.stream.sharding.rounds import Place, Round
-from spotsieve.stream.sharding.shares import Held, Share
+from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.sharding.sparing import spare
 
 P = ParamSpec("P")

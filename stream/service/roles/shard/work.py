@@ -23,6 +23,7 @@ from spotsieve.stream.sharding.ahead import ReadAhead
 from spotsieve.stream.sharding.answering import answer
 from spotsieve.stream.sharding.filing import file
 from spotsieve.stream.sharding.hosts import first_guess, walk_round
+from spotsieve.stream.sharding.keys import Held, hold
 from spotsieve.stream.sharding.limits import limits_in_shards
 from spotsieve.stream.sharding.meetings import Meetings
 from spotsieve.stream.sharding.records.frame import Range
@@ -30,7 +31,7 @@ from spotsieve.stream.sharding.records.meetings import write_meetings
 from spotsieve.stream.sharding.records.range import Named
 from spotsieve.stream.sharding.records.walks import write_walks
 from spotsieve.stream.sharding.rounds import Place, Round, told_round
-from spotsieve.stream.sharding.shares import Held, Share, hold
+from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.sharding.sparing import is_spared, left_out, spare, spare_all_but
 
 
@@ -153,8 +154,6 @@ class ShardWork:
         """File what the outcome says; -> how many entries the shard took. held: as of answer, None where it did not"""
         resolved = outcome.outcome()
         view = self._view(round_)
-        if held is None:
-            held = hold(round_.signatures, self._scheme, view, self._share)
         filing = file(round_, resolved, held, self._scheme, view, self._limits, self._share)
         if filing.places is not None:
             filing = replace(filing, places=filing.places._replace(heard=Heard(outcome.offset, outcome.checksum)))

@@ -1,0 +1,185 @@
+"""Lays out the keys of a round: those that a shard has a use for, and of them the ones that are its own.
+
+A shard walks over the pages of its hosts, so it needs all of their keys. Of all other pages it needs its own keys,
+under which it answers and files, and those that lead to a page that it walks over.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+# numba compiles the kernels from their argument types; the comment of each says what these are.
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from spotsieve.state.index import Buckets, StateView
+from spotsieve.stream.fingerprints.tables import KEY_BITS, PRINT_TAG, TITLE_TAG
+from spotsieve.stream.judge.slots import Slots, kinds_of, slots_of
+from spotsieve.stream.schemes import Probes, Scheme
+from spotsieve.stream.sharding.shares import Share, are_own, shards_of, shards_of_hosts
+from spotsieve.stream.signature import Signatures, emptied
+
+_MIXING = np.uint64(0x9E3779B97F4A7C15)
+"""Odd, and spreads keys over the high bits: 2^64 / the golden ratio (Knuth, TAOCP 3, sec. 6.4)."""
+
+
+class Laid(NamedTuple):
+    """Keys of a round's n pages. keys: uint64[u], ascending, all different"""
+
+    keys: NDArray[np.uint64]
+    slots: Slots
+
+
+class Own(NamedTuple):
+    """A part of a round's keys that is a shard's own.
+
+    keys: uint64[v], ascending  slots: of all n pages, those that lead to these keys alone  buckets: of these keys
+    """
+
+    keys: NDArray[np.uint64]
+    slots: Slots
+    buckets: Buckets
+
+
+class Held(NamedTuple):
+    """What a shard reads for a round, once.
+
+    laid: the keys that are its own, those of the pages of its hosts, and few others  own: all that are its own
+    decided: uint8, all kinds (FoundBy) that decide for a page of the round  all_decide: whether every key does
+    """
+
+    laid: Laid
+    own: Own
+    decided: np.uint8
+    all_decide: bool
+
+    def of_host(self, which: bool) -> Own:
+        """The part of its own keys that is, or is not, mixed with the hosts of pages; for schemes that do so."""
+        chosen = _are_of_hosts(self.own.keys) == which
+        buckets = self.own.buckets.take(np.flatnonzero(chosen))
+        return Own(self.own.keys[chosen], _chosen(self.own.slots, chosen), buckets)
+
+
+def lay_out(signatures: Signatures, scheme: Scheme) -> Laid:
+    """All keys of a round's pages that no host is mixed with."""
+    return Laid(*slots_of(_probed(signatures, scheme, np.zeros(len(signatures), np.bool_))))
+
+
+def own_keys(signatures: Signatures, scheme: Scheme, share: Share) -> NDArray[np.uint64]:
+    """The keys of pages that are a shard's own: uint64[u], ascending, all different."""
+    keys = _probed(signatures, scheme, shards_of(signatures.host, share.shards) == share.number).keys
+    own = np.sort(keys[are_own(keys, share, scheme.bars is not None)])
+    different = np.ones(len(own), np.bool_)
+    np.not_equal(own[1:], own[:-1], out=different[1:])
+    return own[different]
+
+
+def _probed(signatures: Signatures, scheme: Scheme, of_hosts: NDArray[np.bool_]) -> Probes:
+    """What the pages are looked for by. of_hosts: bool[n], those that keep the keys that a host is mixed with"""
+    if scheme.bars is not None:
+        prints, prints_bounds = emptied(signatures.prints, signatures.prints_bounds, of_hosts)
+        titles, titles_bounds = emptied(signatures.titles, signatures.titles_bounds, of_hosts)
+        signatures = replace(
+            signatures, prints=prints, prints_bounds=prints_bounds, titles=titles, titles_bounds=titles_bounds
+        )
+    return scheme.probe(signatures)
+
+
+def hold(signatures: Signatures, scheme: Scheme, view: StateView, share: Share) -> Held:
+    """Read the buckets of a shard for a round. view: what lives of its state by the clock of the round"""
+    probes = _probed(signatures, scheme, shards_of(signatures.host, share.shards) == share.number)
+    decided = np.bitwise_or.reduce(kinds_of(probes.keys[probes.decisive]), initial=np.uint8(0))
+    of_hosts, walks = scheme.bars is not None, np.zeros(len(signatures), np.bool_)
+    if of_hosts:
+        walks = shards_of_hosts(signatures, share.shards) == share.number
+    needed = _need_kernel(probes.keys, probes.bounds, walks, are_own(probes.keys, share, of_hosts))
+    laid = Laid(*slots_of(_kept(probes, needed)))
+    chosen = are_own(laid.keys, share, of_hosts)
+    keys = laid.keys[chosen]
+    return Held(laid, Own(keys, _chosen(laid.slots, chosen), view.buckets(keys)), decided, bool(probes.decisive.all()))
+
+
+def hold_own(signatures: Signatures, scheme: Scheme, view: StateView, share: Share, filed: NDArray[np.bool_]) -> Own:
+    """Read the buckets that a shard files a round to. view: as of hold  filed: bool[n], the pages that are filed"""
+    probes = _probed(signatures, scheme, filed & (shards_of(signatures.host, share.shards) == share.number))
+    wanted = are_own(probes.keys, share, scheme.bars is not None) & np.repeat(filed, np.diff(probes.bounds))
+    keys, slots = slots_of(_kept(probes, wanted))
+    return Own(keys, slots, view.buckets(keys))
+
+
+@njit(nogil=True, cache=True)
+def _need_kernel(keys, bounds, walks, own):
+    # keys, bounds: as of Probes  walks: bool[n], the pages that a shard walks over  own: bool[m], its own keys
+    # ->  bool[m], the keys that it has a use for: its own, and those of the pages that it walks over, in other pages
+    # too. A few others stay by chance; they do no harm.
+    walked = 0
+    for page in range(len(walks)):
+        if walks[page]:
+            walked += bounds[page + 1] - bounds[page]
+    # A bit pattern in place of a set: a key that is not there and looks as if it were is kept needlessly.
+    bits = 4
+    while walked << 4 > 1 << bits:
+        bits += 1
+    shift = np.uint64(64 - bits)
+    marked = np.zeros(1 << bits, np.bool_)
+    for page in range(len(walks)):
+        if walks[page]:
+            for slot in range(bounds[page], bounds[page + 1]):
+                marked[keys[slot] * _MIXING >> shift] = True
+    needed = np.empty(len(keys), np.bool_)
+    for page in range(len(walks)):
+        for slot in range(bounds[page], bounds[page + 1]):
+            needed[slot] = walks[page] or own[slot] or marked[keys[slot] * _MIXING >> shift]
+    return needed
+
+
+def _are_of_hosts(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which keys are mixed with the host of a page: bool[m]."""
+    tag = keys >> np.uint64(KEY_BITS)
+    found: NDArray[np.bool_] = (tag == PRINT_TAG) | (tag == TITLE_TAG)
+    return found
+
+
+def _kept(probes: Probes, which: NDArray[np.bool_]) -> Probes:
+    """These keys of pages: bool[m]."""
+    taken, bounds = _take_kernel(probes.bounds, which)
+    return Probes(
+        probes.keys[taken],
+        bounds,
+        probes.inline[taken],
+        probes.limit[taken],
+        probes.decisive[taken],
+        probes.cap[taken],
+        probes.least_shared,
+    )
+
+
+def _chosen(slots: Slots, which: NDArray[np.bool_]) -> Slots:
+    """The slots that lead to these of u keys: bool[u]."""
+    taken, bounds = _take_kernel(slots.bounds, which[slots.bucket])
+    place = np.cumsum(which) - 1
+    return Slots(
+        bounds,
+        place[slots.bucket[taken]],
+        slots.inline[taken],
+        slots.limit[taken],
+        slots.decisive[taken],
+        slots.cap[taken],
+        slots.kind[taken],
+        slots.least_shared,
+    )
+
+
+@njit(nogil=True, cache=True)
+def _take_kernel(bounds, which):
+    # bounds: int64[n + 1], of each page's rows  which: bool[m], of all rows
+    # ->  the places of these: int64[k], and the bounds of each page's among them
+    taken, kept, some = np.empty(len(which), np.int64), np.zeros(len(bounds), np.int64), 0
+    for page in range(len(bounds) - 1):
+        for row in range(bounds[page], bounds[page + 1]):
+            taken[some] = row
+            some += which[row]
+        kept[page + 1] = some
+    return taken[:some], kept
