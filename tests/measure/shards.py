@@ -129,8 +129,10 @@ def _measure_shards(log: Sequence[bytes], counted: int, number: int, stored: Seq
     for offset, record in enumerate(log):
         if offset == len(log) // 2:
             charged, sent, walks = Charged(), Counter(), 0
+        with charged.to("resolver: read"):
+            records = [(offset, decode(record))]
         with charged.to("resolver"):
-            round_ = next_round([(offset, decode(record))], 0, Clock(), entry_count, 0, 2**30)
+            round_ = next_round(records, 0, Clock(), entry_count, 0, 2**30)
         told, held = list[bytes](), dict[Share, Held]()
         signatures = round_.signatures
         for share, state, ahead in zip(shares, states, aheads, strict=True):
@@ -141,7 +143,7 @@ def _measure_shards(log: Sequence[bytes], counted: int, number: int, stored: Seq
             with charged.to("shard: answer"):
                 meetings = answer(signatures, held[share], SCHEME, state, LIMITS, share)
                 told.append(_told(round_, KIND_MEETINGS, share, write_meetings(meetings, entry_count), sent))
-        with charged.to("resolver"):
+        with charged.to("resolver: read"):
             met = [read_meetings(_columns(record, number), entry_count) for record in told]
         guesses = dict[Share, NDArray[np.bool_]]()
         read = dict[Share, list[Meetings]]()

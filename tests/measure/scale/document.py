@@ -6,7 +6,7 @@ from textwrap import fill
 from typing import Any
 
 from tests.measure.scale import tables
-from tests.measure.scale.cases import AWAY_S, LOST_SHARDS, Cases
+from tests.measure.scale.cases import AWAY_S, LOST_SHARDS, NEARLY, Cases
 from tests.measure.scale.costs import Costs
 from tests.measure.scale.simulation import Plan
 from tests.measure.scale.sizing import DISK_BYTES, LOAD
@@ -152,7 +152,7 @@ def _simulation(figures: Figures, costs: Costs, cases: Cases) -> list[str]:
             f"{cases.ceiling:,.0f} pages/s, "
             "since each judges all pages. p50 and p99 are those of a page at half of the pages/s, from "
             "its producer to a "
-            "read_committed reader.",
+            f"read_committed reader. W is the fewest workers that take {NEARLY:.0%} of what any number of them takes.",
             120,
         ),
         "![Pages a second and latency by the number of shards](images/sizing.svg)",
