@@ -17,6 +17,7 @@ from spotsieve.state.format.sources import encode_source
 from spotsieve.state.horizon import Clock
 from spotsieve.state.index import Attempt, Buckets, Committed, Filing, HostMemories, Learned, Removal
 from spotsieve.state.store.filed_pages import ReadEntries, page_ids
+from spotsieve.state.store.memory_buckets import MemoryBuckets
 from spotsieve.state.store.remembered import RememberedAttempts
 from spotsieve.state.store.source_numbers import SourceNumbers
 from spotsieve.state.sweep import Sweep, walk_on, walk_on_hosts
@@ -25,10 +26,10 @@ from spotsieve.stream.page import PageId
 
 
 class MemoryState:
-    """A state in dictionaries. It is lost when the process ends."""
+    """A state in dictionaries and arrays. It is lost when the process ends."""
 
     def __init__(self) -> None:
-        self._buckets: dict[int, tuple[NDArray[np.uint64], NDArray[np.uint64]]] = {}
+        self._buckets = MemoryBuckets()
         self._entries: dict[int, bytes] = {}
         self._next_number = 0
         self._sources = SourceNumbers()
@@ -70,15 +71,7 @@ class MemoryState:
 
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
         """Return the postings under keys: uint64[u]."""
-        empty = np.empty(0, np.uint64)
-        found = [self._buckets.get(key, (empty, empty)) for key in keys.tolist()]
-        bounds = np.zeros(len(found) + 1, np.int64)
-        np.cumsum([len(numbers) for numbers, _ in found], out=bounds[1:])
-        return Buckets(
-            bounds,
-            np.concatenate([empty, *(numbers for numbers, _ in found)]),
-            np.concatenate([empty, *(inlines for _, inlines in found)]),
-        )
+        return self._buckets.read(keys)
 
     def filed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
         """Return the filed pages by number: uint64[e]. Raises CorruptRecord if one is missing."""
@@ -101,7 +94,7 @@ class MemoryState:
             self._entries.pop(number, None)
         if filing is not None:
             self._walk_on(filing, clock.floor)
-            self._put(filing.keys, filing.buckets)
+            self._buckets.put(filing.keys, filing.buckets)
             numbered = self._sources.number(filing)
             for text in numbered.new:
                 self._sources.add(text)
@@ -113,15 +106,6 @@ class MemoryState:
                 self._learn(filing, filing.learned, clock.floor, numbered.attempts)
         self._position, self._last_record, self._pages_applied = position, last_record, pages_applied
         self._clock = clock
-
-    def _put(self, keys: NDArray[np.uint64], buckets: Buckets) -> None:
-        bounds = buckets.bounds.tolist()
-        for place, key in enumerate(keys.tolist()):
-            part = slice(bounds[place], bounds[place + 1])
-            if part.start == part.stop:
-                del self._buckets[key]
-            else:
-                self._buckets[key] = (buckets.numbers[part], buckets.inlines[part])
 
     def _commit(self, marks: Sequence[Committed]) -> None:
         """Remove the attempts below the marks."""
@@ -156,12 +140,12 @@ class MemoryState:
         """Remove dead postings, as RocksState does."""
         swept = walk_on(self._sweep, floor, filing, self._visit)
         if swept is not None:
-            self._put(swept.keys, swept.buckets)
+            self._buckets.put(swept.keys, swept.buckets)
             self._sweep = swept.sweep
             self._swept_buckets += swept.visited
 
     def _visit(self, first_key: int, most: int) -> tuple[NDArray[np.uint64], Buckets]:
-        keys = np.array(heapq.nsmallest(most, (key for key in self._buckets if key >= first_key)), np.uint64)
+        keys = self._buckets.next_keys(first_key, most)
         return keys, self.buckets(keys)
 
     def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
@@ -182,7 +166,7 @@ class MemoryState:
 
     def remove(self, removal: Removal, position: int, last_record: int) -> None:
         """Take forgotten pages out and move the position."""
-        self._put(removal.keys, removal.buckets)
+        self._buckets.put(removal.keys, removal.buckets)
         for number in removal.numbers.tolist():
             self._entries[number] = FORGOTTEN
         for host in removal.hosts.tolist():
@@ -198,11 +182,9 @@ class MemoryState:
         counted = (self._position, self.entry_count, self._last_record, self._pages_applied)
         progress = Progress(*counted, self._clock.watermark_ms, self._sweep, self._host_sweep)
         yield b"meta/progress", encode_progress(progress)
-        for key in sorted(self._buckets):
-            numbers, inlines = self._buckets[key]
-            bucket = Buckets(np.array([0, len(numbers)]), numbers, inlines)
-            value = encode_buckets(np.array([key], np.uint64), bucket)[0]
-            yield b"buckets/" + key.to_bytes(8, "big"), value
+        keys = np.sort(self._buckets.keys())
+        for key, value in zip(encode_keys(keys), encode_buckets(keys, self.buckets(keys)), strict=True):
+            yield b"buckets/" + key, value
         for number, value in sorted(self._entries.items()):
             yield b"entries/" + number.to_bytes(8, "big"), value
         for number, text in enumerate(self._sources.texts):
@@ -214,17 +196,16 @@ class MemoryState:
 
     def stats(self) -> dict[str, int]:
         """Return entries, position, how full the buckets are, and how many hosts and attempts are remembered."""
-        sizes = [len(numbers) for numbers, _ in self._buckets.values()]
         return {
             "entries": len(self._entries),
             **self._clock.stats(),
             "swept_buckets": self._swept_buckets,
             "position": self._position,
             "bytes_on_disk": 0,
-            "estimated_keys": len(sizes),
+            "estimated_keys": len(self._buckets),
             "hosts": len(self._hosts),
             "attempts": len(self._attempts),
-            "largest_bucket": max(sizes, default=0),
+            "largest_bucket": self._buckets.largest(),
         }
 
     def checkpoint(self, path: Path) -> None:

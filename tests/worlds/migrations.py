@@ -107,12 +107,14 @@ class FromScratch:
 
     def forget(self, page_ids: Sequence[PageId]) -> None:
         """Take pages out, wherever this state has filed them."""
-        buckets, forgotten = self.state._buckets.items(), list[ForgottenPage]()
+        keys, forgotten = np.sort(self.state._buckets.keys()), list[ForgottenPage]()
+        buckets = self.state.buckets(keys)
+        key_of_posting = np.repeat(keys, np.diff(buckets.bounds))
         filed = self.state.page_ids(np.arange(self.state.entry_count, dtype=np.uint64))
         for number, page_id in enumerate(filed):
             if page_id is not None and page_id in set(page_ids):
-                keys = tuple(key for key, (numbers, _) in buckets if number in numbers)
-                forgotten.append(ForgottenPage(number, *page_id, keys))
+                filed_under = key_of_posting[buckets.numbers == np.uint64(number)]
+                forgotten.append(ForgottenPage(number, *page_id, tuple(filed_under.tolist())))
         if forgotten:
             record = encode_forget(forgotten, bytes(16), 0, self.engine.settings_digest)
             self.engine.apply(record, self.state.position)

@@ -1,0 +1,176 @@
+"""Keeps buckets in memory: a hash table from each key to its postings, which lie in one growing array.
+
+The table is open addressing with linear probing, and at most three fifths full. The postings of a bucket have room for
+the next power of two; rooms that are given back are used again, of each size the last one first.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+# numba compiles the kernels from their argument types; the comment of each says what these are.
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.index import Buckets
+
+_KEY, _FIRST, _SIZE = range(3)
+_EMPTY = np.uint64(2**64 - 1)
+"""Stands for the place of the postings in a slot that has no key. A bucket that was emptied keeps its slot."""
+_KEYS, _SLOTS_USED, _POSTINGS_END = range(3)
+_LEAST_SLOTS = 1024
+_FULL = 0.6
+_FIRST_MIX, _SECOND_MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+class MemoryBuckets:
+    """Buckets by key. What it returns are copies."""
+
+    def __init__(self) -> None:
+        self._slots = _empty_slots(_LEAST_SLOTS)
+        self._postings = np.empty((_LEAST_SLOTS, 2), np.uint64)
+        self._counts = np.zeros(3, np.int64)
+        # By the logarithm of its size, the first room to use again; each names the next. -1: there is none.
+        self._free = np.full(64, -1, np.int64)
+
+    def __len__(self) -> int:
+        """How many buckets have postings."""
+        return int(self._counts[_KEYS])
+
+    def read(self, keys: NDArray[np.uint64]) -> Buckets:
+        """Return the postings under keys: uint64[u]."""
+        return Buckets(*_read(self._slots, self._postings, np.ascontiguousarray(keys)))
+
+    def put(self, keys: NDArray[np.uint64], buckets: Buckets) -> None:
+        """Put the whole contents of buckets, one for each key: uint64[c], all different. An empty one is deleted."""
+        self._make_room(len(keys), len(buckets.numbers))
+        _put(self._slots, self._postings, self._counts, self._free, keys, *_columns(buckets))
+
+    def keys(self) -> NDArray[np.uint64]:
+        """Return the keys of all buckets that have postings: uint64[b], in no order."""
+        slots = self._slots
+        keys: NDArray[np.uint64] = slots[(slots[:, _FIRST] != _EMPTY) & (slots[:, _SIZE] > 0), _KEY]
+        return keys
+
+    def next_keys(self, first_key: int, most: int) -> NDArray[np.uint64]:
+        """Return the first keys from this one on: uint64[b], ascending, at most so many."""
+        keys = self.keys()
+        keys = keys[keys >= np.uint64(first_key)]
+        return np.sort(keys if len(keys) <= most else np.partition(keys, most - 1)[:most])
+
+    def largest(self) -> int:
+        """How many postings the largest bucket has."""
+        slots = self._slots
+        return int(slots[slots[:, _FIRST] != _EMPTY, _SIZE].max(initial=0))
+
+    def _make_room(self, keys: int, postings: int) -> None:
+        """Make room for so many keys that are new and postings that all move, since that is the most there can be."""
+        if self._counts[_SLOTS_USED] + keys > _FULL * len(self._slots):
+            slots = len(self._slots)
+            while len(self) + keys > _FULL / 2 * slots:
+                slots *= 2
+            moved = _empty_slots(slots)
+            self._counts[_SLOTS_USED] = _move(self._slots, moved)
+            self._slots = moved
+        end = int(self._counts[_POSTINGS_END])
+        if end + 2 * postings > len(self._postings):
+            room = np.empty((2 * (end + 2 * postings), 2), np.uint64)
+            room[:end] = self._postings[:end]
+            self._postings = room
+
+
+def _empty_slots(count: int) -> NDArray[np.uint64]:
+    """-> slots: uint64[count, 3], of each its key, where its postings begin, or _EMPTY, and how many they are."""
+    return np.full((count, 3), _EMPTY, np.uint64)
+
+
+def _columns(buckets: Buckets) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64]]:
+    return buckets.bounds, buckets.numbers, buckets.inlines
+
+
+@numba.njit(nogil=True, cache=True)
+def _find(slots, key):
+    # slots: uint64[s, 3], s a power of two  key: uint64  ->  int64, the slot of the key, or the empty one where it goes
+    mixed = key
+    # The finalizer of splitmix64 (Steele et al. 2014).
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * _FIRST_MIX
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND_MIX
+    last = len(slots) - 1
+    slot = np.int64((mixed ^ (mixed >> np.uint64(31))) & np.uint64(last))
+    while slots[slot, _FIRST] != _EMPTY and slots[slot, _KEY] != key:
+        slot = (slot + 1) & last
+    return slot
+
+
+@numba.njit(nogil=True, cache=True)
+def _move(slots, moved):
+    # slots: uint64[s, 3]  ->  moved: uint64[t, 3], with the buckets that have postings; returns how many these are
+    used = 0
+    for slot in range(len(slots)):
+        if slots[slot, _FIRST] != _EMPTY and slots[slot, _SIZE] > 0:
+            moved[_find(moved, slots[slot, _KEY])] = slots[slot]
+            used += 1
+    return used
+
+
+@numba.njit(nogil=True, cache=True)
+def _read(slots, postings, keys):
+    # slots: uint64[s, 3]  postings: uint64[r, 2]  keys: uint64[u]  ->  the columns of Buckets
+    bounds, first = np.zeros(len(keys) + 1, np.int64), np.empty(len(keys), np.int64)
+    for row in range(len(keys)):
+        slot = _find(slots, keys[row])
+        there = slots[slot, _FIRST] != _EMPTY
+        first[row] = np.int64(slots[slot, _FIRST]) if there else 0
+        bounds[row + 1] = bounds[row] + (np.int64(slots[slot, _SIZE]) if there else 0)
+    numbers, inlines = np.empty(bounds[-1], np.uint64), np.empty(bounds[-1], np.uint64)
+    for row in range(len(keys)):
+        place = first[row]
+        for at in range(bounds[row], bounds[row + 1]):
+            numbers[at], inlines[at] = postings[place, 0], postings[place, 1]
+            place += 1
+    return bounds, numbers, inlines
+
+
+@numba.njit(nogil=True, cache=True)
+def _room_bits(size):
+    # size: int64, 1 or more  ->  int64, the logarithm of the least power of two with room for so many
+    bits = 0
+    while (1 << bits) < size:
+        bits += 1
+    return bits
+
+
+@numba.njit(nogil=True, cache=True)
+def _put(slots, postings, counts, free, keys, bounds, numbers, inlines):
+    # slots: uint64[s, 3]  postings: uint64[r, 2]  counts: int64[3]  free: int64[64]  keys: uint64[c]
+    # bounds, numbers, inlines: as of Buckets  ->  slots, postings, counts, free
+    for row in range(len(keys)):
+        size = bounds[row + 1] - bounds[row]
+        slot = _find(slots, keys[row])
+        before = np.int64(0)
+        if slots[slot, _FIRST] != _EMPTY:
+            before = np.int64(slots[slot, _SIZE])
+        elif size > 0:
+            slots[slot, _KEY] = keys[row]
+            counts[_SLOTS_USED] += 1
+        else:
+            continue
+        counts[_KEYS] += np.int64(size > 0) - np.int64(before > 0)
+        had, needs = _room_bits(before) if before else -1, _room_bits(size) if size else -1
+        if had != needs:
+            if had >= 0:
+                given_back = np.int64(slots[slot, _FIRST])
+                postings[given_back, 0] = np.uint64(free[had])
+                free[had] = given_back
+            first = np.int64(0)
+            if needs >= 0 and free[needs] >= 0:
+                first = free[needs]
+                free[needs] = np.int64(postings[first, 0])
+            elif needs >= 0:
+                first = counts[_POSTINGS_END]
+                counts[_POSTINGS_END] += 1 << needs
+            slots[slot, _FIRST] = np.uint64(first)
+        slots[slot, _SIZE] = np.uint64(size)
+        place = np.int64(slots[slot, _FIRST])
+        for at in range(bounds[row], bounds[row + 1]):
+            postings[place, 0], postings[place, 1] = numbers[at], inlines[at]
+            place += 1
