@@ -46,7 +46,7 @@ class Shard:
     def walk(self, round_: Round, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> Walks:
         """Verdicts of the pages of the shard's hosts under a guess: bool[n]. meetings: of all shards"""
         view, held = self._view(round_), self._hold(round_)
-        return walk_round(round_, held, self._scheme, view, self._limits, self.share, meetings, guess)
+        return walk_round(round_, held, self._scheme, view, self._limits, meetings, guess)
 
     def filing(self, round_: Round, resolved: Resolved) -> Filing:
         """What the round adds to the state; the round is over then."""

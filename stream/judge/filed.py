@@ -12,6 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets, FiledEntries, FiledPages, StateView
+from spotsieve.stream.distinct import distinct
 from spotsieve.stream.judge.addresses import Addresses, addresses_of, no_addresses, relation_to_filed
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
 from spotsieve.stream.judge.policy import ANY_KIND, KEEP_FIRST
@@ -81,7 +82,7 @@ def find_filed(
     """
     met = meet_filed(slots, buckets, limits.candidates, final_kinds(limits))
     found = nothing_found(len(pages))
-    wanted = np.unique(met.number).astype(np.uint64)
+    wanted = distinct(met.number).astype(np.uint64)
     filed = view.filed(wanted) if len(wanted) else None
     addresses = known_addresses(signatures, filed, len(wanted), limits, rules)
     if filed is None:

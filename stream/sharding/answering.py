@@ -16,6 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, Buckets, FiledPages, StateView
+from spotsieve.stream.distinct import distinct
 from spotsieve.stream.judge.addresses import PLAIN_PAIR
 from spotsieve.stream.judge.by_host.known import known_attempts
 from spotsieve.stream.judge.by_host.pairs import could_be_copy_across
@@ -72,7 +73,7 @@ def _answer_confirmed(signatures: Signatures, own: Own, view: StateView, scheme:
         length[:] = answers.worth
         _keep_kernel()(met, accepted, answers.worth, worth_of_pages(signatures, limits.worth).own, limits, kept)
     said = np.where(accepted & (met.proof == 0), np.uint8(ACCEPTED), np.uint8(REFUSED))
-    sent = np.unique(place[kept & accepted])
+    sent = distinct(place[kept & accepted])
     return Meetings(
         _postings(own, buckets),
         *_kept_pairs(met, kept, said, score, length),
@@ -99,7 +100,7 @@ def _answer_unconfirmed(
     buckets = own.buckets
     met = meet_filed(own.slots, buckets, limits.candidates, final_kinds(limits))
     originals = [attempt.original for attempt in attempts.values() if attempt.original != NOBODY]
-    numbers = np.unique(np.concatenate([met.number, np.array(originals, np.int64)]))
+    numbers = distinct(np.concatenate([met.number, np.array(originals, np.int64)]))
     place = np.searchsorted(numbers, met.number)
     said = np.zeros(len(place), np.uint8)
     sent, entries, texts = np.empty(0, np.int64), dict[int, Entry](), None

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, Copy, Filing, Learned, Places, StateView
+from spotsieve.stream.distinct import distinct
 from spotsieve.stream.judge import entry_of
 from spotsieve.stream.judge.by_host.learning import TAUGHT_NOTHING, TAUGHT_REST, learn_again, owned_texts
 from spotsieve.stream.judge.by_host.memory import living_leads, recall, recall_leads, to_remember
@@ -134,7 +135,7 @@ def _learn(
     entries = np.flatnonzero(resolved.entry != NOBODY)
     original_row[in_round] = entries[original[in_round] - round_.first_number]
     before = original[(original != NOBODY) & (original < round_.first_number)]
-    numbers = np.unique(np.concatenate([leads, before])).astype(np.uint64)
+    numbers = distinct(np.concatenate([leads, before])).astype(np.uint64)
     texts: Texts = no_texts(signatures.sketch.shape[1])
     if len(numbers):
         filed = view.filed(numbers)

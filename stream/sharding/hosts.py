@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, FiledEntries, StateView
+from spotsieve.stream.distinct import distinct
 from spotsieve.stream.judge.addresses import no_addresses
 from spotsieve.stream.judge.by_host.bars import bars_of_pages
 from spotsieve.stream.judge.by_host.known import ELSEWHERE, FILED_ELSEWHERE, NEW, find_known, find_repeated
@@ -30,7 +31,6 @@ from spotsieve.stream.sharding.keys import Held
 from spotsieve.stream.sharding.meetings import OF_HOST, OPEN, Meetings, merge
 from spotsieve.stream.sharding.resolving import SentEntries, counted_postings, known_sizes
 from spotsieve.stream.sharding.rounds import Round
-from spotsieve.stream.sharding.shares import Share, shards_of_hosts
 from spotsieve.stream.signature import Entry, Status, page_ids_at
 
 _NUMBER_BITS = 40
@@ -105,7 +105,6 @@ def walk_round(
     scheme: Scheme,
     view: StateView,
     limits: Limits,
-    share: Share,
     meetings: Sequence[Meetings],
     guess: NDArray[np.bool_],
 ) -> Walks:
@@ -113,7 +112,7 @@ def walk_round(
     if scheme.bars is None:
         raise ValueError(f"the scheme {scheme.name} has no memory of hosts")
     signatures = round_.signatures
-    mine = shards_of_hosts(signatures, share.shards) == share.number
+    mine = held.walks.copy()
     mine[list(round_.spared)] = False
     local = answer_of_hosts(signatures, held, scheme.bars, view, limits)
     answers = [*meetings, local]
@@ -149,7 +148,7 @@ def walk_round(
         learns=True,
     )
     walked = walk.walked
-    named = np.unique(np.concatenate([filed.number[rows], filed.replaced[rows]]))
+    named = distinct(np.concatenate([filed.number[rows], filed.replaced[rows]]))
     elsewhere = SentEntries([one.entries for one in meetings])
     named = np.array([one for one in named.tolist() if one != NOBODY and one not in elsewhere], np.int64)
     entries = read.filed.entries(read.place(named)) if read.filed is not None else []
@@ -183,7 +182,7 @@ def _recall(
     hosts, row = np.unique(signatures.host[mine], return_inverse=True)
     memories = view.memories(hosts.astype(np.uint64))
     memory, leads = recall(memories), living_leads(memories, view)
-    own_numbers = np.unique(np.concatenate([of_host, leads])).astype(np.uint64)
+    own_numbers = distinct(np.concatenate([of_host, leads])).astype(np.uint64)
     parts, filed = list[Texts](), None
     if len(own_numbers):
         filed = view.filed(own_numbers)

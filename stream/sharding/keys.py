@@ -15,6 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets, StateView
+from spotsieve.stream.distinct import distinct
 from spotsieve.stream.fingerprints.tables import KEY_BITS, PRINT_TAG, TITLE_TAG
 from spotsieve.stream.judge.slots import Slots, kinds_of, slots_of
 from spotsieve.stream.schemes import Probes, Scheme
@@ -46,10 +47,12 @@ class Own(NamedTuple):
 class Held(NamedTuple):
     """What a shard reads for a round, once.
 
-    laid: the keys that are its own, those of the pages of its hosts, and few others  own: all that are its own
+    walks: bool[n], the pages that it walks over: those of its hosts, where the scheme remembers any
+    laid: the keys that are its own, those of the pages that it walks over, and few others  own: all that are its own
     decided: uint8, all kinds (FoundBy) that decide for a page of the round  all_decide: whether every key does
     """
 
+    walks: NDArray[np.bool_]
     laid: Laid
     own: Own
     decided: np.uint8
@@ -70,10 +73,7 @@ def lay_out(signatures: Signatures, scheme: Scheme) -> Laid:
 def own_keys(signatures: Signatures, scheme: Scheme, share: Share) -> NDArray[np.uint64]:
     """The keys of pages that are a shard's own: uint64[u], ascending, all different."""
     keys = _probed(signatures, scheme, shards_of(signatures.host, share.shards) == share.number).keys
-    own = np.sort(keys[are_own(keys, share, scheme.bars is not None)])
-    different = np.ones(len(own), np.bool_)
-    np.not_equal(own[1:], own[:-1], out=different[1:])
-    return own[different]
+    return distinct(keys[are_own(keys, share, scheme.bars is not None)])
 
 
 def _probed(signatures: Signatures, scheme: Scheme, of_hosts: NDArray[np.bool_]) -> Probes:
@@ -98,7 +98,8 @@ def hold(signatures: Signatures, scheme: Scheme, view: StateView, share: Share) 
     laid = Laid(*slots_of(_kept(probes, needed)))
     chosen = are_own(laid.keys, share, of_hosts)
     keys = laid.keys[chosen]
-    return Held(laid, Own(keys, _chosen(laid.slots, chosen), view.buckets(keys)), decided, bool(probes.decisive.all()))
+    own = Own(keys, _chosen(laid.slots, chosen), view.buckets(keys))
+    return Held(walks, laid, own, decided, bool(probes.decisive.all()))
 
 
 def hold_own(signatures: Signatures, scheme: Scheme, view: StateView, share: Share, filed: NDArray[np.bool_]) -> Own:

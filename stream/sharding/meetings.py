@@ -12,7 +12,7 @@ outgrown, a shard's candidate may be decisive in another shard and would not cou
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -103,17 +103,18 @@ def merge(
 
     which: bool[n], the pages that are asked about; None: all
     """
-    pages = len(meetings[0].postings)
-    page = np.concatenate([np.repeat(np.arange(pages), np.diff(one.bounds)) for one in meetings])
-    number = np.concatenate([one.number for one in meetings])
-    order = np.lexsort((number, page))
-    if which is not None:
-        order = order[which[page[order]]]
-    columns = (
-        np.concatenate([getattr(one, name) for one in meetings])[order]
-        for name in ("proof", "kinds", "distance", "said", "score", "length")
-    )
-    pairs = _Pairs(page[order], number[order], *columns)
+    pages, asked = len(meetings[0].postings), list[NDArray[np.int64]]()
+    page = [np.repeat(np.arange(pages), np.diff(one.bounds)) for one in meetings]
+    for rows in page:
+        asked.append(np.arange(len(rows)) if which is None else np.flatnonzero(which[rows]))
+
+    def column(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(one, name)[rows] for one, rows in zip(meetings, asked, strict=True)])
+
+    every = np.concatenate([rows[some] for rows, some in zip(page, asked, strict=True)]), column("number")
+    order = np.lexsort(every[::-1])
+    others = (column(name)[order] for name in ("proof", "kinds", "distance", "said", "score", "length"))
+    pairs = _Pairs(every[0][order], every[1][order], *others)
     merged = _merge_kernel()(pairs, pages, candidate_limit, final)
     bounds, number, proof, kinds, distance, cut_at, said, score, length = merged
     answers = Answers(length.astype(np.float64), np.arange(len(number)), Confirmed(said == ACCEPTED, score))
@@ -128,7 +129,8 @@ def _merge_kernel():
     def merge(pairs, pages, candidate_limit, final):
         # pairs: _Pairs  pages: int64, how many  candidate_limit: int64  final: uint8
         # ->  the columns of Met, said, score, length
-        some = len(pairs.number)
+        asking, met, proofs, found_by, distances, words, scores, lengths = pairs
+        some = len(met)
         bounds, cut_at = np.zeros(pages + 1, np.int64), np.full(pages, NEVER)
         numbers, proof, kinds = np.empty(some, np.int64), np.empty(some, np.uint8), np.empty(some, np.uint8)
         distance, said, score = np.empty(some, np.uint8), np.empty(some, np.uint8), np.empty(some, np.float64)
@@ -137,17 +139,17 @@ def _merge_kernel():
         for page in range(pages if sources >= 0 else 0):
             bounds[page] = taken
             compared, ended = 0, False
-            while at < some and pairs.page[at] == page:
-                number = pairs.number[at]
+            while at < some and asking[at] == page:
+                number = met[at]
                 all_proof, all_kinds, least, word = np.uint8(0), np.uint8(0), np.uint8(255), np.uint8(0)
                 likeness, features = np.nan, np.int64(0)
-                while at < some and pairs.page[at] == page and pairs.number[at] == number:
-                    all_proof |= pairs.proof[at]
-                    all_kinds |= pairs.kinds[at]
-                    least = min(least, pairs.distance[at])
-                    features = max(features, pairs.length[at])
-                    if not pairs.proof[at]:
-                        word, likeness = max(word, pairs.said[at]), pairs.score[at]
+                while at < some and asking[at] == page and met[at] == number:
+                    all_proof |= proofs[at]
+                    all_kinds |= found_by[at]
+                    least = min(least, distances[at])
+                    features = max(features, lengths[at])
+                    if not proofs[at]:
+                        word, likeness = max(word, words[at]), scores[at]
                     at += 1
                 if ended:
                     continue

@@ -14,6 +14,7 @@ import xxhash
 from numba import njit
 from numpy.typing import NDArray
 
+from spotsieve.stream.distinct import distinct
 from spotsieve.stream.fingerprints.tables import KEY_BITS, PRINT_TAG, TITLE_TAG
 from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.page import PageId
@@ -58,7 +59,7 @@ def _shards_kernel(words, shards):
 def shards_of_hosts(signatures: Signatures, shards: int) -> NDArray[np.int64]:
     """The shard that judges each page, that of its host: int64[n]. A page that comes again goes where it went first."""
     owner, words = shards_of(signatures.host, shards), _words_of_ids(signatures)
-    if len(np.unique(words)) < len(words):
+    if len(distinct(words)) < len(words):
         first = dict[PageId, int]()
         for page, page_id in enumerate(page_ids_of(signatures)):
             owner[page] = owner[first.setdefault(page_id, page)]

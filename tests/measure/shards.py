@@ -174,7 +174,7 @@ def _measure_shards(
                         # Every shard makes the first guess of the same answers, so no one has to send it.
                         guesses[share] = first_guess(round_, read[share])
                     guess = guesses[share]
-                    found = walk_round(round_, held[share], SCHEME, state, LIMITS, share, read[share], guess)
+                    found = walk_round(round_, held[share], SCHEME, state, LIMITS, read[share], guess)
                     body = write_walks(found, guess, entry_count)
                     walked.append(_told(round_, KIND_WALKS, share, body, sent))
             with charged.to("resolver"):

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, FiledEntries, StateView
+from spotsieve.stream.distinct import distinct
 from spotsieve.stream.judge.by_host.memory import Memory, living_leads, recall, recall_leads
 from spotsieve.stream.judge.by_host.texts import Texts, texts_filed
 from spotsieve.stream.judge.met import Met
@@ -44,7 +45,7 @@ def recall_record(
     memories = view.memories(hosts.astype(np.uint64))
     memory, leads = recall(memories), living_leads(memories, view)
     originals = [attempt.original for attempt in attempts if attempt is not None and attempt.original != NOBODY]
-    wanted = np.unique(np.concatenate([met.number, leads, np.array(originals, np.int64)])).astype(np.uint64)
+    wanted = distinct(np.concatenate([met.number, leads, np.array(originals, np.int64)])).astype(np.uint64)
     if not len(wanted):
         return Recalled(row, memory, wanted, None, no_texts(signatures.sketch.shape[1]), np.empty(0))
     filed = view.filed(wanted)

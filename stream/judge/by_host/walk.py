@@ -285,12 +285,6 @@ def _walk_kernel():
         skipped, no_word = np.zeros(MOST_PRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.bool_)
         pages, found = record.pages, walked.found
         for page in range(len(record.row) if sources >= 0 else 0):
-            count_postings(record.slots, record.sizes, page, walked)
-            if known.state[page] == SETTLED:
-                continue
-            if known.state[page] == AGAIN:
-                repeat(known.first[page], page, filed, walked)
-                continue
             if known.state[page] >= FILED_ELSEWHERE:
                 if (
                     known.state[page] == FILED_ELSEWHERE
@@ -298,6 +292,12 @@ def _walk_kernel():
                 ):
                     walked.entry[page] = entry_number
                     entry_number += 1
+                continue
+            count_postings(record.slots, record.sizes, page, walked)
+            if known.state[page] == SETTLED:
+                continue
+            if known.state[page] == AGAIN:
+                repeat(known.first[page], page, filed, walked)
                 continue
             row, bars = record.row[page], bars_in(table, chosen[page])
             if record.judged[page]:

@@ -40,9 +40,7 @@ def compile_rounds(scheme: Scheme, limits: Limits) -> None:
             # No page is filed by this guess, so it is wrong, and the check of wrong guesses runs too.
             guess = np.zeros(len(record.signatures), np.bool_)
             while True:
-                walks = [
-                    walk_round(round_, held, scheme, state, limits, share, met, guess) for held, state, share in parts
-                ]
+                walks = [walk_round(round_, held, scheme, state, limits, met, guess) for held, state, _ in parts]
                 checked = check_guess(round_, scheme, limits, met, walks, guess)
                 if checked.guess is None:
                     break

@@ -233,7 +233,7 @@ class Shards:
             self.walks, used = self.walks + 1, guess
             walks = [
                 self._sent_walks(
-                    round_, share, walk_round(round_, held, self.scheme, view, self.limits, share, meetings, used), used
+                    round_, share, walk_round(round_, held, self.scheme, view, self.limits, meetings, used), used
                 )
                 for held, view, share in zip(each, views, self.shares, strict=True)
             ]

@@ -147,7 +147,7 @@ class ShardWork:
         if held is None:
             held = hold(round_.signatures, self._scheme, view, self._share)
         used = first_guess(round_, met) if guess is None else guess & ~is_spared(round_)
-        walks = walk_round(round_, held, self._scheme, view, self._limits, self._share, met, used)
+        walks = walk_round(round_, held, self._scheme, view, self._limits, met, used)
         return write_walks(walks, used, round_.first_number)
 
     def file(self, round_: Round, held: Held | None, outcome: HeardRecord) -> int:
