@@ -14,9 +14,13 @@ from spotsieve.state.index import NOBODY
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.by_address.scope import HostScope
 from spotsieve.stream.schemes.registry import SCHEMES, scheme_in_scope, scheme_of
+from spotsieve.stream.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.settings.model import IndexSettings, Settings
 from spotsieve.stream.settings.rules import Rule
+from spotsieve.stream.settings.schemes import SpotsieveSettings
+from spotsieve.stream.sharding.shares import shards_of
 from spotsieve.stream.verdict import Reason, concatenate
+from tests.measure.bench.index_load import CandidateLoad
 from tests.worlds.pages.generated import WORLDS, any_look, pages_of, signatures_of
 from tests.worlds.pages.hosts import signatures_of as signatures_of_hosts
 from tests.worlds.pages.scheme_settings import settings_named
@@ -118,3 +122,20 @@ def test_a_wrong_guess_costs_a_walk_and_changes_no_verdict() -> None:
     right = walked(3, nothing).rounds[0][1].entry != NOBODY
     assert [walked(3, guess).walks > 1 for guess in (right, ~right)] == [False, True]
     assert walked(1, ~right).walks == 1, "one shard takes nothing from a guess"
+
+
+def test_a_wrong_guess_about_a_page_in_a_full_bucket_costs_nothing() -> None:
+    load = CandidateLoad(4, np.random.default_rng(8))
+    hosts = np.arange(1, 64, dtype=np.uint64)
+    own = [int(hosts[shards_of(hosts, 2) == shard][0]) for shard in range(2)]
+    load.host[:] = [own[0], own[1], own[0], own[1]]
+    # The third page has the bytes of the second one, and a hash that the first one and the last one have, too.
+    load.digest[2], load.minima[[0, 2, 3], 0] = load.digest[1], 7
+    settings = IndexSettings.model_construct(bucket_cap=1, candidate_limit=64, horizon_hours=0)
+    one = OneProcess(SpotsieveScheme(SpotsieveSettings()), settings)
+    for first in (0, 2):
+        one.sign(load.signatures(first, first + 2))
+    cluster = Shards(one, 2, True)
+    assert_verdicts_equal(cluster.apply(one.log, [2]), concatenate(one.verdicts))
+    assert [verdicts.kind.tolist() for verdicts in one.verdicts] == [[0, 0], [1, 0]]
+    assert (len(cluster.rounds), cluster.walks) == (2, 2)
