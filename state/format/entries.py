@@ -20,11 +20,13 @@ from spotsieve.state.format.own_texts import (
     OwnParts,
     own_text_fault,
     pack_own_text,
-    pack_own_texts,
     read_own_texts,
+    runs_of_own_texts,
     unpack_own_text,
 )
+from spotsieve.state.format.runs import Runs, put_together, runs_of_ragged, runs_of_rows, runs_of_texts
 from spotsieve.state.index import Filing
+from spotsieve.stream.byte_texts import byte_texts
 from spotsieve.stream.errors import CorruptRecord
 from spotsieve.stream.signature import Compared, Entry, OwnText, Signatures, no_features
 
@@ -83,28 +85,25 @@ class EntryHead(NamedTuple):
 def encode_entries(filing: Filing, sources: NDArray[np.uint32]) -> list[bytes]:
     """Write the filed pages of a filing -> one value for each. sources: uint32[f], the number of each page's source."""
     signatures, pages = filing.signatures, filing.pages
-    urls = [signatures.urls[page] for page in pages.tolist()]
-    labels = [signatures.labels[page] for page in pages.tolist()]
+    urls = runs_of_texts(byte_texts(signatures.urls), pages)
+    labels = runs_of_texts(byte_texts(signatures.labels), pages)
     words = signatures.sketch.shape[1]
     version = RANKED_VERSION if filing.keeps_ranks else ENTRY_VERSION
     heads = np.empty(len(pages), _entry_head(version, words))
     heads["version"], heads["words"], heads["source"] = version, words, sources
     if filing.keeps_ranks:
         heads["rank"] = signatures.rank[pages]
-    heads["url_bytes"], heads["label_bytes"] = list(map(len, urls)), list(map(len, labels))
-    if filing.learned is not None:
-        heads["url_bytes"] |= np.uint16(OWN_TEXT)
-        # Features come first, so they are put before the own text.
-        urls = [own + url for own, url in zip(pack_own_texts(filing.learned.own), urls, strict=True)]
-    if filing.keeps_features:
-        features = [_pack_features(signatures, page) for page in pages.tolist()]
-        heads["url_bytes"] |= np.array([FEATURED * bool(packed) for packed in features], np.uint16)
-        urls = [packed + url for packed, url in zip(features, urls, strict=True)]
+    heads["url_bytes"], heads["label_bytes"] = urls.size, labels.size
     for name in ("partition", "offset", "event_time_ms", "host", "feature_count", "sketch"):
         heads[name] = getattr(signatures, name)[pages]
-    raw, size = heads.tobytes(), heads.itemsize
-    rows = zip(range(0, len(raw), size), urls, labels, strict=True)
-    return [raw[start : start + size] + url + label for start, url, label in rows]
+    between = list[Runs]()
+    if filing.keeps_features:
+        between += _runs_of_features(signatures, pages)
+        heads["url_bytes"] |= FEATURED * (between[-1].size > 0).astype(np.uint16)
+    if filing.learned is not None:
+        heads["url_bytes"] |= np.uint16(OWN_TEXT)
+        between += runs_of_own_texts(filing.learned.own)
+    return put_together([runs_of_rows(heads), *between, urls, labels])
 
 
 def encode_copies(filing: Filing, sources: Sequence[int]) -> list[tuple[int, bytes]]:
@@ -155,11 +154,13 @@ def unpack_entry(key: bytes, value: bytes) -> EntryParts:
     return EntryParts(*head, sketch, features, own, rank)
 
 
-def head_of_entry(key: bytes, value: bytes) -> EntryHead:
-    """Read what tells of an entry that is not forgotten whose it is. Raises CorruptRecord."""
+def head_of_entry(key: bytes, value: bytes, sources: int = 2**32) -> EntryHead:
+    """Read what tells of an entry that is not forgotten whose it is. sources: how many exist. Raises CorruptRecord."""
     if len(value) < _ENTRY.size or value[0] not in ENTRY_VERSIONS:
         raise CorruptRecord("entries", key, f"must be version {_EITHER} and at least {_ENTRY.size} bytes")
     _, _, source, partition, offset, _, url_bytes, _, host, _ = _ENTRY.unpack_from(value)
+    if source >= sources:
+        raise CorruptRecord("entries", key, _SIZES)
     return EntryHead(source, partition, offset, host, bool(url_bytes & OWN_TEXT))
 
 
@@ -258,11 +259,12 @@ def decode_own_texts(keys: Sequence[bytes], values: Sequence[bytes]) -> OwnText:
     return own
 
 
-def _pack_features(signatures: Signatures, page: int) -> bytes:
-    """Write what stands between sketch and address: nothing for a page without features."""
-    first, last = signatures.features_bounds[page : page + 2].tolist()
-    features = signatures.features[first:last].astype("<u8")
-    return _FEATURES.pack(len(features)) + features.tobytes() if len(features) else b""
+def _runs_of_features(signatures: Signatures, pages: NDArray[np.int64]) -> list[Runs]:
+    """What stands between sketch and own text: how many, and the features; nothing for a page without features."""
+    first = signatures.features_bounds[:-1][pages]
+    count = signatures.features_bounds[1:][pages] - first
+    how_many = runs_of_ragged(count.astype("<u4"), np.arange(len(pages)), (count > 0).astype(np.int64))
+    return [how_many, runs_of_ragged(signatures.features.astype("<u8", copy=False), first, count)]
 
 
 class _Places(NamedTuple):

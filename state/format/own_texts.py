@@ -11,6 +11,7 @@ import numba
 import numpy as np
 
 from spotsieve.state.format.little_endian import read_word
+from spotsieve.state.format.runs import Runs, runs_of_ragged, runs_of_rows
 from spotsieve.stream.signature import OwnText
 
 OUT_OF_ORDER = "must have an own text whose prints and title words ascend"
@@ -44,22 +45,23 @@ def own_text_fault(own: OwnParts) -> str | None:
     return None
 
 
-def pack_own_texts(own: OwnText) -> list[bytes]:
-    """Write what stands between features and address, for each filed page."""
+def runs_of_own_texts(own: OwnText) -> list[Runs]:
+    """What stands between features and address of each filed page, as columns of runs.
+
+    Raises ValueError where a page has more prints or title words than an entry has room for.
+    """
     heads = np.empty(len(own.site), np.dtype([("site", "<u2"), ("share", "u1"), ("listed", "<u2"), ("sizes", "u1", 2)]))
     heads["site"], heads["share"], heads["listed"] = own.site, own.share, own.listed
-    sizes = np.stack([np.diff(own.print_bounds), np.diff(own.title_bounds)], axis=1)
-    if sizes.max(initial=0) > np.iinfo(np.uint8).max:
-        raise ValueError(f"an own text has {sizes.max()} prints or title words, an entry has room for 255")
-    heads["sizes"] = sizes
-    head, prints, titles = heads.tobytes(), own.prints.astype("<u4").tobytes(), own.titles.astype("<u2").tobytes()
-    rows = zip(
-        range(0, len(head), OWN_TEXT_BYTES),
-        pairwise((4 * own.print_bounds).tolist()),
-        pairwise((2 * own.title_bounds).tolist()),
-        strict=True,
-    )
-    return [head[at : at + OWN_TEXT_BYTES] + prints[a:b] + titles[c:d] for at, (a, b), (c, d) in rows]
+    prints, titles = np.diff(own.print_bounds), np.diff(own.title_bounds)
+    most = max(prints.max(initial=0), titles.max(initial=0))
+    if most > np.iinfo(np.uint8).max:
+        raise ValueError(f"an own text has {most} prints or title words, an entry has room for 255")
+    heads["sizes"][:, 0], heads["sizes"][:, 1] = prints, titles
+    return [
+        runs_of_rows(heads),
+        runs_of_ragged(own.prints.astype("<u4", copy=False), own.print_bounds[:-1], prints),
+        runs_of_ragged(own.titles.astype("<u2", copy=False), own.title_bounds[:-1], titles),
+    ]
 
 
 def unpack_own_text(value: bytes, at: int) -> OwnParts:
