@@ -87,20 +87,28 @@ class FilterProcess:
         """The process id; 0 if it does not run."""
         return self._process.pid if self._process else 0
 
+    def await_metrics(self, timeout_s: float) -> None:
+        """Block until its metrics can be asked for: it is at work then, and may be behind. Raises as await_ready."""
+        deadline = time.monotonic() + timeout_s
+        while not self.metrics_url:
+            self.check()
+            if time.monotonic() > deadline:
+                raise self.failure(f"served no metrics within {timeout_s:.0f} s")
+            self.metrics_url = self._find_port()
+            time.sleep(POLL_S)
+
     def await_ready(self, timeout_s: float) -> None:
         """Block until the filter says that it is ready. Compiling the kernels for the first time takes half a minute.
 
         Raises BrokerError with the end of its log if it ends or does not become ready.
         """
         deadline = time.monotonic() + timeout_s
-        while time.monotonic() < deadline:
+        self.await_metrics(timeout_s)
+        while self._get("/readyz") is None:
             self.check()
-            if not self.metrics_url:
-                self.metrics_url = self._find_port()
-            elif self._get("/readyz") is not None:
-                return
+            if time.monotonic() > deadline:
+                raise self.failure(f"was not ready within {timeout_s:.0f} s")
             time.sleep(POLL_S)
-        raise self.failure(f"was not ready within {timeout_s:.0f} s")
 
     def await_messages(self, number: int, timeout_s: float) -> None:
         """Block until it has judged and committed so many messages. Raises BrokerError."""

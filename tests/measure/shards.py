@@ -3,11 +3,11 @@
 `make scale` (tests/measure/scale) measures by it, too.
 
 The pages are those of the index benchmark (CandidateLoad), under the default scheme. All roles run in one process, one
-after the other, over states in memory; each is charged what it does, from the bytes that it reads to those that it
-sends. A shard reads the buckets of a round ahead, before the one before it is filed; "alone" is what one takes that
-reads nothing ahead, and belongs to no sum. The judge of one process runs over a state in memory too, so the ratio
-compares like with like. The second half of the run counts. What the roles file goes to states on disk as well,
-uncharged: their bytes are told when RocksDB has compacted them.
+after the other, over states on disk, as they are deployed; each is charged what it does, from the bytes that it reads
+to those that it sends. What RocksDB does in threads of its own, it does because of filing, so filing is charged with
+it. A shard reads the buckets of a round ahead, before the one before it is filed; "alone" is what one takes that reads
+nothing ahead, and belongs to no sum. The judge of one process runs over a state on disk too, so the ratio compares like
+with like. The second half of the run counts. Bytes of states are told when RocksDB has compacted them.
 """
 
 import json
@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 
 from spotsieve.state.horizon import Clock
 from spotsieve.state.log.record import decode, encode
-from spotsieve.state.store.memory import MemoryState
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.judge import KEEP_FIRST, judge
 from spotsieve.stream.judge.rules import Limits
@@ -67,17 +66,27 @@ Figures = dict[str, float]
 
 
 class Charged:
-    """CPU seconds by role and step."""
+    """CPU seconds by role and step: of the thread that works, and apart from it of all others ("threads")."""
 
     def __init__(self) -> None:
         self.seconds = defaultdict[str, float](float)
+        self._begun = _of_others()
 
     @contextmanager
     def to(self, what: str) -> Iterator[None]:
         """Charge what happens within."""
-        begun = time.process_time()
+        begun = time.thread_time()
         yield
-        self.seconds[what] += time.process_time() - begun
+        self.seconds[what] += time.thread_time() - begun
+
+    @property
+    def threads(self) -> float:
+        """What threads of RocksDB have taken since."""
+        return _of_others() - self._begun
+
+
+def _of_others() -> float:
+    return time.process_time() - time.thread_time()
 
 
 def made_log(pages: int, a_round: int) -> list[bytes]:
@@ -90,16 +99,18 @@ def made_log(pages: int, a_round: int) -> list[bytes]:
 
 
 def measure_one(log: Sequence[bytes], counted: int) -> Figures:
-    """The judge of one process over its state in memory."""
-    state, charged = MemoryState(), Charged()
-    with states_on_disk(1) as stored:
+    """The judge of one process over its state."""
+    charged = Charged()
+    with states_on_disk(1) as (state,):
         for offset, record in enumerate(log):
-            with charged.to("late" if offset >= len(log) // 2 else "early"):
+            if offset == len(log) // 2:
+                charged = Charged()
+            with charged.to("judge"):
                 verdicts, filing = judge(decode(record).signatures, SCHEME, state, LIMITS.cap, LIMITS.candidates)
                 state.file(filing, offset + 1, 0)
-            stored[0].file(filing, offset + 1, 0)
             del verdicts
-        return {"judge_us": charged.seconds["late"] / counted * 1e6, "state_bytes": state_bytes(stored)}
+        seconds = charged.seconds["judge"] + charged.threads
+        return {"judge_us": seconds / counted * 1e6, "state_bytes": state_bytes([state])}
 
 
 @contextmanager
@@ -116,21 +127,29 @@ def state_bytes(stored: Sequence[RocksState]) -> float:
 
 
 def measure_shards(log: Sequence[bytes], counted: int, number: int) -> Figures:
-    """Resolver and S shards over their states in memory, round by round."""
-    with states_on_disk(number) as stored:
-        return {**_measure_shards(log, counted, number, stored), "state_bytes": state_bytes(stored)}
+    """Resolver and S shards over their states, round by round; and a shard that files the log again."""
+    with states_on_disk(number) as states:
+        figures, outcomes = _measure_shards(log, counted, number, states)
+        figures |= {"state_bytes": state_bytes(states)}
+    seconds = sum(_measure_rebuild(log, outcomes, Share(one, number)) for one in range(number))
+    return figures | {"rebuild_us": seconds / counted * 1e6}
 
 
-def _measure_shards(log: Sequence[bytes], counted: int, number: int, stored: Sequence[RocksState]) -> Figures:
+def _measure_shards(
+    log: Sequence[bytes], counted: int, number: int, states: Sequence[RocksState]
+) -> tuple[Figures, list[bytes]]:
+    """-> the figures, and the outcomes of all rounds."""
     shares = [Share(one, number) for one in range(number)]
-    states, charged, sent, walks = [MemoryState() for _ in shares], Charged(), Counter[int](), 0
+    charged, sent, walks = Charged(), Counter[int](), 0
     aheads = [ReadAhead(state) for state in states]
-    entry_count, outcomes = 0, list[bytes]()
+    entry_count, held_entries, outcomes = 0, 0, list[bytes]()
     for offset, record in enumerate(log):
         if offset == len(log) // 2:
             charged, sent, walks = Charged(), Counter(), 0
+        with charged.to("resolver: read"):
+            records = [(offset, decode(record))]
         with charged.to("resolver"):
-            round_ = next_round([(offset, decode(record))], 0, Clock(), entry_count, 0, 2**30)
+            round_ = next_round(records, 0, Clock(), entry_count, 0, 2**30)
         told, held = list[bytes](), dict[Share, Held]()
         signatures = round_.signatures
         for share, state, ahead in zip(shares, states, aheads, strict=True):
@@ -141,7 +160,7 @@ def _measure_shards(log: Sequence[bytes], counted: int, number: int, stored: Seq
             with charged.to("shard: answer"):
                 meetings = answer(signatures, held[share], SCHEME, state, LIMITS, share)
                 told.append(_told(round_, KIND_MEETINGS, share, write_meetings(meetings, entry_count), sent))
-        with charged.to("resolver"):
+        with charged.to("resolver: read"):
             met = [read_meetings(_columns(record, number), entry_count) for record in told]
         guesses = dict[Share, NDArray[np.bool_]]()
         read = dict[Share, list[Meetings]]()
@@ -181,41 +200,47 @@ def _measure_shards(log: Sequence[bytes], counted: int, number: int, stored: Seq
                 ahead.drop()
                 for number_of_part, part in enumerate(_parts(coming)):
                     ahead.read(number_of_part, part, SCHEME, share)
-        for share, state, ahead, on_disk in zip(shares, states, aheads, stored, strict=True):
+        for share, state, ahead in zip(shares, states, aheads, strict=True):
             with charged.to("shard: file"):
                 told_outcome = decode_told(outcome, DIGEST, number, "verdicts", 0)
                 resolved = decode_body(told_outcome, KIND_OUTCOME, read_outcome_of, "verdicts", 0)
                 filing = file(round_, resolved, held[share], SCHEME, state, LIMITS, share)
                 state.file(filing, offset + 1, 0)
                 ahead.changed(filing.keys)
-            on_disk.file(filing, offset + 1, 0)
+            held_entries += len(filing.pages)
         entry_count = resolved.next_number
-    rebuilt = sum(_measure_rebuild(log, outcomes, share) for share in shares)
+    charged.seconds["shard: file"] += charged.threads
     steps = {f"{name.replace(': ', '_')}_us": value / counted * 1e6 for name, value in charged.seconds.items()}
     shard = sum(value for name, value in steps.items() if name.startswith("shard"))
-    return {
+    figures = {
         **steps,
         "shards_us": shard,
-        "rebuild_us": rebuilt / counted * 1e6,
         "meetings_bytes": sent[KIND_MEETINGS] / counted,
         "walks_bytes": sent[KIND_WALKS] / counted,
         "outcome_bytes": sent[KIND_OUTCOME] / counted,
         "walks_a_round": walks / (len(log) - len(log) // 2),
-        "entries_held": sum(state.stats()["entries"] for state in states) / entry_count,
+        "entries_held": held_entries / entry_count,
     }
+    return figures, outcomes
 
 
 def _measure_rebuild(log: Sequence[bytes], outcomes: Sequence[bytes], share: Share) -> float:
     """CPU seconds in which a shard whose disk is lost files the second half of the log again."""
-    state, charged = MemoryState(), Charged()
-    for offset, (record, outcome) in enumerate(zip(log, outcomes, strict=True)):
-        with charged.to("late" if offset >= len(log) // 2 else "early"):
-            first_number = state.entry_count
-            round_ = next_round([(offset, decode(record))], 0, Clock(), first_number, 0, 2**30)
-            told = decode_told(outcome, DIGEST, share.shards, "verdicts", 0)
-            resolved = decode_body(told, KIND_OUTCOME, partial(read_outcome, first_number=first_number), "verdicts", 0)
-            state.file(file(round_, resolved, None, SCHEME, state, LIMITS, share), offset + 1, 0)
-    return charged.seconds["late"]
+    charged = Charged()
+    with states_on_disk(1) as (state,):
+        for offset, (record, outcome) in enumerate(zip(log, outcomes, strict=True)):
+            if offset == len(log) // 2:
+                charged = Charged()
+            with charged.to("rebuild"):
+                first_number = state.entry_count
+                round_ = next_round([(offset, decode(record))], 0, Clock(), first_number, 0, 2**30)
+                told, read = (
+                    decode_told(outcome, DIGEST, share.shards, "verdicts", 0),
+                    partial(read_outcome, first_number=first_number),
+                )
+                resolved = decode_body(told, KIND_OUTCOME, read, "verdicts", 0)
+                state.file(file(round_, resolved, None, SCHEME, state, LIMITS, share), offset + 1, 0)
+        return charged.seconds["rebuild"] + charged.threads
 
 
 def _parts(coming: Sequence[Signatures]) -> Iterator[Signatures]:

@@ -1,7 +1,9 @@
 """Reads what shards and the resolver tell each other: the topics of verdicts and of matches."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -55,18 +57,24 @@ MAKE_ANEW = (
 Decoded = TypeVar("Decoded")
 
 
-class Heard(NamedTuple):
-    """A record about a round, and where it stood. checksum: its own, which tells it from others"""
+@dataclass(frozen=True)
+class Heard:
+    """A record about a round, and where it stood. checksum: its own, which tells it from others
+
+    What answers say is decoded once; it is to be read alone.
+    """
 
     told: Told
     topic: str
     offset: int
     checksum: int
 
+    @cached_property
     def meetings(self) -> Meetings:
         """What a shard met. Raises DamagedRecord, as the others do."""
         return self._body(KIND_MEETINGS, lambda columns: read_meetings(columns, self.told.range.first_number))
 
+    @cached_property
     def walks(self) -> tuple[Walks, NDArray[np.bool_]]:
         """What a shard found of the pages of its hosts, and the guess that this rests on."""
         return self._body(KIND_WALKS, lambda columns: read_walks(columns, self.told.range.first_number))

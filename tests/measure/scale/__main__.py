@@ -14,11 +14,12 @@ from spotsieve.stream.demo.localkafka import prepare
 from spotsieve.stream.errors import SpotsieveError
 from tests.measure.bench.report import bench_file, machine
 from tests.measure.scale import document
-from tests.measure.scale.cases import run_cases
+from tests.measure.scale.cases import LOST_SHARDS, run_cases
 from tests.measure.scale.costs import costs_of
 from tests.measure.scale.hops import measure_hops, undisturbed
 from tests.measure.scale.plots import draw
 from tests.measure.scale.real import has_roles, run_real
+from tests.measure.scale.refill import measure_refill
 from tests.measure.scale.workers import measure_worker
 from tests.measure.shards import measure
 
@@ -47,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     figures = json.loads(FIGURES.read_text("utf-8")) if FIGURES.exists() else {}
     chosen = [name for name in MEASUREMENTS if "all" in options.what or name in options.what]
     try:
-        if {"hops", "real"} & set(chosen):
+        if {"hops", "real", "refill"} & set(chosen):
             prepare()
         for name in chosen:
             _say(f"{name} ...")
@@ -86,6 +87,10 @@ def _real() -> list[dict[str, Any]]:
     return [run_real(workers, shards, rate, 15.0, 10_000)._asdict() for workers, shards, rate in planned]
 
 
+def _refill() -> dict[str, Any]:
+    return measure_refill(LOST_SHARDS, 600_000)._asdict()
+
+
 def _now() -> dict[str, Any]:
     return {"on": datetime.now(UTC).date().isoformat(), "load": round(os.getloadavg()[0], 1), "nice": os.nice(0)}
 
@@ -99,6 +104,7 @@ MEASUREMENTS: dict[str, Callable[[], Any]] = {
     "worker": measure_worker,
     "hops": _hops,
     "real": _real,
+    "refill": _refill,
 }
 
 if __name__ == "__main__":

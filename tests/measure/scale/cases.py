@@ -11,6 +11,8 @@ from tests.measure.scale.sizing import RATES, Size, size_for
 SHARDS = (1, 2, 4, 8, 16, 32)
 LOST_SHARDS, AWAY_S = 4, 10.0
 """Of a process that is started again with its disk, and of a resolver until the next one takes over: at most 10 s."""
+NEARLY = 0.98
+"""Of what any number of workers takes: as few workers are simulated as take this share of it."""
 Case = dict[tuple[int, bool], "Reach"]
 
 
@@ -56,10 +58,13 @@ def run_cases(costs: Costs, seconds: float = 6.0) -> Cases:
 
 def _reach(shards: int, ahead: bool, costs: Costs, alone: Outcome, seconds: float) -> Reach:
     of_page = costs.intake + costs.commit
-    # More workers than any number of shards keeps busy; then as many as are needed.
+    # More workers than any number of shards keeps busy; then as few as take nearly as much.
     most = simulate(Plan(min(4 + 3 * shards, 40), shards, 0.0, ahead, seconds), costs).pages_per_s
-    workers = ceil(most * of_page / (0.8 - most * costs.seen))
+    workers = ceil(most * of_page / (1 - most * costs.seen))
     full = simulate(Plan(workers, shards, 0.0, ahead, seconds), costs)
+    while full.pages_per_s < NEARLY * most:
+        workers += 1
+        full = simulate(Plan(workers, shards, 0.0, ahead, seconds), costs)
     half = simulate(Plan(workers, shards, full.pages_per_s / 2, ahead, seconds), costs)
     efficiency = full.pages_per_s / (workers + shards + 1) / alone.pages_per_s
     return Reach(workers, full, half, efficiency)

@@ -42,6 +42,7 @@ class Costs(NamedTuple):
     seen: of a worker for any page's verdict  judge: of one process that judges for itself, for any page
     ahead: reading the log and its buckets, before a round asks  alone: an answer where nothing is read ahead
     rebuild: filing from the log and the outcome, by a shard that has not judged
+    resolver_read: what the resolver does while shards walk: it reads the log and their answers
     again: share of rounds that are walked twice  hops: milliseconds, as of hops.py  message: bytes of a page
     """
 
@@ -55,6 +56,7 @@ class Costs(NamedTuple):
     walk: Step
     file: Step
     rebuild: Step
+    resolver_read: Step
     resolver: Step
     again: float
     hops: dict[str, list[float]]
@@ -86,6 +88,7 @@ def costs_of(figures: Figures) -> Costs:
         walked_once,
         step("shard_file_us"),
         step("rebuild_us"),
+        step("resolver_read_us"),
         step("resolver_us"),
         again,
         figures["hops"],

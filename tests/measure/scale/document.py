@@ -6,7 +6,7 @@ from textwrap import fill
 from typing import Any
 
 from tests.measure.scale import tables
-from tests.measure.scale.cases import AWAY_S, LOST_SHARDS, Cases
+from tests.measure.scale.cases import AWAY_S, LOST_SHARDS, NEARLY, Cases
 from tests.measure.scale.costs import Costs
 from tests.measure.scale.simulation import Plan
 from tests.measure.scale.sizing import DISK_BYTES, LOAD
@@ -57,7 +57,7 @@ def text(figures: Figures, costs: Costs, cases: Cases, client_us: float, machine
 
 
 def _opening(figures: Figures, machine: Figures) -> list[str]:
-    told = [(name, figures[f"{name}_measured"]) for name in ("roles", "worker", "hops", "real")]
+    told = [(name, figures[f"{name}_measured"]) for name in ("roles", "worker", "hops", "real", "refill")]
     loads = "; ".join(f"{name} on {one['on']} at a load of {one['load']}, nice {one['nice']}" for name, one in told)
     return [
         fill(
@@ -130,7 +130,7 @@ def _costs(figures: Figures, large: Figures, costs: Costs, client_us: float) -> 
 
 
 def _simulation(figures: Figures, costs: Costs, cases: Cases) -> list[str]:
-    rebuild_us = cases.lost.rebuild_us
+    rebuild_us, refill = cases.lost.rebuild_us, figures["refill"]
     return [
         fill(
             "`tests/measure/scale/simulation.py`, with simpy: events of workers, shards, resolver and "
@@ -152,7 +152,7 @@ def _simulation(figures: Figures, costs: Costs, cases: Cases) -> list[str]:
             f"{cases.ceiling:,.0f} pages/s, "
             "since each judges all pages. p50 and p99 are those of a page at half of the pages/s, from "
             "its producer to a "
-            "read_committed reader.",
+            f"read_committed reader. W is the fewest workers that take {NEARLY:.0%} of what any number of them takes.",
             120,
         ),
         "![Pages a second and latency by the number of shards](images/sizing.svg)",
@@ -166,11 +166,12 @@ def _simulation(figures: Figures, costs: Costs, cases: Cases) -> list[str]:
         tables.loss_table(cases),
         fill(
             "A shard whose disk is lost reads the log again and files, without judging. In memory this takes "
-            f"{rebuild_us:.0f} us a page of the log at S = {LOST_SHARDS}, which is "
-            f"{1e6 / rebuild_us:,.0f} pages/s a core; "
-            f"100 million pages take {1e8 * rebuild_us / 3.6e9:.1f} hours. Where a second process has the "
-            "same number, it "
-            "answers meanwhile and nothing waits.",
+            f"{rebuild_us:.1f} us a page of the log at S = {LOST_SHARDS}, which is {1e6 / rebuild_us:,.0f} pages/s a "
+            f"core. On a real broker with its state on disk, one of {refill['shards']} shards filed "
+            f"{refill['pages']:,} pages at {refill['pages_per_s']:,.0f} pages/s, with {refill['cpu_us']:.1f} us of CPU "
+            f"a page ({1e6 / refill['cpu_us']:,.0f} pages/s a core); 100 million pages take "
+            f"{1e8 / refill['pages_per_s'] / 3600:.1f} hours at this pace. Where a second process has the same number, "
+            "it answers meanwhile and nothing waits.",
             120,
         ),
     ]

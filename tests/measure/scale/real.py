@@ -60,7 +60,7 @@ def run_real(workers: int, shards: int, rate: float, seconds: float, backlog: in
         asyncio.run(make_topics(servers, {role: kept.get(role, spread) for role in ROLES}))
         processes = [
             running.enter_context(
-                FilterProcess(_settings(servers, Path(scratch) / name, shards), Path(scratch) / f"{name}.log", given)
+                FilterProcess(settings_of(servers, Path(scratch) / name, shards), Path(scratch) / f"{name}.log", given)
             )
             for name, given in _processes(workers, shards)
         ]
@@ -90,7 +90,8 @@ def _processes(workers: int, shards: int) -> list[tuple[str, Sequence[str]]]:
     ]
 
 
-def _settings(servers: str, directory: Path, shards: int) -> dict[str, str]:
+def settings_of(servers: str, directory: Path, shards: int) -> dict[str, str]:
+    """What the processes are told: topics, the broker, and where a state is."""
     found = {
         **{f"topics.{role}": role for role in ROLES[:5]},
         "kafka.bootstrap_servers": servers,

@@ -188,6 +188,9 @@ class Simulation:
             waited = not self._log
             round_ = yield from self._named(before)
             self._env.process(self._announce(round_, None if waited else before))
+            yield self._env.all_of(round_.answered)
+            reading = self._costs.resolver_read.of_all(round_.pages, self._plan.shards)
+            yield from self._work(self._resolver, "resolver", reading)
             for number in range(round_.walks):
                 yield self._env.all_of(round_.walked[number])
                 if number + 1 < round_.walks:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.measure.scale.cases import SHARDS, Cases
+from tests.measure.scale.cases import LOST_SHARDS, SHARDS, Cases
 from tests.measure.scale.costs import Costs, state_bytes, told_bytes
 from tests.measure.scale.outcomes import Outcome
 from tests.measure.scale.simulation import Plan, simulate
@@ -31,7 +31,7 @@ def costs_table(large: Figures) -> str:
     return _table(
         ["what", "one process", *(f"S = {shards}" for shards in MEASURED)],
         [
-            row("resolver", "-", "resolver_us"),
+            row("resolver", "-", "resolver_read_us", "resolver_us"),
             row("shards, sum", f"{one:.1f}", "shards_us"),
             ["of one process", "1", *(f"{run['shards_us'] / one:.2f}" for run in runs)],
             row("of it the log and buckets, ahead", "", "shard_read_us", "shard_ahead_us"),
@@ -59,7 +59,8 @@ def steps_table(costs: Costs) -> str:
         "walk": costs.walk,
         "file": costs.file,
         "file, without having judged": costs.rebuild,
-        "resolver": costs.resolver,
+        "resolver, the log and answers": costs.resolver_read,
+        "resolver, the outcome": costs.resolver,
     }
     return _table(
         ["step", "once for a page, us", "each shard for each page, us", "each shard for each round, us"],
@@ -179,7 +180,10 @@ def targets_table(large: Figures, costs: Costs, cases: Cases, figures: Figures) 
         told_bytes(figures["roles"], 8),
         state_bytes(figures["roles"], 8),
     )
+    resolver_us = four["resolver_read_us"] + four["resolver_us"]
+    again = 1e6 / figures["refill"]["cpu_us"]
     best = max(cases.reached.values(), key=lambda reach: reach.full.pages_per_s)
+    efficient = max((one.full.pages_per_s for one in cases.reached.values() if one.efficiency >= 0.8), default=0.0)
     top = cases.sizes[RATES.index(100_000)]
     p99 = cases.reached[4, True].half.p99_ms
 
@@ -189,9 +193,15 @@ def targets_table(large: Figures, costs: Costs, cases: Cases, figures: Figures) 
     return _table(
         ["what", "figure", "target", "met"],
         [
-            ["resolver, CPU a page, S = 4", f"{four['resolver_us']:.1f} us", "<= 8 us", met(four["resolver_us"] <= 8)],
+            ["resolver, CPU a page, S = 4", f"{resolver_us:.1f} us", "<= 8 us", met(resolver_us <= 8)],
             ["shards, sum over S = 4, of one process", f"{ratio:.2f}", "<= 1.3", met(ratio <= 1.3)],
             ["worker, CPU a page of 20 KB", f"{worker_us:.0f} us", "<= 120 us", met(worker_us <= 120)],
+            [
+                f"a lost shard of {LOST_SHARDS} files again, on a real broker",
+                f"{again:,.0f} pages/s a core",
+                ">= 100,000",
+                met(again >= 100_000),
+            ],
             ["state, bytes a page, S = 8", f"{state:.0f}", "<= 900", met(state <= 900)],
             ["`signatures`, `matches` and `verdicts`, bytes a page, S = 8", f"{told:.0f}", "<= 600", met(told <= 600)],
             [
@@ -200,6 +210,7 @@ def targets_table(large: Figures, costs: Costs, cases: Cases, figures: Figures) 
                 ">= 100,000; >= .8",
                 met(best.full.pages_per_s >= 100_000 and best.efficiency >= 0.8),
             ],
+            ["the most with an efficiency of .8", f"{efficient:,.0f}", "", ""],
             ["100,000 pages/s kept up at a load of .7", "yes" if top.reached else "no", "", ""],
             ["p99 of a page, S = 4, half load", f"{p99:.0f} ms", "<= 250 ms", met(p99 <= 250)],
         ],

@@ -9,11 +9,29 @@ from tests.measure.scale.sizing import size_for, traffic, workers_for
 
 NOTHING = Step(0.0, 0.0, 0.0)
 HOPS = {f"{kind}.{size}": [5.0] for kind in ("plain", "fenced") for size in ("small", "meetings", "outcome")}
+
+
+def once(microseconds: float) -> Step:
+    """A step that costs this once for each page, whatever the number of shards."""
+    return Step(microseconds * MICRO, 0.0, 0.0)
+
+
 COSTS = Costs(
-    *(100 * MICRO, 50 * MICRO, 0.0, 50 * MICRO),
-    *(Step(20 * MICRO, 0.0, 0.0), Step(10 * MICRO, 0.0, 0.0), Step(30 * MICRO, 0.0, 0.0)),
-    *(Step(10 * MICRO, 0.0, 0.0), Step(20 * MICRO, 0.0, 0.0), Step(30 * MICRO, 0.0, 0.0), Step(4 * MICRO, 0.0, 0.0)),
-    *(0.0, HOPS, 20_000.0),
+    intake=100 * MICRO,
+    commit=50 * MICRO,
+    seen=0.0,
+    judge=50 * MICRO,
+    ahead=once(20),
+    answer=once(10),
+    alone=once(30),
+    walk=once(10),
+    file=once(20),
+    rebuild=once(30),
+    resolver_read=once(1),
+    resolver=once(3),
+    again=0.0,
+    hops=HOPS,
+    message=20_000.0,
 )
 """A shard adds nothing for pages that are not its own, and every hop takes 5 ms."""
 
@@ -22,7 +40,7 @@ def measured(shards: int, a_round: int) -> dict[str, float]:
     """Figures as of tests/measure/shards.py: 10 us once, 2 us in each shard, 100 us a round in each."""
     total = 10 + 2 * shards + 100 * shards / a_round
     steps = ("read", "ahead", "keys and buckets", "answer", "walk", "file")
-    names = [*(f"shard_{name}" for name in steps), "alone_keys and buckets", "rebuild", "resolver"]
+    names = [*(f"shard_{name}" for name in steps), "alone_keys and buckets", "rebuild", "resolver_read", "resolver"]
     found = dict.fromkeys([f"{name}_us" for name in names], total)
     sent = {"meetings_bytes": 50.0 * shards, "walks_bytes": 20.0, "outcome_bytes": 30.0}
     held = shards * (1 - (1 - 1 / shards) ** 9)

@@ -48,7 +48,7 @@ class ResolverWork:
 
     def meetings(self, round_: Round, answers: Sequence[Heard]) -> list[Meetings]:
         """What all shards met, of their answers in their order."""
-        return left_out([one.meetings() for one in answers], round_)
+        return left_out([one.meetings for one in answers], round_)
 
     def first_guess(self, round_: Round, meetings: Sequence[Meetings]) -> NDArray[np.bool_]:
         """The guess that every shard makes of these answers."""
@@ -70,15 +70,17 @@ class ResolverWork:
 
         Who walked before a page was spared has walked under another guess, or has found something of that page.
         """
-        found, spared = list[Walks](), is_spared(round_)
-        for shard in range(shards):
-            said = (one.walks() for one in reversed(walked.get(shard, ())))
-            fits = (walks for walks, under in said if np.array_equal(under, guess) and not spared[walks.rows].any())
-            walks = next(fits, None)
-            if walks is None:
-                return None
-            found.append(walks)
-        return found
+        spared = is_spared(round_)
+
+        def found(said: Sequence[Heard]) -> Walks | None:
+            each = (one.walks for one in reversed(said))
+            fits = (walks for walks, under in each if np.array_equal(under, guess) and not spared[walks.rows].any())
+            return next(fits, None)
+
+        # Those that are there are decoded while the others walk.
+        of_all = [found(walked.get(shard, ())) for shard in range(shards)]
+        there = [walks for walks in of_all if walks is not None]
+        return there if len(there) == shards else None
 
     def resolve_walks(
         self, round_: Round, meetings: Sequence[Meetings], walks: Sequence[Walks], guess: NDArray[np.bool_]

@@ -132,7 +132,7 @@ class ShardWork:
 
         held: as of answer  answers: of all shards, in their order  guess: None for the first one, which they give
         """
-        meetings = [one.meetings() for one in answers]
+        meetings = [one.meetings for one in answers]
         body, broken = do_sparing(
             lambda rows: self._walk(spare(round_, rows), None if rows else held, meetings, guess),
             lambda start, end: self._walk(spare_all_but(round_, start, end), None, meetings, guess),
