@@ -7,12 +7,14 @@ version, the length and the references.
 import struct
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.state.format.entry_bytes import Layout, write_entries
 from spotsieve.state.format.little_endian import read_word
 from spotsieve.state.format.own_texts import (
     OUT_OF_ORDER,
@@ -21,14 +23,11 @@ from spotsieve.state.format.own_texts import (
     own_text_fault,
     pack_own_text,
     read_own_texts,
-    runs_of_own_texts,
     unpack_own_text,
 )
-from spotsieve.state.format.runs import Runs, put_together, runs_of_ragged, runs_of_rows, runs_of_texts
 from spotsieve.state.index import Filing
-from spotsieve.stream.byte_texts import byte_texts
 from spotsieve.stream.errors import CorruptRecord
-from spotsieve.stream.signature import Compared, Entry, OwnText, Signatures, no_features
+from spotsieve.stream.signature import Compared, Entry, OwnText, no_features
 
 ENTRY_VERSION = 3
 RANKED_VERSION = 4
@@ -84,26 +83,15 @@ class EntryHead(NamedTuple):
 
 def encode_entries(filing: Filing, sources: NDArray[np.uint32]) -> list[bytes]:
     """Write the filed pages of a filing -> one value for each. sources: uint32[f], the number of each page's source."""
-    signatures, pages = filing.signatures, filing.pages
-    urls = runs_of_texts(byte_texts(signatures.urls), pages)
-    labels = runs_of_texts(byte_texts(signatures.labels), pages)
-    words = signatures.sketch.shape[1]
-    version = RANKED_VERSION if filing.keeps_ranks else ENTRY_VERSION
-    heads = np.empty(len(pages), _entry_head(version, words))
-    heads["version"], heads["words"], heads["source"] = version, words, sources
-    if filing.keeps_ranks:
-        heads["rank"] = signatures.rank[pages]
-    heads["url_bytes"], heads["label_bytes"] = urls.size, labels.size
-    for name in ("partition", "offset", "event_time_ms", "host", "feature_count", "sketch"):
-        heads[name] = getattr(signatures, name)[pages]
-    between = list[Runs]()
-    if filing.keeps_features:
-        between += _runs_of_features(signatures, pages)
-        heads["url_bytes"] |= FEATURED * (between[-1].size > 0).astype(np.uint16)
-    if filing.learned is not None:
-        heads["url_bytes"] |= np.uint16(OWN_TEXT)
-        between += runs_of_own_texts(filing.learned.own)
-    return put_together([runs_of_rows(heads), *between, urls, labels])
+    layout = Layout(
+        RANKED_VERSION if filing.keeps_ranks else ENTRY_VERSION,
+        int(filing.keeps_ranks),
+        FEATURED * filing.keeps_features,
+        OWN_TEXT * (filing.learned is not None),
+    )
+    buffer, bounds = write_entries(filing, sources, layout)
+    raw = buffer.tobytes()
+    return [raw[start:end] for start, end in pairwise(bounds.tolist())]
 
 
 def encode_copies(filing: Filing, sources: Sequence[int]) -> list[tuple[int, bytes]]:
@@ -257,14 +245,6 @@ def decode_own_texts(keys: Sequence[bytes], values: Sequence[bytes]) -> OwnText:
     if wrong >= 0:
         raise CorruptRecord("entries", keys[wrong], OUT_OF_ORDER)
     return own
-
-
-def _runs_of_features(signatures: Signatures, pages: NDArray[np.int64]) -> list[Runs]:
-    """What stands between sketch and own text: how many, and the features; nothing for a page without features."""
-    first = signatures.features_bounds[:-1][pages]
-    count = signatures.features_bounds[1:][pages] - first
-    how_many = runs_of_ragged(count.astype("<u4"), np.arange(len(pages)), (count > 0).astype(np.int64))
-    return [how_many, runs_of_ragged(signatures.features.astype("<u8", copy=False), first, count)]
 
 
 class _Places(NamedTuple):

@@ -8,11 +8,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numba
-import numpy as np
 
 from spotsieve.state.format.little_endian import read_word
-from spotsieve.state.format.runs import Runs, runs_of_ragged, runs_of_rows
-from spotsieve.stream.signature import OwnText
 
 OUT_OF_ORDER = "must have an own text whose prints and title words ascend"
 _OWN_TEXT = struct.Struct("<HBHBB")
@@ -43,25 +40,6 @@ def own_text_fault(own: OwnParts) -> str | None:
     if any(one >= other for row in (identities, own.titles) for one, other in pairwise(row)):
         return OUT_OF_ORDER
     return None
-
-
-def runs_of_own_texts(own: OwnText) -> list[Runs]:
-    """What stands between features and address of each filed page, as columns of runs.
-
-    Raises ValueError where a page has more prints or title words than an entry has room for.
-    """
-    heads = np.empty(len(own.site), np.dtype([("site", "<u2"), ("share", "u1"), ("listed", "<u2"), ("sizes", "u1", 2)]))
-    heads["site"], heads["share"], heads["listed"] = own.site, own.share, own.listed
-    prints, titles = np.diff(own.print_bounds), np.diff(own.title_bounds)
-    most = max(prints.max(initial=0), titles.max(initial=0))
-    if most > np.iinfo(np.uint8).max:
-        raise ValueError(f"an own text has {most} prints or title words, an entry has room for 255")
-    heads["sizes"][:, 0], heads["sizes"][:, 1] = prints, titles
-    return [
-        runs_of_rows(heads),
-        runs_of_ragged(own.prints.astype("<u4", copy=False), own.print_bounds[:-1], prints),
-        runs_of_ragged(own.titles.astype("<u2", copy=False), own.title_bounds[:-1], titles),
-    ]
 
 
 def unpack_own_text(value: bytes, at: int) -> OwnParts:
