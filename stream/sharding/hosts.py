@@ -33,6 +33,11 @@ from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.sharding.shares import Share, shards_of_hosts
 from spotsieve.stream.signature import Entry, Status, page_ids_at
 
+_NUMBER_BITS = 40
+"""Room for an entry number below the row of a page. A greater one makes a worse guess, and no wrong verdict."""
+_SHARDS_OF_A_COPY = 3
+"""How many shards, or all where there are fewer, have met the original of a copy: most of its keys lead there."""
+
 
 class Walks(NamedTuple):
     """What a shard found of the k pages of its hosts.
@@ -71,13 +76,24 @@ class _Gathered:
 
 
 def first_guess(round_: Round, meetings: Sequence[Meetings]) -> NDArray[np.bool_]:
-    """Which pages are filed, as far as the answers tell: bool[n]. Any guess gives the same verdicts in the end."""
-    signatures = round_.signatures
-    _, first, digest = np.unique(signatures.digest[:, 0], return_index=True, return_inverse=True)
-    guess: NDArray[np.bool_] = first[digest] == np.arange(len(signatures))
+    """Which pages are filed, as far as the answers tell: bool[n]. Any guess gives the same verdicts in the end.
+
+    Taken to be copies are pages with the digest of an earlier one, those that meet an entry under a key that decides,
+    those that could be a copy of a page of another host, and those whose candidate of their own host several shards
+    have met: what shares that many keys is rarely another page.
+    """
+    digest = round_.signatures.digest[:, 0]
+    order = np.argsort(digest, kind="stable")
+    guess, again = np.ones(len(digest), np.bool_), digest[order[1:]] == digest[order[:-1]]
+    guess[order[1:][again]] = False
+    candidates = list[NDArray[np.int64]]()
     for one in meetings:
-        page = np.repeat(np.arange(len(signatures)), np.diff(one.bounds))
+        page = np.repeat(np.arange(len(digest)), np.diff(one.bounds))
         guess[page[(one.proof != 0) | (one.said == OPEN)]] = False
+        of_host = (one.proof == 0) & (one.said == OF_HOST)
+        candidates.append(page[of_host] << _NUMBER_BITS | one.number[of_host])
+    pairs, further = np.sort(np.concatenate(candidates)), min(len(meetings), _SHARDS_OF_A_COPY) - 1
+    guess[pairs[further:][pairs[further:] == pairs[: len(pairs) - further]] >> _NUMBER_BITS] = False
     # Who walked before a page was spared walked under another guess, or has that page among its own.
     guess[list(round_.spared)] = False
     return guess

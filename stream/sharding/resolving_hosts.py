@@ -30,7 +30,7 @@ from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.sharding.hosts import Walks
 from spotsieve.stream.sharding.keys import lay_out
 from spotsieve.stream.sharding.meetings import Meetings
-from spotsieve.stream.sharding.resolving import Resolved, SentEntries, places_of, resolved_of
+from spotsieve.stream.sharding.resolving import Resolved, SentEntries, known_sizes, places_of, resolved_of
 from spotsieve.stream.sharding.rounds import Round
 
 _NONE, _NO_WORDS = np.empty(0, np.int64), np.empty(0, np.uint64)
@@ -76,7 +76,10 @@ def check_guess(
     for sizes in (one.sizes.keys for one in meetings):
         near[places_of(laid, sizes)[0]] = True
     has_wrong[slots.bucket[wrong[page]]] = True
-    some = np.flatnonzero(has_wrong[slots.bucket] & (in_round[slots.bucket] > 1))
+    # Nobody is met in a bucket that was full before the round, whoever is filed.
+    size = known_sizes(laid, [one.sizes for one in meetings])
+    has_room = size[slots.bucket] < np.minimum(slots.cap, limits.cap)
+    some = np.flatnonzero(has_room & has_wrong[slots.bucket] & (in_round[slots.bucket] > 1))
     some = some[np.argsort(slots.bucket[some], kind="stable")]
     bucket = slots.bucket[some]
     decides = near[bucket] | slots.decisive[some]
