@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.byte_texts import joined_texts
 from spotsieve.stream.page import Filtered, PageId
 
 MAX_SKETCH_WORDS = 255
@@ -82,8 +83,8 @@ class Signatures:
     fingerprint: NDArray[np.uint64]
     status: NDArray[np.uint8]
     feature_count: NDArray[np.uint32]
-    urls: tuple[bytes, ...]
-    labels: tuple[bytes, ...]
+    urls: Sequence[bytes]
+    labels: Sequence[bytes]
     text_digest: NDArray[np.uint64]
     host: NDArray[np.uint64]
     language: NDArray[np.uint8]
@@ -167,8 +168,8 @@ def joined(parts: Sequence[Signatures]) -> Signatures:
         source=np.concatenate(
             [np.array([number[source] for source in part.sources], np.uint16)[part.source] for part in parts]
         ),
-        urls=tuple(url for part in parts for url in part.urls),
-        labels=tuple(label for part in parts for label in part.labels),
+        urls=joined_texts([part.urls for part in parts]),
+        labels=joined_texts([part.labels for part in parts]),
         **columns,
     )
 

@@ -45,13 +45,11 @@ def decode_buckets(keys: NDArray[np.uint64], values: Sequence[bytes | None]) -> 
     Raises CorruptRecord, which names the key.
     """
     sizes = _posting_bytes(keys)
-    found = [value for value in values if value is not None]
-    lengths = np.full(len(keys), -1)
-    lengths[[index for index, value in enumerate(values) if value is not None]] = list(map(len, found))
+    lengths = np.array([-1 if value is None else len(value) for value in values], np.int64)
     bounds = np.zeros(len(keys) + 1, np.int64)
     np.cumsum(np.maximum(lengths - 1, 0) // sizes, out=bounds[1:])
     numbers, inlines = np.empty(bounds[-1], np.uint64), np.empty(bounds[-1], np.uint64)
-    wrong = _read_buckets(sizes, np.frombuffer(b"".join(found), np.uint8), lengths, numbers, inlines)
+    wrong = _read_buckets(sizes, np.frombuffer(b"".join(filter(None, values)), np.uint8), lengths, numbers, inlines)
     if wrong >= 0:
         raise CorruptRecord(
             "buckets",

@@ -7,12 +7,14 @@ version, the length and the references.
 import struct
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.state.format.entry_bytes import Layout, write_entries
 from spotsieve.state.format.little_endian import read_word
 from spotsieve.state.format.own_texts import (
     OUT_OF_ORDER,
@@ -20,13 +22,12 @@ from spotsieve.state.format.own_texts import (
     OwnParts,
     own_text_fault,
     pack_own_text,
-    pack_own_texts,
     read_own_texts,
     unpack_own_text,
 )
 from spotsieve.state.index import Filing
 from spotsieve.stream.errors import CorruptRecord
-from spotsieve.stream.signature import Compared, Entry, OwnText, Signatures, no_features
+from spotsieve.stream.signature import Compared, Entry, OwnText, no_features
 
 ENTRY_VERSION = 3
 RANKED_VERSION = 4
@@ -82,29 +83,15 @@ class EntryHead(NamedTuple):
 
 def encode_entries(filing: Filing, sources: NDArray[np.uint32]) -> list[bytes]:
     """Write the filed pages of a filing -> one value for each. sources: uint32[f], the number of each page's source."""
-    signatures, pages = filing.signatures, filing.pages
-    urls = [signatures.urls[page] for page in pages.tolist()]
-    labels = [signatures.labels[page] for page in pages.tolist()]
-    words = signatures.sketch.shape[1]
-    version = RANKED_VERSION if filing.keeps_ranks else ENTRY_VERSION
-    heads = np.empty(len(pages), _entry_head(version, words))
-    heads["version"], heads["words"], heads["source"] = version, words, sources
-    if filing.keeps_ranks:
-        heads["rank"] = signatures.rank[pages]
-    heads["url_bytes"], heads["label_bytes"] = list(map(len, urls)), list(map(len, labels))
-    if filing.learned is not None:
-        heads["url_bytes"] |= np.uint16(OWN_TEXT)
-        # Features come first, so they are put before the own text.
-        urls = [own + url for own, url in zip(pack_own_texts(filing.learned.own), urls, strict=True)]
-    if filing.keeps_features:
-        features = [_pack_features(signatures, page) for page in pages.tolist()]
-        heads["url_bytes"] |= np.array([FEATURED * bool(packed) for packed in features], np.uint16)
-        urls = [packed + url for packed, url in zip(features, urls, strict=True)]
-    for name in ("partition", "offset", "event_time_ms", "host", "feature_count", "sketch"):
-        heads[name] = getattr(signatures, name)[pages]
-    raw, size = heads.tobytes(), heads.itemsize
-    rows = zip(range(0, len(raw), size), urls, labels, strict=True)
-    return [raw[start : start + size] + url + label for start, url, label in rows]
+    layout = Layout(
+        RANKED_VERSION if filing.keeps_ranks else ENTRY_VERSION,
+        int(filing.keeps_ranks),
+        FEATURED * filing.keeps_features,
+        OWN_TEXT * (filing.learned is not None),
+    )
+    buffer, bounds = write_entries(filing, sources, layout)
+    raw = buffer.tobytes()
+    return [raw[start:end] for start, end in pairwise(bounds.tolist())]
 
 
 def encode_copies(filing: Filing, sources: Sequence[int]) -> list[tuple[int, bytes]]:
@@ -155,11 +142,13 @@ def unpack_entry(key: bytes, value: bytes) -> EntryParts:
     return EntryParts(*head, sketch, features, own, rank)
 
 
-def head_of_entry(key: bytes, value: bytes) -> EntryHead:
-    """Read what tells of an entry that is not forgotten whose it is. Raises CorruptRecord."""
+def head_of_entry(key: bytes, value: bytes, sources: int = 2**32) -> EntryHead:
+    """Read what tells of an entry that is not forgotten whose it is. sources: how many exist. Raises CorruptRecord."""
     if len(value) < _ENTRY.size or value[0] not in ENTRY_VERSIONS:
         raise CorruptRecord("entries", key, f"must be version {_EITHER} and at least {_ENTRY.size} bytes")
     _, _, source, partition, offset, _, url_bytes, _, host, _ = _ENTRY.unpack_from(value)
+    if source >= sources:
+        raise CorruptRecord("entries", key, _SIZES)
     return EntryHead(source, partition, offset, host, bool(url_bytes & OWN_TEXT))
 
 
@@ -256,13 +245,6 @@ def decode_own_texts(keys: Sequence[bytes], values: Sequence[bytes]) -> OwnText:
     if wrong >= 0:
         raise CorruptRecord("entries", keys[wrong], OUT_OF_ORDER)
     return own
-
-
-def _pack_features(signatures: Signatures, page: int) -> bytes:
-    """Write what stands between sketch and address: nothing for a page without features."""
-    first, last = signatures.features_bounds[page : page + 2].tolist()
-    features = signatures.features[first:last].astype("<u8")
-    return _FEATURES.pack(len(features)) + features.tobytes() if len(features) else b""
 
 
 class _Places(NamedTuple):

@@ -8,10 +8,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numba
-import numpy as np
 
 from spotsieve.state.format.little_endian import read_word
-from spotsieve.stream.signature import OwnText
 
 OUT_OF_ORDER = "must have an own text whose prints and title words ascend"
 _OWN_TEXT = struct.Struct("<HBHBB")
@@ -42,24 +40,6 @@ def own_text_fault(own: OwnParts) -> str | None:
     if any(one >= other for row in (identities, own.titles) for one, other in pairwise(row)):
         return OUT_OF_ORDER
     return None
-
-
-def pack_own_texts(own: OwnText) -> list[bytes]:
-    """Write what stands between features and address, for each filed page."""
-    heads = np.empty(len(own.site), np.dtype([("site", "<u2"), ("share", "u1"), ("listed", "<u2"), ("sizes", "u1", 2)]))
-    heads["site"], heads["share"], heads["listed"] = own.site, own.share, own.listed
-    sizes = np.stack([np.diff(own.print_bounds), np.diff(own.title_bounds)], axis=1)
-    if sizes.max(initial=0) > np.iinfo(np.uint8).max:
-        raise ValueError(f"an own text has {sizes.max()} prints or title words, an entry has room for 255")
-    heads["sizes"] = sizes
-    head, prints, titles = heads.tobytes(), own.prints.astype("<u4").tobytes(), own.titles.astype("<u2").tobytes()
-    rows = zip(
-        range(0, len(head), OWN_TEXT_BYTES),
-        pairwise((4 * own.print_bounds).tolist()),
-        pairwise((2 * own.title_bounds).tolist()),
-        strict=True,
-    )
-    return [head[at : at + OWN_TEXT_BYTES] + prints[a:b] + titles[c:d] for at, (a, b), (c, d) in rows]
 
 
 def unpack_own_text(value: bytes, at: int) -> OwnParts:

@@ -20,13 +20,13 @@ All integers are little endian. The offsets are never left out: so a record of f
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Committed
+from spotsieve.stream.byte_texts import ByteTexts, text_lengths
 from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
 from spotsieve.stream.page import PageId
 from spotsieve.stream.signature import MAX_ADDRESS_BYTES, MAX_FEATURES, MAX_SKETCH_WORDS, Signatures, Status
@@ -127,12 +127,15 @@ def decode_pages(body: bytes) -> tuple[Signatures, tuple[Committed, ...]]:
     at += columns["sketch"].nbytes
     for name in ("prints", "titles"):
         columns[name], columns[f"{name}_bounds"], at = _ragged(raw, name, counts, at)
-    urls, at = _texts(body, url_lengths, at)
-    labels, at = _texts(body, label_lengths, at)
-    if at != len(body) or not _sound(columns, source_count):
+    # URLs and labels share a buffer of their own: whoever holds one of them holds no whole record.
+    lengths = np.concatenate([url_lengths, label_lengths])
+    bounds = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=bounds[1:])
+    texts = ByteTexts(body[at:], bounds)
+    if bounds[-1] != len(texts.raw) or not _sound(columns, source_count):
         raise ValueError
     named = tuple(sources[:source_count])
-    return Signatures(sources=named, offset=offset, urls=urls, labels=labels, **columns), committed
+    return Signatures(sources=named, offset=offset, urls=texts[:pages], labels=texts[pages:], **columns), committed
 
 
 def may_name(body: memoryview, name: bytes, page_id: PageId | None) -> bool:
@@ -164,7 +167,7 @@ def split(
     """
     urls, labels = tuple(map(cut_address, signatures.urls)), tuple(map(cut_address, signatures.labels))
     cut, start = replace(signatures, urls=urls, labels=labels), 0
-    extra = _OFFSET_BYTES + 8 * signatures.sketch.shape[1] + _lengths(urls) + _lengths(labels)
+    extra = _OFFSET_BYTES + 8 * signatures.sketch.shape[1] + text_lengths(urls) + text_lengths(labels)
     for name, (dtype, _) in _RAGGED.items():
         extra = extra + np.dtype(dtype).itemsize * np.diff(getattr(signatures, f"{name}_bounds"))
     made = zip(_COLUMNS, _columns(cut), strict=True)
@@ -225,7 +228,7 @@ def _columns(signatures: Signatures) -> Iterator[NDArray[Any]]:
         if column.name in _RAGGED:
             yield np.diff(getattr(signatures, f"{column.name}_bounds"))
         elif column.name in texts:
-            yield _lengths(texts[column.name])
+            yield text_lengths(texts[column.name])
         else:
             yield getattr(signatures, column.name)
 
@@ -293,12 +296,3 @@ def _ascend(numbers: NDArray[Any], bounds: NDArray[np.int64]) -> bool:
     begins = bounds[1:-1]
     rises[begins[(begins > 0) & (begins < len(numbers))] - 1] = True
     return bool(rises.all())
-
-
-def _texts(body: bytes, lengths: NDArray[np.uint16], at: int) -> tuple[tuple[bytes, ...], int]:
-    cuts = [at, *(at + np.cumsum(lengths, dtype=np.int64)).tolist()]
-    return tuple(body[start:end] for start, end in pairwise(cuts)), cuts[-1]
-
-
-def _lengths(texts: tuple[bytes, ...]) -> NDArray[np.int64]:
-    return np.fromiter(map(len, texts), np.int64, len(texts))

@@ -13,6 +13,7 @@ from spotsieve.state.format.entries import (
     decode_event_times,
     decode_own_texts,
     decode_ranks,
+    head_of_entry,
 )
 from spotsieve.stream.errors import CorruptRecord
 from spotsieve.stream.page import PageId
@@ -26,8 +27,8 @@ def page_ids(keys: Sequence[bytes], values: Sequence[bytes | None], sources: Seq
         if value is None or value == FORGOTTEN:
             found.append(None)
         else:
-            entry = decode_entry(key, value, sources)
-            found.append((entry.source, entry.partition, entry.offset))
+            head = head_of_entry(key, value, len(sources))
+            found.append((sources[head.source], head.partition, head.offset))
     return found
 
 

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from spotsieve.state.index import Buckets
 
 _KEY, _FIRST, _SIZE = range(3)
-_EMPTY = np.uint64(2**64 - 1)
-"""Stands for the place of the postings in a slot that has no key. A bucket that was emptied keeps its slot."""
+_EMPTY = np.uint64(0)
+"""Stands for the place of the postings in a slot that has no key: no postings begin at 0. A bucket that was emptied
+keeps its slot."""
 _KEYS, _SLOTS_USED, _POSTINGS_END = range(3)
 _LEAST_SLOTS = 1024
 _FULL = 0.6
@@ -26,11 +27,12 @@ class MemoryBuckets:
     """Buckets by key. What it returns are copies."""
 
     def __init__(self) -> None:
-        self._slots = _empty_slots(_LEAST_SLOTS)
+        # Of each slot its key, where its postings begin, or _EMPTY, and how many they are.
+        self._slots = np.zeros((_LEAST_SLOTS, 3), np.uint64)
         self._postings = np.empty((_LEAST_SLOTS, 2), np.uint64)
-        self._counts = np.zeros(3, np.int64)
-        # By the logarithm of its size, the first room to use again; each names the next. -1: there is none.
-        self._free = np.full(64, -1, np.int64)
+        self._counts = np.array([0, 0, 1])
+        # By the logarithm of its size, the first room to use again; each names the next, and the last one 0.
+        self._free = np.zeros(64, np.int64)
 
     def __len__(self) -> int:
         """How many buckets have postings."""
@@ -43,12 +45,21 @@ class MemoryBuckets:
     def put(self, keys: NDArray[np.uint64], buckets: Buckets) -> None:
         """Put the whole contents of buckets, one for each key: uint64[c], all different. An empty one is deleted."""
         self._make_room(len(keys), len(buckets.numbers))
-        _put(self._slots, self._postings, self._counts, self._free, keys, *_columns(buckets))
+        _put(
+            self._slots,
+            self._postings,
+            self._counts,
+            self._free,
+            keys,
+            buckets.bounds,
+            buckets.numbers,
+            buckets.inlines,
+        )
 
     def keys(self) -> NDArray[np.uint64]:
         """Return the keys of all buckets that have postings: uint64[b], in no order."""
         slots = self._slots
-        keys: NDArray[np.uint64] = slots[(slots[:, _FIRST] != _EMPTY) & (slots[:, _SIZE] > 0), _KEY]
+        keys: NDArray[np.uint64] = slots[slots[:, _SIZE] > 0, _KEY]
         return keys
 
     def next_keys(self, first_key: int, most: int) -> NDArray[np.uint64]:
@@ -59,8 +70,7 @@ class MemoryBuckets:
 
     def largest(self) -> int:
         """How many postings the largest bucket has."""
-        slots = self._slots
-        return int(slots[slots[:, _FIRST] != _EMPTY, _SIZE].max(initial=0))
+        return int(self._slots[:, _SIZE].max())
 
     def _make_room(self, keys: int, postings: int) -> None:
         """Make room for so many keys that are new and postings that all move, since that is the most there can be."""
@@ -68,7 +78,7 @@ class MemoryBuckets:
             slots = len(self._slots)
             while len(self) + keys > _FULL / 2 * slots:
                 slots *= 2
-            moved = _empty_slots(slots)
+            moved = np.zeros((slots, 3), np.uint64)
             self._counts[_SLOTS_USED] = _move(self._slots, moved)
             self._slots = moved
         end = int(self._counts[_POSTINGS_END])
@@ -76,15 +86,6 @@ class MemoryBuckets:
             room = np.empty((2 * (end + 2 * postings), 2), np.uint64)
             room[:end] = self._postings[:end]
             self._postings = room
-
-
-def _empty_slots(count: int) -> NDArray[np.uint64]:
-    """-> slots: uint64[count, 3], of each its key, where its postings begin, or _EMPTY, and how many they are."""
-    return np.full((count, 3), _EMPTY, np.uint64)
-
-
-def _columns(buckets: Buckets) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64]]:
-    return buckets.bounds, buckets.numbers, buckets.inlines
 
 
 @numba.njit(nogil=True, cache=True)
@@ -106,7 +107,7 @@ def _move(slots, moved):
     # slots: uint64[s, 3]  ->  moved: uint64[t, 3], with the buckets that have postings; returns how many these are
     used = 0
     for slot in range(len(slots)):
-        if slots[slot, _FIRST] != _EMPTY and slots[slot, _SIZE] > 0:
+        if slots[slot, _SIZE] > 0:
             moved[_find(moved, slots[slot, _KEY])] = slots[slot]
             used += 1
     return used
@@ -118,9 +119,8 @@ def _read(slots, postings, keys):
     bounds, first = np.zeros(len(keys) + 1, np.int64), np.empty(len(keys), np.int64)
     for row in range(len(keys)):
         slot = _find(slots, keys[row])
-        there = slots[slot, _FIRST] != _EMPTY
-        first[row] = np.int64(slots[slot, _FIRST]) if there else 0
-        bounds[row + 1] = bounds[row] + (np.int64(slots[slot, _SIZE]) if there else 0)
+        first[row] = np.int64(slots[slot, _FIRST])
+        bounds[row + 1] = bounds[row] + np.int64(slots[slot, _SIZE])
     numbers, inlines = np.empty(bounds[-1], np.uint64), np.empty(bounds[-1], np.uint64)
     for row in range(len(keys)):
         place = first[row]
@@ -146,14 +146,12 @@ def _put(slots, postings, counts, free, keys, bounds, numbers, inlines):
     for row in range(len(keys)):
         size = bounds[row + 1] - bounds[row]
         slot = _find(slots, keys[row])
-        before = np.int64(0)
-        if slots[slot, _FIRST] != _EMPTY:
-            before = np.int64(slots[slot, _SIZE])
-        elif size > 0:
+        before = np.int64(slots[slot, _SIZE])
+        if not before and not size:
+            continue
+        if slots[slot, _FIRST] == _EMPTY:
             slots[slot, _KEY] = keys[row]
             counts[_SLOTS_USED] += 1
-        else:
-            continue
         counts[_KEYS] += np.int64(size > 0) - np.int64(before > 0)
         had, needs = _room_bits(before) if before else -1, _room_bits(size) if size else -1
         if had != needs:
@@ -161,14 +159,13 @@ def _put(slots, postings, counts, free, keys, bounds, numbers, inlines):
                 given_back = np.int64(slots[slot, _FIRST])
                 postings[given_back, 0] = np.uint64(free[had])
                 free[had] = given_back
-            first = np.int64(0)
-            if needs >= 0 and free[needs] >= 0:
+            if needs >= 0 and free[needs]:
                 first = free[needs]
                 free[needs] = np.int64(postings[first, 0])
+                slots[slot, _FIRST] = np.uint64(first)
             elif needs >= 0:
-                first = counts[_POSTINGS_END]
+                slots[slot, _FIRST] = np.uint64(counts[_POSTINGS_END])
                 counts[_POSTINGS_END] += 1 << needs
-            slots[slot, _FIRST] = np.uint64(first)
         slots[slot, _SIZE] = np.uint64(size)
         place = np.int64(slots[slot, _FIRST])
         for at in range(bounds[row], bounds[row + 1]):

@@ -44,11 +44,13 @@ class SourceNumbers:
             known = self._numbers.get(text)
             return new.setdefault(text, len(self.texts) + len(new)) if known is None else known
 
-        named = filing.signatures.source[filing.pages]
-        different, first, place = np.unique(named, return_index=True, return_inverse=True)
-        numbers = np.empty(len(different), np.uint32)
-        for at in np.argsort(first).tolist():
-            numbers[at] = numbered(filing.signatures.sources[different[at]])
+        texts, named = filing.signatures.sources, filing.signatures.source[filing.pages]
+        count = len(named)
+        first = np.full(len(texts), count)
+        first[named[::-1]] = np.arange(count)[::-1]  # Where a source comes again, the last value stays.
+        numbers = np.zeros(len(texts), np.uint32)
+        for at in np.argsort(first)[: np.count_nonzero(first < count)].tolist():
+            numbers[at] = numbered(texts[at])
         attempts = [numbered(page_id[0]) for page_id in filing.learned.page_ids] if filing.learned else []
         copies = [numbered(copy.entry.source) for copy in filing.places.copies] if filing.places else []
-        return Numbered(numbers[place], attempts, copies, list(new))
+        return Numbered(numbers[named], attempts, copies, list(new))

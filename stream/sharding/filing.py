@@ -62,6 +62,11 @@ def file(
     )
 
 
+def _filed_in(resolved: Resolved) -> NDArray[np.int64]:
+    """The pages that a round files: int64[f]. Their entry numbers follow one another, from the round's first on."""
+    return np.flatnonzero(resolved.entry != NOBODY)
+
+
 def _told(round_: Round, resolved: Resolved, share: Share) -> NDArray[np.int64]:
     """The pages whose verdicts the shard has to remember: int64[t]."""
     signatures = round_.signatures
@@ -97,11 +102,10 @@ def _attempts(resolved: Resolved, told: NDArray[np.int64]) -> tuple[Attempt, ...
 def _copies(
     round_: Round, resolved: Resolved, told: NDArray[np.int64], view: StateView
 ) -> tuple[tuple[Copy, ...], NDArray[np.int64]]:
-    """The originals of these pages that the shard holds no entry of: filed before, and in the round: int64[...]."""
+    """Originals of these pages that the shard holds no entry of: filed before, and rows in the round: int64[...]."""
     verdicts, number = resolved.verdicts, resolved.original[told]
     number = np.where(number != NOBODY, number, resolved.replaced[told])
-    named = number[number >= round_.first_number]
-    in_round = np.flatnonzero(np.isin(resolved.entry, named))
+    in_round = _filed_in(resolved)[number[number >= round_.first_number] - round_.first_number]
     filed = (number > NOBODY) & (number < round_.first_number)
     before = dict(zip(number[filed].tolist(), told[filed].tolist(), strict=True))
     known = view.page_ids(np.array(list(before), np.uint64))
@@ -132,8 +136,7 @@ def _learn(
     original = np.where(mine & (taught == TAUGHT_REST), resolved.original, NOBODY)
     in_round = np.flatnonzero(original >= round_.first_number)
     original_row = np.full(len(signatures), NOBODY)
-    entries = np.flatnonzero(resolved.entry != NOBODY)
-    original_row[in_round] = entries[original[in_round] - round_.first_number]
+    original_row[in_round] = _filed_in(resolved)[original[in_round] - round_.first_number]
     before = original[(original != NOBODY) & (original < round_.first_number)]
     numbers = distinct(np.concatenate([leads, before])).astype(np.uint64)
     texts: Texts = no_texts(signatures.sketch.shape[1])

@@ -76,8 +76,8 @@ def forged(victim: Signatures, count: int, first: int, **columns: NDArray[np.uin
         prints_bounds=np.arange(count + 1) * len(victim.prints),
         titles=np.tile(victim.titles, count),
         titles_bounds=np.arange(count + 1) * len(victim.titles),
-        urls=victim.urls * count,
-        labels=victim.labels * count,
+        urls=list(victim.urls) * count,
+        labels=list(victim.labels) * count,
     )
 
 

@@ -1,0 +1,187 @@
+"""Writes the entries of many pages into one buffer, from the columns that a record and what its pages own lie in.
+
+state/FORMATS.md has the grammar, and pack_entry in state/format/entries.py writes one entry by it.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+# numba compiles the kernels from their argument types; the comment of each says what these are.
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from spotsieve.state.format.little_endian import write_word
+from spotsieve.state.format.own_texts import OWN_TEXT_BYTES
+from spotsieve.state.index import Filing
+from spotsieve.stream.byte_texts import byte_texts
+from spotsieve.stream.signature import OwnText, no_own_text
+
+_HEAD_BYTES, _RANK_BYTES, _COUNT_BYTES = 42, 8, 4
+"""Of what has a fixed size: a head without its sketch, a rank, and how many features there are."""
+
+
+class Layout(NamedTuple):
+    """What all entries of a filing have. version: of the entries
+
+    rank: 1 or 0, whether they have a rank  featured, own_text: bits of the URL length that say that the features of a
+    page that has some, and its own text, follow; 0: they do not
+    """
+
+    version: int
+    rank: int
+    featured: int
+    own_text: int
+
+
+class _Pages(NamedTuple):
+    """Columns of the n pages of a record, as of Signatures. url_raw, label_raw: uint8[...], with int64[n + 1] bounds"""
+
+    partition: NDArray[np.int32]
+    offset: NDArray[np.int64]
+    event_time_ms: NDArray[np.int64]
+    host: NDArray[np.uint64]
+    feature_count: NDArray[np.uint32]
+    sketch: NDArray[np.uint64]
+    rank: NDArray[np.uint64]
+    features: NDArray[np.uint64]
+    features_bounds: NDArray[np.int64]
+    url_raw: NDArray[np.uint8]
+    url_bounds: NDArray[np.int64]
+    label_raw: NDArray[np.uint8]
+    label_bounds: NDArray[np.int64]
+
+
+def write_entries(
+    filing: Filing, sources: NDArray[np.uint32], layout: Layout
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Write the filed pages of a filing -> the entries, one after the other, and their bounds: int64[f + 1].
+
+    sources: uint32[f]  Raises ValueError where a page has more prints or title words than an entry has room for.
+    """
+    signatures, pages = filing.signatures, filing.pages
+    urls, labels = byte_texts(signatures.urls), byte_texts(signatures.labels)
+    columns = _Pages(
+        signatures.partition,
+        signatures.offset,
+        signatures.event_time_ms,
+        signatures.host,
+        signatures.feature_count,
+        signatures.sketch,
+        signatures.rank,
+        signatures.features,
+        signatures.features_bounds,
+        np.frombuffer(urls.raw, np.uint8),
+        urls.bounds,
+        np.frombuffer(labels.raw, np.uint8),
+        labels.bounds,
+    )
+    own = _NO_OWN if filing.learned is None else filing.learned.own
+    bounds = np.zeros(len(pages) + 1, np.int64)
+    most = _measure(columns, own, pages, layout, bounds)
+    if most > np.iinfo(np.uint8).max:
+        raise ValueError(f"an own text has {most} prints or title words, an entry has room for 255")
+    buffer = np.empty(bounds[-1], np.uint8)
+    _write(columns, own, pages, sources, layout, bounds, buffer)
+    return buffer, bounds
+
+
+def _no_own_texts() -> OwnText:
+    """Own texts of no pages."""
+    none = no_own_text(0)
+    return OwnText(
+        none["site"],
+        np.empty(0, np.uint8),
+        np.empty(0, np.uint16),
+        none["prints"],
+        none["prints_bounds"],
+        none["titles"],
+        none["titles_bounds"],
+    )
+
+
+_NO_OWN = _no_own_texts()
+
+
+@numba.njit(nogil=True, cache=True)
+def _measure(columns, own, pages, layout, bounds):
+    # columns: _Pages  own: OwnText, of the f filed pages  pages: int64[f]  layout: Layout  ->  bounds: int64[f + 1]
+    # returns the most prints or title words that a page has
+    most = np.int64(0)
+    for row in range(len(pages)):
+        page = pages[row]
+        size = _HEAD_BYTES + 8 * columns.sketch.shape[1] + _RANK_BYTES * layout.rank
+        features = columns.features_bounds[page + 1] - columns.features_bounds[page]
+        if layout.featured and features:
+            size += _COUNT_BYTES + 8 * features
+        if layout.own_text:
+            prints = own.print_bounds[row + 1] - own.print_bounds[row]
+            titles = own.title_bounds[row + 1] - own.title_bounds[row]
+            size += OWN_TEXT_BYTES + 4 * prints + 2 * titles
+            most = max(most, prints, titles)
+        size += columns.url_bounds[page + 1] - columns.url_bounds[page]
+        size += columns.label_bounds[page + 1] - columns.label_bounds[page]
+        bounds[row + 1] = bounds[row] + size
+    return most
+
+
+@numba.njit(nogil=True, cache=True)
+def _write(columns, own, pages, sources, layout, bounds, buffer):
+    # sources: uint32[f]  bounds: int64[f + 1], the others as of _measure  ->  buffer: uint8[bounds[f]]
+    for row in range(len(pages)):
+        page, at = pages[row], bounds[row]
+        url, url_end = columns.url_bounds[page], columns.url_bounds[page + 1]
+        label, label_end = columns.label_bounds[page], columns.label_bounds[page + 1]
+        feature, features_end = columns.features_bounds[page], columns.features_bounds[page + 1]
+        has_features = layout.featured != 0 and features_end > feature
+        url_bytes = (url_end - url) | layout.own_text | (layout.featured if has_features else 0)
+        buffer[at], buffer[at + 1] = layout.version, columns.sketch.shape[1]
+        write_word(buffer, at + 2, 4, np.uint64(sources[row]))
+        write_word(buffer, at + 6, 4, np.uint64(columns.partition[page]))
+        write_word(buffer, at + 10, 8, np.uint64(columns.offset[page]))
+        write_word(buffer, at + 18, 8, np.uint64(columns.event_time_ms[page]))
+        write_word(buffer, at + 26, 2, np.uint64(url_bytes))
+        write_word(buffer, at + 28, 2, np.uint64(label_end - label))
+        write_word(buffer, at + 30, 8, columns.host[page])
+        write_word(buffer, at + 38, 4, np.uint64(columns.feature_count[page]))
+        at += _HEAD_BYTES
+        for word in range(columns.sketch.shape[1]):
+            write_word(buffer, at, 8, columns.sketch[page, word])
+            at += 8
+        if layout.rank:
+            write_word(buffer, at, _RANK_BYTES, columns.rank[page])
+            at += _RANK_BYTES
+        if has_features:
+            write_word(buffer, at, _COUNT_BYTES, np.uint64(features_end - feature))
+            at += _COUNT_BYTES
+            for place in range(feature, features_end):
+                write_word(buffer, at, 8, columns.features[place])
+                at += 8
+        if layout.own_text:
+            at = _write_own_text(own, row, buffer, at)
+        for place in range(url, url_end):
+            buffer[at] = columns.url_raw[place]
+            at += 1
+        for place in range(label, label_end):
+            buffer[at] = columns.label_raw[place]
+            at += 1
+
+
+@numba.njit(nogil=True, cache=True)
+def _write_own_text(own, row, buffer, at):
+    # own: OwnText  row: int64  at: int64, where in the buffer  ->  buffer: uint8[...]; returns where it goes on
+    print_first, print_end = own.print_bounds[row], own.print_bounds[row + 1]
+    title_first, title_end = own.title_bounds[row], own.title_bounds[row + 1]
+    write_word(buffer, at, 2, np.uint64(own.site[row]))
+    buffer[at + 2] = own.share[row]
+    write_word(buffer, at + 3, 2, np.uint64(own.listed[row]))
+    buffer[at + 5], buffer[at + 6] = print_end - print_first, title_end - title_first
+    at += OWN_TEXT_BYTES
+    for place in range(print_first, print_end):
+        write_word(buffer, at, 4, np.uint64(own.prints[place]))
+        at += 4
+    for place in range(title_first, title_end):
+        write_word(buffer, at, 2, np.uint64(own.titles[place]))
+        at += 2
+    return at
