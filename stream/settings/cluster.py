@@ -10,7 +10,7 @@ class ClusterSettings(Section):
     """
 
     shards: int = setting(0, "shards that hold the state together; 0: every worker holds all of it", ge=0, le=1_024)
-    round_pages: int = setting(8_192, "most pages that are judged together", unit="pages", ge=1, le=65_536)
+    round_pages: int = setting(16_384, "most pages that are judged together", unit="pages", ge=1, le=65_536)
     resolver_session_ms: int = setting(
         6_000, "a resolver silent for so long is replaced by one that stands by", unit="ms", ge=1_000
     )

@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import simpy
 
+from spotsieve.stream.service.pages.in_flight import MOST
+from spotsieve.stream.settings.cluster import ClusterSettings
+from spotsieve.stream.settings.edges import ServiceSettings
 from tests.measure.scale.costs import Costs
 from tests.measure.scale.outcomes import Outcome, outcome_of
 
-BATCH_PAGES, LINGER_S = 512, 0.05
-"""Of service.batch_pages and service.linger_ms."""
+BATCH_PAGES, LINGER_S = ServiceSettings().batch_pages, ServiceSettings().linger_ms / 1e3
 TICK_S = 0.002
 WARM_SHARE = 0.4
 """Of a run that does not count."""
@@ -30,6 +32,7 @@ class Plan(NamedTuple):
     """What is simulated. workers, shards: how many; no shards: each worker judges for itself
 
     pages_per_s: that come in; 0: as many as are taken  ahead: shards read buckets before a round asks for them
+    in_flight: pages of a worker between fetch and commit
     lost: a role that is away (shard, resolver) from the second `at` for `away` seconds; ""
     """
 
@@ -38,8 +41,8 @@ class Plan(NamedTuple):
     pages_per_s: float = 0.0
     ahead: bool = True
     seconds: float = 20.0
-    round_pages: int = 8192
-    in_flight: int = 8_192
+    round_pages: int = ClusterSettings().round_pages
+    in_flight: int = MOST * BATCH_PAGES
     seed: int = 1
     lost: str = ""
     at: float = 0.0
