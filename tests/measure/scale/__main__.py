@@ -21,12 +21,13 @@ from tests.measure.scale.plots import draw
 from tests.measure.scale.real import has_roles, run_real
 from tests.measure.scale.refill import measure_refill
 from tests.measure.scale.workers import measure_worker
-from tests.measure.shards import measure
+from tests.measure.shards import made_log, measure, measure_one, measure_shards
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 FIGURES, DOCUMENT, PLOT = DOCS / "scale.json", DOCS / "sizing.md", DOCS / "images" / "sizing.svg"
 ROUNDS = ((98_304, 4_096), (24_576, 512))
 """Pages, and pages a round: of two sizes, so that what a round costs is told apart from what a page costs."""
+LARGER = (393_216, 4_096)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -77,6 +78,14 @@ def _roles() -> list[dict[str, Any]]:
     return [measure(pages, a_round) for pages, a_round in ROUNDS]
 
 
+def _larger() -> dict[str, Any]:
+    """One process and LOST_SHARDS shards over states that RocksDB compacts meanwhile."""
+    pages, a_round = LARGER
+    log = made_log(pages, a_round)
+    one, shards = measure_one(log, pages // 2), measure_shards(log, pages // 2, LOST_SHARDS)
+    return {"pages": pages, "judge_us": one["judge_us"], "shards": LOST_SHARDS, "shards_us": shards["shards_us"]}
+
+
 def _hops() -> dict[str, list[float]]:
     return measure_hops(200)
 
@@ -101,6 +110,7 @@ def _say(line: str) -> None:
 
 MEASUREMENTS: dict[str, Callable[[], Any]] = {
     "roles": _roles,
+    "larger": _larger,
     "worker": measure_worker,
     "hops": _hops,
     "real": _real,

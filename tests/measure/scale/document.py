@@ -33,7 +33,8 @@ def text(figures: Figures, costs: Costs, cases: Cases, client_us: float, machine
         fill(
             "Pages are those that were let through. A disk has "
             f"{DISK_BYTES / 1e12:.0f} TB, and {LOAD:.0%} of it may be filled. These are bytes alone: the CPU of "
-            "RocksDB at this size was not measured, and all CPU on this page is that of states that fit memory.",
+            "RocksDB at this size was not measured with shards (`docs/large-state.md` has that of one process), and all CPU "
+            "on this page is that of states that fit memory.",
             120,
         ),
         tables.disk_table(figures),
@@ -57,7 +58,7 @@ def text(figures: Figures, costs: Costs, cases: Cases, client_us: float, machine
 
 
 def _opening(figures: Figures, machine: Figures) -> list[str]:
-    told = [(name, figures[f"{name}_measured"]) for name in ("roles", "worker", "hops", "real", "refill")]
+    told = [(name, figures[f"{name}_measured"]) for name in ("roles", "larger", "worker", "hops", "real", "refill")]
     loads = "; ".join(f"{name} on {one['on']} at a load of {one['load']}, nice {one['nice']}" for name, one in told)
     return [
         fill(
@@ -98,17 +99,24 @@ def _left_out(figures: Figures, costs: Costs) -> list[str]:
 
 
 def _costs(figures: Figures, large: Figures, costs: Costs, client_us: float) -> list[str]:
-    worker, rounds = figures["worker"], sorted(run["round"] for run in figures["roles"])
+    worker, larger, rounds = figures["worker"], figures["larger"], sorted(run["round"] for run in figures["roles"])
     every_us = sum(step.every for step in (costs.ahead, costs.answer, costs.walk, costs.file)) * 1e6
     return [
         fill(
             f"{large['pages']:,} made-up pages of the index benchmark, the default scheme, "
             f"{large['round']:,} pages a round, "
-            "states in memory. One role runs after the other. CPU in us a page. State is what the table "
-            "files of the same states take on disk, once they are compacted, for each page that is let through.",
+            "states on disk. One role runs after the other. CPU in us a page, of which RocksDB's own threads are "
+            "charged to filing. State is what the table files take, once they are compacted, for each page that is "
+            "let through.",
             120,
         ),
         tables.costs_table(large),
+        fill(
+            f"Over {larger['pages']:,} pages RocksDB reads more from files, and compacts them: one process takes "
+            f"{larger['judge_us']:.0f} us a page there, and {larger['shards']} shards together "
+            f"{larger['shards_us']:.0f} us, {larger['shards_us'] / larger['judge_us']:.2f} of it.",
+            120,
+        ),
         fill(
             f"A worker takes {(costs.intake + costs.commit) * 1e6:.0f} us for a page of 20 KB: "
             f"{worker['decode_us']:.0f} us "
