@@ -33,8 +33,8 @@ def text(figures: Figures, costs: Costs, cases: Cases, client_us: float, machine
         fill(
             "Pages are those that were let through. A disk has "
             f"{DISK_BYTES / 1e12:.0f} TB, and {LOAD:.0%} of it may be filled. These are bytes alone: the CPU of "
-            "RocksDB at this size was not measured with shards (`docs/large-state.md` has that of one process). All CPU "
-            "on this page is that of states that fit memory.",
+            "RocksDB at this size was not measured with shards (`docs/large-state.md` has that of one process). All "
+            "CPU on this page is that of states that fit memory.",
             120,
         ),
         tables.disk_table(figures),
