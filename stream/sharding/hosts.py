@@ -66,13 +66,12 @@ class _Gathered:
 
     def entries(self, places: NDArray[np.int64]) -> list[Entry]:
         """places: int64[a] -> what verdicts tell of them."""
-        found = list[Entry]()
-        for place in self._order[places].tolist():
-            if place < self._of_own and self._own is not None:
-                found += self._own.entries(np.array([place]))
-            else:
-                found += self._sent.entries(np.array([place - self._of_own]))
-        return found
+        place = self._order[places]
+        is_own, found = place < self._of_own, np.empty(len(places), np.object_)
+        if self._own is not None:
+            found[is_own] = self._own.entries(place[is_own])
+        found[~is_own] = self._sent.entries(place[~is_own] - self._of_own)
+        return list(found)
 
 
 def first_guess(round_: Round, meetings: Sequence[Meetings]) -> NDArray[np.bool_]:
@@ -150,7 +149,7 @@ def walk_round(
     walked = walk.walked
     named = distinct(np.concatenate([filed.number[rows], filed.replaced[rows]]))
     elsewhere = SentEntries([one.entries for one in meetings])
-    named = np.array([one for one in named.tolist() if one != NOBODY and one not in elsewhere], np.int64)
+    named = named[(named != NOBODY) & ~np.isin(named, elsewhere.numbers)]
     entries = read.filed.entries(read.place(named)) if read.filed is not None else []
     return Walks(
         rows,

@@ -78,6 +78,11 @@ class PackedTexts(Sequence[str]):
             return [self[one] for one in range(*row.indices(len(self)))]
         return self._raw[self._bounds[row] : self._bounds[row + 1]].decode("utf-8", "surrogatepass")
 
+    def take(self, rows: NDArray[np.int64]) -> list[str]:
+        """These texts: int64[a]."""
+        raw, bounds = self._raw, self._bounds
+        return [raw[bounds[row] : bounds[row + 1]].decode("utf-8", "surrogatepass") for row in rows.tolist()]
+
 
 class ColumnReader:
     """Reads columns in the order in which they were written. Raises ValueError where they are not there."""

@@ -58,25 +58,37 @@ class PackedEntries(Mapping[int, Entry]):
         row = int(np.searchsorted(self.numbers, number))
         if row == len(self.numbers) or self.numbers[row] != number:
             raise KeyError(number)
-        return Entry(
-            self._sources[int(self._source[row])],
-            int(self._partition[row]),
-            int(self._offset[row]),
-            int(self._time[row]),
-            self._url[row],
-            self._label[row],
-        )
+        place = self._sources[int(self._source[row])], int(self._partition[row]), int(self._offset[row])
+        return Entry(*place, int(self._time[row]), self._url[row], self._label[row])
+
+    def entries(self, numbers: NDArray[np.int64]) -> list[Entry]:
+        """What verdicts tell of these: int64[a]. Raises KeyError where one is not there."""
+        rows = np.searchsorted(self.numbers, numbers)
+        there = rows < len(self.numbers)
+        there[there] = self.numbers[rows[there]] == numbers[there]
+        if not there.all():
+            raise KeyError(numbers[~there].tolist())
+        sources = list(self._sources)
+        source = [sources[one] for one in self._source[rows].tolist()]
+        columns = (column[rows].tolist() for column in (self._partition, self._offset, self._time))
+        return list(map(Entry, source, *columns, self._url.take(rows), self._label.take(rows)))
 
 
 class NamedEntries(Sequence[Entry | None]):
     """What the pages of a round name, by entry number; each is decoded when it is asked for, since a shard asks few."""
 
-    def __init__(self, entries: Mapping[int, Entry], number: NDArray[np.int64]) -> None:
+    def __init__(self, entries: PackedEntries, number: NDArray[np.int64]) -> None:
         """number: int64[n], each in entries, or NOBODY"""
         self._entries, self._number = entries, number
 
     def __len__(self) -> int:
         return len(self._number)
+
+    def __iter__(self) -> Iterator[Entry | None]:
+        named = np.flatnonzero(self._number != NOBODY)
+        found = np.full(len(self._number), None, np.object_)
+        found[named] = self._entries.entries(self._number[named])
+        return iter(found.tolist())
 
     @overload
     def __getitem__(self, row: int) -> Entry | None: ...
