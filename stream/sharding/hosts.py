@@ -27,9 +27,10 @@ from spotsieve.stream.judge.rules import Found, Limits, final_kinds, nothing_fou
 from spotsieve.stream.judge.worth import worth_of_pages
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.sharding.answering import answer_of_hosts
+from spotsieve.stream.sharding.entries import SentEntries
 from spotsieve.stream.sharding.keys import Held
 from spotsieve.stream.sharding.meetings import OF_HOST, OPEN, Meetings, merge
-from spotsieve.stream.sharding.resolving import SentEntries, counted_postings, known_sizes
+from spotsieve.stream.sharding.resolving import counted_postings, known_sizes
 from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.signature import Entry, Status, page_ids_at
 

@@ -3,7 +3,7 @@
 What a page is, and which pages are filed under which numbers, is a function of the round and of the answers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,11 +18,11 @@ from spotsieve.stream.judge.sparing import mark_broken
 from spotsieve.stream.judge.walk import Walked, walk_record
 from spotsieve.stream.judge.worth import worth_of_pages
 from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.sharding.entries import SentEntries
 from spotsieve.stream.sharding.keys import Laid
 from spotsieve.stream.sharding.meetings import Meetings, Sizes, merge
-from spotsieve.stream.sharding.records.entries import PackedEntries
 from spotsieve.stream.sharding.rounds import Round
-from spotsieve.stream.signature import Entry, compared_pages
+from spotsieve.stream.signature import compared_pages
 from spotsieve.stream.verdict import Verdicts
 
 
@@ -43,34 +43,6 @@ class Resolved(NamedTuple):
     replaced: NDArray[np.int64]
     taught: NDArray[np.uint8] | None = None
     is_new: NDArray[np.bool_] | None = None
-
-
-class SentEntries:
-    """Entries that shards have sent, as read. numbers: int64[e], ascending"""
-
-    def __init__(self, sent: Sequence[Mapping[int, Entry]]) -> None:
-        """sent: by number"""
-        self._sent = sent
-        numbers = [np.fromiter(one, np.int64, len(one)) for one in sent]
-        every = np.concatenate([np.empty(0, np.int64), *numbers])
-        self.numbers, first = np.unique(every, return_index=True)
-        self._part = np.repeat(np.arange(len(sent)), [len(one) for one in sent])[first]
-
-    def entries(self, places: NDArray[np.int64]) -> list[Entry]:
-        """places: int64[a] -> what verdicts tell of them."""
-        numbers, part = self.numbers[places], self._part[places]
-        found = np.empty(len(places), np.object_)
-        for number, one in enumerate(self._sent):
-            rows = np.flatnonzero(part == number)
-            if len(rows):
-                found[rows] = _entries_of(one, numbers[rows])
-        return list(found)
-
-
-def _entries_of(sent: Mapping[int, Entry], numbers: NDArray[np.int64]) -> list[Entry]:
-    if isinstance(sent, PackedEntries):
-        return sent.entries(numbers)
-    return [sent[number] for number in numbers.tolist()]
 
 
 def resolve(round_: Round, laid: Laid, scheme: Scheme, limits: Limits, meetings: Sequence[Meetings]) -> Resolved:

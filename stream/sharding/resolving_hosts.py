@@ -27,10 +27,11 @@ from spotsieve.stream.judge.rules import Found, Limits, judge_sources, nothing_f
 from spotsieve.stream.judge.slots import Postings
 from spotsieve.stream.judge.walk import Walked
 from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.sharding.entries import SentEntries
 from spotsieve.stream.sharding.hosts import Walks
 from spotsieve.stream.sharding.keys import lay_out
 from spotsieve.stream.sharding.meetings import Meetings
-from spotsieve.stream.sharding.resolving import Resolved, SentEntries, known_sizes, places_of, resolved_of
+from spotsieve.stream.sharding.resolving import Resolved, known_sizes, places_of, resolved_of
 from spotsieve.stream.sharding.rounds import Round
 
 _NONE, _NO_WORDS = np.empty(0, np.int64), np.empty(0, np.uint64)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
+from spotsieve.stream.sharding.entries import Entries
 from spotsieve.stream.sharding.records.columns import ColumnReader, ColumnWriter
 from spotsieve.stream.signature import Entry
 
@@ -34,7 +35,7 @@ def write_entries(columns: ColumnWriter, entries: Mapping[int, Entry], next_numb
     columns.texts([entry.label for entry in rows])
 
 
-class PackedEntries(Mapping[int, Entry]):
+class PackedEntries(Entries):
     """Entries by number, ascending; each is decoded when it is asked for, since a reader shows few of them."""
 
     def __init__(self, columns: ColumnReader, next_number: int) -> None:
