@@ -1,6 +1,7 @@
 """Runs the simulations that docs/sizing.md shows: how far S shards go, what a lost machine costs, what a rate needs."""
 
 from math import ceil
+from operator import attrgetter
 from typing import NamedTuple
 
 from tests.measure.scale.costs import Costs
@@ -13,6 +14,7 @@ LOST_SHARDS, AWAY_S = 4, 10.0
 """Of a process that is started again with its disk, and of a resolver until the next one takes over: at most 10 s."""
 NEARLY = 0.98
 """Of what any number of workers takes: as few workers are simulated as take this share of it."""
+EFFICIENT = 0.8
 Case = dict[tuple[int, bool], "Reach"]
 
 
@@ -36,12 +38,22 @@ class Loss(NamedTuple):
     rebuild_us: float
 
 
+class Efficient(NamedTuple):
+    """The most pages/s of any W x S whose efficiency is at least EFFICIENT; none: 0 of each"""
+
+    workers: int
+    shards: int
+    pages_per_s: float
+    efficiency: float
+
+
 class Cases(NamedTuple):
     """All that was simulated. alone: one process that does all  ceiling: pages/s of any number of these"""
 
     alone: Outcome
     ceiling: float
     reached: Case
+    efficient: Efficient
     lost: Loss
     sizes: list[Size]
 
@@ -53,7 +65,10 @@ def run_cases(costs: Costs, seconds: float = 6.0) -> Cases:
         (shards, ahead): _reach(shards, ahead, costs, alone, seconds) for shards in SHARDS for ahead in (False, True)
     }
     sizes = [size_for(rate, costs) for rate in RATES]
-    return Cases(alone, 1 / costs.judge, reached, _lose(costs, reached[LOST_SHARDS, True]), sizes)
+    efficient = max(
+        (_efficient(shards, reached, costs, alone, seconds) for shards in SHARDS), key=attrgetter("pages_per_s")
+    )
+    return Cases(alone, 1 / costs.judge, reached, efficient, _lose(costs, reached[LOST_SHARDS, True]), sizes)
 
 
 def _reach(shards: int, ahead: bool, costs: Costs, alone: Outcome, seconds: float) -> Reach:
@@ -68,6 +83,16 @@ def _reach(shards: int, ahead: bool, costs: Costs, alone: Outcome, seconds: floa
     half = simulate(Plan(workers, shards, full.pages_per_s / 2, ahead, seconds), costs)
     efficiency = full.pages_per_s / (workers + shards + 1) / alone.pages_per_s
     return Reach(workers, full, half, efficiency)
+
+
+def _efficient(shards: int, reached: Case, costs: Costs, alone: Outcome, seconds: float) -> Efficient:
+    """The most workers beside so many shards that are efficient: the fewer there are, the busier each is."""
+    for workers in range(reached[shards, True].workers, 0, -1):
+        pages_per_s = simulate(Plan(workers, shards, seconds=seconds), costs).pages_per_s
+        efficiency = pages_per_s / (workers + shards + 1) / alone.pages_per_s
+        if efficiency >= EFFICIENT:
+            return Efficient(workers, shards, pages_per_s, efficiency)
+    return Efficient(0, 0, 0.0, 0.0)
 
 
 def _lose(costs: Costs, reach: Reach) -> Loss:
