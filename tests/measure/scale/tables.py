@@ -212,7 +212,9 @@ def targets_table(large: Figures, costs: Costs, cases: Cases, figures: Figures) 
             ],
             [
                 f"the most with an efficiency of {EFFICIENT:g}",
-                f"{efficient.pages_per_s:,.0f}, {efficient.workers} x {efficient.shards}",
+                f"{efficient.pages_per_s:,.0f}, {efficient.workers} x {efficient.shards}"
+                if efficient.workers
+                else "none",
                 "",
                 "",
             ],
