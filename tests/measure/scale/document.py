@@ -173,9 +173,9 @@ def _simulation(figures: Figures, costs: Costs, cases: Cases) -> list[str]:
         ),
         tables.loss_table(cases),
         fill(
-            "A shard whose disk is lost reads the log again and files, without judging. In memory this takes "
+            "A shard whose disk is lost reads the log again and files, without judging. Measured as above this takes "
             f"{rebuild_us:.1f} us a page of the log at S = {LOST_SHARDS}, which is {1e6 / rebuild_us:,.0f} pages/s a "
-            f"core. On a real broker with its state on disk, one of {refill['shards']} shards filed "
+            f"core. On a real broker one of {refill['shards']} shards filed "
             f"{refill['pages']:,} pages at {refill['pages_per_s']:,.0f} pages/s, with {refill['cpu_us']:.1f} us of CPU "
             f"a page ({1e6 / refill['cpu_us']:,.0f} pages/s a core); 100 million pages take "
             f"{1e8 / refill['pages_per_s'] / 3600:.1f} hours at this pace. Where a second process has the same number, "
