@@ -7,14 +7,13 @@ version, the length and the references.
 import struct
 from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
 from typing import NamedTuple
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.format.entry_bytes import Layout, write_entries
+from spotsieve.state.format.entry_bytes import ENTRY, FEATURES, RANK, Layout, write_entries
 from spotsieve.state.format.little_endian import read_word
 from spotsieve.state.format.own_texts import (
     OUT_OF_ORDER,
@@ -26,6 +25,7 @@ from spotsieve.state.format.own_texts import (
     unpack_own_text,
 )
 from spotsieve.state.index import Filing
+from spotsieve.stream.byte_texts import ByteTexts
 from spotsieve.stream.errors import CorruptRecord
 from spotsieve.stream.signature import Compared, Entry, OwnText, no_features
 
@@ -39,16 +39,13 @@ FEATURED = 0x8000
 """The bit of an entry's URL length that says that features follow the sketch; addresses are too short to need it."""
 OWN_TEXT = 0x4000
 """The bit beside it that says that the own text follows, as in every entry of a scheme with a memory of hosts."""
-_ENTRY = struct.Struct("<BBIiqqHHQI")
-_RANK = struct.Struct("<Q")
-_FEATURES = struct.Struct("<I")
 _SOURCE = struct.Struct("<I")
 _SOURCE_AT = 2
 _URL_BYTES_AT = 26
-_HEAD_BYTES = _ENTRY.size
+_HEAD_BYTES = ENTRY.size
 _SIZES = "must have the length and the source that it declares"
 _EITHER = " or ".join(map(str, ENTRY_VERSIONS))
-ENTRY_BYTES = _ENTRY.size
+ENTRY_BYTES = ENTRY.size
 """The least size of an entry."""
 
 
@@ -90,8 +87,7 @@ def encode_entries(filing: Filing, sources: NDArray[np.uint32]) -> list[bytes]:
         OWN_TEXT * (filing.learned is not None),
     )
     buffer, bounds = write_entries(filing, sources, layout)
-    raw = buffer.tobytes()
-    return [raw[start:end] for start, end in pairwise(bounds.tolist())]
+    return list(ByteTexts(buffer.tobytes(), bounds))
 
 
 def encode_copies(filing: Filing, sources: Sequence[int]) -> list[tuple[int, bytes]]:
@@ -113,9 +109,9 @@ def decode_entry(key: bytes, value: bytes, sources: Sequence[str]) -> Entry:
 
     Raises CorruptRecord where the value is cut, has another version or names an unknown source.
     """
-    if len(value) < _ENTRY.size or value[0] not in ENTRY_VERSIONS:
-        raise CorruptRecord("entries", key, f"must be version {_EITHER} and at least {_ENTRY.size} bytes")
-    _, words, source, partition, offset, event_time_ms, url_bytes, label_bytes, *_ = _ENTRY.unpack_from(value)
+    if len(value) < ENTRY.size or value[0] not in ENTRY_VERSIONS:
+        raise CorruptRecord("entries", key, f"must be version {_EITHER} and at least {ENTRY.size} bytes")
+    _, words, source, partition, offset, event_time_ms, url_bytes, label_bytes, *_ = ENTRY.unpack_from(value)
     places = _places_of(value, words, url_bytes)
     label_start = places.url + places.url_bytes
     if len(value) != label_start + label_bytes or source >= len(sources):
@@ -129,24 +125,24 @@ def unpack_entry(key: bytes, value: bytes) -> EntryParts:
     rule = entry_fault(value, value[1] if len(value) > 1 else 0, 2**32)
     if rule is not None:
         raise CorruptRecord("entries", key, rule)
-    version, words, source, partition, offset, event_time_ms, url_bytes, _, host, feature_count = _ENTRY.unpack_from(
+    version, words, source, partition, offset, event_time_ms, url_bytes, _, host, feature_count = ENTRY.unpack_from(
         value
     )
-    sketch = struct.unpack_from(f"<{words}Q", value, _ENTRY.size)
+    sketch = struct.unpack_from(f"<{words}Q", value, ENTRY.size)
     places = _places_of(value, words, url_bytes)
     features = struct.unpack_from(f"<{places.features}Q", value, places.own - 8 * places.features)
     own = unpack_own_text(value, places.own) if url_bytes & OWN_TEXT else None
     url, label = value[places.url : places.url + places.url_bytes], value[places.url + places.url_bytes :]
-    rank = _RANK.unpack_from(value, _ENTRY.size + 8 * words)[0] if version == RANKED_VERSION else None
+    rank = RANK.unpack_from(value, ENTRY.size + 8 * words)[0] if version == RANKED_VERSION else None
     head = source, partition, offset, event_time_ms, url, label, host, feature_count
     return EntryParts(*head, sketch, features, own, rank)
 
 
 def head_of_entry(key: bytes, value: bytes, sources: int = 2**32) -> EntryHead:
     """Read what tells of an entry that is not forgotten whose it is. sources: how many exist. Raises CorruptRecord."""
-    if len(value) < _ENTRY.size or value[0] not in ENTRY_VERSIONS:
-        raise CorruptRecord("entries", key, f"must be version {_EITHER} and at least {_ENTRY.size} bytes")
-    _, _, source, partition, offset, _, url_bytes, _, host, _ = _ENTRY.unpack_from(value)
+    if len(value) < ENTRY.size or value[0] not in ENTRY_VERSIONS:
+        raise CorruptRecord("entries", key, f"must be version {_EITHER} and at least {ENTRY.size} bytes")
+    _, _, source, partition, offset, _, url_bytes, _, host, _ = ENTRY.unpack_from(value)
     if source >= sources:
         raise CorruptRecord("entries", key, _SIZES)
     return EntryHead(source, partition, offset, host, bool(url_bytes & OWN_TEXT))
@@ -162,13 +158,13 @@ def pack_entry(parts: EntryParts) -> bytes:
     source, partition, offset, event_time_ms, url, label, host, feature_count, sketch, features, own, rank = parts
     url_bytes = len(url) | FEATURED * bool(features) | OWN_TEXT * (own is not None)
     version = ENTRY_VERSION if rank is None else RANKED_VERSION
-    head = _ENTRY.pack(
+    head = ENTRY.pack(
         *(version, len(sketch), source, partition, offset, event_time_ms, url_bytes, len(label)),
         *(host, feature_count),
     )
-    ragged = b"" if rank is None else _RANK.pack(rank)
+    ragged = b"" if rank is None else RANK.pack(rank)
     if features:
-        ragged += _FEATURES.pack(len(features)) + struct.pack(f"<{len(features)}Q", *features)
+        ragged += FEATURES.pack(len(features)) + struct.pack(f"<{len(features)}Q", *features)
     if own is not None:
         ragged += pack_own_text(own)
     return head + struct.pack(f"<{len(sketch)}Q", *sketch) + ragged + url + label
@@ -178,9 +174,9 @@ def entry_fault(value: bytes, words: int, sources: int) -> str | None:
     """Return the rule that an entry breaks, None if it is whole. words: size of its sketch  sources: how many exist"""
     if value == FORGOTTEN:
         return None
-    if len(value) < _ENTRY.size or value[0] not in ENTRY_VERSIONS or value[1] != words:
+    if len(value) < ENTRY.size or value[0] not in ENTRY_VERSIONS or value[1] != words:
         return f"must be version {_EITHER} with a sketch of {words} words, as another entry has"
-    _, _, source, _, _, _, url_bytes, label_bytes, *_ = _ENTRY.unpack_from(value)
+    _, _, source, _, _, _, url_bytes, label_bytes, *_ = ENTRY.unpack_from(value)
     places = _places_of(value, words, url_bytes)
     declared = places.features or not url_bytes & FEATURED
     if len(value) != places.url + places.url_bytes + label_bytes or source >= sources or not declared:
@@ -261,10 +257,10 @@ class _Places(NamedTuple):
 
 def _places_of(value: bytes, words: int, url_bytes: int) -> _Places:
     """Find the parts behind the sketch. words: size of the sketch  url_bytes: as stored"""
-    at, features = _ENTRY.size + 8 * words + _RANK.size * (value[0] == RANKED_VERSION), 0
+    at, features = ENTRY.size + 8 * words + RANK.size * (value[0] == RANKED_VERSION), 0
     if url_bytes & FEATURED:
-        at += _FEATURES.size
-        (features,) = _FEATURES.unpack_from(value, at - _FEATURES.size) if at <= len(value) else (0,)
+        at += FEATURES.size
+        (features,) = FEATURES.unpack_from(value, at - FEATURES.size) if at <= len(value) else (0,)
         at += 8 * features
     url = at
     if url_bytes & OWN_TEXT:

@@ -6,6 +6,7 @@ state/FORMATS.md has the grammar, and pack_entry in state/format/entries.py writ
 # mypy: disable-error-code="no-untyped-def"
 # numba compiles the kernels from their argument types; the comment of each says what these are.
 
+import struct
 from typing import NamedTuple
 
 import numba
@@ -18,8 +19,11 @@ from spotsieve.state.index import Filing
 from spotsieve.stream.byte_texts import byte_texts
 from spotsieve.stream.signature import OwnText, no_own_text
 
-_HEAD_BYTES, _RANK_BYTES, _COUNT_BYTES = 42, 8, 4
-"""Of what has a fixed size: a head without its sketch, a rank, and how many features there are."""
+ENTRY = struct.Struct("<BBIiqqHHQI")
+RANK = struct.Struct("<Q")
+FEATURES = struct.Struct("<I")
+"""What has a fixed size: a head without its sketch, a rank, and how many features there are."""
+_HEAD_BYTES, _RANK_BYTES, _COUNT_BYTES = ENTRY.size, RANK.size, FEATURES.size
 
 
 class Layout(NamedTuple):

@@ -50,19 +50,23 @@ class Shard:
 
     def filing(self, round_: Round, resolved: Resolved) -> Filing:
         """What the round adds to the state; the round is over then."""
-        view, held = self._view(round_), None
-        if self._held is not None and self._held[0] == range_of(round_):
-            held = self._held[1]
+        view, held = self._view(round_), self._answered(round_)
         self._held = None
         return file(round_, resolved, held, self._scheme, view, self._limits, self.share)
 
     def _view(self, round_: Round) -> StateView:
         return Living(self.state, round_.clock.floor) if round_.clock.floor else self.state
 
+    def _answered(self, round_: Round) -> Held | None:
+        """What was read for this very round."""
+        return self._held[1] if self._held is not None and self._held[0] == range_of(round_) else None
+
     def _hold(self, round_: Round) -> Held:
-        if self._held is None or self._held[0] != range_of(round_):
-            self._held = range_of(round_), hold(round_.signatures, self._scheme, self._view(round_), self.share)
-        return self._held[1]
+        held = self._answered(round_)
+        if held is None:
+            held = hold(round_.signatures, self._scheme, self._view(round_), self.share)
+            self._held = range_of(round_), held
+        return held
 
 
 class Entered(NamedTuple):

@@ -31,6 +31,7 @@ from spotsieve.stream.service.pages.microbatch import MicroBatch, sign
 from spotsieve.stream.service.pages.outputs import OutputBuilder
 from spotsieve.stream.service.pages.ownership import OwnedPartition
 from spotsieve.stream.service.pages.partitions import Partitions
+from spotsieve.stream.service.together import first_of
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import Signatures
 
@@ -145,7 +146,7 @@ class Worker:
         starting = asyncio.create_task(self._start())
         stopping = asyncio.create_task(self._stopping.wait())
         try:
-            await _first_of(starting, stopping, self._failure.future)
+            await first_of(starting, stopping, self._failure.future)
             return starting.done()
         finally:
             stopping.cancel()
@@ -176,7 +177,7 @@ class Worker:
         intake = asyncio.create_task(self._intake())
         try:
             watched: list[asyncio.Future[Any]] = [*running, intake, self._failure.future]
-            await _first_of(asyncio.create_task(self._stopping.wait()), *watched)
+            await first_of(asyncio.create_task(self._stopping.wait()), *watched)
             await self._drain(running)
         finally:
             for task in (*running, intake):
@@ -187,7 +188,7 @@ class Worker:
         """Let the stages finish the fetched pages, for as long as a stop may take."""
         timeout = self._settings.service.shutdown_timeout_ms / 1000
         draining = asyncio.create_task(self._partitions.drained(timeout))
-        await _first_of(draining, *running, self._failure.future)
+        await first_of(draining, *running, self._failure.future)
         if not await draining:
             # Nothing is lost: the next start reads again what is not committed.
             logger().warning("stopped with pages in flight", waited_seconds=timeout)
@@ -274,10 +275,3 @@ class Worker:
         # committed: an idle partition that ends with one has no lag.
         passed: int = await self._consumer.position(owned.partition) if owned.idle else 0
         return max(0, end - max(owned.committed, passed))
-
-
-async def _first_of(*waited: asyncio.Future[Any]) -> None:
-    """Wait until one of them is done. Raises the error of one that failed."""
-    done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-    for future in done:
-        future.result()

@@ -10,11 +10,17 @@ from spotsieve.stream.signature import Entry
 
 
 class Entries(Mapping[int, Entry]):
-    """Entries by number that give many at a time for less."""
+    """Entries by number that give many at a time for less. numbers: int64[e], ascending"""
+
+    numbers: NDArray[np.int64]
 
     @abstractmethod
     def entries(self, numbers: NDArray[np.int64]) -> list[Entry]:
         """What verdicts tell of these: int64[a]. Raises KeyError where one is not there."""
+
+
+def _numbers_of(sent: Mapping[int, Entry]) -> NDArray[np.int64]:
+    return sent.numbers if isinstance(sent, Entries) else np.fromiter(sent, np.int64, len(sent))
 
 
 def _entries_of(sent: Mapping[int, Entry], numbers: NDArray[np.int64]) -> list[Entry]:
@@ -28,8 +34,7 @@ class SentEntries:
     def __init__(self, sent: Sequence[Mapping[int, Entry]]) -> None:
         """sent: by number"""
         self._sent = sent
-        numbers = [np.fromiter(one, np.int64, len(one)) for one in sent]
-        every = np.concatenate([np.empty(0, np.int64), *numbers])
+        every = np.concatenate([np.empty(0, np.int64), *map(_numbers_of, sent)])
         self.numbers, first = np.unique(every, return_index=True)
         self._part = np.repeat(np.arange(len(sent)), [len(one) for one in sent])[first]
 

@@ -72,8 +72,8 @@ def lay_out(signatures: Signatures, scheme: Scheme) -> Laid:
 
 def own_keys(signatures: Signatures, scheme: Scheme, share: Share) -> NDArray[np.uint64]:
     """The keys of pages that are a shard's own: uint64[u], ascending, all different."""
-    keys = _probed(signatures, scheme, shards_of(signatures.host, share.shards) == share.number).keys
-    return distinct(keys[are_own(keys, share, scheme.bars is not None)])
+    probes, own = _probed_by(signatures, scheme, share)
+    return distinct(probes.keys[own])
 
 
 def _probed(signatures: Signatures, scheme: Scheme, of_hosts: NDArray[np.bool_]) -> Probes:
@@ -87,16 +87,24 @@ def _probed(signatures: Signatures, scheme: Scheme, of_hosts: NDArray[np.bool_])
     return scheme.probe(signatures)
 
 
+def _probed_by(signatures: Signatures, scheme: Scheme, share: Share) -> tuple[Probes, NDArray[np.bool_]]:
+    """What the pages are looked for by, but for keys that other shards' hosts are mixed with, and which keys are own.
+
+    -> probes, and bool[m], of their keys
+    """
+    probes = _probed(signatures, scheme, shards_of(signatures.host, share.shards) == share.number)
+    return probes, are_own(probes.keys, share, scheme.bars is not None)
+
+
 def hold(signatures: Signatures, scheme: Scheme, view: StateView, share: Share) -> Held:
     """Read the buckets of a shard for a round. view: what lives of its state by the clock of the round"""
-    probes = _probed(signatures, scheme, shards_of(signatures.host, share.shards) == share.number)
+    probes, are_its_own = _probed_by(signatures, scheme, share)
     decided = np.bitwise_or.reduce(kinds_of(probes.keys[probes.decisive]), initial=np.uint8(0))
-    of_hosts, walks = scheme.bars is not None, np.zeros(len(signatures), np.bool_)
-    if of_hosts:
+    walks = np.zeros(len(signatures), np.bool_)
+    if scheme.bars is not None:
         walks = shards_of_hosts(signatures, share.shards) == share.number
-    needed = _need_kernel(probes.keys, probes.bounds, walks, are_own(probes.keys, share, of_hosts))
-    laid = Laid(*slots_of(_kept(probes, needed)))
-    chosen = are_own(laid.keys, share, of_hosts)
+    laid = Laid(*slots_of(_kept(probes, _need_kernel(probes.keys, probes.bounds, walks, are_its_own))))
+    chosen = are_own(laid.keys, share, scheme.bars is not None)
     keys = laid.keys[chosen]
     own = Own(keys, _chosen(laid.slots, chosen), view.buckets(keys))
     return Held(walks, laid, own, decided, bool(probes.decisive.all()))
@@ -104,9 +112,8 @@ def hold(signatures: Signatures, scheme: Scheme, view: StateView, share: Share) 
 
 def hold_own(signatures: Signatures, scheme: Scheme, view: StateView, share: Share, filed: NDArray[np.bool_]) -> Own:
     """Read the buckets that a shard files a round to. view: as of hold  filed: bool[n], the pages that are filed"""
-    probes = _probed(signatures, scheme, filed & (shards_of(signatures.host, share.shards) == share.number))
-    wanted = are_own(probes.keys, share, scheme.bars is not None) & np.repeat(filed, np.diff(probes.bounds))
-    keys, slots = slots_of(_kept(probes, wanted))
+    probes, own = _probed_by(signatures, scheme, share)
+    keys, slots = slots_of(_kept(probes, own & np.repeat(filed, np.diff(probes.bounds))))
     return Own(keys, slots, view.buckets(keys))
 
 

@@ -51,6 +51,7 @@ from spotsieve.stream.sharding.records.frame import (
 from spotsieve.stream.sharding.records.meetings import read_meetings, write_meetings
 from spotsieve.stream.sharding.records.outcome import read_outcome, write_outcome
 from spotsieve.stream.sharding.records.walks import read_walks, write_walks
+from spotsieve.stream.sharding.resolving import Resolved
 from spotsieve.stream.sharding.resolving_hosts import check_guess, resolve_walks
 from spotsieve.stream.sharding.rounds import Round, next_round
 from spotsieve.stream.sharding.shares import Share
@@ -89,11 +90,11 @@ def _of_others() -> float:
     return time.process_time() - time.thread_time()
 
 
-def made_log(pages: int, a_round: int) -> list[bytes]:
-    """The log: records of so many pages, made by a seed."""
+def made_log(pages: int, a_round: int, digest: bytes = DIGEST) -> list[bytes]:
+    """The log: records of so many pages, made by a seed. digest: of the settings"""
     load = CandidateLoad(pages, np.random.default_rng(pages))
     return [
-        encode(load.signatures(first, min(first + a_round, pages)), bytes(16), number, DIGEST)
+        encode(load.signatures(first, min(first + a_round, pages)), bytes(16), number, digest)
         for number, first in enumerate(range(0, pages, a_round))
     ]
 
@@ -188,9 +189,7 @@ def _measure_shards(
             outcome = _told(round_, KIND_OUTCOME, Share(0, number), write_outcome(resolved), sent)
             outcomes.append(outcome)
         with charged.to("worker: outcomes"):
-            told_outcome = decode_told(outcome, DIGEST, number, "verdicts", 0)
-            read_outcome_of = partial(read_outcome, first_number=entry_count)
-            verdicts = decode_body(told_outcome, KIND_OUTCOME, read_outcome_of, "verdicts", 0).verdicts
+            verdicts = _outcome_of(outcome, number, entry_count).verdicts
         with charged.to("worker: originals"):
             list(verdicts.originals)
         for share, ahead in zip(shares, aheads, strict=True):
@@ -202,8 +201,7 @@ def _measure_shards(
                     ahead.read(number_of_part, part, SCHEME, share)
         for share, state, ahead in zip(shares, states, aheads, strict=True):
             with charged.to("shard: file"):
-                told_outcome = decode_told(outcome, DIGEST, number, "verdicts", 0)
-                resolved = decode_body(told_outcome, KIND_OUTCOME, read_outcome_of, "verdicts", 0)
+                resolved = _outcome_of(outcome, number, entry_count)
                 filing = file(round_, resolved, held[share], SCHEME, state, LIMITS, share)
                 state.file(filing, offset + 1, 0)
                 ahead.changed(filing.keys)
@@ -234,11 +232,7 @@ def _measure_rebuild(log: Sequence[bytes], outcomes: Sequence[bytes], share: Sha
             with charged.to("rebuild"):
                 first_number = state.entry_count
                 round_ = next_round([(offset, decode(record))], 0, Clock(), first_number, 0, 2**30)
-                told, read = (
-                    decode_told(outcome, DIGEST, share.shards, "verdicts", 0),
-                    partial(read_outcome, first_number=first_number),
-                )
-                resolved = decode_body(told, KIND_OUTCOME, read, "verdicts", 0)
+                resolved = _outcome_of(outcome, share.shards, first_number)
                 state.file(file(round_, resolved, None, SCHEME, state, LIMITS, share), offset + 1, 0)
         return charged.seconds["rebuild"] + charged.threads
 
@@ -254,6 +248,11 @@ def _told(round_: Round, kind: int, share: Share, body: bytes, sent: Counter[int
     record = encode_told(kind, DIGEST, share, range_of(round_), body)
     sent[kind] += len(record)
     return record
+
+
+def _outcome_of(record: bytes, shards: int, first_number: int) -> Resolved:
+    told = decode_told(record, DIGEST, shards, "verdicts", 0)
+    return decode_body(told, KIND_OUTCOME, partial(read_outcome, first_number=first_number), "verdicts", 0)
 
 
 def _columns(record: bytes, shards: int) -> ColumnReader:

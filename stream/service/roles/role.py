@@ -1,7 +1,6 @@
 """The life of a role's process with one set of Kafka clients: start, work, stop; any error ends it."""
 
 import asyncio
-from collections.abc import Coroutine
 
 from aiokafka.errors import KafkaError
 
@@ -10,6 +9,7 @@ from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.kafka.watch import BrokerWatch
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.service.together import together
 from spotsieve.stream.settings.model import Settings
 
 
@@ -43,7 +43,7 @@ class Role:
     async def run(self) -> None:
         """Work until stop(). Raises BrokerTrouble where a new one can go on, and other SpotsieveErrors."""
         try:
-            await self._together(BrokerWatch(self._settings, self._waits).run(), self._live(), self._stop_asked())
+            await together(BrokerWatch(self._settings, self._waits).run(), self._live(), self._stopping.wait())
         except Over as over:
             logger().info(str(over))
         except KafkaError as error:
@@ -52,26 +52,11 @@ class Role:
             self._ready = False
             await self._close()
 
-    async def _stop_asked(self) -> None:
-        await self._stopping.wait()
-
     async def _live(self) -> None:
         await self._start()
         self._ready = True
         logger().info("ready")
         await self._work_on()
-
-    async def _together(self, *works: Coroutine[object, object, None]) -> None:
-        """Do all of these at a time, until one ends or raises."""
-        tasks = [asyncio.create_task(work) for work in works]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _start(self) -> None:
         """Connect, and catch up."""

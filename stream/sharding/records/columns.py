@@ -75,7 +75,7 @@ class PackedTexts(Sequence[str]):
     def __getitem__(self, row: slice) -> list[str]: ...
     def __getitem__(self, row: int | slice) -> str | list[str]:
         if isinstance(row, slice):
-            return [self[one] for one in range(*row.indices(len(self)))]
+            return self.take(np.arange(len(self))[row])
         return self._raw[self._bounds[row] : self._bounds[row + 1]].decode("utf-8", "surrogatepass")
 
     def take(self, rows: NDArray[np.int64]) -> list[str]:

@@ -81,17 +81,20 @@ def _reach(shards: int, ahead: bool, costs: Costs, alone: Outcome, seconds: floa
         workers += 1
         full = simulate(Plan(workers, shards, 0.0, ahead, seconds), costs)
     half = simulate(Plan(workers, shards, full.pages_per_s / 2, ahead, seconds), costs)
-    efficiency = full.pages_per_s / (workers + shards + 1) / alone.pages_per_s
-    return Reach(workers, full, half, efficiency)
+    return Reach(workers, full, half, _efficiency(full, workers, shards, alone))
+
+
+def _efficiency(outcome: Outcome, workers: int, shards: int, alone: Outcome) -> float:
+    return outcome.pages_per_s / (workers + shards + 1) / alone.pages_per_s
 
 
 def _efficient(shards: int, reached: Case, costs: Costs, alone: Outcome, seconds: float) -> Efficient:
     """The most workers beside so many shards that are efficient: the fewer there are, the busier each is."""
     for workers in range(reached[shards, True].workers, 0, -1):
-        pages_per_s = simulate(Plan(workers, shards, seconds=seconds), costs).pages_per_s
-        efficiency = pages_per_s / (workers + shards + 1) / alone.pages_per_s
+        outcome = simulate(Plan(workers, shards, seconds=seconds), costs)
+        efficiency = _efficiency(outcome, workers, shards, alone)
         if efficiency >= EFFICIENT:
-            return Efficient(workers, shards, pages_per_s, efficiency)
+            return Efficient(workers, shards, outcome.pages_per_s, efficiency)
     return Efficient(0, 0, 0.0, 0.0)
 
 

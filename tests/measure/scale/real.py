@@ -62,14 +62,14 @@ def run_real(workers: int, shards: int, rate: float, seconds: float, backlog: in
             running.enter_context(
                 FilterProcess(settings_of(servers, Path(scratch) / name, shards), Path(scratch) / f"{name}.log", given)
             )
-            for name, given in _processes(workers, shards)
+            for name, given in processes_of(workers, shards)
         ]
         for process in processes:
             process.await_ready(TIMEOUT_S)
         asyncio.run(_send_and_read(servers, 200, rate=200.0))  # Clients connect, and the broker's code is compiled.
-        before = _cpu(processes)
+        before = cpu_of(processes)
         sent, read = asyncio.run(_send_and_read(servers, backlog, rate=0.0))
-        cpu_us = (_cpu(processes) - before) / backlog * 1e6
+        cpu_us = (cpu_of(processes) - before) / backlog * 1e6
         arrived = np.sort(np.array(list(read.values())))
         quarter = len(arrived) // 4
         pages_per_s = (len(arrived) - quarter) / (arrived[-1] - arrived[quarter])
@@ -79,7 +79,7 @@ def run_real(workers: int, shards: int, rate: float, seconds: float, backlog: in
     return Real(workers, shards, rate, float(pages_per_s), p50, p99, cpu_us, load)
 
 
-def _processes(workers: int, shards: int) -> list[tuple[str, Sequence[str]]]:
+def processes_of(workers: int, shards: int) -> list[tuple[str, Sequence[str]]]:
     """What is started: a name, and arguments of `spotsieve run`."""
     if not shards:
         return [(f"one-{number}", ()) for number in range(workers)]
@@ -132,6 +132,7 @@ async def _send_and_read(servers: str, pages: int, rate: float) -> SENT:
     return sent, read
 
 
-def _cpu(processes: Sequence[FilterProcess]) -> float:
+def cpu_of(processes: Sequence[FilterProcess]) -> float:
+    """CPU seconds that they have taken."""
     times = [psutil.Process(process.pid).cpu_times() for process in processes]
     return float(sum(one.user + one.system for one in times))

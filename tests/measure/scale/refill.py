@@ -12,21 +12,18 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-import psutil
 from aiokafka import AIOKafkaProducer
 
-from spotsieve.state.log.record import encode, encode_configuration
+from spotsieve.state.log.record import encode_configuration
 from spotsieve.stream.demo.filter_process import FilterProcess
 from spotsieve.stream.demo.localkafka import LocalKafka
 from spotsieve.stream.settings.load import load_settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from tests.measure.bench.index_load import CandidateLoad
 from tests.measure.bench.pipeline import make_topics
-from tests.measure.scale.real import ROLES, settings_of
+from tests.measure.scale.real import ROLES, cpu_of, processes_of, settings_of
+from tests.measure.shards import LOG_PAGES, made_log
 
 TIMEOUT_S, POLL_S = 300.0, 0.02
-LOG_PAGES = 512
 BEGUN = 0.1
 """Of the log that has to be filed before the clock runs: a process starts, connects and compiles nothing then."""
 
@@ -46,41 +43,39 @@ def measure_refill(shards: int, pages: int) -> Refill:
         kept = {"matches": shards}
         asyncio.run(make_topics(kafka.bootstrap_servers, {role: kept.get(role, 1) for role in ROLES}))
 
-        def begun(name: str, *arguments: str) -> FilterProcess:
+        commands = dict(processes_of(0, shards))
+
+        def begun(name: str) -> FilterProcess:
             settings = settings_of(kafka.bootstrap_servers, Path(scratch) / name, shards)
-            return running.enter_context(FilterProcess(settings, Path(scratch) / f"{name}.log", arguments))
+            return running.enter_context(FilterProcess(settings, Path(scratch) / f"{name}.log", commands[name]))
 
         given = settings_of(kafka.bootstrap_servers, Path(scratch), shards)
         text = verdict_settings_text(load_settings(None, {}, given))
         records = asyncio.run(_log(kafka.bootstrap_servers, text, pages))
-        resolver = begun("resolver", "--role", "resolver")
-        lost = begun("shard-0", "--role", "shard", "--shard", "0")
-        for number in range(1, shards):
-            begun(f"shard-{number}", "--role", "shard", "--shard", str(number))
+        roles = {name: begun(name) for name in commands}
+        resolver, lost = roles["resolver"], roles["shard-0"]
         for _ in _positions(resolver, records):
             pass
         for _ in _positions(lost, records):
             pass
         lost.stop()
         shutil.rmtree(Path(scratch) / "shard-0")
-        again = begun("shard-0", "--role", "shard", "--shard", "0")
+        again = begun("shard-0")
         first = first_at = first_cpu = 0.0
         for position in _positions(again, records):
             if not first and position > BEGUN * records:
-                first, first_at, first_cpu = position, time.perf_counter(), _cpu(again)
-            last, last_at, last_cpu = position, time.perf_counter(), _cpu(again)
+                first, first_at, first_cpu = position, time.perf_counter(), cpu_of([again])
+            last, last_at, last_cpu = position, time.perf_counter(), cpu_of([again])
     timed = round((last - first) * LOG_PAGES)
     return Refill(shards, timed, timed / (last_at - first_at), (last_cpu - first_cpu) / timed * 1e6)
 
 
 async def _log(servers: str, text: str, pages: int) -> int:
     """Write a log of made-up pages; -> where it ends."""
-    load, digest = CandidateLoad(pages, np.random.default_rng(pages)), settings_digest(text)
+    records = made_log(pages, LOG_PAGES, settings_digest(text))
     async with AIOKafkaProducer(bootstrap_servers=servers, max_request_size=2**21) as producer:
-        await producer.send_and_wait("log", encode_configuration(text, bytes(16)), partition=0)
-        for number, first in enumerate(range(0, pages, LOG_PAGES)):
-            signatures = load.signatures(first, min(first + LOG_PAGES, pages))
-            last = await producer.send_and_wait("log", encode(signatures, bytes(16), number, digest), partition=0)
+        for record in (encode_configuration(text, bytes(16)), *records):
+            last = await producer.send_and_wait("log", record, partition=0)
     return int(last.offset) + 1
 
 
@@ -96,8 +91,3 @@ def _positions(process: FilterProcess, end: int) -> Iterator[float]:
             return
         time.sleep(POLL_S)
     raise process.failure(f"did not come to record {end} of the log within {TIMEOUT_S:.0f} s")
-
-
-def _cpu(process: FilterProcess) -> float:
-    times = psutil.Process(process.pid).cpu_times()
-    return float(times.user + times.system)

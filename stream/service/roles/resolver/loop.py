@@ -24,6 +24,7 @@ from spotsieve.stream.service.roles.told import RoundReader
 from spotsieve.stream.service.roles.told_end import find_end
 from spotsieve.stream.service.roles.warming import compile_rounds
 from spotsieve.stream.service.run import Opened
+from spotsieve.stream.service.together import together
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.sharding.limits import limits_in_shards
 from spotsieve.stream.sharding.records.frame import KIND_GUESS, KIND_OUTCOME, range_of
@@ -104,7 +105,7 @@ class Resolver(Role):
 
     async def _work_on(self) -> None:
         following = self._log.follow(2 * self._settings.cluster.round_pages)
-        await self._together(self._standing.hold(), following, self._be_replaced(), self._resolve_on())
+        await together(self._standing.hold(), following, self._be_replaced(), self._resolve_on())
 
     async def _be_replaced(self) -> None:
         await self._standing.replaced.wait()

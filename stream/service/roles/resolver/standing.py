@@ -9,6 +9,7 @@ from aiokafka.abc import ConsumerRebalanceListener
 from spotsieve.stream.kafka.client.assignment import remember_generation
 from spotsieve.stream.kafka.client.clients import resolver_consumer, stop_client
 from spotsieve.stream.kafka.client.consumers import check_alive
+from spotsieve.stream.service.together import together
 from spotsieve.stream.settings.model import Settings
 
 POLL_MS = 1_000
@@ -27,15 +28,7 @@ class Standing(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's c
         """Join the group, and stand by until it has chosen this resolver. Raises BrokerTrouble, KafkaError."""
         self._consumer.subscribe([self._topic], listener=self)
         await self._consumer.start()
-        holding, choosing = asyncio.create_task(self.hold()), asyncio.create_task(self._chosen.wait())
-        try:
-            done, _ = await asyncio.wait([holding, choosing], return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            holding.cancel()
-            choosing.cancel()
-            await asyncio.gather(holding, choosing, return_exceptions=True)
+        await together(self.hold(), self._chosen.wait())
 
     async def hold(self) -> None:
         """Stay in the group, for ever. Raises BrokerTrouble, KafkaError."""

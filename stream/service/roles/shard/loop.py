@@ -34,6 +34,7 @@ from spotsieve.stream.service.roles.told import MAKE_ANEW, Heard, RoundReader
 from spotsieve.stream.service.roles.told_end import find_end
 from spotsieve.stream.service.roles.warming import compile_rounds
 from spotsieve.stream.service.run import Opened
+from spotsieve.stream.service.together import together
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 from spotsieve.stream.sharding.keys import Held
@@ -173,7 +174,7 @@ class Shard(Role):
 
     async def _work_on(self) -> None:
         following = self._log.follow(2 * self._settings.cluster.round_pages)
-        await self._together(following, self._read_ahead(), self._go_through_rounds())
+        await together(following, self._read_ahead(), self._go_through_rounds())
 
     async def _read_ahead(self) -> None:
         """Read the buckets of pages that the log has, while rounds before them are answered and resolved."""
