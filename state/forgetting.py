@@ -28,8 +28,8 @@ class ForgottenPage(NamedTuple):
         return self.source, self.partition, self.offset
 
 
-def removal_of(pages: Sequence[ForgottenPage], state: State) -> Removal:
-    """Find what the state still holds of these pages.
+def removal_of(pages: Sequence[ForgottenPage], state: State, whole: bool = True) -> Removal:
+    """Find what the state still holds of these pages. whole: it holds all entries, and not those of a shard alone
 
     A page is passed over if its entry is gone or belongs to another page. So a record that came into the log twice
     changes nothing the second time. What a host learned from a page stays with its host, as counts of hashes: which of
@@ -37,10 +37,12 @@ def removal_of(pages: Sequence[ForgottenPage], state: State) -> Removal:
     """
     found = state.page_ids(np.array([page.number for page in pages], np.uint64))
     there = {page.number: page for page, page_id in zip(pages, found, strict=True) if page_id == page.page_id}
-    numbers = np.array(list(there), np.uint64)
-    keys = np.unique(np.array([key for page in there.values() for key in page.keys], np.uint64))
+    # Another shard may hold the entry of a page whose postings are here.
+    floor, elsewhere = state.clock.floor, [one for one, page_id in zip(pages, found, strict=True) if page_id is None]
+    posted = [*there.values(), *(page for page in elsewhere if not whole and page.number >= floor)]
+    keys = np.unique(np.array([key for page in posted for key in page.keys], np.uint64))
     held = state.buckets(keys)
-    taken = np.isin(held.numbers, numbers)
+    taken = np.isin(held.numbers, np.array([page.number for page in posted], np.uint64))
     bucket = np.repeat(np.arange(len(keys)), np.diff(held.bounds))
     shrunk = np.unique(bucket[taken])
     kept = ~taken & np.isin(bucket, shrunk)
@@ -49,4 +51,5 @@ def removal_of(pages: Sequence[ForgottenPage], state: State) -> Removal:
     ids = tuple(page.page_id for page in there.values())
     last = np.array([number for number, page in there.items() if page.with_host], np.uint64)
     hosts = np.unique(state.filed(last).compared(with_features=False).host)
+    numbers = np.array(list(there), np.uint64)
     return Removal(ids, numbers, keys[shrunk], Buckets(bounds, held.numbers[kept], held.inlines[kept]), hosts)

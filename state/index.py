@@ -110,13 +110,6 @@ class Learned:
     attempts: tuple[Attempt, ...]
 
 
-class Copy(NamedTuple):
-    """What a verdict tells of a page that is filed elsewhere. number: of its entry"""
-
-    number: int
-    entry: Entry
-
-
 class Heard(NamedTuple):
     """The outcome that a part of a state was filed by: its offset in the topic of verdicts, and its checksum."""
 
@@ -129,13 +122,11 @@ class Places(NamedTuple):
 
     numbers: uint64[f], their entry numbers, ascending, from the first number of the filing on
     next_number: that of the next page that is filed anywhere
-    copies: of earlier entries that attempts name, and that the state does not hold
     heard: the outcome that said it, where a topic has it
     """
 
     numbers: NDArray[np.uint64]
     next_number: int
-    copies: tuple[Copy, ...] = ()
     heard: Heard | None = None
 
 

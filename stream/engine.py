@@ -186,14 +186,14 @@ def _applied(record: LogRecord, parts: Sequence[Verdicts], filings: Sequence[Fil
     )
 
 
-def forget(state: State, record: LogRecord, offset: int) -> Applied:
-    """Take out the pages that a record of kind 2 names; this needs no scheme.
+def forget(state: State, record: LogRecord, offset: int, whole: bool = True) -> Applied:
+    """Take out the pages that a record of kind 2 names; this needs no scheme. whole: the state holds all entries
 
     Raises CorruptRecord, StateError; the state is then as it was before the call.
     """
     again, gone = offset < state.position, tuple[PageId, ...]()
     if not again:
-        removal = removal_of(record.forgotten, state)
+        removal = removal_of(record.forgotten, state, whole)
         state.remove(removal, offset + 1, record.checksum)
         gone = removal.page_ids
     return Applied(record, no_verdicts(), 0, 0, np.zeros(0, np.int64), 0, again, gone)

@@ -69,7 +69,7 @@ class EntryParts(NamedTuple):
 
 
 class EntryHead(NamedTuple):
-    """Whose an entry is. source: its number  host: 0 without one, and in a copy  has_own: an own text is in it"""
+    """Whose an entry is. source: its number  host: 0 without one  has_own: an own text is in it"""
 
     source: int
     partition: int
@@ -88,20 +88,6 @@ def encode_entries(filing: Filing, sources: NDArray[np.uint32]) -> list[bytes]:
     )
     buffer, bounds = write_entries(filing, sources, layout)
     return list(ByteTexts(buffer.tobytes(), bounds))
-
-
-def encode_copies(filing: Filing, sources: Sequence[int]) -> list[tuple[int, bytes]]:
-    """Write the entries of pages that are filed elsewhere, their addresses alone -> (number, value) of each.
-
-    sources: the number of each copy's source
-    """
-    found, own = list[tuple[int, bytes]](), None if filing.learned is None else OwnParts(0, 0, 0, (), ())
-    sketch = (0,) * filing.signatures.sketch.shape[1]
-    for (number, entry), source in zip(filing.places.copies if filing.places else (), sources, strict=True):
-        url, label = entry.url.encode(), entry.label.encode()
-        told = (source, entry.partition, entry.offset, entry.event_time_ms, url, label)
-        found.append((number, pack_entry(EntryParts(*told, 0, 0, sketch, (), own))))
-    return found
 
 
 def decode_entry(key: bytes, value: bytes, sources: Sequence[str]) -> Entry:

@@ -23,6 +23,9 @@ PROGRESS_VERSION = 3
 MARKS_VERSION = 1
 IDENTITY_VERSION = 1
 HEARD_VERSION = 1
+PART_VERSION = 2
+"""Of which entries a part holds."""
+_FILL_ANEW = "delete the directory of this shard and start it: it fills itself again from the log and the verdicts"
 _HEARD = struct.Struct("<BQQ")
 _PROGRESS = struct.Struct("<BQQQIqQQQQ")
 _MARKS = struct.Struct("<BH")
@@ -129,7 +132,7 @@ def encode_identity(identity: Identity) -> bytes:
     """Write the meta value `identity`, once for each state."""
     fields: dict[str, object] = {"format": identity.state_format, "log": identity.log, "settings": identity.settings}
     if identity.part is not None:
-        fields["part"] = list(identity.part)
+        fields["part"] = [*identity.part, PART_VERSION]
     return seal(bytes([IDENTITY_VERSION]) + json.dumps(fields, sort_keys=True).encode())
 
 
@@ -141,9 +144,13 @@ def decode_identity(value: bytes) -> Identity:
     try:
         fields = json.loads(body[1:])
         state_format, settings, log = fields["format"], fields["settings"], fields["log"]
-        part = Part(*map(int, fields["part"])) if "part" in fields else None
+        # Version 1 was not written down.
+        *held, version = map(int, [*fields["part"], 1][:3] if "part" in fields else [PART_VERSION])
+        part = Part(*held) if held else None
     except (ValueError, LookupError, TypeError, RecursionError):
-        state_format = settings = log = part = None
+        state_format = settings = log = part = version = None
     if not (isinstance(state_format, int) and isinstance(settings, str) and isinstance(log, str)):
         raise CorruptRecord("meta", IDENTITY, "must be JSON that names format, settings and log")
+    if version != PART_VERSION:
+        raise CorruptRecord("meta", IDENTITY, f"must name the part of a shard in version {PART_VERSION}", _FILL_ANEW)
     return Identity(state_format, settings, log, part)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.format.attempts import attempt_key, decode_attempt, encode_attempt
 from spotsieve.state.format.buckets import encode_buckets
-from spotsieve.state.format.entries import FORGOTTEN, encode_copies, encode_entries
+from spotsieve.state.format.entries import FORGOTTEN, encode_entries
 from spotsieve.state.format.host_memory import decode_memories, encode_memories, last_learned
 from spotsieve.state.format.keys import encode_keys
 from spotsieve.state.format.meta import Progress, encode_marks, encode_progress
@@ -100,7 +100,6 @@ class MemoryState:
                 self._sources.add(text)
             self._entries.update(zip(filing.numbers.tolist(), encode_entries(filing, numbered.filed), strict=True))
             self._next_number = filing.next_number
-            self._entries.update(encode_copies(filing, numbered.copies))
             self._commit(filing.committed)
             if filing.learned is not None:
                 self._learn(filing, filing.learned, clock.floor, numbered.attempts)

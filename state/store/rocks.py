@@ -187,7 +187,7 @@ class RocksState:
         if filing is None:
             self._write(batch, progress, clock)
             return
-        if len(filing.pages):
+        if len(filing.pages) or len(filing.keys):  # A shard may file keys of pages whose entries others hold.
             if filing.first_number != self._entry_count:
                 raise ValueError(f"filing begins at entry {filing.first_number}, the state at {self._entry_count}")
             progress = self._put_postings(batch, filing, progress, clock.floor)
@@ -321,7 +321,7 @@ class RocksState:
         self._remember(progress, clock)
 
     def _put_postings(self, batch: WriteBatch, filing: Filing, progress: Progress, floor: int) -> Progress:
-        """Put the buckets of a filing that files pages, and a part of the sweep, into the batch."""
+        """Put the buckets of a filing, and a part of the sweep, into the batch."""
         batch.set_default_column_family(self._handles["buckets"])
         swept = walk_on(self._sweep, floor, filing, self._visit)
         if swept is not None:

@@ -8,7 +8,7 @@ from rocksdict import ColumnFamily, WriteBatch
 
 from spotsieve.state.format.attempts import attempt_key, encode_attempt
 from spotsieve.state.format.buckets import encode_buckets
-from spotsieve.state.format.entries import encode_copies, encode_entries
+from spotsieve.state.format.entries import encode_entries
 from spotsieve.state.format.host_memory import encode_memories
 from spotsieve.state.format.keys import encode_keys
 from spotsieve.state.format.sources import encode_source
@@ -39,8 +39,6 @@ def put_entries(
     batch.set_default_column_family(handles["entries"])
     for name, value in zip(names, encode_entries(filing, numbered.filed), strict=True):
         batch[name] = value
-    for number, value in encode_copies(filing, numbered.copies):
-        batch[number.to_bytes(8, "big")] = value
     return numbered
 
 

@@ -9,11 +9,10 @@ from spotsieve.state.index import Filing
 
 
 class Numbered(NamedTuple):
-    """filed: uint32[f], the source number of each filed page  attempts, copies: those of these  new: sources to add"""
+    """filed: uint32[f], the source number of each filed page  attempts: those of these  new: sources to add"""
 
     filed: NDArray[np.uint32]
     attempts: list[int]
-    copies: list[int]
     new: list[str]
 
 
@@ -34,7 +33,7 @@ class SourceNumbers:
         self.texts.append(text)
 
     def number(self, filing: Filing) -> Numbered:
-        """Number the sources of a filing: those of filed pages in their order, then of attempts and copies in theirs.
+        """Number the sources of a filing: those of filed pages in their order, then of attempts in theirs.
 
         The new ones are not added yet: if the filing cannot be written, nothing of it may be remembered.
         """
@@ -52,5 +51,4 @@ class SourceNumbers:
         for at in np.argsort(first)[: np.count_nonzero(first < count)].tolist():
             numbers[at] = numbered(texts[at])
         attempts = [numbered(page_id[0]) for page_id in filing.learned.page_ids] if filing.learned else []
-        copies = [numbered(copy.entry.source) for copy in filing.places.copies] if filing.places else []
-        return Numbered(numbers[named], attempts, copies, list(new))
+        return Numbered(numbers[named], attempts, list(new))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.format.buckets import decode_buckets
-from spotsieve.state.format.entries import ENTRY_VERSIONS, FORGOTTEN, entry_fault
+from spotsieve.state.format.entries import ENTRY_VERSIONS, FORGOTTEN, entry_fault, head_of_entry
 from spotsieve.state.format.keys import decode_keys
 from spotsieve.state.format.meta import (
     HEARD,
@@ -44,7 +44,7 @@ from spotsieve.stream.errors import SpotsieveError
 from spotsieve.stream.fingerprints.tables import PRINT_TAG, RETIRED_TAG, TITLE_TAG
 from spotsieve.stream.progress import OnProgress, ignore_progress
 from spotsieve.stream.settings.verdicts import settings_digest
-from spotsieve.stream.sharding.shares import shards_of
+from spotsieve.stream.sharding.shares import shards_of, shards_of_entries
 
 BATCH = 4096
 _TAGS_OF_HOSTS = (PRINT_TAG, TITLE_TAG)
@@ -70,7 +70,7 @@ def verify(directory: Path, shown: int = 20, on_progress: OnProgress = ignore_pr
 class _Meta:
     """What the meta values say. floor: entries floor..progress.entry_count - 1 live
 
-    part: of a shard: it holds some of these entries, and copies; None: it holds all of them
+    part: of a shard: it holds some of these entries; None: it holds all of them
     """
 
     progress: Progress
@@ -135,8 +135,11 @@ class _Walk:
         self._present = np.zeros(self._count - self._floor, np.bool_)
         self._filed = np.zeros(self._count - self._floor, np.bool_)
         self._forgotten = np.zeros(self._count - self._floor, np.bool_)
+        self._named = np.ones(self._count - self._floor, np.bool_)
         self._unread = False
         self._part = meta.part if meta else None
+        self._has_own: bool | None = None
+        """Whether entries have own texts, as all of a scheme with a memory of hosts have; None while none was read."""
 
     def run(self) -> None:
         """Walk over everything."""
@@ -145,9 +148,11 @@ class _Walk:
         for keys, values in self._batches("entries"):
             self._entry_batch(keys, values)
         self._found.checked["entries"] = int(np.count_nonzero(self._present))
-        if self._part is None and not self._unread:
-            for number in (np.flatnonzero(~self._present) + self._floor).tolist():
-                rule = f"is missing: by the meta values entries {self._floor} to {self._count - 1} live"
+        self._named = self._named_here()
+        if not self._unread and (self._part is None or self._has_own):
+            whose = "" if self._part is None else f", and {self._part} must hold this one"
+            for number in (np.flatnonzero(self._named & ~self._present) + self._floor).tolist():
+                rule = f"is missing: by the meta values entries {self._floor} to {self._count - 1} live{whose}"
                 self._found.add(f"entries[{number:016x}]", rule)
         if self._forgotten.any():
             self._found.checked["forgotten entries"] = int(np.count_nonzero(self._forgotten))
@@ -163,6 +168,13 @@ class _Walk:
             remembered.check_memories(keys, values)
         for key, value in self._items("attempts"):
             remembered.check_attempt(key, value)
+
+    def _named_here(self) -> NDArray[np.bool_]:
+        """Which living entries are of this part by their numbers. Without own texts these say nothing of it."""
+        if self._part is None or self._has_own is False:
+            return np.ones(self._count - self._floor, np.bool_)
+        shard = shards_of_entries(np.arange(self._floor, self._count), self._part.shards)
+        return np.asarray(shard == self._part.number)
 
     def _items(self, name: str) -> Iterator[tuple[bytes, bytes]]:
         """Give the items that can be read. Each stretch of keys that cannot is one damage."""
@@ -222,6 +234,8 @@ class _Walk:
             rule = entry_fault(value, self._words or 0, self._sources)
             if rule is not None:
                 self._found.add(f"entries[{key.hex()}]", rule)
+            elif self._has_own is None and value != FORGOTTEN:
+                self._has_own = head_of_entry(key, value).has_own
 
     def _bucket_batch(self, keys: list[bytes], values: list[bytes]) -> None:
         self._found.checked["buckets"] += len(keys)
@@ -253,7 +267,8 @@ class _Walk:
         lost = ~known & ~dead
         # If a stretch of entries could not be read, that is one damage already.
         if not self._unread:
-            lost[known] = ~self._present[numbers] | self._forgotten[numbers]
+            # Buckets of a part name entries that other shards hold.
+            lost[known] = (~self._present & self._named | self._forgotten)[numbers]
         swept = names < self._sweep.next_key if self._sweep.next_key else np.ones(len(names), np.bool_)
         left = (buckets.numbers < self._sweep.floor) & np.repeat(swept, np.diff(buckets.bounds))
         for place in np.flatnonzero(left).tolist():

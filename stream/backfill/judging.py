@@ -22,6 +22,7 @@ from spotsieve.stream.judge import policy_of
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.sharding.confirming import with_confirms
 from spotsieve.stream.sharding.hosts import Walks, first_guess
 from spotsieve.stream.sharding.keys import lay_out
 from spotsieve.stream.sharding.limits import limits_in_shards
@@ -41,10 +42,13 @@ class Shards(Protocol):
     count: int
 
     def answer(self, round_: Round, record: bytes) -> list[Meetings]:
-        """What each meets. record: of the log, which the round lies in; walk and file are of the same round"""
+        """What each meets. record: of the log, which the round lies in; the other steps are of the same round"""
+
+    def confirm(self, round_: Round, meetings: Sequence[Meetings]) -> list[Meetings]:
+        """The same, with what the shards say of the entries that they hold."""
 
     def walk(self, round_: Round, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> list[Walks]:
-        """What each finds of the pages of its hosts. guess: bool[n]"""
+        """What each finds of the pages of its hosts. meetings: confirmed  guess: bool[n]"""
 
     def file(self, range_: Range, outcome: bytes) -> None:
         """Have each file the round. outcome: the body, which is kept by now"""
@@ -60,6 +64,9 @@ class OnlyShard:
 
     def answer(self, round_: Round, record: bytes) -> list[Meetings]:  # noqa: ARG002 - the round is at hand
         return [self._shard.answer(round_)]
+
+    def confirm(self, round_: Round, meetings: Sequence[Meetings]) -> list[Meetings]:
+        return with_confirms(meetings, [self._shard.confirm(round_, meetings)])
 
     def walk(self, round_: Round, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> list[Walks]:
         return [self._shard.walk(round_, meetings, guess)]
@@ -118,6 +125,7 @@ class RoundEngine(Engine):
 
     def _walk(self, round_: Round, meetings: Sequence[Meetings]) -> Resolved:
         """Have the shards walk under one guess after the other, until none is wrong."""
+        meetings = self._shards.confirm(round_, meetings)
         guess = first_guess(round_, meetings)
         while True:
             walks = self._shards.walk(round_, meetings, guess)

@@ -16,7 +16,7 @@ from spotsieve.state.log.record import decode
 from spotsieve.stream.backfill.outcomes import Outcomes
 from spotsieve.stream.backfill.reader import Reader
 from spotsieve.stream.backfill.schedule import Call, LostReader
-from spotsieve.stream.backfill.shard import Entered, RemoteShard
+from spotsieve.stream.backfill.shard import Entered, RemoteShard, read_confirmed
 from spotsieve.stream.errors import SettingError, StateError
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.sharding.hosts import Walks
@@ -166,8 +166,14 @@ class RayShards:
         self._meetings = self._of_all(lambda actor: actor.answer.remote(self._record, range_))
         return [read_meetings(ColumnReader(one), range_.first_number) for one in self._meetings]
 
+    def confirm(self, round_: Round, meetings: Sequence[Meetings]) -> list[Meetings]:  # noqa: ARG002 - these are told as bytes
+        range_ = range_of(round_)
+        self._met = [self._ray.put(one) for one in self._meetings]
+        self._confirms = self._of_all(lambda actor: actor.confirm.remote(self._record, range_, *self._met))
+        return read_confirmed(self._meetings, self._confirms, range_.first_number)
+
     def walk(self, round_: Round, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> list[Walks]:  # noqa: ARG002 - these are told as bytes
-        range_, told = range_of(round_), [self._ray.put(one) for one in self._meetings]
+        range_, told = range_of(round_), [*self._met, *map(self._ray.put, self._confirms)]
         walks = self._of_all(lambda actor: actor.walk.remote(self._record, range_, guess, *told))
         return [read_walks(ColumnReader(one), range_.first_number)[0] for one in walks]
 

@@ -15,12 +15,14 @@ from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import scheme_in_scope
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.sharding.answering import answer
+from spotsieve.stream.sharding.confirming import Confirms, confirm, with_confirms
 from spotsieve.stream.sharding.filing import file
 from spotsieve.stream.sharding.hosts import Walks, walk_round
 from spotsieve.stream.sharding.keys import Held, hold
 from spotsieve.stream.sharding.limits import limits_in_shards
 from spotsieve.stream.sharding.meetings import Meetings
 from spotsieve.stream.sharding.records.columns import ColumnReader
+from spotsieve.stream.sharding.records.confirms import read_confirms, write_confirms
 from spotsieve.stream.sharding.records.frame import Range, range_of
 from spotsieve.stream.sharding.records.meetings import read_meetings, write_meetings
 from spotsieve.stream.sharding.records.outcome import read_outcome
@@ -43,8 +45,14 @@ class Shard:
         view, held = self._view(round_), self._hold(round_)
         return answer(round_.signatures, held, self._scheme, view, self._limits, self.share)
 
+    def confirm(self, round_: Round, meetings: Sequence[Meetings]) -> Confirms:
+        """What is said of the entries that the shard holds. meetings: of all shards"""
+        if self._scheme.bars is None:
+            raise ValueError(f"the scheme {self._scheme.name} confirms candidates where they are met")
+        return confirm(round_.signatures, meetings, self._scheme.bars, self._view(round_), self.share)
+
     def walk(self, round_: Round, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> Walks:
-        """Verdicts of the pages of the shard's hosts under a guess: bool[n]. meetings: of all shards"""
+        """Verdicts of the pages of the shard's hosts under a guess: bool[n]. meetings: of all shards, confirmed"""
         view, held = self._view(round_), self._hold(round_)
         return walk_round(round_, held, self._scheme, view, self._limits, meetings, guess)
 
@@ -67,6 +75,12 @@ class Shard:
             held = hold(round_.signatures, self._scheme, self._view(round_), self.share)
             self._held = range_of(round_), held
         return held
+
+
+def read_confirmed(meetings: Sequence[bytes], confirms: Sequence[bytes], first_number: int) -> list[Meetings]:
+    """What all shards met, with what the holders of the entries say. Both are bodies, in the order of the shards."""
+    met = [read_meetings(ColumnReader(one), first_number) for one in meetings]
+    return with_confirms(met, [read_confirms(ColumnReader(one), first_number)[0] for one in confirms])
 
 
 class Entered(NamedTuple):
@@ -92,11 +106,16 @@ class RemoteShard:
         """The body of a record of meetings."""
         return write_meetings(self._shard.answer(self._round_of(record, range_)), range_.first_number)
 
-    def walk(self, record: bytes, range_: Range, guess: NDArray[np.bool_], *meetings: bytes) -> bytes:
-        """The body of a record of walks. meetings: of all shards, as answer() gives them"""
+    def confirm(self, record: bytes, range_: Range, *meetings: bytes) -> bytes:
+        """The body of a record of confirms. meetings: of all shards, as answer() gives them"""
+        read = [read_meetings(ColumnReader(one), range_.first_number) for one in meetings]
+        return write_confirms(self._shard.confirm(self._round_of(record, range_), read), 0, range_.first_number)
+
+    def walk(self, record: bytes, range_: Range, guess: NDArray[np.bool_], *told: bytes) -> bytes:
+        """The body of a record of walks. told: of all shards, what answer() gives, and then what confirm() gives"""
         # What comes from another process may be read-only, for which the kernels would be compiled once more.
         guess = np.array(guess)
-        read = [read_meetings(ColumnReader(one), range_.first_number) for one in meetings]
+        read = read_confirmed(told[: len(told) // 2], told[len(told) // 2 :], range_.first_number)
         walks = self._shard.walk(self._round_of(record, range_), read, guess)
         return write_walks(walks, guess, range_.first_number)
 
@@ -114,7 +133,7 @@ class RemoteShard:
         for offset, record, outcomes in entered:
             read = decode(record)
             if read.forgotten:
-                self._state.remove(removal_of(read.forgotten, self._state), offset + 1, read.checksum)
+                self._state.remove(removal_of(read.forgotten, self._state, whole=False), offset + 1, read.checksum)
             for range_, outcome in outcomes:
                 self.file(record, range_, outcome)
 

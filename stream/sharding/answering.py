@@ -15,23 +15,19 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, Attempt, Buckets, FiledPages, StateView
+from spotsieve.state.index import Attempt, Buckets, FiledPages, StateView
 from spotsieve.stream.distinct import distinct
 from spotsieve.stream.judge.addresses import PLAIN_PAIR
-from spotsieve.stream.judge.by_host.known import known_attempts
-from spotsieve.stream.judge.by_host.pairs import could_be_copy_across
-from spotsieve.stream.judge.by_host.texts import estimated_jaccard, texts_filed, texts_of
 from spotsieve.stream.judge.filed import confirm_met
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
 from spotsieve.stream.judge.rules import Limits, final_kinds, judge_sources, outgrows
 from spotsieve.stream.judge.worth import worth_of_pages
 from spotsieve.stream.schemes import Bars, Scheme
+from spotsieve.stream.sharding.confirming import Pairs, say
 from spotsieve.stream.sharding.keys import Held, Own
-from spotsieve.stream.sharding.meetings import ACCEPTED, OF_HOST, OPEN, REFUSED, Meetings, SentTexts, Sizes
+from spotsieve.stream.sharding.meetings import ACCEPTED, REFUSED, Meetings, Sizes
 from spotsieve.stream.sharding.shares import Share, shards_of_pages
-from spotsieve.stream.signature import Entry, OwnText, Signatures, Status, compared_pages, emptied, page_ids_at
-
-_OF_HOST, _OPEN = np.uint8(OF_HOST), np.uint8(OPEN)
+from spotsieve.stream.signature import Entry, Signatures, Status, compared_pages, page_ids_at
 
 
 def answer(
@@ -44,14 +40,19 @@ def answer(
     listed = limits._replace(candidates=_listed(held, limits))
     if scheme.bars is None:
         return _answer_confirmed(signatures, held.own, view, scheme, listed)
-    attempts = _own_attempts(signatures, view, share)
-    return _answer_unconfirmed(signatures, held.of_host(False), view, scheme.bars, listed, attempts)
+    return _answer_met(held.of_host(False), listed, _own_attempts(signatures, view, share))
 
 
 def answer_of_hosts(signatures: Signatures, held: Held, bars: Bars, view: StateView, limits: Limits) -> Meetings:
-    """Whom the pages of the shard's hosts meet under keys that these are mixed with. It is for the shard itself."""
+    """Whom the pages of the shard's hosts meet under keys that these are mixed with. It is for the shard itself.
+
+    The shard holds the entries of all pages of its hosts, so it says of these itself what is to be said.
+    """
     listed = limits._replace(candidates=limits.candidates + 1)
-    return _answer_unconfirmed(signatures, held.of_host(True), view, bars, listed, {})
+    met = _answer_met(held.of_host(True), listed, {})
+    page = np.repeat(np.arange(len(signatures)), np.diff(met.bounds))
+    found = say(signatures, Pairs(page, met.number, met.proof), np.empty(0, np.int64), bars, view)
+    return met._replace(said=found.said, numbers=found.numbers, entries=found.entries, texts=found.texts)
 
 
 def _answer_confirmed(signatures: Signatures, own: Own, view: StateView, scheme: Scheme, limits: Limits) -> Meetings:
@@ -85,53 +86,22 @@ def _answer_confirmed(signatures: Signatures, own: Own, view: StateView, scheme:
     )
 
 
-def _answer_unconfirmed(
-    signatures: Signatures,
-    own: Own,
-    view: StateView,
-    bars: Bars,
-    limits: Limits,
-    attempts: Mapping[int, Attempt],
-) -> Meetings:
-    """The answer where candidates are confirmed with the memory of their hosts; entries of other hosts are sent.
+def _answer_met(own: Own, limits: Limits, attempts: Mapping[int, Attempt]) -> Meetings:
+    """The answer where who holds an entry says what it could be (confirming.py).
 
-    attempts: verdicts that pages had, by page; their originals are in the shard's state
+    attempts: verdicts that pages had, by page
     """
     buckets = own.buckets
     met = meet_filed(own.slots, buckets, limits.candidates, final_kinds(limits))
-    originals = [attempt.original for attempt in attempts.values() if attempt.original != NOBODY]
-    numbers = distinct(np.concatenate([met.number, np.array(originals, np.int64)]))
-    place = np.searchsorted(numbers, met.number)
-    said = np.zeros(len(place), np.uint8)
-    sent, entries, texts = np.empty(0, np.int64), dict[int, Entry](), None
-    if len(numbers):
-        filed = view.filed(numbers.astype(np.uint64))
-        compared, text = filed.compared(False), filed.own_texts()
-        others = texts_filed(compared.host, compared.feature_count, compared.sketch, text)
-        _said_kernel()(met, place, texts_of(signatures), others, bars, said)
-        is_open = np.zeros(len(numbers), np.bool_)
-        is_open[place[said == OPEN]] = True
-        decided = is_open | np.isin(numbers, originals)
-        decided[place[met.proof != 0]] = True
-        sent = np.flatnonzero(decided)
-        entries = _by_number(numbers[sent], filed.entries(sent))
-        sketch = compared.sketch[sent] * is_open[sent, None]
-        titles, bounds = emptied(text.titles, text.title_bounds, is_open)
-        kept = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(bounds)[sent])])
-        none = np.zeros(len(sent), np.uint8)
-        own_text = OwnText(
-            text.site[sent], none, none.astype(np.uint16), np.empty(0, np.uint32), np.zeros_like(kept), titles, kept
-        )
-        texts = SentTexts(compared.host[sent], compared.feature_count[sent], sketch, own_text)
-    every = np.ones(len(place), np.bool_)
-    unknown = np.full(len(place), np.nan), np.zeros(len(place), np.int64)
+    pairs = len(met.number)
+    unknown = np.zeros(pairs, np.uint8), np.full(pairs, np.nan), np.zeros(pairs, np.int64)
     return Meetings(
         _postings(own, buckets),
-        *_kept_pairs(met, every, said, *unknown),
+        *_kept_pairs(met, np.ones(pairs, np.bool_), *unknown),
         _near_sizes(own, buckets, limits.cap),
-        numbers[sent],
-        entries,
-        texts,
+        np.empty(0, np.int64),
+        {},
+        None,
         attempts,
     )
 
@@ -143,12 +113,11 @@ def _listed(held: Held, limits: Limits) -> int:
 
 
 def _own_attempts(signatures: Signatures, view: StateView, share: Share) -> dict[int, Attempt]:
-    """The remembered verdicts of pages whose ids are the shard's own, by page."""
-    rows = np.flatnonzero(shards_of_pages(signatures, share.shards) == share.number)
-    judged = signatures.status[rows] == Status.FINGERPRINTED
-    found = known_attempts(page_ids_at(signatures, rows), judged, view)
-    pairs = zip(rows.tolist(), found, strict=True)
-    return {row: attempt for row, attempt in pairs if attempt is not None}
+    """The remembered verdicts of pages whose ids are the shard's own, by page; of some the original is gone."""
+    own = shards_of_pages(signatures, share.shards) == share.number
+    rows = np.flatnonzero(own & (signatures.status == Status.FINGERPRINTED))
+    found = view.attempts(page_ids_at(signatures, rows))
+    return {row: attempt for row, attempt in zip(rows.tolist(), found, strict=True) if attempt is not None}
 
 
 def _by_number(numbers: NDArray[np.int64], entries: Sequence[Entry]) -> dict[int, Entry]:
@@ -223,25 +192,3 @@ def _keep_kernel():
                         break
 
     return keep
-
-
-@cache
-def _said_kernel():
-    sources = judge_sources()
-
-    @njit(nogil=True, cache=True)
-    def say(met, place, pages, others, bars, said):
-        # met: Met of m pairs  place: int64[m], in others  pages, others: Texts  bars: Bars  ->  said: uint8[m]
-        for page in range(len(pages.host) if sources >= 0 else 0):
-            for at in range(met.bounds[page], met.bounds[page + 1]):
-                if met.proof[at]:
-                    continue
-                other = place[at]
-                if pages.host[page] == others.host[other]:
-                    said[at] = _OF_HOST
-                elif could_be_copy_across(
-                    pages, page, others, other, bars, estimated_jaccard(pages, page, others, other)
-                ):
-                    said[at] = _OPEN
-
-    return say

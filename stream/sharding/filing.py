@@ -1,16 +1,16 @@
 """Files a round as one shard: the pages that were let through, under the keys that are its own, within their caps.
 
 It needs the round and its outcome, and nothing that was met. So a lost shard is rebuilt from the log and the outcomes
-of its rounds, without judging. With a memory of hosts, the pages of the shard's hosts teach it again as they did, and
-the shard of a page's id remembers its verdict.
+of its rounds, without judging. A shard holds the entries that its keys lead to. With a memory of hosts it holds others:
+those that it confirms for all shards (confirming.py), and those of its hosts, whose pages teach it again as they did.
+The shard of a page's id remembers its verdict.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, Attempt, Copy, Filing, Learned, Places, StateView
+from spotsieve.state.index import NOBODY, Attempt, Filing, Learned, Places, StateView
 from spotsieve.stream.distinct import distinct
-from spotsieve.stream.judge import entry_of
 from spotsieve.stream.judge.by_host.learning import TAUGHT_NOTHING, TAUGHT_REST, learn_again, owned_texts
 from spotsieve.stream.judge.by_host.memory import living_leads, recall, recall_leads, to_remember
 from spotsieve.stream.judge.by_host.recalled import no_texts
@@ -21,7 +21,7 @@ from spotsieve.stream.schemes import Bars, Scheme
 from spotsieve.stream.sharding.keys import Held, hold_own
 from spotsieve.stream.sharding.resolving import Resolved
 from spotsieve.stream.sharding.rounds import Round, is_below
-from spotsieve.stream.sharding.shares import Share, shards_of, shards_of_pages
+from spotsieve.stream.sharding.shares import Share, shards_of, shards_of_entries, shards_of_pages
 from spotsieve.stream.signature import Status, page_ids_at
 from spotsieve.stream.verdict import Kind, Reason
 
@@ -37,15 +37,13 @@ def file(
     buckets = own.buckets
     given = file_given(own.slots, np.diff(buckets.bounds), resolved.entry, limits.cap)
     grown, contents = grown_buckets(buckets, given.added, resolved.entry)
-    kept, learned, copies = given.fits, None, tuple[Copy, ...]()
+    kept, learned, is_filed = given.fits, None, resolved.entry != NOBODY
     if scheme.bars is not None:
         mine = shards_of(round_.signatures.host, share.shards) == share.number
-        kept |= mine & (resolved.entry != NOBODY)
-        told = _told(round_, resolved, share)
-        copies, in_round = _copies(round_, resolved, told, view)
-        kept[in_round] = True
+        kept = is_filed & (mine | (shards_of_entries(resolved.entry, share.shards) == share.number))
         # A page that replaces another is filed and remembered. Whoever forgets it forgets its verdict by its entry.
-        kept[told] |= resolved.entry[told] != NOBODY
+        told = _told(round_, resolved, share)
+        kept[told] |= is_filed[told]
         learned = _learn(round_, resolved, scheme.bars, view, mine, np.flatnonzero(kept), told)
     rows = np.flatnonzero(kept)
     return Filing(
@@ -58,7 +56,7 @@ def file(
         scheme.compares_features,
         learned,
         tuple(mark.committed for mark in round_.marks),
-        Places(resolved.entry[rows].astype(np.uint64), resolved.next_number, copies),
+        Places(resolved.entry[rows].astype(np.uint64), resolved.next_number),
     )
 
 
@@ -97,24 +95,6 @@ def _attempts(resolved: Resolved, told: NDArray[np.int64]) -> tuple[Attempt, ...
         np.where(copy, verdicts.found_by[told], 0),
     )
     return tuple(map(Attempt, *(column.tolist() for column in columns)))
-
-
-def _copies(
-    round_: Round, resolved: Resolved, told: NDArray[np.int64], view: StateView
-) -> tuple[tuple[Copy, ...], NDArray[np.int64]]:
-    """Originals of these pages that the shard holds no entry of: filed before, and rows in the round: int64[...]."""
-    verdicts, number = resolved.verdicts, resolved.original[told]
-    number = np.where(number != NOBODY, number, resolved.replaced[told])
-    in_round = _filed_in(resolved)[number[number >= round_.first_number] - round_.first_number]
-    filed = (number > NOBODY) & (number < round_.first_number)
-    before = dict(zip(number[filed].tolist(), told[filed].tolist(), strict=True))
-    known = view.page_ids(np.array(list(before), np.uint64))
-    missing = [
-        Copy(original, verdicts.originals[row] or verdicts.replaces[row] or entry_of(round_.signatures, row))
-        for (original, row), page_id in zip(before.items(), known, strict=True)
-        if page_id is None
-    ]
-    return tuple(missing), in_round
 
 
 def _learn(

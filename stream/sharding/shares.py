@@ -1,7 +1,8 @@
 """Says which shard a key, a page of a host and the verdict of a page belong to.
 
 A key belongs to the shard that its mixed bits name. A key that a scheme with a memory of hosts mixed with the host of
-its page belongs to the shard of that host, so that the shard that remembers a host also finds its pages.
+its page belongs to the shard of that host, so that the shard that remembers a host also finds its pages. An entry
+belongs to the shard that its number names, and to that of its host.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -78,10 +79,25 @@ def _words_of_ids(signatures: Signatures) -> NDArray[np.uint64]:
     return words ^ source[signatures.source] if len(source) else words
 
 
+def shards_of_entries(numbers: NDArray[np.int64], shards: int) -> NDArray[np.int64]:
+    """The shard that holds each entry for all others, with a memory of hosts: int64[e]."""
+    held: NDArray[np.int64] = _entries_kernel(numbers, shards)
+    return held
+
+
 def are_own(keys: NDArray[np.uint64], share: Share, of_hosts: bool) -> NDArray[np.bool_]:
     """Which keys belong to the shard: bool[m]. of_hosts: keys may be mixed with hosts; those of others' are left out"""
     own: NDArray[np.bool_] = _own_kernel(keys, share.number, share.shards, of_hosts)
     return own
+
+
+@njit(nogil=True, cache=True)
+def _entries_kernel(numbers, shards):
+    # numbers: int64[e]  shards: int64  ->  int64[e]
+    found, of = np.empty(len(numbers), np.int64), np.uint64(shards)
+    for row in range(len(numbers)):
+        found[row] = np.uint64(numbers[row]) % of
+    return found
 
 
 @njit(nogil=True, cache=True)

@@ -325,8 +325,11 @@ def test_the_identity_value() -> None:
     assert value == b'\x01{"format": 3, "log": "local", "settings": "{\\"a\\":1}"}' + bytes.fromhex("456ccf101ea3dcac")
     assert decode_identity(value) == (3, '{"a":1}', "local", None)
     part = encode_identity(Identity(STATE_FORMAT, "{}", "signatures", Part(1, 3)))
-    assert part[:-8] == b'\x01{"format": 3, "log": "signatures", "part": [1, 3], "settings": "{}"}'
+    assert part[:-8] == b'\x01{"format": 3, "log": "signatures", "part": [1, 3, 2], "settings": "{}"}'
     assert decode_identity(part).part == Part(1, 3)
+    for earlier in (b"[1, 3]", b"[0, 2]", b"[1, 3, 3]"):
+        with pytest.raises(CorruptRecord, match="must name the part of a shard in version 2; delete the directory"):
+            decode_identity(seal(part[:-8].replace(b"[1, 3, 2]", earlier)))
     with pytest.raises(CorruptRecord, match="must end in its xxh3-64 checksum"):
         decode_identity(value[:-1])
 

@@ -34,12 +34,15 @@ from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.settings.schemes import SpotsieveSettings
 from spotsieve.stream.sharding.ahead import ReadAhead
 from spotsieve.stream.sharding.answering import answer
+from spotsieve.stream.sharding.confirming import confirm, with_confirms
 from spotsieve.stream.sharding.filing import file
 from spotsieve.stream.sharding.hosts import first_guess, walk_round
 from spotsieve.stream.sharding.keys import Held, hold
 from spotsieve.stream.sharding.meetings import Meetings
 from spotsieve.stream.sharding.records.columns import ColumnReader
+from spotsieve.stream.sharding.records.confirms import read_confirms, write_confirms
 from spotsieve.stream.sharding.records.frame import (
+    KIND_CONFIRMS,
     KIND_MEETINGS,
     KIND_OUTCOME,
     KIND_WALKS,
@@ -161,8 +164,16 @@ def _measure_shards(
             with charged.to("shard: answer"):
                 meetings = answer(signatures, held[share], SCHEME, state, LIMITS, share)
                 told.append(_told(round_, KIND_MEETINGS, share, write_meetings(meetings, entry_count), sent))
+        heard, confirmed = dict[Share, list[Meetings]](), list[bytes]()
+        for share, state in zip(shares, states, strict=True):
+            with charged.to("shard: confirm"):
+                heard[share] = [read_meetings(_columns(record, number), entry_count) for record in told]
+                confirms = confirm(signatures, heard[share], SCHEME.bars, state, share)
+                body = write_confirms(confirms, 0, entry_count)
+                confirmed.append(_told(round_, KIND_CONFIRMS, share, body, sent))
         with charged.to("resolver: read"):
             met = [read_meetings(_columns(record, number), entry_count) for record in told]
+            met = _with_confirms(met, confirmed, entry_count)
         guesses = dict[Share, NDArray[np.bool_]]()
         read = dict[Share, list[Meetings]]()
         while True:
@@ -171,7 +182,7 @@ def _measure_shards(
             for share, state in zip(shares, states, strict=True):
                 with charged.to("shard: walk"):
                     if share not in read:
-                        read[share] = [read_meetings(_columns(record, number), entry_count) for record in told]
+                        read[share] = _with_confirms(heard[share], confirmed, entry_count)
                         # Every shard makes the first guess of the same answers, so no one has to send it.
                         guesses[share] = first_guess(round_, read[share])
                     guess = guesses[share]
@@ -214,6 +225,7 @@ def _measure_shards(
         **steps,
         "shards_us": shard,
         "meetings_bytes": sent[KIND_MEETINGS] / counted,
+        "confirms_bytes": sent[KIND_CONFIRMS] / counted,
         "walks_bytes": sent[KIND_WALKS] / counted,
         "outcome_bytes": sent[KIND_OUTCOME] / counted,
         "walks_a_round": walks / (len(log) - len(log) // 2),
@@ -235,6 +247,10 @@ def _measure_rebuild(log: Sequence[bytes], outcomes: Sequence[bytes], share: Sha
                 resolved = _outcome_of(outcome, share.shards, first_number)
                 state.file(file(round_, resolved, None, SCHEME, state, LIMITS, share), offset + 1, 0)
         return charged.seconds["rebuild"] + charged.threads
+
+
+def _with_confirms(met: Sequence[Meetings], confirmed: Sequence[bytes], first_number: int) -> list[Meetings]:
+    return with_confirms(met, [read_confirms(_columns(one, len(met)), first_number)[0] for one in confirmed])
 
 
 def _parts(coming: Sequence[Signatures]) -> Iterator[Signatures]:

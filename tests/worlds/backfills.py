@@ -20,7 +20,7 @@ from spotsieve.stream.backfill.ray_cluster import entered_records
 from spotsieve.stream.backfill.reader import Reader
 from spotsieve.stream.backfill.running import Backfill
 from spotsieve.stream.backfill.schedule import Call, LostReader
-from spotsieve.stream.backfill.shard import RemoteShard
+from spotsieve.stream.backfill.shard import RemoteShard, read_confirmed
 from spotsieve.stream.files import check_inputs
 from spotsieve.stream.local.summary import Summary
 from spotsieve.stream.schemes.registry import scheme_in_scope
@@ -125,10 +125,16 @@ class OwnShards:
         self._meetings = [shard.answer(record, range_) for shard in self._shards]
         return [read_meetings(ColumnReader(one), range_.first_number) for one in self._meetings]
 
+    def confirm(self, round_: Round, meetings: Sequence[Meetings]) -> list[Meetings]:
+        assert len(meetings) == len(self._meetings)
+        range_ = range_of(round_)
+        self._confirms = [shard.confirm(self._record, range_, *self._meetings) for shard in self._shards]
+        return read_confirmed(self._meetings, self._confirms, range_.first_number)
+
     def walk(self, round_: Round, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> list[Walks]:
         assert len(meetings) == len(self._meetings)
         range_ = range_of(round_)
-        walks = [shard.walk(self._record, range_, guess, *self._meetings) for shard in self._shards]
+        walks = [shard.walk(self._record, range_, guess, *self._meetings, *self._confirms) for shard in self._shards]
         return [read_walks(ColumnReader(one), range_.first_number)[0] for one in walks]
 
     def file(self, range_: Range, outcome: bytes) -> None:

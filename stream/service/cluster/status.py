@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from spotsieve.stream.service.cluster.reading import Ends, Members, Said
 from spotsieve.stream.service.roles.resolver.resizing import READY_SECONDS
 from spotsieve.stream.sharding.records.frame import (
+    KIND_CONFIRMS,
     KIND_FILLED,
     KIND_MEETINGS,
     KIND_OUTCOME,
@@ -178,13 +179,16 @@ def _waits_for(ends: Ends, range_: Range, answering: Sequence[ShardStatus]) -> s
     silent = [one.number for one in answering if one.rounds_behind]
     if silent:
         return _shards(silent)
-    walked = {
-        number
-        for number, told in ends.matches.items()
-        if any(said.heard.told.kind == KIND_WALKS and said.heard.told.range == range_ for said in told)
-    }
-    missing = [one.number for one in answering if one.number not in walked]
-    return _shards(missing) if walked and missing else "the resolver"
+    for kind in (KIND_WALKS, KIND_CONFIRMS):
+        done = {
+            number
+            for number, told in ends.matches.items()
+            if any(said.heard.told.kind == kind and said.heard.told.range == range_ for said in told)
+        }
+        missing = [one.number for one in answering if one.number not in done]
+        if done:
+            break
+    return _shards(missing) if done and missing else "the resolver"
 
 
 def _shards(numbers: Sequence[int]) -> str:

@@ -1,7 +1,20 @@
 """Keeps what shards have said of rounds, until the round is over."""
 
+from collections.abc import Sequence
+
+import xxhash
+
 from spotsieve.stream.service.roles.told import Heard
-from spotsieve.stream.sharding.records.frame import KIND_BROKEN, KIND_MEETINGS, KIND_TOO_LARGE, KIND_WALKS, Range
+from spotsieve.stream.sharding.confirming import with_confirms
+from spotsieve.stream.sharding.meetings import Meetings
+from spotsieve.stream.sharding.records.frame import (
+    KIND_BROKEN,
+    KIND_CONFIRMS,
+    KIND_MEETINGS,
+    KIND_TOO_LARGE,
+    KIND_WALKS,
+    Range,
+)
 
 
 class Answers:
@@ -10,6 +23,7 @@ class Answers:
     def __init__(self, shards: int) -> None:
         self._shards = shards
         self._met: dict[Range, dict[int, Heard]] = {}
+        self._confirmed: dict[Range, dict[int, dict[int, Heard]]] = {}
         self._walked: dict[Range, dict[int, list[Heard]]] = {}
         self._too_large: set[Range] = set()
         self._broken: dict[Range, dict[int, str]] = {}
@@ -21,6 +35,9 @@ class Answers:
             return
         if told.kind == KIND_MEETINGS:
             self._met.setdefault(told.range, {})[told.share.number] = heard
+        elif told.kind == KIND_CONFIRMS:
+            _, of = heard.confirms
+            self._confirmed.setdefault(told.range, {}).setdefault(of, {})[told.share.number] = heard
         elif told.kind == KIND_WALKS:
             self._walked.setdefault(told.range, {}).setdefault(told.share.number, []).append(heard)
         elif told.kind == KIND_TOO_LARGE:
@@ -31,6 +48,15 @@ class Answers:
     def met(self, range_: Range) -> list[Heard] | None:
         """What all shards met, in their order; None while one of them has not answered."""
         return _of_all(self._met.get(range_, {}), self._shards)
+
+    def confirmed(self, range_: Range) -> list[Heard] | None:
+        """What all shards say of the entries that were met, in their order; None while one of them has not said it.
+
+        Who has heard other answers than we has confirmed others; it hears ours too, and says more.
+        """
+        met = self.met(range_)
+        said = self._confirmed.get(range_, {}).get(word_of(met), {}) if met else {}
+        return _of_all(said, self._shards)
 
     def walked(self, range_: Range) -> dict[int, list[Heard]]:
         """By shard, what it found under one guess after the other."""
@@ -45,18 +71,33 @@ class Answers:
         return self._broken.get(range_, {})
 
     def missing(self, range_: Range, walks: bool) -> list[int]:
-        """The shards that have not answered, or, once all have, not walked. walks: whether shards walk at all"""
-        said = set(self._met.get(range_, {}))
-        if walks and len(said) == self._shards:
-            said = set(self._walked.get(range_, {}))
+        """The shards that have not answered, or, once all have, not confirmed, or not walked.
+
+        walks: whether shards walk at all
+        """
+        said, met = set(self._met.get(range_, {})), self.met(range_)
+        if walks and met:
+            said = set(self._confirmed.get(range_, {}).get(word_of(met), {}))
+            if len(said) == self._shards:
+                said = set(self._walked.get(range_, {}))
         return sorted(set(range(self._shards)) - said)
 
     def forget_before(self, range_: Range) -> None:
         """Let go of what was said of rounds before this one."""
-        for kept in (self._met, self._walked, self._broken):
+        for kept in (self._met, self._confirmed, self._walked, self._broken):
             for one in [one for one in kept if one.start < range_.start]:
                 del kept[one]
         self._too_large = {one for one in self._too_large if one.start >= range_.start}
+
+
+def confirmed_of(answers: Sequence[Heard], confirmed: Sequence[Heard]) -> list[Meetings]:
+    """What all shards met, with what the holders of the entries say of it. Both in the order of the shards."""
+    return with_confirms([one.meetings for one in answers], [one.confirms[0] for one in confirmed])
+
+
+def word_of(answers: Sequence[Heard]) -> int:
+    """A word that tells the answers of all shards from others: 64 bits of their checksums."""
+    return xxhash.xxh3_64_intdigest(b"".join(one.checksum.to_bytes(8, "little") for one in answers))
 
 
 def _of_all(by_shard: dict[int, Heard], shards: int) -> list[Heard] | None:

@@ -20,13 +20,16 @@ from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.sharding.confirming import Confirms
 from spotsieve.stream.sharding.hosts import Walks
 from spotsieve.stream.sharding.meetings import Meetings
 from spotsieve.stream.sharding.records.broken import BrokenRows, read_broken
 from spotsieve.stream.sharding.records.columns import ColumnReader
+from spotsieve.stream.sharding.records.confirms import read_confirms
 from spotsieve.stream.sharding.records.frame import (
     KIND_ASK,
     KIND_BROKEN,
+    KIND_CONFIRMS,
     KIND_FILLED,
     KIND_GUESS,
     KIND_MEETINGS,
@@ -73,6 +76,11 @@ class Heard:
     def meetings(self) -> Meetings:
         """What a shard met. Raises DamagedRecord, as the others do."""
         return self._body(KIND_MEETINGS, lambda columns: read_meetings(columns, self.told.range.first_number))
+
+    @cached_property
+    def confirms(self) -> tuple[Confirms, int]:
+        """What a shard says of the entries that it holds, and the word for the answers whose pairs these are."""
+        return self._body(KIND_CONFIRMS, lambda columns: read_confirms(columns, self.told.range.first_number))
 
     @cached_property
     def walks(self) -> tuple[Walks, NDArray[np.bool_]]:

@@ -10,6 +10,7 @@ from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.sharding.ahead import ReadAhead
 from spotsieve.stream.sharding.answering import answer
+from spotsieve.stream.sharding.confirming import confirm, with_confirms
 from spotsieve.stream.sharding.filing import file
 from spotsieve.stream.sharding.hosts import walk_round
 from spotsieve.stream.sharding.keys import hold, lay_out
@@ -37,6 +38,8 @@ def compile_rounds(scheme: Scheme, limits: Limits) -> None:
             laid = lay_out(round_.signatures, scheme)
             resolved = resolve(round_, laid, scheme, limits, met)
         else:
+            confirms = [confirm(round_.signatures, met, scheme.bars, state, share) for _, state, share in parts]
+            met = with_confirms(met, confirms)
             # No page is filed by this guess, so it is wrong, and the check of wrong guesses runs too.
             guess = np.zeros(len(record.signatures), np.bool_)
             while True:

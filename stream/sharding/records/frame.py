@@ -6,7 +6,8 @@
     start, end = record u64, page u32: offset in the log, and row in that record
     checksum = xxh3-64 of everything before it
 
-Kind 1 has what a shard's keys lead to (meetings.py), kind 2 what a shard found of the pages of its hosts (walks.py),
+Kind 1 has what a shard's keys lead to (meetings.py), kind 11 what it says of entries that it holds for all shards
+(confirms.py), kind 2 what a shard found of the pages of its hosts (walks.py),
 kind 3 the outcome of the round (outcome.py). By kind 4 the resolver says which round is next, and by kind 5 under which
 guess the shards walk once more (range.py). By kind 6, which has no body, a shard says that its answer would be larger
 than a message may be: the resolver names a smaller round. By kind 8 somebody asks for another number of shards, by kind
@@ -16,7 +17,7 @@ than a message may be: the resolver names a smaller round. By kind 8 somebody as
 """
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 import xxhash
@@ -30,7 +31,7 @@ MAGIC = b"\xf5spr"
 """No UTF-8 text begins with it, and no record of the log does."""
 RECORD_VERSION = 1
 KIND_MEETINGS, KIND_WALKS, KIND_OUTCOME, KIND_RANGE, KIND_GUESS, KIND_TOO_LARGE = range(1, 7)
-KIND_RESIZE, KIND_ASK, KIND_FILLED, KIND_BROKEN = range(7, 11)
+KIND_RESIZE, KIND_ASK, KIND_FILLED, KIND_BROKEN, KIND_CONFIRMS = range(7, 12)
 _KINDS = {
     KIND_MEETINGS: "meetings",
     KIND_WALKS: "walks",
@@ -42,6 +43,7 @@ _KINDS = {
     KIND_ASK: "an ask for shards",
     KIND_FILLED: "a shard that fills itself",
     KIND_BROKEN: "pages that break the code",
+    KIND_CONFIRMS: "confirms",
 }
 _HEAD = struct.Struct("<4sBB16sHH")
 _RANGE = struct.Struct("<QIQIQQq")
@@ -138,25 +140,6 @@ def decode_body(told: Told, kind: int, read: Callable[[ColumnReader], Decoded], 
     except (ValueError, IndexError, OverflowError):
         raise DamagedRecord(topic, offset, rule, _NEXT_STEP) from None
     return found
-
-
-def of_all_shards(told: Sequence[Told], kind: int, range_: Range, topic: str) -> list[Told]:
-    """The records of all shards for this very round, one of each, in the order of the shards.
-
-    Two processes with one number answer alike, so any of their records will do. Raises StateError where a shard has not
-    answered, or has answered for another round: no verdict is given by a part of the shards.
-    """
-    found = {one.share.number: one for one in told if one.kind == kind and one.range == range_}
-    shards = {one.share.shards for one in told}
-    missing = sorted(set(range(max(shards, default=1))) - found.keys())
-    if missing or len(shards) != 1:
-        raise StateError(
-            f"{topic}, the round from {range_.start.record}:{range_.start.page}",
-            f"must be answered by all shards with {_KINDS[kind]} for the same pages, by the same clock",
-            f"none by {missing}" if missing else f"shards of {sorted(shards)}",
-            "wait for the shards that lag, and look whether all follow the same log",
-        )
-    return [found[number] for number in sorted(found)]
 
 
 def _is_sound(record: bytes) -> bool:

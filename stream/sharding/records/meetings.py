@@ -2,11 +2,9 @@
 
     body     = pages u32 (n), postings[n], pairs[n] (numbers: m in all), age[m] (numbers), word[m] (numbers),
                decisive[m] (bits), proof, distance (numbers, of decisive pairs), score (reals, of accepted ones),
-               length[m] (numbers), sizes, entries, texts, attempts
+               length[m] (numbers), sizes, entries, attempts
     word     = kinds of keys | said << 6
     sizes    = count u32 (b), key (words), size (numbers)
-    texts    = 0 u8, or 1 u8 and for each entry host (words), length, site (numbers), open (bits);
-               and of the open ones sketch words u32, sketch (words), title words (numbers), title word (numbers)
     attempts = count u32 (a), page[a], original + 1 [a] (numbers), score (reals), reason[a], found_by[a] (numbers)
 
 An age is the first number of the round less the entry's own number.
@@ -16,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Attempt
-from spotsieve.stream.sharding.meetings import ACCEPTED, Meetings, SentTexts, Sizes
+from spotsieve.stream.sharding.meetings import ACCEPTED, Meetings, Sizes
 from spotsieve.stream.sharding.records.columns import MOST_ROWS, ColumnReader, ColumnWriter
 from spotsieve.stream.sharding.records.entries import PackedEntries, ascending, write_entries
-from spotsieve.stream.signature import MAX_SKETCH_WORDS, OwnText
 
 _KIND_BITS = 6
 _MOST_KINDS = 2**_KIND_BITS - 1
@@ -43,7 +40,6 @@ def write_meetings(meetings: Meetings, first_number: int) -> bytes:
     columns.words(meetings.sizes.keys)
     columns.numbers(meetings.sizes.size)
     write_entries(columns, meetings.entries, first_number)
-    _write_texts(columns, meetings.texts)
     pages, attempts = list(meetings.attempts), list(meetings.attempts.values())
     columns.count(len(pages))
     columns.numbers(np.array(pages, np.int64))
@@ -71,7 +67,6 @@ def read_meetings(columns: ColumnReader, first_number: int) -> Meetings:
     count = columns.count()
     sizes = Sizes(columns.words(count), columns.numbers(count))
     entries = PackedEntries(columns, first_number)
-    texts = _read_texts(columns, len(entries))
     some = columns.count(pages)
     rows = ascending(columns.numbers(some, max(pages - 1, 0)))
     original, scores = columns.numbers(some) - 1, columns.reals(some)
@@ -90,7 +85,7 @@ def read_meetings(columns: ColumnReader, first_number: int) -> Meetings:
         sizes,
         entries.numbers,
         entries,
-        texts,
+        None,
         dict(zip(rows.tolist(), (Attempt(*one) for one in attempts), strict=True)),
     )
 
@@ -102,35 +97,3 @@ def bounds_of(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     if bounds[-1] > MOST_ROWS:
         raise ValueError
     return bounds
-
-
-def _write_texts(columns: ColumnWriter, texts: SentTexts | None) -> None:
-    columns.bits(np.full(8, texts is not None))
-    if texts is None:
-        return
-    own = texts.own
-    is_open = np.asarray(texts.sketch.any(axis=1))
-    columns.words(texts.host)
-    columns.numbers(texts.length)
-    columns.numbers(own.site)
-    columns.bits(is_open)
-    columns.count(texts.sketch.shape[1])
-    columns.words(texts.sketch[is_open].reshape(-1))
-    columns.numbers(np.diff(own.title_bounds))
-    columns.numbers(own.titles)
-
-
-def _read_texts(columns: ColumnReader, entries: int) -> SentTexts | None:
-    if not columns.bits(8).all():
-        return None
-    host, length = columns.words(entries), columns.numbers(entries, 2**32 - 1).astype(np.uint32)
-    site, is_open = columns.numbers(entries, 2**16 - 1).astype(np.uint16), columns.bits(entries)
-    words = columns.count(MAX_SKETCH_WORDS)
-    sketch = np.zeros((entries, words), np.uint64)
-    sketch[is_open] = columns.words(int(is_open.sum()) * words).reshape(-1, words)
-    bounds = bounds_of(columns.numbers(entries, 2**16))
-    titles = columns.numbers(int(bounds[-1]), 2**16 - 1).astype(np.uint16)
-    none = np.zeros(entries, np.uint8)
-    prints = np.empty(0, np.uint32), np.zeros(entries + 1, np.int64)
-    own = OwnText(site, none, none.astype(np.uint16), *prints, titles, bounds)
-    return SentTexts(host, length, sketch, own)

@@ -15,7 +15,7 @@ AHEAD = ("shard_read_us", "shard_ahead_us")
 ANSWER = ("shard_keys and buckets_us", "shard_answer_us")
 ALONE = ("shard_read_us", "alone_keys and buckets_us", "shard_answer_us")
 """An answer where nothing is read ahead."""
-BYTES = ("meetings_bytes", "walks_bytes", "outcome_bytes")
+BYTES = ("meetings_bytes", "confirms_bytes", "walks_bytes", "outcome_bytes")
 MICRO = 1e-6
 
 
@@ -42,6 +42,7 @@ class Costs(NamedTuple):
     seen: of a worker for any page's verdict  judge: of one process that judges for itself, for any page
     ahead: reading the log and its buckets, before a round asks  alone: an answer where nothing is read ahead
     rebuild: filing from the log and the outcome, by a shard that has not judged
+    confirm: what a shard says of the entries that it holds
     resolver_read: what the resolver does while shards walk: it reads the log and their answers
     again: share of rounds that are walked twice  hops: milliseconds, as of hops.py  message: bytes of a page
     """
@@ -53,6 +54,7 @@ class Costs(NamedTuple):
     ahead: Step
     answer: Step
     alone: Step
+    confirm: Step
     walk: Step
     file: Step
     rebuild: Step
@@ -85,6 +87,7 @@ def costs_of(figures: Figures) -> Costs:
         step(*AHEAD),
         step(*ANSWER),
         step(*ALONE),
+        step("shard_confirm_us"),
         walked_once,
         step("shard_file_us"),
         step("rebuild_us"),
@@ -128,20 +131,14 @@ def told_bytes(roles: Sequence[Figures], shards: int) -> float:
 def state_bytes(roles: Sequence[Figures], shards: int) -> float:
     """Bytes of a filed page in all shards together: a straight line by how many shards hold its entry.
 
-    Of k keys that lie anywhere, S (1 - (1 - 1 / S)^k) shards hold one: k is that which fits the most shards measured.
+    The shard that its number names holds it, and that of its host, which is the same one for one page in S.
     """
     large = max(roles, key=lambda run: run["round"])
     if not shards:
         return float(large["state_bytes"])
     measured = {_shards(name): found for name, found in large.items() if name[:2] == "S="}
-    most = max(measured)
-    keys = np.log(1 - measured[most]["entries_held"] / most) / np.log(1 - 1 / most) if most > 1 else 1.0
-
-    def held(number: int) -> float:
-        return float(number * (1 - (1 - 1 / number) ** keys)) if number > 1 else 1.0
-
-    by_held = {held(number): found["state_bytes"] for number, found in measured.items()}
-    return _on_line(by_held, held(shards))
+    by_held = {2 - 1 / number: found["state_bytes"] for number, found in measured.items()}
+    return _on_line(by_held, 2 - 1 / shards)
 
 
 def _on_line(points: dict[Any, float], at: float) -> float:

@@ -100,7 +100,7 @@ def _left_out(figures: Figures, costs: Costs) -> list[str]:
 
 def _costs(figures: Figures, large: Figures, costs: Costs, client_us: float) -> list[str]:
     worker, larger, rounds = figures["worker"], figures["larger"], sorted(run["round"] for run in figures["roles"])
-    every_us = sum(step.every for step in (costs.ahead, costs.answer, costs.walk, costs.file)) * 1e6
+    every_us = sum(step.every for step in (costs.ahead, costs.answer, costs.confirm, costs.walk, costs.file)) * 1e6
     return [
         fill(
             f"{large['pages']:,} made-up pages of the index benchmark, the default scheme, "

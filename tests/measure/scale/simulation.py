@@ -59,12 +59,12 @@ class _Batch(NamedTuple):
 
 
 class _Round:
-    """Events of a round: answered, walked and filed by each shard, announced and resolved for all."""
+    """Events of a round: answered, confirmed, walked and filed by each shard, announced and resolved for all."""
 
     def __init__(self, env: simpy.Environment, shards: int, batches: list[_Batch], walks: int) -> None:
         self.batches, self.pages, self.walks = batches, sum(one.pages for one in batches), walks
         self.announced, self.resolved = env.event(), env.event()
-        self.answered, self.filed = ([env.event() for _ in range(shards)] for _ in range(2))
+        self.answered, self.confirmed, self.filed = ([env.event() for _ in range(shards)] for _ in range(3))
         self.walked = [[env.event() for _ in range(shards)] for _ in range(walks)]
         self.allowed = [env.event() for _ in range(walks)]
 
@@ -191,7 +191,7 @@ class Simulation:
             waited = not self._log
             round_ = yield from self._named(before)
             self._env.process(self._announce(round_, None if waited else before))
-            yield self._env.all_of(round_.answered)
+            yield self._env.all_of(round_.confirmed)
             reading = self._costs.resolver_read.of_all(round_.pages, self._plan.shards)
             yield from self._work(self._resolver, "resolver", reading)
             for number in range(round_.walks):
@@ -235,7 +235,7 @@ class Simulation:
         return costs.answer.of_one(round_.pages, shards) + (costs.ahead.of_one(unread, shards) if unread else 0.0)
 
     def _shard(self, shard: int, round_: _Round, before: _Round | None) -> Waits:
-        """A shard and a round: answer, walk, file; each waits for what it needs of the round before."""
+        """A shard and a round: answer, confirm, walk, file; each waits for what it needs of the round before."""
         core, costs, shards = self._shards[shard], self._costs, self._plan.shards
         yield round_.announced
         if before is not None:
@@ -243,6 +243,9 @@ class Simulation:
         yield from self._work(core, f"shard {shard}", self._answering(shard, round_))
         self._env.process(self._send(round_.answered[shard], "plain.meetings"))
         yield self._env.all_of(round_.answered)
+        yield from self._work(core, f"shard {shard}", costs.confirm.of_one(round_.pages, shards))
+        self._env.process(self._send(round_.confirmed[shard], "plain.meetings"))
+        yield self._env.all_of(round_.confirmed)
         for number in range(round_.walks):
             if number:
                 yield round_.allowed[number]

@@ -50,7 +50,7 @@ def most_pages_per_s(shards: int, costs: Costs) -> float:
 
     A shard reads ahead while the resolver works.
     """
-    pages, steps = Plan(1, 1).round_pages, (costs.answer, costs.walk, costs.file)
+    pages, steps = Plan(1, 1).round_pages, (costs.answer, costs.confirm, costs.walk, costs.file)
     if not shards:
         return 1 / costs.judge
     shard = sum(step.of_one(pages, shards) for step in steps)

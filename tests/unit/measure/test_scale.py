@@ -24,7 +24,8 @@ COSTS = Costs(
     ahead=once(20),
     answer=once(10),
     alone=once(30),
-    walk=once(10),
+    confirm=once(5),
+    walk=once(5),
     file=once(20),
     rebuild=once(30),
     resolver_read=once(1),
@@ -39,11 +40,11 @@ COSTS = Costs(
 def measured(shards: int, a_round: int) -> dict[str, float]:
     """Figures as of tests/measure/shards.py: 10 us once, 2 us in each shard, 100 us a round in each."""
     total = 10 + 2 * shards + 100 * shards / a_round
-    steps = ("read", "ahead", "keys and buckets", "answer", "walk", "file")
+    steps = ("read", "ahead", "keys and buckets", "answer", "confirm", "walk", "file")
     names = [*(f"shard_{name}" for name in steps), "alone_keys and buckets", "rebuild", "resolver_read", "resolver"]
     found = dict.fromkeys([f"{name}_us" for name in names], total)
-    sent = {"meetings_bytes": 50.0 * shards, "walks_bytes": 20.0, "outcome_bytes": 30.0}
-    held = shards * (1 - (1 - 1 / shards) ** 9)
+    sent = {"meetings_bytes": 50.0 * shards, "confirms_bytes": 5.0, "walks_bytes": 15.0, "outcome_bytes": 30.0}
+    held = 2 - 1 / shards
     others = {"worker_outcomes_us": 1.0, "worker_originals_us": 2.0, "walks_a_round": 1.0, "entries_held": held}
     return found | sent | others | {"state_bytes": 200 + 100 * held}
 
@@ -66,16 +67,16 @@ def test_processes_that_judge_all_pages_end_where_judging_takes_all_their_time()
     assert few < many < 1 / COSTS.judge
 
 
-def test_a_round_takes_its_cpu_and_three_hops() -> None:
+def test_a_round_takes_its_cpu_and_four_hops() -> None:
     outcome = simulate(Plan(8, 2, ahead=False, seconds=5.0, round_pages=4096), COSTS)
-    seconds = 4096 * (60 / 2 + 4) * MICRO + 3 * 5e-3
+    seconds = 4096 * (60 / 2 + 4) * MICRO + 4 * 5e-3
     assert outcome.pages_per_s == pytest.approx(4096 / seconds, rel=0.05)
 
 
 def test_buckets_are_read_ahead_while_a_round_is_resolved() -> None:
     plan = Plan(8, 2, seconds=5.0, round_pages=4096)
     # What is read ahead goes into the time of the hops and of the resolver.
-    seconds = 4096 * ((10 + 10 + 20) / 2 + 4) * MICRO + 3 * 5e-3
+    seconds = 4096 * ((10 + 10 + 20) / 2 + 4) * MICRO + 4 * 5e-3
     ahead, alone = (simulate(plan._replace(ahead=one), COSTS).pages_per_s for one in (True, False))
     assert ahead == pytest.approx(4096 / seconds, rel=0.1)
     assert ahead > 1.2 * alone
@@ -109,7 +110,7 @@ def test_costs_of_any_number_of_shards_are_fitted_to_those_measured() -> None:
     assert costs.resolver.of_all(1_000, 16) == pytest.approx(1_000 * (10 + 32) * MICRO + 16 * 100 * MICRO)
     assert costs.intake == pytest.approx(100 * MICRO)
     assert told_bytes(ROLES, 16) == pytest.approx(300 + 50 + 50 * 16)
-    assert state_bytes(ROLES, 16) == pytest.approx(200 + 100 * 16 * (1 - (15 / 16) ** 9))
+    assert state_bytes(ROLES, 16) == pytest.approx(200 + 100 * (2 - 1 / 16))
 
 
 def test_a_size_is_the_least_that_keeps_up_with_a_rate() -> None:

@@ -7,6 +7,7 @@ from spotsieve.stream.service.cluster.status import Status, status_of
 from spotsieve.stream.service.cluster.told_text import lines_of
 from spotsieve.stream.service.roles.told import Heard
 from spotsieve.stream.sharding.records.frame import (
+    KIND_CONFIRMS,
     KIND_FILLED,
     KIND_MEETINGS,
     KIND_OUTCOME,
@@ -84,6 +85,9 @@ def test_shards_that_have_just_taken_over_answer_the_next_round() -> None:
 def test_who_has_not_walked_is_waited_for_and_then_the_resolver() -> None:
     both = {number: answers(number, 1_010, said(KIND_MEETINGS, Share(number, 2), SECOND, 90_020)) for number in (0, 1)}
     assert status(both).waits_for == "the resolver"
+    both[0].append(said(KIND_CONFIRMS, Share(0, 2), SECOND, 90_025))
+    assert status(both).waits_for == "shard 1", "it has not said what it knows of entries"
+    both[1].append(said(KIND_CONFIRMS, Share(1, 2), SECOND, 90_025))
     walked = {**both, 1: [*both[1], said(KIND_WALKS, Share(1, 2), SECOND, 90_030)]}
     assert status(walked).waits_for == "shard 0"
 

@@ -59,7 +59,7 @@ def test_a_part_knows_the_outcome_that_it_was_filed_by(tmp_path: Path) -> None:
     told, nothing = Heard(70, 2**63), nothing_filed(NO_PAGES, 0)
     with opened(tmp_path, PARTS[0]) as state:
         # Pages are filed elsewhere, and none of them here.
-        state.file(replace(nothing, places=Places(np.empty(0, np.uint64), 5, (), told)), 1, 7)
+        state.file(replace(nothing, places=Places(np.empty(0, np.uint64), 5, told)), 1, 7)
         state.file(None, 2, 8)
         assert [state.heard, state.entry_count] == [told, 5]
     with opened(tmp_path, PARTS[0]) as state:

@@ -6,23 +6,34 @@ import numpy as np
 import pytest
 
 from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
+from spotsieve.stream.sharding.confirming import Confirms
 from spotsieve.stream.sharding.records.columns import ColumnReader
+from spotsieve.stream.sharding.records.confirms import read_confirms, write_confirms
 from spotsieve.stream.sharding.records.frame import (
     FRAME_BYTES,
     KIND_RANGE,
     KIND_TOO_LARGE,
     KIND_WALKS,
-    Told,
     decode_body,
     decode_told,
     encode_told,
-    of_all_shards,
 )
 from spotsieve.stream.sharding.records.meetings import read_meetings, write_meetings
 from spotsieve.stream.sharding.records.outcome import read_outcome, write_outcome
 from spotsieve.stream.sharding.rounds import Place
 from spotsieve.stream.sharding.shares import Share
-from tests.worlds.states.round_records import FIRST, MEETINGS, RANGE, RESOLVED, SETTINGS, SHARE, Kept, kept
+from tests.worlds.states.round_records import (
+    CONFIRMS,
+    FIRST,
+    MEETINGS,
+    RANGE,
+    RESOLVED,
+    SETTINGS,
+    SHARE,
+    TEXTS,
+    Kept,
+    kept,
+)
 
 kinds = pytest.mark.parametrize("name", list(kept()))
 
@@ -53,22 +64,24 @@ def test_columns_come_back_with_their_values() -> None:
     assert outcome.next_number == RESOLVED.next_number
 
 
+def test_what_is_said_of_entries_comes_back_with_its_texts() -> None:
+    found, of = read_confirms(ColumnReader(write_confirms(CONFIRMS, 77, FIRST)), FIRST)
+    assert of == 77
+    assert found.said.tolist() == CONFIRMS.said.tolist()
+    assert dict(found.entries) == CONFIRMS.entries
+    assert found.texts is not None
+    for name in ("host", "length", "sketch"):
+        np.testing.assert_array_equal(getattr(found.texts, name), getattr(TEXTS, name), name)
+    for name in ("site", "titles", "title_bounds", "print_bounds"):
+        np.testing.assert_array_equal(getattr(found.texts.own, name), getattr(TEXTS.own, name), name)
+    nothing = Confirms(np.empty(0, np.uint8), np.empty(0, np.int64), {}, None)
+    assert read_confirms(ColumnReader(write_confirms(nothing, 0, FIRST)), FIRST)[0].texts is None
+
+
 def test_an_answer_that_is_too_large_needs_no_body() -> None:
     record = encode_told(KIND_TOO_LARGE, SETTINGS, SHARE, RANGE)
     assert len(record) == FRAME_BYTES
     assert decode_told(record, SETTINGS, 3, "verdicts", 0).range == RANGE
-
-
-def test_a_round_needs_an_answer_of_every_shard_and_takes_one_of_each() -> None:
-    told = [Told(KIND_WALKS, SETTINGS, Share(number, 3), RANGE, b"") for number in (2, 0, 1, 0)]
-    assert [one.share.number for one in of_all_shards(told, KIND_WALKS, RANGE, "matches")] == [0, 1, 2]
-    with pytest.raises(StateError, match=r"matches, the round from 7:2 must be answered by all .* got 'none by \[2\]'"):
-        of_all_shards(told[1:], KIND_WALKS, RANGE, "matches")
-    for other in (RANGE._replace(end=Place(9, 1)), RANGE._replace(floor=11)):
-        with pytest.raises(StateError, match="none by"):
-            of_all_shards([told[0]._replace(range=other), *told[1:]], KIND_WALKS, RANGE, "matches")
-    with pytest.raises(StateError, match=r"shards of \[3, 4\]|none by"):
-        of_all_shards([*told, told[0]._replace(share=Share(3, 4))], KIND_WALKS, RANGE, "matches")
 
 
 @kinds

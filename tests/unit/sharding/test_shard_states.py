@@ -100,6 +100,16 @@ def test_buckets_and_hosts_of_another_shard_and_a_lost_outcome_are_damage(judged
     assert places >= {*(f"{family}[{key.hex()}]" for family, key in found.items()), f"meta[{HEARD.hex()}]"}
 
 
+def test_an_entry_that_a_shard_holds_for_the_others_is_missed(judged: Judged, tmp_path: Path) -> None:
+    shard = shutil.copytree(judged.shard(0), tmp_path / "0")
+    with Databases(shard) as families:
+        del families["entries"][(4).to_bytes(8, "big")]
+    damages = {(damage.place, damage.rule) for damage in verify(shard).damages}
+    last = judged.one.state.entry_count - 1
+    rule = f"is missing: by the meta values entries 0 to {last} live, and shard 0 of 2 must hold this one"
+    assert ("entries[0000000000000004]", rule) in damages
+
+
 class Databases:
     """The families of a state at rest, to change them as a defect of ours would."""
 

@@ -40,7 +40,12 @@ STEPS: dict[str, tuple[Point, ...]] = {
     "shard": (
         _step("round cut", "a round is read from the log", f"{_ROLES}.shard.work:ShardWork.cut"),
         _step("answered", "its meetings are found, and not sent", f"{_ROLES}.shard.work:ShardWork.answer"),
-        _step("answer sent", "its meetings or walks are in matches", f"{_ROLES}.shard.loop:Shard._say"),
+        _step("answer sent", "its meetings, confirms or walks are in matches", f"{_ROLES}.shard.loop:Shard._say"),
+        _step(
+            "confirmed",
+            "it knows what to say of entries, and has not sent it",
+            f"{_ROLES}.shard.work:ShardWork.confirm",
+        ),
         _step("walked", "the verdicts of its hosts are found, and not sent", f"{_ROLES}.shard.work:ShardWork.walk"),
         _step("outcome read", "the outcome is decoded, and not filed", f"{_ROLES}.told:Heard.outcome"),
         _step("worked out", "what is to be filed is known", f"{_ROLES}.shard.work:file"),

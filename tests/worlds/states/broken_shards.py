@@ -21,6 +21,7 @@ from spotsieve.stream.sharding.keys import Held
 from spotsieve.stream.sharding.records.broken import errors_told
 from spotsieve.stream.sharding.records.frame import (
     KIND_BROKEN,
+    KIND_CONFIRMS,
     KIND_MEETINGS,
     KIND_OUTCOME,
     KIND_WALKS,
@@ -35,8 +36,8 @@ from spotsieve.stream.signature import Signatures, Status, page_ids_of
 from spotsieve.stream.verdict import Verdicts, concatenate
 from tests.worlds.states.shards import DIGEST, OneProcess
 
-OF_SHARD, OF_RESOLVER = ("answer", "walk_round"), ("resolve", "check_guess", "resolve_walks")
-STEPS, STEPS_WITH_HOSTS = ("answer", "resolve"), ("answer", "walk_round", "check_guess", "resolve_walks")
+OF_SHARD, OF_RESOLVER = ("answer", "confirm", "walk_round"), ("resolve", "check_guess", "resolve_walks")
+STEPS, STEPS_WITH_HOSTS = ("answer", "resolve"), ("answer", "confirm", "walk_round", "check_guess", "resolve_walks")
 """The steps of a round that raise errors here; with a memory of hosts it has others."""
 
 
@@ -154,7 +155,13 @@ class WorkingShards:
         answers = [kept[share.number][1] for share in self._shares]
         # Who answers anew reads anew what it holds for the round.
         held = [work.answer(round_).held if round_.spared else kept[n][0] for n, work in enumerate(self._works)]
-        meetings = self._resolver.meetings(round_, answers)
+        confirmed = list[Heard]()
+        for work, share, one in zip(self._works, self._shares, held if self._resolver.walks else (), strict=False):
+            confirm = work.confirm(round_, one, answers)
+            if confirm.broken:
+                return None, confirm.broken, []
+            confirmed.append(self._told(round_, KIND_CONFIRMS, share, confirm.body))
+        meetings = self._resolver.meetings(round_, answers, confirmed or None)
         if not self._resolver.walks:
             outcome = self._resolver.resolve(round_, meetings)
             return (None, outcome.broken, []) if outcome.broken else (outcome, {}, held)
@@ -162,7 +169,7 @@ class WorkingShards:
         while True:
             walked: dict[int, list[Heard]] = {}
             for work, share, one in zip(self._works, self._shares, held, strict=True):
-                walk: Answered = work.walk(round_, one, answers, guess)
+                walk: Answered = work.walk(round_, one, answers, confirmed, guess)
                 if walk.broken:
                     return None, walk.broken, []
                 walked[share.number] = [self._told(round_, KIND_WALKS, share, walk.body)]

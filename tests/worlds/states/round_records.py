@@ -8,13 +8,16 @@ import numpy as np
 from spotsieve.state.horizon import Mark
 from spotsieve.state.index import NOBODY, Attempt
 from spotsieve.stream.judge.rules import nothing_found
+from spotsieve.stream.sharding.confirming import Confirms
 from spotsieve.stream.sharding.hosts import Walks
 from spotsieve.stream.sharding.meetings import ACCEPTED, OF_HOST, OPEN, REFUSED, Meetings, SentTexts, Sizes
 from spotsieve.stream.sharding.records.broken import BrokenRows, read_broken, write_broken
 from spotsieve.stream.sharding.records.columns import ColumnReader
+from spotsieve.stream.sharding.records.confirms import read_confirms, write_confirms
 from spotsieve.stream.sharding.records.frame import (
     KIND_ASK,
     KIND_BROKEN,
+    KIND_CONFIRMS,
     KIND_FILLED,
     KIND_GUESS,
     KIND_MEETINGS,
@@ -77,9 +80,10 @@ MEETINGS = Meetings(
     Sizes(np.array([1, 2**64 - 1], np.uint64), np.array([256, 4])),
     np.array(list(ENTRIES)),
     ENTRIES,
-    TEXTS,
+    None,
     {1: Attempt(3, 0.5, Reason.NEAR, FoundBy.MINIMA), 2: Attempt(NOBODY, np.nan, Reason.NO_MATCH, 0)},
 )
+CONFIRMS = Confirms(np.array([REFUSED, OPEN, OF_HOST, OPEN], np.uint8), np.array(list(ENTRIES)), ENTRIES, TEXTS)
 RESOLVED = Resolved(
     Verdicts(
         np.array([Kind.DUPLICATE, Kind.NOVEL, Kind.UNCHECKED], np.uint8),
@@ -140,6 +144,12 @@ def kept() -> dict[str, Kept]:
             write_meetings(MEETINGS, FIRST),
             lambda columns: read_meetings(columns, FIRST),
             lambda read: write_meetings(read, FIRST),
+        ),
+        "confirms": Kept(
+            KIND_CONFIRMS,
+            write_confirms(CONFIRMS, 2**64 - 2, FIRST),
+            lambda columns: read_confirms(columns, FIRST),
+            lambda read: write_confirms(read[0], read[1], FIRST),
         ),
         "walks": Kept(
             KIND_WALKS,

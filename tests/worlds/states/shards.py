@@ -21,13 +21,16 @@ from spotsieve.stream.settings.model import IndexSettings, PolicySettings, Setti
 from spotsieve.stream.settings.rules import Rule
 from spotsieve.stream.sharding.ahead import ReadAhead
 from spotsieve.stream.sharding.answering import answer
+from spotsieve.stream.sharding.confirming import Confirms, confirm, with_confirms
 from spotsieve.stream.sharding.filing import file
 from spotsieve.stream.sharding.hosts import Walks, first_guess, walk_round
 from spotsieve.stream.sharding.keys import Held, hold, lay_out
 from spotsieve.stream.sharding.limits import limits_in_shards
 from spotsieve.stream.sharding.meetings import Meetings
 from spotsieve.stream.sharding.records.columns import ColumnReader
+from spotsieve.stream.sharding.records.confirms import read_confirms, write_confirms
 from spotsieve.stream.sharding.records.frame import (
+    KIND_CONFIRMS,
     KIND_MEETINGS,
     KIND_OUTCOME,
     KIND_WALKS,
@@ -167,7 +170,7 @@ class Shards:
 
     def _remove(self, offset: int, record: LogRecord) -> None:
         for state, ahead in zip(self.states, self._ahead, strict=True):
-            state.remove(removal_of(record.forgotten, state), offset + 1, record.checksum)
+            state.remove(removal_of(record.forgotten, state, whole=False), offset + 1, record.checksum)
             ahead.drop()
 
     def _judge(self, round_: Round, records: Sequence[tuple[int, LogRecord]]) -> Resolved:
@@ -226,6 +229,12 @@ class Shards:
         self, round_: Round, each: Sequence[Held], views: Sequence[StateView], meetings: Sequence[Meetings]
     ) -> Resolved:
         """Walk under one guess after the other, until none is wrong."""
+        confirms = [
+            self._sent_confirms(round_, share, confirm(round_.signatures, meetings, self.scheme.bars, view, share))
+            for view, share in zip(views, self.shares, strict=True)
+            if self.scheme.bars is not None
+        ]
+        meetings = with_confirms(meetings, confirms)
         guess: NDArray[np.bool_] | None = first_guess(round_, meetings)
         if self._guess is not None:
             guess = np.broadcast_to(self._guess, len(round_.signatures))
@@ -244,6 +253,12 @@ class Shards:
     def _sent_meetings(self, round_: Round, share: Share, meetings: Meetings) -> Meetings:
         body = write_meetings(meetings, round_.first_number)
         return self._sent(round_, KIND_MEETINGS, share, body, read_meetings)
+
+    def _sent_confirms(self, round_: Round, share: Share, confirms: Confirms) -> Confirms:
+        body = write_confirms(confirms, len(self.rounds), round_.first_number)
+        read, of = self._sent(round_, KIND_CONFIRMS, share, body, read_confirms)
+        assert of == len(self.rounds)
+        return read
 
     def _sent_walks(self, round_: Round, share: Share, walks: Walks, guess: NDArray[np.bool_]) -> Walks:
         body = write_walks(walks, guess, round_.first_number)

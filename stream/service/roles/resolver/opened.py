@@ -68,9 +68,10 @@ class Judging:
         """What the answers make of the round; None while they are not all there."""
         if opened.meetings is None:
             met = answers.met(opened.range)
-            if met is None:
+            confirmed = answers.confirmed(opened.range) if self._work.walks else None
+            if met is None or (self._work.walks and confirmed is None):
                 return None
-            opened.meetings = await self._done(self._work.meetings, opened.round, met)
+            opened.meetings = await self._done(self._work.meetings, opened.round, met, confirmed)
         if not self._work.walks:
             with self._metrics.timed("resolve"):
                 return await self._done(self._work.resolve, opened.round, opened.meetings)

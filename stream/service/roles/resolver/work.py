@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.judge.sparing import do_sparing
 from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.service.roles.answers import confirmed_of
 from spotsieve.stream.service.roles.told import Heard
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.sharding.hosts import Walks, first_guess
@@ -46,9 +47,10 @@ class ResolverWork:
         """Whether shards walk through a round before it is resolved."""
         return self._scheme.bars is not None
 
-    def meetings(self, round_: Round, answers: Sequence[Heard]) -> list[Meetings]:
-        """What all shards met, of their answers in their order."""
-        return left_out([one.meetings for one in answers], round_)
+    def meetings(self, round_: Round, answers: Sequence[Heard], confirmed: Sequence[Heard] | None) -> list[Meetings]:
+        """What all shards met, in their order. confirmed: what the holders of the entries say, where shards walk"""
+        met = [one.meetings for one in answers] if confirmed is None else confirmed_of(answers, confirmed)
+        return left_out(met, round_)
 
     def first_guess(self, round_: Round, meetings: Sequence[Meetings]) -> NDArray[np.bool_]:
         """The guess that every shard makes of these answers."""

@@ -23,7 +23,7 @@ from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes.registry import scheme_in_scope
 from spotsieve.stream.service.log.catchup import CatchUp
 from spotsieve.stream.service.log.record_writer import RecordWriter
-from spotsieve.stream.service.roles.answers import Answers
+from spotsieve.stream.service.roles.answers import Answers, word_of
 from spotsieve.stream.service.roles.broken import broken_body, broken_in
 from spotsieve.stream.service.roles.log_records import LogRecords, has_pages
 from spotsieve.stream.service.roles.role import Role
@@ -41,6 +41,7 @@ from spotsieve.stream.sharding.keys import Held
 from spotsieve.stream.sharding.limits import limits_in_shards
 from spotsieve.stream.sharding.records.frame import (
     KIND_BROKEN,
+    KIND_CONFIRMS,
     KIND_GUESS,
     KIND_MEETINGS,
     KIND_OUTCOME,
@@ -65,7 +66,8 @@ class _Open:
     """A round that was named and has no outcome yet. round, held: once it was answered
 
     spared: pages that it goes on without  guess: that of the resolver, None for the first one
-    walked: under the guess that counts now  refused: nothing can be said of it before the resolver has spoken
+    confirmed: the word for the answers whose pairs were confirmed  walked: under the guess that counts now
+    refused: nothing can be said of it before the resolver has spoken
     """
 
     range: Range
@@ -74,6 +76,7 @@ class _Open:
     round: Round | None = None
     held: Held | None = None
     guess: NDArray[np.bool_] | None = None
+    confirmed: int | None = None
     walked: bool = False
     refused: bool = False
 
@@ -236,9 +239,18 @@ class Shard(Role):
                 return
             opened.held = said.held
         answers = self._answers.met(opened.range)
-        if self._walks and not opened.walked and answers is not None and opened.round and opened.held:
+        if not self._walks or answers is None or opened.round is None:
+            return
+        if opened.confirmed != word_of(answers):
+            with self._metrics.timed("confirm"):
+                said = await self._done(self._work.confirm, opened.round, opened.held, answers)
+            if not await self._say(opened, opened.round, KIND_CONFIRMS, said):
+                return
+            opened.confirmed = word_of(answers)
+        confirmed = self._answers.confirmed(opened.range)
+        if confirmed is not None and not opened.walked:
             with self._metrics.timed("walk"):
-                said = await self._done(self._work.walk, opened.round, opened.held, answers, opened.guess)
+                said = await self._done(self._work.walk, opened.round, opened.held, answers, confirmed, opened.guess)
             opened.walked = True
             await self._say(opened, opened.round, KIND_WALKS, said)
 

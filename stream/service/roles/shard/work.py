@@ -15,17 +15,20 @@ from spotsieve.stream.engine import forget
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.judge.sparing import NOT_OF_A_PAGE, do_sparing
 from spotsieve.stream.schemes import Scheme
+from spotsieve.stream.service.roles.answers import confirmed_of, word_of
 from spotsieve.stream.service.roles.log_records import has_pages
 from spotsieve.stream.service.roles.told import MAKE_ANEW
 from spotsieve.stream.service.roles.told import Heard as HeardRecord
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.sharding.ahead import ReadAhead
 from spotsieve.stream.sharding.answering import answer
+from spotsieve.stream.sharding.confirming import confirm
 from spotsieve.stream.sharding.filing import file
 from spotsieve.stream.sharding.hosts import first_guess, walk_round
 from spotsieve.stream.sharding.keys import Held, hold
 from spotsieve.stream.sharding.limits import limits_in_shards
 from spotsieve.stream.sharding.meetings import Meetings
+from spotsieve.stream.sharding.records.confirms import write_confirms
 from spotsieve.stream.sharding.records.frame import Range
 from spotsieve.stream.sharding.records.meetings import write_meetings
 from spotsieve.stream.sharding.records.range import Named
@@ -92,7 +95,7 @@ class ShardWork:
             )
         for offset, record in between:
             if record.forgotten:
-                forget(state, record, offset)
+                forget(state, record, offset, whole=False)
                 self._ahead.drop()
             else:
                 state.file(None, offset + 1, record.checksum)
@@ -125,14 +128,40 @@ class ShardWork:
         met = answer(round_.signatures, held, self._scheme, view, self._limits, self._share)
         return held, write_meetings(met, round_.first_number)
 
+    def confirm(self, round_: Round, held: Held, answers: Sequence[HeardRecord]) -> Answered:
+        """What the shard says of the entries that it holds: the body of kind 11.
+
+        held: as of answer  answers: of all shards, in their order
+        """
+        meetings, of = [one.meetings for one in answers], word_of(answers)
+        body, broken = do_sparing(
+            lambda rows: self._confirm(spare(round_, rows), meetings, of),
+            lambda start, end: self._confirm(spare_all_but(round_, start, end), meetings, of),
+            len(round_.signatures),
+        )
+        return Answered(held, body, broken)
+
+    def _confirm(self, round_: Round, meetings: Sequence[Meetings], of: int) -> bytes:
+        if self._scheme.bars is None:
+            raise ValueError(f"the scheme {self._scheme.name} confirms candidates where they are met")
+        # Of spared pages too, since the others look for what is said of all pairs.
+        confirms = confirm(round_.signatures, meetings, self._scheme.bars, self._view(round_), self._share)
+        return write_confirms(confirms, of, round_.first_number)
+
     def walk(
-        self, round_: Round, held: Held, answers: Sequence[HeardRecord], guess: NDArray[np.bool_] | None
+        self,
+        round_: Round,
+        held: Held,
+        answers: Sequence[HeardRecord],
+        confirmed: Sequence[HeardRecord],
+        guess: NDArray[np.bool_] | None,
     ) -> Answered:
         """Verdicts of the pages of the shard's hosts: the body of kind 2.
 
-        held: as of answer  answers: of all shards, in their order  guess: None for the first one, which they give
+        held: as of answer  answers, confirmed: of all shards, in their order
+        guess: None for the first one, which they give
         """
-        meetings = [one.meetings for one in answers]
+        meetings = confirmed_of(answers, confirmed)
         body, broken = do_sparing(
             lambda rows: self._walk(spare(round_, rows), None if rows else held, meetings, guess),
             lambda start, end: self._walk(spare_all_but(round_, start, end), None, meetings, guess),

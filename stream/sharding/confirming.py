@@ -1,0 +1,170 @@
+"""Confirms candidates as the shard that holds their entries, where a scheme has a memory of hosts.
+
+A page has nine keys that belong to no host, so nearly every shard meets nearly every entry. Only the shard that an
+entry's number names holds it for all of them. It hears whom all shards have met, and says of each pair that leads to
+its entries whether it could be a copy. An address, and what a host's shard compares, are sent once.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+# numba compiles the kernels from their argument types; the comment of each says what these are.
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from spotsieve.state.index import NOBODY, StateView
+from spotsieve.stream.distinct import distinct
+from spotsieve.stream.judge.by_host.pairs import could_be_copy_across
+from spotsieve.stream.judge.by_host.texts import estimated_jaccard, texts_filed, texts_of
+from spotsieve.stream.judge.rules import judge_sources
+from spotsieve.stream.schemes import Bars
+from spotsieve.stream.sharding.meetings import OF_HOST, OPEN, REFUSED, Meetings, SentTexts
+from spotsieve.stream.sharding.shares import Share, shards_of_entries
+from spotsieve.stream.signature import Entry, OwnText, Signatures, emptied
+
+_OF_HOST, _OPEN = np.uint8(OF_HOST), np.uint8(OPEN)
+
+
+class Pairs(NamedTuple):
+    """Pages and entries that met: m pairs. page: int64[m]  number: int64[m], of the entry  proof: uint8[m]"""
+
+    page: NDArray[np.int64]
+    number: NDArray[np.int64]
+    proof: NDArray[np.uint8]
+
+
+class Confirms(NamedTuple):
+    """What a shard says of the entries that it holds.
+
+    said: uint8[p] (REFUSED, ...), of all pairs that lead to them, in the order of the shards' answers
+    numbers: int64[e], ascending, the entries that may be originals  entries: these, by number
+    texts: of these, None where there are none
+    """
+
+    said: NDArray[np.uint8]
+    numbers: NDArray[np.int64]
+    entries: Mapping[int, Entry]
+    texts: SentTexts | None
+
+
+def confirm(
+    signatures: Signatures, meetings: Sequence[Meetings], bars: Bars, view: StateView, share: Share
+) -> Confirms:
+    """What the shard says of its entries. meetings: of all shards, in their order  view: as of answer"""
+    parts = [
+        _pairs_kernel(one.bounds, one.number, one.proof, shards_of_entries(one.number, share.shards), share.number)
+        for one in meetings
+    ]
+    met = Pairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    named = _originals(meetings)
+    named = named[shards_of_entries(named, share.shards) == share.number]
+    # A remembered verdict counts for nothing where its original is gone.
+    alive = [page_id is not None for page_id in view.page_ids(named.astype(np.uint64))]
+    return say(signatures, met, named[np.array(alive, np.bool_)], bars, view)
+
+
+def with_confirms(meetings: Sequence[Meetings], confirms: Sequence[Confirms]) -> list[Meetings]:
+    """The answers of all shards with what the holders of the entries say. Both in the order of the shards.
+
+    Raises ValueError where the holders have heard other answers.
+    """
+    said = np.concatenate([one.said for one in confirms])
+    reached = np.cumsum([0, *(len(one.said) for one in confirms)])
+    ends, at = reached[1:], reached[:-1].copy()
+    gone, found = _gone(meetings, confirms), list[Meetings]()
+    for one, held in zip(meetings, confirms, strict=True):
+        of_pairs = _said_kernel(shards_of_entries(one.number, len(confirms)), said, at, ends)
+        known = {page: attempt for page, attempt in one.attempts.items() if attempt.original not in gone}
+        of_entries = one._replace(numbers=held.numbers, entries=held.entries, texts=held.texts)
+        found.append(of_entries._replace(said=of_pairs, attempts=known))
+    if (at != ends).any():
+        raise ValueError("the pairs that are confirmed must be those that were met")
+    return found
+
+
+def _originals(meetings: Sequence[Meetings]) -> NDArray[np.int64]:
+    """The entries that remembered verdicts name: int64[...], ascending."""
+    named = [attempt.original for one in meetings for attempt in one.attempts.values() if attempt.original != NOBODY]
+    return distinct(np.array(named, np.int64))
+
+
+def _gone(meetings: Sequence[Meetings], confirms: Sequence[Confirms]) -> set[int]:
+    """Those of them that no shard holds."""
+    named = set(_originals(meetings).tolist())
+    return named.difference(*(one.numbers.tolist() for one in confirms)) if named else named
+
+
+def say(signatures: Signatures, met: Pairs, originals: NDArray[np.int64], bars: Bars, view: StateView) -> Confirms:
+    """What is said of pairs whose entries the shard holds. originals: int64[...], ascending, of remembered verdicts"""
+    numbers, said = distinct(np.concatenate([met.number, originals])), np.full(len(met.page), REFUSED, np.uint8)
+    if not len(numbers):
+        return Confirms(said, numbers, {}, None)
+    place = np.searchsorted(numbers, met.number)
+    filed = view.filed(numbers.astype(np.uint64))
+    compared, text = filed.compared(False), filed.own_texts()
+    others = texts_filed(compared.host, compared.feature_count, compared.sketch, text)
+    _say_kernel()(met, place, texts_of(signatures), others, bars, said)
+    is_open = np.zeros(len(numbers), np.bool_)
+    is_open[place[said == OPEN]] = True
+    decided = is_open | np.isin(numbers, originals)
+    decided[place[met.proof != 0]] = True
+    sent = np.flatnonzero(decided)
+    sketch = compared.sketch[sent] * is_open[sent, None]
+    titles, bounds = emptied(text.titles, text.title_bounds, is_open)
+    kept = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(bounds)[sent])])
+    none = np.zeros(len(sent), np.uint8)
+    no_prints = np.empty(0, np.uint32), np.zeros_like(kept)
+    own = OwnText(text.site[sent], none, none.astype(np.uint16), *no_prints, titles, kept)
+    texts = SentTexts(compared.host[sent], compared.feature_count[sent], sketch, own)
+    entries = dict(zip(numbers[sent].tolist(), filed.entries(sent), strict=True))
+    return Confirms(said, numbers[sent], entries, texts)
+
+
+@njit(nogil=True, cache=True)
+def _pairs_kernel(bounds, number, proof, holder, shard):
+    # bounds: int64[n + 1]  number, holder: int64[m]  proof: uint8[m]  shard: int64
+    # ->  the pairs whose entries the shard holds, as of Pairs
+    pages, numbers, proofs = np.empty(len(number), np.int64), np.empty(len(number), np.int64), np.empty_like(proof)
+    some = 0
+    for page in range(len(bounds) - 1):
+        for at in range(bounds[page], bounds[page + 1]):
+            pages[some], numbers[some], proofs[some] = page, number[at], proof[at]
+            some += holder[at] == shard
+    return pages[:some], numbers[:some], proofs[:some]
+
+
+@njit(nogil=True, cache=True)
+def _said_kernel(holder, said, at, ends):
+    # holder: int64[m], the shard of each entry  said: uint8[p], of all shards
+    # at, ends: int64[S], where in it what each shard says goes on, and where it ends
+    # ->  uint8[m]; at: int64[S]. Where too little is said, `at` goes beyond the end.
+    found = np.zeros(len(holder), np.uint8)
+    for pair in range(len(holder)):
+        shard = holder[pair]
+        if at[shard] < ends[shard]:
+            found[pair] = said[at[shard]]
+        at[shard] += 1
+    return found
+
+
+@cache
+def _say_kernel():
+    sources = judge_sources()
+
+    @njit(nogil=True, cache=True)
+    def say_of_pairs(met, place, pages, others, bars, said):
+        # met: Pairs, m  place: int64[m], in others  pages, others: Texts  bars: Bars  ->  said: uint8[m]
+        for at in range(len(place) if sources >= 0 else 0):
+            if met.proof[at]:
+                continue
+            page, other = met.page[at], place[at]
+            if pages.host[page] == others.host[other]:
+                said[at] = _OF_HOST
+            elif could_be_copy_across(pages, page, others, other, bars, estimated_jaccard(pages, page, others, other)):
+                said[at] = _OPEN
+
+    return say_of_pairs

@@ -1,0 +1,148 @@
+"""The shard that an entry's number names holds the entry for all others, and says what candidates could be."""
+
+import numpy as np
+import pytest
+
+from spotsieve.state.format.entries import head_of_entry
+from spotsieve.state.index import NOBODY, Attempt, State
+from spotsieve.state.log.record import decode
+from spotsieve.stream.judge.policy import KEEP_FIRST
+from spotsieve.stream.service.roles.answers import Answers, word_of
+from spotsieve.stream.service.roles.told import Heard
+from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.sharding.answering import answer
+from spotsieve.stream.sharding.confirming import Confirms, confirm, with_confirms
+from spotsieve.stream.sharding.keys import hold
+from spotsieve.stream.sharding.meetings import OF_HOST, OPEN, REFUSED, Meetings
+from spotsieve.stream.sharding.records.confirms import write_confirms
+from spotsieve.stream.sharding.records.frame import KIND_CONFIRMS, KIND_MEETINGS, KIND_WALKS, Told
+from spotsieve.stream.sharding.shares import Share, shards_of
+from spotsieve.stream.verdict import Reason
+from tests.worlds.pages.hosts import signatures_of
+from tests.worlds.states.host_logs import Log
+from tests.worlds.states.remembering import SCHEME, any_world
+from tests.worlds.states.round_records import ENTRIES, RANGE, SETTINGS
+from tests.worlds.states.shards import OneProcess, Shards
+
+SHARDS = 3
+
+
+def judged(seed: int) -> tuple[OneProcess, Shards]:
+    """One process and shards over the same log of pages of many hosts."""
+    dice, pages, _ = any_world(seed)
+    one = OneProcess(SCHEME, IndexSettings(), KEEP_FIRST)
+    for record in Log(dice, [(page, number) for number, (page, _) in enumerate(pages)]).records:
+        one.sign(signatures_of(record.pages), record.committed)
+    cluster = Shards(one, SHARDS)
+    cluster.apply(one.log, [30])
+    return one, cluster
+
+
+def entries_of(state: State) -> dict[int, bytes]:
+    prefix = b"entries/"
+    return {int.from_bytes(key[len(prefix) :], "big"): value for key, value in state.items() if key.startswith(prefix)}
+
+
+@pytest.mark.parametrize("seed", [8101, 8105, 8110])
+def test_an_entry_is_held_by_the_shard_of_its_number_and_that_of_its_host(seed: int) -> None:
+    one, cluster = judged(seed)
+    every, held = entries_of(one.state), [entries_of(state) for state in cluster.states]
+    for number, value in every.items():
+        host = head_of_entry(b"", value).host
+        wanted = {number % SHARDS, int(shards_of(np.array([host], np.uint64), SHARDS)[0])}
+        holders = {shard for shard, entries in enumerate(held) if number in entries}
+        # A page that is remembered for what it replaced is held once more; none is replaced here.
+        assert holders == wanted
+    assert sum(map(len, held)) < 2 * len(every)
+
+
+@pytest.mark.parametrize("seed", [8101, 8105, 8110])
+def test_shards_say_of_pairs_what_one_that_holds_all_entries_says(seed: int) -> None:
+    one, cluster = judged(seed)
+    limits, seen = cluster.limits, set[int]()
+    for record in one.log[-3:]:
+        # Pages that have been judged come again, and meet themselves and others.
+        signatures = decode(record).signatures
+        meetings = [
+            answer(signatures, hold(signatures, SCHEME, state, share), SCHEME, state, limits, share)
+            for state, share in zip(cluster.states, cluster.shares, strict=True)
+        ]
+        by_all = confirm(signatures, meetings, SCHEME.bars, one.state, Share(0, 1))
+        confirms = [
+            confirm(signatures, meetings, SCHEME.bars, state, share)
+            for state, share in zip(cluster.states, cluster.shares, strict=True)
+        ]
+        for shard, confirmed in enumerate(confirms):
+            assert set((confirmed.numbers % SHARDS).tolist()) <= {shard}
+            assert dict(confirmed.entries).items() <= dict(by_all.entries).items()
+        found = with_confirms(meetings, confirms)
+        said = np.concatenate([met.said for met in found])
+        np.testing.assert_array_equal(said, by_all.said)
+        assert sorted(np.concatenate([met.numbers for met in found]).tolist()) == by_all.numbers.tolist()
+        seen |= set(said.tolist())
+    assert seen >= {REFUSED, OF_HOST}
+
+
+def meetings_of(numbers: list[int], attempts: dict[int, Attempt]) -> Meetings:
+    """What one page meets: candidates of these numbers."""
+    one, cluster = judged(8101)
+    signatures = decode(one.log[0]).signatures
+    held = hold(signatures, SCHEME, cluster.states[0], cluster.shares[0])
+    some = answer(signatures, held, SCHEME, cluster.states[0], cluster.limits, cluster.shares[0])
+    return some._replace(number=np.array(numbers, np.int64), attempts=attempts)
+
+
+def confirms_of(said: list[int], numbers: list[int]) -> Confirms:
+    entries = dict.fromkeys(numbers, ENTRIES[3])
+    return Confirms(np.array(said, np.uint8), np.array(numbers, np.int64), entries, None)
+
+
+def test_what_is_said_of_other_answers_is_refused() -> None:
+    meetings = [meetings_of([4, 5], {}), meetings_of([6, 7], {})]
+    found = with_confirms(meetings, [confirms_of([OPEN, REFUSED], []), confirms_of([OF_HOST, OPEN], [])])
+    assert [met.said.tolist() for met in found] == [[OPEN, OF_HOST], [REFUSED, OPEN]]
+    for said in ([OPEN], [OPEN, OPEN, OPEN]):
+        with pytest.raises(ValueError, match="must be those that were met"):
+            with_confirms(meetings, [confirms_of(said, []), confirms_of([OF_HOST, OPEN], [])])
+
+
+def test_a_remembered_verdict_whose_original_is_gone_counts_for_nothing() -> None:
+    remembered = {
+        1: Attempt(3, 0.5, Reason.NEAR, 0),
+        2: Attempt(NOBODY, np.nan, Reason.NO_MATCH, 0),
+        3: Attempt(4, 0.5, Reason.NEAR, 0),
+    }
+    meetings = [meetings_of([], remembered), meetings_of([], {})]
+    found = with_confirms(meetings, [confirms_of([], []), confirms_of([], [3])])
+    assert found[0].attempts == {page: remembered[page] for page in (1, 2)}
+
+
+def heard(kind: int, shard: int, checksum: int, body: bytes = b"") -> Heard:
+    return Heard(Told(kind, SETTINGS, Share(shard, 2), RANGE, body), "matches", 0, checksum)
+
+
+def test_what_is_said_counts_for_the_very_answers_that_were_heard() -> None:
+    """Two processes of one shard, or one that was told to spare a page, may answer otherwise than before."""
+
+    def confirmed(shard: int, of: list[Heard]) -> Heard:
+        body = write_confirms(confirms_of([], []), word_of(of), RANGE.first_number)
+        return heard(KIND_CONFIRMS, shard, 0, body)
+
+    answers, first = Answers(2), [heard(KIND_MEETINGS, shard, 7 + shard) for shard in range(2)]
+    answers.add(first[0])
+    assert answers.confirmed(RANGE) is None
+    assert answers.missing(RANGE, walks=True) == [1]
+    answers.add(first[1])
+    assert answers.missing(RANGE, walks=True) == [0, 1]
+    for shard in range(2):
+        answers.add(confirmed(shard, first))
+    assert answers.confirmed(RANGE) is not None
+    answers.add(heard(KIND_WALKS, 1, 0))
+    assert answers.missing(RANGE, walks=True) == [0]
+    other = heard(KIND_MEETINGS, 1, 9)
+    answers.add(other)
+    assert answers.confirmed(RANGE) is None, "that was said of another answer"
+    answers.add(confirmed(1, [first[0], other]))
+    assert answers.missing(RANGE, walks=True) == [0]
+    answers.add(confirmed(0, [first[0], other]))
+    assert [one.told.share.number for one in answers.confirmed(RANGE) or ()] == [0, 1]
