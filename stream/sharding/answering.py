@@ -22,10 +22,9 @@ from spotsieve.stream.judge.filed import confirm_met
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
 from spotsieve.stream.judge.rules import Limits, final_kinds, judge_sources, outgrows
 from spotsieve.stream.judge.worth import worth_of_pages
-from spotsieve.stream.schemes import Bars, Scheme
-from spotsieve.stream.sharding.confirming import Pairs, say
+from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.sharding.keys import Held, Own
-from spotsieve.stream.sharding.meetings import ACCEPTED, REFUSED, Meetings, Sizes
+from spotsieve.stream.sharding.meetings import ACCEPTED, OF_HOST, REFUSED, Meetings, Sizes
 from spotsieve.stream.sharding.shares import Share, shards_of_pages
 from spotsieve.stream.signature import Entry, Signatures, Status, compared_pages, page_ids_at
 
@@ -43,16 +42,13 @@ def answer(
     return _answer_met(held.of_host(False), listed, _own_attempts(signatures, view, share))
 
 
-def answer_of_hosts(signatures: Signatures, held: Held, bars: Bars, view: StateView, limits: Limits) -> Meetings:
+def answer_of_hosts(held: Held, limits: Limits) -> Meetings:
     """Whom the pages of the shard's hosts meet under keys that these are mixed with. It is for the shard itself.
 
-    The shard holds the entries of all pages of its hosts, so it says of these itself what is to be said.
+    The shard holds the entries of all pages of its hosts, so nobody has to say anything of them.
     """
-    listed = limits._replace(candidates=limits.candidates + 1)
-    met = _answer_met(held.of_host(True), listed, {})
-    page = np.repeat(np.arange(len(signatures)), np.diff(met.bounds))
-    found = say(signatures, Pairs(page, met.number, met.proof), np.empty(0, np.int64), bars, view)
-    return met._replace(said=found.said, numbers=found.numbers, entries=found.entries, texts=found.texts)
+    met = _answer_met(held.of_host(True), limits._replace(candidates=limits.candidates + 1), {})
+    return met._replace(said=np.full(len(met.number), OF_HOST, np.uint8))
 
 
 def _answer_confirmed(signatures: Signatures, own: Own, view: StateView, scheme: Scheme, limits: Limits) -> Meetings:

@@ -27,6 +27,10 @@ from spotsieve.stream.sharding.shares import Share, shards_of_entries
 from spotsieve.stream.signature import Entry, OwnText, Signatures, emptied
 
 _OF_HOST, _OPEN = np.uint8(OF_HOST), np.uint8(OPEN)
+_NUMBER_BITS = 40
+"""Room for an entry number below the row of a page. A greater one makes a worse guess, and no wrong verdict."""
+_SHARDS_OF_A_COPY = 3
+"""How many shards, or all where there are fewer, have met the original of a copy: most of its keys lead there."""
 
 
 class Pairs(NamedTuple):
@@ -42,13 +46,14 @@ class Confirms(NamedTuple):
 
     said: uint8[p] (REFUSED, ...), of all pairs that lead to them, in the order of the shards' answers
     numbers: int64[e], ascending, the entries that may be originals  entries: these, by number
-    texts: of these, None where there are none
+    texts: of these, None where there are none  copies: bool[n], which pages seem to be copies of these entries
     """
 
     said: NDArray[np.uint8]
     numbers: NDArray[np.int64]
     entries: Mapping[int, Entry]
     texts: SentTexts | None
+    copies: NDArray[np.bool_] = np.empty(0, np.bool_)
 
 
 def confirm(
@@ -64,7 +69,8 @@ def confirm(
     named = named[shards_of_entries(named, share.shards) == share.number]
     # A remembered verdict counts for nothing where its original is gone.
     alive = [page_id is not None for page_id in view.page_ids(named.astype(np.uint64))]
-    return say(signatures, met, named[np.array(alive, np.bool_)], bars, view)
+    found = _say(signatures, met, named[np.array(alive, np.bool_)], bars, view)
+    return found._replace(copies=_seeming_copies(met, found.said, len(signatures), share.shards))
 
 
 def with_confirms(meetings: Sequence[Meetings], confirms: Sequence[Confirms]) -> list[Meetings]:
@@ -79,10 +85,25 @@ def with_confirms(meetings: Sequence[Meetings], confirms: Sequence[Confirms]) ->
     for one, held in zip(meetings, confirms, strict=True):
         of_pairs = _said_kernel(shards_of_entries(one.number, len(confirms)), said, at, ends)
         known = {page: attempt for page, attempt in one.attempts.items() if attempt.original not in gone}
-        of_entries = one._replace(numbers=held.numbers, entries=held.entries, texts=held.texts)
+        of_entries = one._replace(numbers=held.numbers, entries=held.entries, texts=held.texts, copies=held.copies)
         found.append(of_entries._replace(said=of_pairs, attempts=known))
     if (at != ends).any():
         raise ValueError("the pairs that are confirmed must be those that were met")
+    return found
+
+
+def _seeming_copies(met: Pairs, said: NDArray[np.uint8], pages: int, shards: int) -> NDArray[np.bool_]:
+    """Which pages seem to be copies of these entries: bool[n], as a guess (hosts.py).
+
+    They meet one under a key that decides, could be a copy of one of another host, or meet one of their own host in
+    several shards: what shares that many keys is rarely another page.
+    """
+    found, decides = np.zeros(pages, np.bool_), met.proof != 0
+    found[met.page[decides | (said == OPEN)]] = True
+    of_host = ~decides & (said == OF_HOST)
+    pairs = np.sort(met.page[of_host] << _NUMBER_BITS | met.number[of_host])
+    further = min(shards, _SHARDS_OF_A_COPY) - 1
+    found[pairs[further:][pairs[further:] == pairs[: len(pairs) - further]] >> _NUMBER_BITS] = True
     return found
 
 
@@ -98,7 +119,7 @@ def _gone(meetings: Sequence[Meetings], confirms: Sequence[Confirms]) -> set[int
     return named.difference(*(one.numbers.tolist() for one in confirms)) if named else named
 
 
-def say(signatures: Signatures, met: Pairs, originals: NDArray[np.int64], bars: Bars, view: StateView) -> Confirms:
+def _say(signatures: Signatures, met: Pairs, originals: NDArray[np.int64], bars: Bars, view: StateView) -> Confirms:
     """What is said of pairs whose entries the shard holds. originals: int64[...], ascending, of remembered verdicts"""
     numbers, said = distinct(np.concatenate([met.number, originals])), np.full(len(met.page), REFUSED, np.uint8)
     if not len(numbers):

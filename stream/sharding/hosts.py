@@ -29,15 +29,10 @@ from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.sharding.answering import answer_of_hosts
 from spotsieve.stream.sharding.entries import SentEntries
 from spotsieve.stream.sharding.keys import Held
-from spotsieve.stream.sharding.meetings import OF_HOST, OPEN, Meetings, merge
+from spotsieve.stream.sharding.meetings import OF_HOST, Meetings, merge
 from spotsieve.stream.sharding.resolving import counted_postings, known_sizes
 from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.signature import Entry, Status, page_ids_at
-
-_NUMBER_BITS = 40
-"""Room for an entry number below the row of a page. A greater one makes a worse guess, and no wrong verdict."""
-_SHARDS_OF_A_COPY = 3
-"""How many shards, or all where there are fewer, have met the original of a copy: most of its keys lead there."""
 
 
 class Walks(NamedTuple):
@@ -78,22 +73,16 @@ class _Gathered:
 def first_guess(round_: Round, meetings: Sequence[Meetings]) -> NDArray[np.bool_]:
     """Which pages are filed, as far as the answers tell: bool[n]. Any guess gives the same verdicts in the end.
 
-    Taken to be copies are pages with the digest of an earlier one, those that meet an entry under a key that decides,
-    those that could be a copy of a page of another host, and those whose candidate of their own host several shards
-    have met: what shares that many keys is rarely another page.
+    Taken to be copies are pages with the digest of an earlier one, and those that seem to be copies of an entry to the
+    shard that holds it. meetings: of all shards, confirmed
     """
     digest = round_.signatures.digest[:, 0]
     order = np.argsort(digest, kind="stable")
     guess, again = np.ones(len(digest), np.bool_), digest[order[1:]] == digest[order[:-1]]
     guess[order[1:][again]] = False
-    candidates = list[NDArray[np.int64]]()
     for one in meetings:
-        page = np.repeat(np.arange(len(digest)), np.diff(one.bounds))
-        guess[page[(one.proof != 0) | (one.said == OPEN)]] = False
-        of_host = (one.proof == 0) & (one.said == OF_HOST)
-        candidates.append(page[of_host] << _NUMBER_BITS | one.number[of_host])
-    pairs, further = np.sort(np.concatenate(candidates)), min(len(meetings), _SHARDS_OF_A_COPY) - 1
-    guess[pairs[further:][pairs[further:] == pairs[: len(pairs) - further]] >> _NUMBER_BITS] = False
+        if one.copies is not None:
+            guess &= ~one.copies
     # Who walked before a page was spared walked under another guess, or has that page among its own.
     guess[list(round_.spared)] = False
     return guess
@@ -114,7 +103,7 @@ def walk_round(
     signatures = round_.signatures
     mine = held.walks.copy()
     mine[list(round_.spared)] = False
-    local = answer_of_hosts(signatures, held, scheme.bars, view, limits)
+    local = answer_of_hosts(held, limits)
     answers = [*meetings, local]
     merged = merge(answers, limits.candidates, final_kinds(limits), mine)
     met, judged = merged.met, mine & (signatures.status == Status.FINGERPRINTED)
@@ -122,7 +111,9 @@ def walk_round(
     for one in meetings:
         for page, attempt in one.attempts.items():
             attempts[page] = attempt if mine[page] else None
-    read = _recall(round_, met.number[(merged.said == OF_HOST) & (met.proof == 0)], mine, answers, view)
+    sent = SentEntries([one.entries for one in meetings])
+    of_host = met.number[(merged.said == OF_HOST) & (met.proof == 0)]
+    read = _recall(round_, of_host, mine, meetings, sent, view)
     rows, filed = np.flatnonzero(mine), nothing_found(len(signatures))
     page_ids = dict(zip(rows.tolist(), page_ids_at(signatures, rows), strict=True))
     known = find_known(page_ids, judged, met, read, attempts, filed)
@@ -149,8 +140,7 @@ def walk_round(
     )
     walked = walk.walked
     named = distinct(np.concatenate([filed.number[rows], filed.replaced[rows]]))
-    elsewhere = SentEntries([one.entries for one in meetings])
-    named = named[(named != NOBODY) & ~np.isin(named, elsewhere.numbers)]
+    named = named[(named != NOBODY) & ~np.isin(named, sent.numbers)]
     entries = read.filed.entries(read.place(named)) if read.filed is not None else []
     return Walks(
         rows,
@@ -174,10 +164,14 @@ def _recall(
     round_: Round,
     of_host: NDArray[np.int64],
     mine: NDArray[np.bool_],
-    answers: Sequence[Meetings],
+    meetings: Sequence[Meetings],
+    sent: SentEntries,
     view: StateView,
 ) -> Recalled:
-    """What the walk needs of the state and of the answers. of_host: int64[...], entries that are the shard's own"""
+    """What the walk needs of the state and of the answers.
+
+    of_host: int64[...], entries that are the shard's own  sent: those in the answers of all shards
+    """
     signatures = round_.signatures
     hosts, row = np.unique(signatures.host[mine], return_inverse=True)
     memories = view.memories(hosts.astype(np.uint64))
@@ -189,8 +183,7 @@ def _recall(
         compared, own = filed.compared(False), filed.own_texts()
         recall_leads(memory, leads, np.searchsorted(own_numbers, leads.astype(np.uint64)), own)
         parts.append(texts_filed(compared.host, compared.feature_count, compared.sketch, own))
-    sent = SentEntries([one.entries for one in answers])
-    parts.append(_sent_texts(sent.numbers, answers, signatures.sketch.shape[1]))
+    parts.append(_sent_texts(sent.numbers, meetings, signatures.sketch.shape[1]))
     numbers = np.concatenate([own_numbers, sent.numbers.astype(np.uint64)])
     # An entry of the shard's own that was sent too is taken from its own state: there it has all that it owns.
     different, order = np.unique(numbers, return_index=True)
@@ -201,16 +194,14 @@ def _recall(
     return Recalled(rows, memory, different, gathered, texts, texts.length.astype(np.float64))
 
 
-def _sent_texts(numbers: NDArray[np.int64], answers: Sequence[Meetings], words: int) -> Texts:
-    """The texts of the entries that were sent, of each that of the answer which has most of it."""
-    found = [one.texts for one in answers if one.texts is not None]
+def _sent_texts(numbers: NDArray[np.int64], meetings: Sequence[Meetings], words: int) -> Texts:
+    """The texts of the entries that were sent, each by the shard that holds it."""
+    found = [one.texts for one in meetings if one.texts is not None]
     if not found:
         return no_texts(words)
-    every = np.concatenate([one.numbers for one in answers if one.texts is not None])
-    whole = np.concatenate([one.sketch.any(axis=1) for one in found])
-    order = np.lexsort((~whole, every))
-    first = np.searchsorted(every[order], numbers)
-    return _chosen(_joined([texts_filed(*one) for one in found]), order[first])
+    every = np.concatenate([one.numbers for one in meetings if one.texts is not None])
+    order = np.argsort(every)
+    return _chosen(_joined([texts_filed(*one) for one in found]), order[np.searchsorted(every[order], numbers)])
 
 
 def _joined(parts: Sequence[Texts]) -> Texts:

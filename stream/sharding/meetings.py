@@ -25,6 +25,8 @@ from spotsieve.stream.judge.rules import judge_sources
 from spotsieve.stream.schemes import Confirmed
 from spotsieve.stream.signature import Entry, OwnText
 
+_FEW = 64
+"""Pairs of a page that are sorted by insertion: those of a shard are in order already."""
 REFUSED, ACCEPTED, OF_HOST, OPEN = range(4)
 """What a shard says of a candidate: no copy, a copy; with a memory of hosts: of the same host, so that host's shard has
 its text; or of another host, and its text is in the answer."""
@@ -57,6 +59,7 @@ class Meetings(NamedTuple):
     length: int64[m], features of the entry; 0 where they cannot matter
     sizes: of own buckets  numbers: int64[e], ascending, the entries that may be originals  entries: these, by number
     texts: of these entries, where a host's shard has to compare them  attempts: by page, those that count
+    copies: bool[n], which pages seem to be copies of entries that the shard holds, once they are confirmed
     """
 
     postings: NDArray[np.int64]
@@ -73,6 +76,7 @@ class Meetings(NamedTuple):
     entries: Mapping[int, Entry]
     texts: SentTexts | None
     attempts: Mapping[int, Attempt]
+    copies: NDArray[np.bool_] | None = None
 
 
 class Merged(NamedTuple):
@@ -103,22 +107,50 @@ def merge(
 
     which: bool[n], the pages that are asked about; None: all
     """
-    pages, asked = len(meetings[0].postings), list[NDArray[np.int64]]()
-    page = [np.repeat(np.arange(pages), np.diff(one.bounds)) for one in meetings]
-    for rows in page:
-        asked.append(np.arange(len(rows)) if which is None else np.flatnonzero(which[rows]))
+    pages, bounds = len(meetings[0].postings), np.stack([one.bounds for one in meetings])
+    asked = np.ones(pages, np.bool_) if which is None else which
+    number = np.concatenate([one.number for one in meetings])
+    page, order = _order_kernel(bounds, number, asked)
 
     def column(name: str) -> NDArray[Any]:
-        return np.concatenate([getattr(one, name)[rows] for one, rows in zip(meetings, asked, strict=True)])
+        found: NDArray[Any] = np.concatenate([getattr(one, name) for one in meetings])[order]
+        return found
 
-    every = np.concatenate([rows[some] for rows, some in zip(page, asked, strict=True)]), column("number")
-    order = np.lexsort(every[::-1])
-    others = (column(name)[order] for name in ("proof", "kinds", "distance", "said", "score", "length"))
-    pairs = _Pairs(every[0][order], every[1][order], *others)
-    merged = _merge_kernel()(pairs, pages, candidate_limit, final)
+    others = map(column, ("proof", "kinds", "distance", "said", "score", "length"))
+    merged = _merge_kernel()(_Pairs(page, number[order], *others), pages, candidate_limit, final)
     bounds, number, proof, kinds, distance, cut_at, said, score, length = merged
     answers = Answers(length.astype(np.float64), np.arange(len(number)), Confirmed(said == ACCEPTED, score))
     return Merged(Met(bounds, number, proof, kinds, distance, cut_at), answers, said)
+
+
+@njit(nogil=True, cache=True)
+def _order_kernel(bounds, number, which):
+    # bounds: int64[S, n + 1], of the pairs of each shard  number: int64[m], of all pairs, one shard after the other
+    # which: bool[n], pages  ->  page, place: int64[k], of the pairs of these, by page and number
+    shards, pages = bounds.shape[0], len(which)
+    first, some = np.zeros(shards, np.int64), 0
+    for shard in range(1, shards):
+        first[shard] = first[shard - 1] + bounds[shard - 1, pages]
+    page_of, place = np.empty(len(number), np.int64), np.empty(len(number), np.int64)
+    for page in range(pages):
+        if not which[page]:
+            continue
+        begin = some
+        for shard in range(shards):
+            for at in range(first[shard] + bounds[shard, page], first[shard] + bounds[shard, page + 1]):
+                page_of[some], place[some] = page, at
+                some += 1
+        if some - begin > _FEW:
+            found = place[begin:some].copy()
+            place[begin:some] = found[np.argsort(number[found], kind="mergesort")]
+            continue
+        for at in range(begin + 1, some):
+            moved, to = place[at], at
+            while to > begin and number[place[to - 1]] > number[moved]:
+                place[to] = place[to - 1]
+                to -= 1
+            place[to] = moved
+    return page_of[:some], place[:some]
 
 
 @cache

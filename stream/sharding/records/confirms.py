@@ -1,6 +1,6 @@
 """Packs what a shard says of the entries that it holds: the body of a record of kind 11.
 
-    body  = of u64, pairs u32 (p), said: low bits, high bits (p each), entries, texts
+    body  = of u64, pages u32 (n), copies (bits: n), pairs u32 (p), said: low bits, high bits (p each), entries, texts
     texts = 8 bits, all 0: none, or all 1 and for each entry host (words), length, site (numbers), open (bits);
             and of the open ones sketch words u32, sketch (words), title words (numbers), title word (numbers)
 
@@ -21,6 +21,8 @@ def write_confirms(confirms: Confirms, of: int, first_number: int) -> bytes:
     """Write the body. of: a word for the answers that were heard  first_number: of the round"""
     columns = ColumnWriter()
     columns.words(np.array([of], np.uint64))
+    columns.count(len(confirms.copies))
+    columns.bits(confirms.copies)
     columns.count(len(confirms.said))
     columns.bits(confirms.said & 1 != 0)
     columns.bits(confirms.said & 2 != 0)
@@ -32,10 +34,11 @@ def write_confirms(confirms: Confirms, of: int, first_number: int) -> bytes:
 def read_confirms(columns: ColumnReader, first_number: int) -> tuple[Confirms, int]:
     """Read the body, and the word for the answers that were heard. Raises ValueError."""
     of = int(columns.words(1)[0])
+    copies = columns.bits(columns.count())
     pairs = columns.count()
     said = columns.bits(pairs) + 2 * columns.bits(pairs).astype(np.uint8)
     entries = PackedEntries(columns, first_number)
-    return Confirms(said, entries.numbers, entries, _read_texts(columns, len(entries))), of
+    return Confirms(said, entries.numbers, entries, _read_texts(columns, len(entries)), copies), of
 
 
 def _write_texts(columns: ColumnWriter, texts: SentTexts | None) -> None:

@@ -9,7 +9,7 @@ from tests.measure.scale.outcomes import Outcome
 from tests.measure.scale.simulation import Plan, simulate
 from tests.measure.scale.sizing import RATES, Size, size_for
 
-SHARDS = (1, 2, 4, 8, 16, 32)
+SHARDS = (1, 2, 4, 6, 8, 16, 32)
 LOST_SHARDS, AWAY_S = 4, 10.0
 """Of a process that is started again with its disk, and of a resolver until the next one takes over: at most 10 s."""
 NEARLY = 0.98

@@ -83,7 +83,13 @@ MEETINGS = Meetings(
     None,
     {1: Attempt(3, 0.5, Reason.NEAR, FoundBy.MINIMA), 2: Attempt(NOBODY, np.nan, Reason.NO_MATCH, 0)},
 )
-CONFIRMS = Confirms(np.array([REFUSED, OPEN, OF_HOST, OPEN], np.uint8), np.array(list(ENTRIES)), ENTRIES, TEXTS)
+CONFIRMS = Confirms(
+    np.array([REFUSED, OPEN, OF_HOST, OPEN], np.uint8),
+    np.array(list(ENTRIES)),
+    ENTRIES,
+    TEXTS,
+    np.array([True, False, True]),
+)
 RESOLVED = Resolved(
     Verdicts(
         np.array([Kind.DUPLICATE, Kind.NOVEL, Kind.UNCHECKED], np.uint8),
