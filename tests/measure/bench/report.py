@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from spotsieve.stream.evaluation import provenance
+from tests.measure.targets import met
 
 KERNEL_MB_PER_S = 700
 CHAIN_MB_PER_S = 800
@@ -83,20 +84,20 @@ def _kernel_rows(kernel: dict[str, Any]) -> Iterator[Row]:
         f"kernel, HTML to the default scheme's complete signature, one core ({kernel['source']})",
         f"{speed:.0f} MB/s",
         f">= {KERNEL_MB_PER_S} MB/s",
-        _met(speed >= KERNEL_MB_PER_S),
+        met(speed >= KERNEL_MB_PER_S),
     )
     chain = kernel["chain_mb_per_s"]
     yield (
         "kernel of `chain`, HTML to spots and simhash, one core",
         f"{chain:.0f} MB/s",
         f">= {CHAIN_MB_PER_S} MB/s",
-        _met(chain >= CHAIN_MB_PER_S),
+        met(chain >= CHAIN_MB_PER_S),
     )
     yield (
         f"selectolax parse + text, {kernel['selectolax_mb_per_s']:.0f} MB/s; kernel is",
         f"{ratio:.1f} x",
         f">= {KERNEL_RATIO} x",
-        _met(ratio >= KERNEL_RATIO),
+        met(ratio >= KERNEL_RATIO),
     )
 
 
@@ -107,7 +108,7 @@ def _signing_rows(signing: dict[str, Any]) -> Iterator[Row]:
                 f"signing a page of 20 KB, `{name}`, CPU",
                 f"{cost:.0f} us",
                 f"<= {SIGNING_US} us",
-                _met(cost <= SIGNING_US),
+                met(cost <= SIGNING_US),
             )
 
 
@@ -119,7 +120,7 @@ def _index_rows(index: dict[str, Any]) -> Iterator[Row]:
             f"index at {int(number):,} fingerprints, {tables} tables, CPU a page",
             f"{cost:.1f} us",
             f"<= {INDEX_US} us" if aim else "",
-            _met(cost <= INDEX_US) if aim else "",
+            met(cost <= INDEX_US) if aim else "",
         )
 
 
@@ -128,12 +129,12 @@ def _candidate_rows(candidates: dict[str, Any]) -> Iterator[Row]:
         figures = candidates[name]
         cost, size = figures["cpu_us_per_page"], figures["state_bytes_per_entry"]
         what = f"of the default scheme at {figures['pages']:,} pages with their hosts' memory"
-        yield (f"index {what}, CPU a page", f"{cost:.1f} us", f"<= {CANDIDATES_US} us", _met(cost <= CANDIDATES_US))
+        yield (f"index {what}, CPU a page", f"{cost:.1f} us", f"<= {CANDIDATES_US} us", met(cost <= CANDIDATES_US))
         yield (
             f"state {what}, bytes a filed page beside its address",
             f"{size:.0f}",
             f"<= {STATE_BYTES}",
-            _met(size <= STATE_BYTES),
+            met(size <= STATE_BYTES),
         )
 
 
@@ -150,7 +151,7 @@ def _pipeline_rows(pipeline: dict[str, Any]) -> Iterator[Row]:
             f"filter / pass-through, {guarantee} {spread}",
             f"{ratio:.2f}",
             f">= {PIPELINE_RATIO}",
-            _met(ratio >= PIPELINE_RATIO),
+            met(ratio >= PIPELINE_RATIO),
         )
         client = f"{ours['client_cpu_us']:.0f} us, {theirs['client_cpu_us']:.0f} us"
         yield f"CPU a page, {guarantee}: filter, pass-through", client, "", ""
@@ -167,7 +168,7 @@ def _latency_rows(latency: dict[str, Any]) -> Iterator[Row]:
             f"a page of 16 KB at {int(rate):,}/s, produce to read_committed, {guarantee}: p50, p99",
             f"{p50:.0f}, {p99:.0f} ms",
             f"<= {most_p50}, {most_p99} ms",
-            _met(p50 <= most_p50 and p99 <= most_p99),
+            met(p50 <= most_p50 and p99 <= most_p99),
         )
 
 
@@ -183,7 +184,7 @@ def _memory_rows(memory: dict[str, Any]) -> Iterator[Row]:
         return
     figure = f"{memory['rss_early_mib']:.0f}, {memory['rss_mib']:.0f} MiB ({memory['growth']:+.1%})"
     what = f"RSS after {memory['early_pages']:,} and {memory['pages']:,} pages"
-    yield what, figure, f"+{MEMORY_GROWTH:.0%} at most", _met(memory["growth"] <= MEMORY_GROWTH)
+    yield what, figure, f"+{MEMORY_GROWTH:.0%} at most", met(memory["growth"] <= MEMORY_GROWTH)
 
 
 def _library_rows(library: dict[str, Any]) -> Iterator[Row]:
@@ -193,7 +194,7 @@ def _library_rows(library: dict[str, Any]) -> Iterator[Row]:
     yield "`Deduplicator.add_many`, state on disk; `spotsieve filter`", f"{ours:.0f}, {theirs:.0f} pages/s", "", ""
     ratio, most = library["ratio"], library["ratio_most"]
     what = f"pages/s of `spotsieve filter` / of `Deduplicator.add_many` (at most {most:.2f})"
-    yield what, f"{ratio:.2f}", f"<= {LIBRARY_RATIO}", _met(ratio <= LIBRARY_RATIO)
+    yield what, f"{ratio:.2f}", f"<= {LIBRARY_RATIO}", met(ratio <= LIBRARY_RATIO)
     one = f"{library['add_us']:.0f} us, {library['query_us']:.0f} us"
     yield "`Deduplicator.add`, `Deduplicator.query` of one page of 20 KB", one, "", ""
     memory = f"{library['memory_bytes_per_page'] / 1000:.1f} KB"
@@ -210,7 +211,7 @@ def _backfill_rows(backfill: dict[str, Any]) -> Iterator[Row]:
         "how many times as fast backfill is",
         f"{ratio:.2f} x",
         f">= {BACKFILL_RATIO} x",
-        _met(ratio >= BACKFILL_RATIO),
+        met(ratio >= BACKFILL_RATIO),
     )
     yield "the same, without the start of Ray and of either command", f"{backfill['pace_ratio']:.2f} x", "", ""
 
@@ -223,15 +224,11 @@ def _serve_rows(serve: dict[str, Any]) -> Iterator[Row]:
         f"`spotsieve serve`, look-ups of one page of 20 KB at a steady {serve['rate']:,}/s: answered; p50, p99",
         f"{rate:.0f}/s; {serve['p50_ms']:.1f}, {p99:.1f} ms",
         f"{LOOKUPS_PER_S:,}/s; p99 <= {LOOKUP_P99_MS} ms",
-        _met(rate >= 0.98 * LOOKUPS_PER_S and p99 <= LOOKUP_P99_MS),
+        met(rate >= 0.98 * LOOKUPS_PER_S and p99 <= LOOKUP_P99_MS),
     )
     yield "the same: CPU of the server a look-up", f"{serve['server_cpu_us']:.0f} us", "", ""
     most = f"{serve['most_lookups_per_s']:.0f}/s; p99 {serve['most_p99_ms']:.0f} ms"
     yield f"`spotsieve serve`, {serve['connections']} clients that wait for each answer", most, "", ""
-
-
-def _met(good: bool) -> str:
-    return "met" if good else "NOT MET"
 
 
 def _kafka_version() -> str:

@@ -15,6 +15,7 @@ from tests.measure.quality.ours import scheme_under, settings_with
 from tests.measure.quality.plots import draw_plots
 from tests.measure.quality.report import as_markdown
 from tests.measure.quality.sets import find_sets, load_set
+from tests.measure.targets import exit_code
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 QUICK_PAGES = 300
@@ -80,7 +81,7 @@ def _measure(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         _say(f"{target} is written")
     else:
         print(text)
-    return 0
+    return exit_code(text) if whole else 0
 
 
 def _measure_part(name: str, run: Run, folder: Path | None) -> Part:

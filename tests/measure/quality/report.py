@@ -13,6 +13,7 @@ from tests.measure.quality.figures import SPEED_SET, Figures, Run
 from tests.measure.quality.markdown import paragraph, table
 from tests.measure.quality.report_targets import SPEED_PEER, TIMES_QUICKER, is_met, targets, times_quicker
 from tests.measure.quality.validation import FITTED_SCHEME
+from tests.measure.targets import met
 
 PACKAGES = ("numpy", "numba", *EXTRACTORS, "datasketch", "simhash", "rensa")
 
@@ -97,8 +98,8 @@ def _sets(run: Run, figures: Figures) -> str:
 
 
 def _target(name: str, scores: Scores) -> str:
-    met = is_met(name, scores)
-    return "" if met is None else "met" if met else "NOT MET"
+    good = is_met(name, scores)
+    return "" if good is None else met(good)
 
 
 def _speed(figures: Figures) -> str:
@@ -107,7 +108,7 @@ def _speed(figures: Figures) -> str:
         return ""
     peer_ms, times = quicker
     what = f"trafilatura + MinHash {peer_ms:.1f} ms a page, ours {speed.cpu_ms * 1e3:.0f} us: times as quick"
-    rows = [[what, f"{times:.0f} x", f">= {TIMES_QUICKER} x", "met" if times >= TIMES_QUICKER else "NOT MET"]]
+    rows = [[what, f"{times:.0f} x", f">= {TIMES_QUICKER} x", met(times >= TIMES_QUICKER)]]
     note = paragraph(f"""
         {speed.set_name}, {speed.pages:,} pages in batches of 512, CPU time of one thread, median of {speed.rounds}
         rounds; {speed.load:.1f} processes wanted the machine's cores meanwhile. Both were measured here, side by side.

@@ -12,6 +12,7 @@ from tests.measure.quality.markdown import paragraph, table
 from tests.measure.quality.orders import Ordered
 from tests.measure.quality.robustness import INJECTED, Row
 from tests.measure.quality.validation import Validation
+from tests.measure.targets import met
 
 
 def ablations(run: Run, figures: Figures) -> str:
@@ -157,7 +158,7 @@ def robustness(run: Run, figures: Figures, plots: Mapping[str, str]) -> str:
 def _target_of(row: Row) -> str:
     if row.target is None:
         return ""
-    return f">= {row.target:g}: {'met' if row.least >= row.target else 'NOT MET'}"
+    return f">= {row.target:g}: {met(row.least >= row.target)}"
 
 
 def _harsher(rows: Sequence[Row]) -> str:

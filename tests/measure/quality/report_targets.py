@@ -9,6 +9,7 @@ from spotsieve.stream.scoring.score_text import three_decimals
 from tests.measure.quality.figures import Figures, Run
 from tests.measure.quality.markdown import paragraph, table
 from tests.measure.quality.orders import Ordered
+from tests.measure.targets import met
 
 
 class Target(NamedTuple):
@@ -33,7 +34,7 @@ SPEED_PEER = "trafilatura + datasketch MinHash >= 0.5"
 
 def targets(run: Run, figures: Figures) -> str:
     """The table; "" where nothing was measured that has a target."""
-    rows = [[*cells, "met" if met else "**NOT MET**"] for *cells, met in _rows(run, figures)]
+    rows = [[*cells, met(good)] for *cells, good in _rows(run, figures)]
     if not rows:
         return ""
     note = paragraph("""

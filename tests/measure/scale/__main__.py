@@ -22,6 +22,7 @@ from tests.measure.scale.real import has_roles, run_real
 from tests.measure.scale.refill import measure_refill
 from tests.measure.scale.workers import measure_worker
 from tests.measure.shards import made_log, measure, measure_one, measure_shards
+from tests.measure.targets import exit_code
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 FIGURES, DOCUMENT, PLOT = DOCS / "scale.json", DOCS / "sizing.md", DOCS / "images" / "sizing.svg"
@@ -31,7 +32,7 @@ LARGER = (393_216, 4_096)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, simulate, write. 0 whatever the figures; 2 where one was never measured, 5 without a broker."""
+    """Measure, simulate, write. 1 where a target is missed, 2 where a part was never measured, 5 without a broker."""
     parser = argparse.ArgumentParser(
         "python -m tests.measure.scale",
         description="Measure the roles of a cluster, simulate it, write docs/sizing.md.",
@@ -69,9 +70,10 @@ def main(arguments: list[str] | None = None) -> int:
     _say("simulating ...")
     cases = run_cases(costs)
     draw(cases, PLOT)
-    DOCUMENT.write_text(document.text(figures, costs, cases, client_us, found), "utf-8")
+    text = document.text(figures, costs, cases, client_us, found)
+    DOCUMENT.write_text(text, "utf-8")
     _say(f"wrote {DOCUMENT.relative_to(DOCS.parent)}")
-    return 0
+    return exit_code(text)
 
 
 def _roles() -> list[dict[str, Any]]:

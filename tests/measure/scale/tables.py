@@ -10,6 +10,7 @@ from tests.measure.scale.costs import Costs, state_bytes, told_bytes
 from tests.measure.scale.outcomes import Outcome
 from tests.measure.scale.simulation import Plan, simulate
 from tests.measure.scale.sizing import LOAD, PAGES, RATES, disk_of_shard, shards_by_disk, traffic
+from tests.measure.targets import met
 
 Figures = dict[str, Any]
 MEASURED = (1, 2, 4, 8)
@@ -189,9 +190,6 @@ def targets_table(large: Figures, costs: Costs, cases: Cases, figures: Figures) 
     top = cases.sizes[RATES.index(100_000)]
     p99 = cases.reached[4, True].half.p99_ms
 
-    def met(good: bool) -> str:
-        return "met" if good else "NOT MET"
-
     return _table(
         ["what", "figure", "target", "met"],
         [
@@ -207,16 +205,16 @@ def targets_table(large: Figures, costs: Costs, cases: Cases, figures: Figures) 
             ["state, bytes a page, S = 8", f"{state:.0f}", "<= 900", met(state <= 900)],
             ["`signatures`, `matches` and `verdicts`, bytes a page, S = 8", f"{told:.0f}", "<= 600", met(told <= 600)],
             [
-                "simulated pages/s, most of any S; efficiency there",
-                f"{best.full.pages_per_s:,.0f}; {best.efficiency:.2f}",
-                ">= 100,000; >= .8",
-                met(best.full.pages_per_s >= 100_000 and best.efficiency >= 0.8),
-            ],
-            [
-                f"the most with an efficiency of {EFFICIENT:g}",
+                f"the most simulated pages/s with an efficiency of {EFFICIENT:g}",
                 f"{efficient.pages_per_s:,.0f}, {efficient.workers} x {efficient.shards}"
                 if efficient.workers
                 else "none",
+                ">= 100,000",
+                met(efficient.pages_per_s >= 100_000),
+            ],
+            [
+                "the most of any S; efficiency there",
+                f"{best.full.pages_per_s:,.0f}; {best.efficiency:.2f}",
                 "",
                 "",
             ],
