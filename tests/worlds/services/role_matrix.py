@@ -73,6 +73,9 @@ def _end_at(roles: Roles, wave: Wave, options: Mapping[str, tuple[str, ...]], pa
     victims = {role: roles[VICTIMS[role]] for role in wave.points}
     for role, victim in victims.items():
         victim.kill()
+        if role == "resolver":
+            # Else the group might choose the victim again, which is to stand by until it is armed.
+            wait_until(lambda: not _stands_by(roles["resolver-0"]), SECONDS, "the other resolver to work", 0.2)
         point = wave.points[role]
         calls = "1" if point.name in ONCE else str(CALLS)
         victim.module, victim.command = STEPPING, (role, point.name, calls, wave.how, *options[victim.name])
@@ -84,7 +87,7 @@ def _end_at(roles: Roles, wave: Wave, options: Mapping[str, tuple[str, ...]], pa
     roles.topics.until_all_committed()
     if "resolver" in victims:
         standing, working = victims["resolver"], roles["resolver-0"]
-        wait_until(lambda: "standing by" in standing.get("/readyz")[1], SECONDS, "the victim to stand by", 0.2)
+        wait_until(lambda: _stands_by(standing), SECONDS, "the victim to stand by", 0.2)
         armed_by(standing.config).touch()
         # It leaves its group, so the victim is chosen at once; then it stands by itself.
         assert working.terminate() == 0, working.text()
@@ -104,6 +107,10 @@ def _end_at(roles: Roles, wave: Wave, options: Mapping[str, tuple[str, ...]], pa
             _bring_back(victim, wave.how, options[victim.name])
     roles.topics.send(left)
     roles.topics.until_all_committed()
+
+
+def _stands_by(resolver: Spotsieve) -> bool:
+    return "standing by" in resolver.get("/readyz")[1]
 
 
 def _bring_back(victim: Spotsieve, how: str, options: tuple[str, ...]) -> None:
