@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
@@ -21,6 +20,7 @@ from spotsieve.stream.observe.heartbeats import Heartbeats
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.log.catchup import CatchUp
+from spotsieve.stream.service.log.judging import Judging
 from spotsieve.stream.service.log.log_follower import LogFollower
 from spotsieve.stream.service.log.record_writer import RecordWriter
 from spotsieve.stream.service.log.skipping import skipped_offsets, stopped_at
@@ -29,6 +29,8 @@ from spotsieve.stream.signature import Signatures, page_id_text
 from spotsieve.stream.verdict import Verdicts, concatenate
 
 MOST_IDS_LOGGED = 100
+SHORT_BYTES = 32 * 1024
+"""A record of some hundred pages at most: they are judged in a few milliseconds."""
 PASSED_OVER = {
     "foreign": "passed over a record of the log that is none of ours; all that follow are counted "
     "(spotsieve_log_passed_records_total): find out who writes to the log",
@@ -56,7 +58,6 @@ class SignatureLog:
         heartbeats: Heartbeats,
     ) -> None:
         self._settings = settings
-        self._heartbeats = heartbeats
         self._waits = waits
         self._engine = engine
         self._requests = Requests(settings.index.directory, engine.state)
@@ -68,7 +69,8 @@ class SignatureLog:
         self._skipped, self._told = set[int](), set[str]()
         self._filling = False
         self._waiting: dict[int, asyncio.Future[Applied]] = {}
-        self._judging = ThreadPoolExecutor(1, thread_name_prefix="judge")
+        self._judging = Judging(heartbeats)
+        self._lives = False
         self._reading = LogFollower(settings, metrics, waits, lambda: engine.state.position)
         self._writing = RecordWriter(settings, waits, lambda: engine.state.position)
 
@@ -104,6 +106,7 @@ class SignatureLog:
             progress(FILLING if self._filling and await self._reached() >= end else catching_up.text())
         self._metrics.log_gap.set(0)
         catching_up.done()
+        self._lives = True
 
     async def _reached(self) -> int:
         """The next offset to read. It passes the markers of strangers' transactions, which the state's does not."""
@@ -152,8 +155,7 @@ class SignatureLog:
 
     async def knows(self, partition: TopicPartition) -> bool:
         """Whether the state knows pages of a partition of an input topic."""
-        loop, (source, number) = asyncio.get_running_loop(), partition
-        return await loop.run_in_executor(self._judging, self._recent.has, source, number)
+        return await self._judging.do(self._recent.has, *partition)
 
     async def close(self) -> None:
         """Stop reading and writing, after the record that is being applied."""
@@ -161,12 +163,12 @@ class SignatureLog:
             future.cancel()
         await self._reading.close()
         await self._writing.close()
-        await asyncio.to_thread(self._judging.shutdown)
+        await self._judging.close()
 
     async def _follow_once(self) -> tuple[int, int]:
         """Apply the records of one fetch; -> (records, pages)."""
         if self._requests.waiting():
-            name = await asyncio.get_running_loop().run_in_executor(self._judging, self._requests.answer)
+            name = await self._judging.do(self._requests.answer)
             if name is not None:
                 logger().info("made a checkpoint for a snapshot", position=self._engine.state.position)
         records, pages = 0, 0
@@ -196,17 +198,16 @@ class SignatureLog:
 
         Raises StateError with the way out where every worker stops.
         """
-        loop = asyncio.get_running_loop()
+        # What lies in the log at the start comes without a pause, and would leave the event loop no time.
+        do = self._judging.do_short if self._lives and len(value) <= SHORT_BYTES else self._judging.do
         try:
-            applied = await loop.run_in_executor(
-                self._judging, self._heartbeats.watched, "judge", self._engine.apply, value, offset
-            )
+            applied = await do(self._engine.apply, value, offset)
         except (DamagedRecord, SettingsMismatch) as error:
             if offset not in self._skipped:
                 self._skipped |= await skipped_offsets(self._settings, offset + 1)
             if offset not in self._skipped:
                 raise stopped_at(error, offset) from None
-            applied = await loop.run_in_executor(self._judging, self._engine.skip, value, offset)
+            applied = await self._judging.do(self._engine.skip, value, offset)
             self._tell_passed("skipped", value, offset)
             if self._waiting:
                 # It may be one of this worker's own, whose pages would wait for their verdicts for ever.

@@ -1,0 +1,76 @@
+"""Short pieces of work are done in the event loop, one at a time with those of the thread, unless the disk is slow."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+
+from spotsieve.stream.observe.heartbeats import Heartbeats
+from spotsieve.stream.service.log.judging import LONG_SECONDS, PAUSE_SECONDS, Judging
+
+
+class World:
+    """A judging whose clock stands still unless a piece says how long it takes."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.judging = Judging(Heartbeats(), lambda: self.now)
+
+    def piece(self, seconds: float = 0.0) -> bool:
+        """A piece of work; -> whether the event loop did it."""
+        self.now += seconds
+        return threading.current_thread() is threading.main_thread()
+
+    async def in_loop(self, seconds: float = 0.0) -> bool:
+        return await self.judging.do_short(self.piece, seconds)
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    made = World()
+    yield made
+    await made.judging.close()
+
+
+async def test_a_short_piece_is_done_in_the_event_loop_and_others_in_the_thread(world: World) -> None:
+    assert await world.in_loop() is True
+    assert await world.judging.do(world.piece) is False
+    assert await world.in_loop() is True
+
+
+async def test_after_a_long_piece_the_thread_does_all_for_a_while(world: World) -> None:
+    assert await world.in_loop(2 * LONG_SECONDS) is True
+    assert await world.in_loop() is False
+    world.now += PAUSE_SECONDS
+    assert await world.in_loop() is True
+
+
+async def test_a_piece_that_fails_after_long_counts_as_long(world: World) -> None:
+    def fail() -> None:
+        world.now += 2 * LONG_SECONDS
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await world.judging.do_short(fail)
+    assert await world.in_loop() is False
+
+
+async def test_nothing_is_done_beside_a_piece_of_the_thread_even_if_nobody_waits_for_it(world: World) -> None:
+    begun, goes_on, done = threading.Event(), threading.Event(), list[str]()
+
+    def long() -> None:
+        begun.set()
+        goes_on.wait(60)
+        done.append("long")
+
+    waiting = asyncio.create_task(world.judging.do(long))
+    await asyncio.to_thread(begun.wait, 60)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    short = asyncio.create_task(world.judging.do_short(done.append, "short"))
+    await asyncio.sleep(0)
+    assert done == []
+    goes_on.set()
+    await short
+    assert done == ["long", "short"]
