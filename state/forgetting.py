@@ -32,8 +32,9 @@ def removal_of(pages: Sequence[ForgottenPage], state: State, whole: bool = True)
     """Find what the state still holds of these pages. whole: it holds all entries, and not those of a shard alone
 
     A page is passed over if its entry is gone or belongs to another page. So a record that came into the log twice
-    changes nothing the second time. What a host learned from a page stays with its host, as counts of hashes: which of
-    them came from the page is not known any more. Raises CorruptRecord, StateError.
+    changes nothing the second time. A shard that does not hold the entry of a living number takes its postings out: it
+    trusts that the record is of this log, which gives each number once. What a host learned from a page stays with its
+    host, as counts of hashes: which of them came from the page is not known any more. Raises CorruptRecord, StateError.
     """
     found = state.page_ids(np.array([page.number for page in pages], np.uint64))
     there = {page.number: page for page, page_id in zip(pages, found, strict=True) if page_id == page.page_id}

@@ -80,7 +80,7 @@ class Shard:
 def read_confirmed(meetings: Sequence[bytes], confirms: Sequence[bytes], first_number: int) -> list[Meetings]:
     """What all shards met, with what the holders of the entries say. Both are bodies, in the order of the shards."""
     met = [read_meetings(ColumnReader(one), first_number) for one in meetings]
-    return with_confirms(met, [read_confirms(ColumnReader(one), first_number)[0] for one in confirms])
+    return with_confirms(met, [read_confirms(ColumnReader(one), first_number) for one in confirms])
 
 
 class Entered(NamedTuple):

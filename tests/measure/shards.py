@@ -250,7 +250,7 @@ def _measure_rebuild(log: Sequence[bytes], outcomes: Sequence[bytes], share: Sha
 
 
 def _with_confirms(met: Sequence[Meetings], confirmed: Sequence[bytes], first_number: int) -> list[Meetings]:
-    return with_confirms(met, [read_confirms(_columns(one, len(met)), first_number)[0] for one in confirmed])
+    return with_confirms(met, [read_confirms(_columns(one, len(met)), first_number) for one in confirmed])
 
 
 def _parts(coming: Sequence[Signatures]) -> Iterator[Signatures]:

@@ -7,6 +7,7 @@ import xxhash
 from spotsieve.stream.service.roles.told import Heard
 from spotsieve.stream.sharding.confirming import with_confirms
 from spotsieve.stream.sharding.meetings import Meetings
+from spotsieve.stream.sharding.records.confirms import confirmed_answers
 from spotsieve.stream.sharding.records.frame import (
     KIND_BROKEN,
     KIND_CONFIRMS,
@@ -36,8 +37,8 @@ class Answers:
         if told.kind == KIND_MEETINGS:
             self._met.setdefault(told.range, {})[told.share.number] = heard
         elif told.kind == KIND_CONFIRMS:
-            _, of = heard.confirms
-            self._confirmed.setdefault(told.range, {}).setdefault(of, {})[told.share.number] = heard
+            of_range = self._confirmed.setdefault(told.range, {})
+            of_range.setdefault(confirmed_answers(told.body), {})[told.share.number] = heard
         elif told.kind == KIND_WALKS:
             self._walked.setdefault(told.range, {}).setdefault(told.share.number, []).append(heard)
         elif told.kind == KIND_TOO_LARGE:
@@ -92,7 +93,7 @@ class Answers:
 
 def confirmed_of(answers: Sequence[Heard], confirmed: Sequence[Heard]) -> list[Meetings]:
     """What all shards met, with what the holders of the entries say of it. Both in the order of the shards."""
-    return with_confirms([one.meetings for one in answers], [one.confirms[0] for one in confirmed])
+    return with_confirms([one.meetings for one in answers], [one.confirms for one in confirmed])
 
 
 def word_of(answers: Sequence[Heard]) -> int:

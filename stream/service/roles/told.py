@@ -78,8 +78,8 @@ class Heard:
         return self._body(KIND_MEETINGS, lambda columns: read_meetings(columns, self.told.range.first_number))
 
     @cached_property
-    def confirms(self) -> tuple[Confirms, int]:
-        """What a shard says of the entries that it holds, and the word for the answers whose pairs these are."""
+    def confirms(self) -> Confirms:
+        """What a shard says of the entries that it holds."""
         return self._body(KIND_CONFIRMS, lambda columns: read_confirms(columns, self.told.range.first_number))
 
     @cached_property

@@ -16,6 +16,8 @@ from spotsieve.stream.sharding.records.entries import PackedEntries, write_entri
 from spotsieve.stream.sharding.records.meetings import bounds_of
 from spotsieve.stream.signature import MAX_SKETCH_WORDS, OwnText
 
+_OF_BYTES = 8
+
 
 def write_confirms(confirms: Confirms, of: int, first_number: int) -> bytes:
     """Write the body. of: a word for the answers that were heard  first_number: of the round"""
@@ -31,14 +33,19 @@ def write_confirms(confirms: Confirms, of: int, first_number: int) -> bytes:
     return columns.body()
 
 
-def read_confirms(columns: ColumnReader, first_number: int) -> tuple[Confirms, int]:
-    """Read the body, and the word for the answers that were heard. Raises ValueError."""
-    of = int(columns.words(1)[0])
+def confirmed_answers(body: bytes) -> int:
+    """The word for the answers that were heard, which `of` was when the body was written."""
+    return int.from_bytes(body[:_OF_BYTES], "little")
+
+
+def read_confirms(columns: ColumnReader, first_number: int) -> Confirms:
+    """Read the body. Raises ValueError."""
+    columns.words(1)
     copies = columns.bits(columns.count())
     pairs = columns.count()
     said = columns.bits(pairs) + 2 * columns.bits(pairs).astype(np.uint8)
     entries = PackedEntries(columns, first_number)
-    return Confirms(said, entries.numbers, entries, _read_texts(columns, len(entries)), copies), of
+    return Confirms(said, entries.numbers, entries, _read_texts(columns, len(entries)), copies)
 
 
 def _write_texts(columns: ColumnWriter, texts: SentTexts | None) -> None:

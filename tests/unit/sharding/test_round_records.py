@@ -8,7 +8,7 @@ import pytest
 from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
 from spotsieve.stream.sharding.confirming import Confirms
 from spotsieve.stream.sharding.records.columns import ColumnReader
-from spotsieve.stream.sharding.records.confirms import read_confirms, write_confirms
+from spotsieve.stream.sharding.records.confirms import confirmed_answers, read_confirms, write_confirms
 from spotsieve.stream.sharding.records.frame import (
     FRAME_BYTES,
     KIND_RANGE,
@@ -65,8 +65,10 @@ def test_columns_come_back_with_their_values() -> None:
 
 
 def test_what_is_said_of_entries_comes_back_with_its_texts() -> None:
-    found, of = read_confirms(ColumnReader(write_confirms(CONFIRMS, 77, FIRST)), FIRST)
-    assert of == 77
+    body = write_confirms(CONFIRMS, 77, FIRST)
+    found = read_confirms(ColumnReader(body), FIRST)
+    assert confirmed_answers(body) == 77
+    assert found.copies.tolist() == CONFIRMS.copies.tolist()
     assert found.said.tolist() == CONFIRMS.said.tolist()
     assert dict(found.entries) == CONFIRMS.entries
     assert found.texts is not None
@@ -75,7 +77,7 @@ def test_what_is_said_of_entries_comes_back_with_its_texts() -> None:
     for name in ("site", "titles", "title_bounds", "print_bounds"):
         np.testing.assert_array_equal(getattr(found.texts.own, name), getattr(TEXTS.own, name), name)
     nothing = Confirms(np.empty(0, np.uint8), np.empty(0, np.int64), {}, None)
-    assert read_confirms(ColumnReader(write_confirms(nothing, 0, FIRST)), FIRST)[0].texts is None
+    assert read_confirms(ColumnReader(write_confirms(nothing, 0, FIRST)), FIRST).texts is None
 
 
 def test_an_answer_that_is_too_large_needs_no_body() -> None:

@@ -155,7 +155,7 @@ def kept() -> dict[str, Kept]:
             KIND_CONFIRMS,
             write_confirms(CONFIRMS, 2**64 - 2, FIRST),
             lambda columns: read_confirms(columns, FIRST),
-            lambda read: write_confirms(read[0], read[1], FIRST),
+            lambda read: write_confirms(read, 2**64 - 2, FIRST),
         ),
         "walks": Kept(
             KIND_WALKS,

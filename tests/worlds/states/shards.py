@@ -28,7 +28,7 @@ from spotsieve.stream.sharding.keys import Held, hold, lay_out
 from spotsieve.stream.sharding.limits import limits_in_shards
 from spotsieve.stream.sharding.meetings import Meetings
 from spotsieve.stream.sharding.records.columns import ColumnReader
-from spotsieve.stream.sharding.records.confirms import read_confirms, write_confirms
+from spotsieve.stream.sharding.records.confirms import confirmed_answers, read_confirms, write_confirms
 from spotsieve.stream.sharding.records.frame import (
     KIND_CONFIRMS,
     KIND_MEETINGS,
@@ -256,9 +256,8 @@ class Shards:
 
     def _sent_confirms(self, round_: Round, share: Share, confirms: Confirms) -> Confirms:
         body = write_confirms(confirms, len(self.rounds), round_.first_number)
-        read, of = self._sent(round_, KIND_CONFIRMS, share, body, read_confirms)
-        assert of == len(self.rounds)
-        return read
+        assert confirmed_answers(body) == len(self.rounds)
+        return self._sent(round_, KIND_CONFIRMS, share, body, read_confirms)
 
     def _sent_walks(self, round_: Round, share: Share, walks: Walks, guess: NDArray[np.bool_]) -> Walks:
         body = write_walks(walks, guess, round_.first_number)
