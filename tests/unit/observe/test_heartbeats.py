@@ -1,5 +1,7 @@
 """An event loop without a beat, and a task without an end, are told after their bounds and not before."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 from spotsieve.stream.observe.heartbeats import LOOP_SECONDS, TASK_SECONDS, Heartbeats
 
 
@@ -33,3 +35,20 @@ def test_a_task_is_told_only_while_it_takes_longer_than_any_should() -> None:
     heartbeats.watched("judge", work, TASK_SECONDS + 1)
     assert said == [[], ["the thread that does `judge` has been at one task for 121 s"]]
     assert heartbeats.problems() == []
+
+
+def test_work_that_the_event_loop_stands_still_at_is_named_and_that_of_threads_is_not() -> None:
+    now = 0.0
+    heartbeats = Heartbeats(lambda: now)
+    heartbeats.beat()
+
+    def look() -> list[str]:
+        nonlocal now
+        now += 31
+        return heartbeats.problems()
+
+    assert heartbeats.watched("judge", look) == ["the event loop has stood still for 31 s, at `judge`"]
+    heartbeats.beat()
+    with ThreadPoolExecutor(1) as thread:
+        found = thread.submit(heartbeats.watched, "sign", look).result()
+    assert found == ["the event loop has stood still for 31 s"]
