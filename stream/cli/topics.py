@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         made = asyncio.run(create_topics(settings, options.partitions, options.replication))
         for name, new in made.items():
             show(f"{name}: {'created' if new else 'was there'}")
-    facts = asyncio.run(check_topics(settings))
+    facts = asyncio.run(check_topics(settings, new=options.action == "create"))
     for role, name in names_of(settings).items():
         show(f"{name}: fits as topics.{role}, {facts[role].partitions} partition(s)")
     return 0

@@ -102,15 +102,21 @@ async def add_partitions(settings: Settings, name: str, partitions: int) -> int:
     return partitions - held
 
 
-async def check_topics(settings: Settings) -> dict[str, TopicFacts]:
+async def check_topics(settings: Settings, new: bool = False) -> dict[str, TopicFacts]:
     """Look at the topics, and refuse settings that could lose pages or change verdicts.
 
+    new: some were created just now, so the broker that is asked may come to know of them soon
     Returns role -> facts. Raises SettingError, which names the topic and the next step, or BrokerError.
     """
     names = names_of(settings)
     check_topic_names(settings)
     warn_of_open_files(settings.kafka)
     facts = await topic_facts(settings, sorted(names.values()))
+    for _ in range(TELLING_TRIES if new else 0):
+        if facts.keys() >= set(names.values()):
+            break
+        await asyncio.sleep(TELLING_PAUSE_SECONDS)
+        facts = await topic_facts(settings, sorted(names.values()))
     for role, name in names.items():
         if name not in facts:
             raise SettingError(

@@ -88,6 +88,25 @@ async def test_an_output_that_cannot_take_our_headers_is_refused(role: str, monk
         await check_topics(Settings())
 
 
+async def test_new_topics_are_looked_for_until_the_broker_that_is_asked_knows_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = list[int]()
+
+    async def facts_of(_: Settings, names: list[str]) -> dict[str, TopicFacts]:
+        looks.append(len(names))
+        known = [name for name in names if name != "signatures" or len(looks) >= 3]
+        return {name: TopicFacts(1, {**KEPT, "max.message.bytes": "1048588"}) for name in known}
+
+    monkeypatch.setattr(topics, "topic_facts", facts_of)
+    monkeypatch.setattr(topics, "TELLING_PAUSE_SECONDS", 0)
+    with pytest.raises(SettingError, match=r"topics\.log does not exist on the broker"):
+        await check_topics(Settings())
+    looks.clear()
+    assert (await check_topics(Settings(), new=True))["log"].partitions == 1
+    assert len(looks) == 3
+
+
 @pytest.mark.parametrize(
     ("facts", "rule"),
     [

@@ -37,7 +37,7 @@ def test_a_task_is_told_only_while_it_takes_longer_than_any_should() -> None:
     assert heartbeats.problems() == []
 
 
-def test_work_that_the_event_loop_stands_still_at_is_named_and_that_of_threads_is_not() -> None:
+def test_work_that_the_event_loop_stands_still_at_is_named() -> None:
     now = 0.0
     heartbeats = Heartbeats(lambda: now)
     heartbeats.beat()
