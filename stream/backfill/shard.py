@@ -47,9 +47,7 @@ class Shard:
 
     def confirm(self, round_: Round, meetings: Sequence[Meetings]) -> Confirms:
         """What is said of the entries that the shard holds. meetings: of all shards"""
-        if self._scheme.bars is None:
-            raise ValueError(f"the scheme {self._scheme.name} confirms candidates where they are met")
-        return confirm(round_.signatures, meetings, self._scheme.bars, self._view(round_), self.share)
+        return confirm(round_.signatures, meetings, self._scheme, self._view(round_), self.share)
 
     def walk(self, round_: Round, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> Walks:
         """Verdicts of the pages of the shard's hosts under a guess: bool[n]. meetings: of all shards, confirmed"""

@@ -21,7 +21,7 @@ from spotsieve.stream.distinct import distinct
 from spotsieve.stream.judge.by_host.pairs import could_be_copy_across
 from spotsieve.stream.judge.by_host.texts import estimated_jaccard, texts_filed, texts_of
 from spotsieve.stream.judge.rules import judge_sources
-from spotsieve.stream.schemes import Bars
+from spotsieve.stream.schemes import Bars, Scheme
 from spotsieve.stream.sharding.meetings import OF_HOST, OPEN, REFUSED, Meetings, SentTexts
 from spotsieve.stream.sharding.shares import Share, shards_of_entries
 from spotsieve.stream.signature import Entry, OwnText, Signatures, emptied
@@ -57,9 +57,14 @@ class Confirms(NamedTuple):
 
 
 def confirm(
-    signatures: Signatures, meetings: Sequence[Meetings], bars: Bars, view: StateView, share: Share
+    signatures: Signatures, meetings: Sequence[Meetings], scheme: Scheme, view: StateView, share: Share
 ) -> Confirms:
-    """What the shard says of its entries. meetings: of all shards, in their order  view: as of answer"""
+    """What the shard says of its entries. meetings: of all shards, in their order  view: as of answer
+
+    Raises ValueError for a scheme without a memory of hosts: its candidates are confirmed where they are met.
+    """
+    if scheme.bars is None:
+        raise ValueError(f"the scheme {scheme.name} has no memory of hosts")
     parts = [
         _pairs_kernel(one.bounds, one.number, one.proof, shards_of_entries(one.number, share.shards), share.number)
         for one in meetings
@@ -69,7 +74,7 @@ def confirm(
     named = named[shards_of_entries(named, share.shards) == share.number]
     # A remembered verdict counts for nothing where its original is gone.
     alive = [page_id is not None for page_id in view.page_ids(named.astype(np.uint64))]
-    found = _say(signatures, met, named[np.array(alive, np.bool_)], bars, view)
+    found = _say(signatures, met, named[np.array(alive, np.bool_)], scheme.bars, view)
     return found._replace(copies=_seeming_copies(met, found.said, len(signatures), share.shards))
 
 
@@ -85,8 +90,16 @@ def with_confirms(meetings: Sequence[Meetings], confirms: Sequence[Confirms]) ->
     for one, held in zip(meetings, confirms, strict=True):
         of_pairs = _said_kernel(shards_of_entries(one.number, len(confirms)), said, at, ends)
         known = {page: attempt for page, attempt in one.attempts.items() if attempt.original not in gone}
-        of_entries = one._replace(numbers=held.numbers, entries=held.entries, texts=held.texts, copies=held.copies)
-        found.append(of_entries._replace(said=of_pairs, attempts=known))
+        found.append(
+            one._replace(
+                said=of_pairs,
+                numbers=held.numbers,
+                entries=held.entries,
+                texts=held.texts,
+                attempts=known,
+                copies=held.copies,
+            )
+        )
     if (at != ends).any():
         raise ValueError("the pairs that are confirmed must be those that were met")
     return found

@@ -168,7 +168,7 @@ def _measure_shards(
         for share, state in zip(shares, states, strict=True):
             with charged.to("shard: confirm"):
                 heard[share] = [read_meetings(_columns(record, number), entry_count) for record in told]
-                confirms = confirm(signatures, heard[share], SCHEME.bars, state, share)
+                confirms = confirm(signatures, heard[share], SCHEME, state, share)
                 body = write_confirms(confirms, 0, entry_count)
                 confirmed.append(_told(round_, KIND_CONFIRMS, share, body, sent))
         with charged.to("resolver: read"):

@@ -55,9 +55,12 @@ class Answers:
 
         Who has heard other answers than we has confirmed others; it hears ours too, and says more.
         """
+        return _of_all(self._confirmed_by(range_), self._shards)
+
+    def _confirmed_by(self, range_: Range) -> dict[int, Heard]:
+        """By shard, what it says of the entries that were met."""
         met = self.met(range_)
-        said = self._confirmed.get(range_, {}).get(word_of(met), {}) if met else {}
-        return _of_all(said, self._shards)
+        return self._confirmed.get(range_, {}).get(word_of(met), {}) if met else {}
 
     def walked(self, range_: Range) -> dict[int, list[Heard]]:
         """By shard, what it found under one guess after the other."""
@@ -76,9 +79,9 @@ class Answers:
 
         walks: whether shards walk at all
         """
-        said, met = set(self._met.get(range_, {})), self.met(range_)
-        if walks and met:
-            said = set(self._confirmed.get(range_, {}).get(word_of(met), {}))
+        said = set(self._met.get(range_, {}))
+        if walks and len(said) == self._shards:
+            said = set(self._confirmed_by(range_))
             if len(said) == self._shards:
                 said = set(self._walked.get(range_, {}))
         return sorted(set(range(self._shards)) - said)

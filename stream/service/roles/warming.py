@@ -38,7 +38,7 @@ def compile_rounds(scheme: Scheme, limits: Limits) -> None:
             laid = lay_out(round_.signatures, scheme)
             resolved = resolve(round_, laid, scheme, limits, met)
         else:
-            confirms = [confirm(round_.signatures, met, scheme.bars, state, share) for _, state, share in parts]
+            confirms = [confirm(round_.signatures, met, scheme, state, share) for _, state, share in parts]
             met = with_confirms(met, confirms)
             # No page is filed by this guess, so it is wrong, and the check of wrong guesses runs too.
             guess = np.zeros(len(record.signatures), np.bool_)

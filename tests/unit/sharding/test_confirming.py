@@ -67,9 +67,9 @@ def test_shards_say_of_pairs_what_one_that_holds_all_entries_says(seed: int) -> 
             answer(signatures, hold(signatures, SCHEME, state, share), SCHEME, state, limits, share)
             for state, share in zip(cluster.states, cluster.shares, strict=True)
         ]
-        by_all = confirm(signatures, meetings, SCHEME.bars, one.state, Share(0, 1))
+        by_all = confirm(signatures, meetings, SCHEME, one.state, Share(0, 1))
         confirms = [
-            confirm(signatures, meetings, SCHEME.bars, state, share)
+            confirm(signatures, meetings, SCHEME, state, share)
             for state, share in zip(cluster.states, cluster.shares, strict=True)
         ]
         for shard, confirmed in enumerate(confirms):

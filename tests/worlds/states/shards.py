@@ -230,9 +230,8 @@ class Shards:
     ) -> Resolved:
         """Walk under one guess after the other, until none is wrong."""
         confirms = [
-            self._sent_confirms(round_, share, confirm(round_.signatures, meetings, self.scheme.bars, view, share))
+            self._sent_confirms(round_, share, confirm(round_.signatures, meetings, self.scheme, view, share))
             for view, share in zip(views, self.shares, strict=True)
-            if self.scheme.bars is not None
         ]
         meetings = with_confirms(meetings, confirms)
         guess: NDArray[np.bool_] | None = first_guess(round_, meetings)

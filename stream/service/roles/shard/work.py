@@ -142,10 +142,8 @@ class ShardWork:
         return Answered(held, body, broken)
 
     def _confirm(self, round_: Round, meetings: Sequence[Meetings], of: int) -> bytes:
-        if self._scheme.bars is None:
-            raise ValueError(f"the scheme {self._scheme.name} confirms candidates where they are met")
         # Of spared pages too, since the others look for what is said of all pairs.
-        confirms = confirm(round_.signatures, meetings, self._scheme.bars, self._view(round_), self._share)
+        confirms = confirm(round_.signatures, meetings, self._scheme, self._view(round_), self._share)
         return write_confirms(confirms, of, round_.first_number)
 
     def walk(
