@@ -24,7 +24,7 @@ from spotsieve.stream.judge.rules import judge_sources
 from spotsieve.stream.schemes import Bars, Scheme
 from spotsieve.stream.sharding.meetings import OF_HOST, OPEN, REFUSED, Meetings, SentTexts
 from spotsieve.stream.sharding.shares import Share, shards_of_entries
-from spotsieve.stream.signature import Entry, OwnText, Signatures, emptied
+from spotsieve.stream.signature import Entry, OwnText, Signatures, Status, emptied
 
 _OF_HOST, _OPEN = np.uint8(OF_HOST), np.uint8(OPEN)
 _NUMBER_BITS = 40
@@ -61,6 +61,8 @@ def confirm(
 ) -> Confirms:
     """What the shard says of its entries. meetings: of all shards, in their order  view: as of answer
 
+    Pairs of pages that are taken for empty are refused unseen: an answer may be older than the sparing of such a page.
+
     Raises ValueError for a scheme without a memory of hosts: its candidates are confirmed where they are met.
     """
     if scheme.bars is None:
@@ -69,13 +71,18 @@ def confirm(
         _pairs_kernel(one.bounds, one.number, one.proof, shards_of_entries(one.number, share.shards), share.number)
         for one in meetings
     ]
-    met = Pairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    named = _originals(meetings)
+    every = Pairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    is_judged = signatures.status != Status.EMPTY
+    judged = is_judged[every.page]
+    met = Pairs(*(column[judged] for column in every))
+    named = _originals(meetings, is_judged)
     named = named[shards_of_entries(named, share.shards) == share.number]
     # A remembered verdict counts for nothing where its original is gone.
     alive = [page_id is not None for page_id in view.page_ids(named.astype(np.uint64))]
     found = _say(signatures, met, named[np.array(alive, np.bool_)], scheme.bars, view)
-    return found._replace(copies=_seeming_copies(met, found.said, len(signatures), share.shards))
+    said = np.full(len(judged), REFUSED, np.uint8)
+    said[judged] = found.said
+    return found._replace(said=said, copies=_seeming_copies(met, found.said, len(signatures), share.shards))
 
 
 def with_confirms(meetings: Sequence[Meetings], confirms: Sequence[Confirms]) -> list[Meetings]:
@@ -120,15 +127,17 @@ def _seeming_copies(met: Pairs, said: NDArray[np.uint8], pages: int, shards: int
     return found
 
 
-def _originals(meetings: Sequence[Meetings]) -> NDArray[np.int64]:
-    """The entries that remembered verdicts name: int64[...], ascending."""
-    named = [attempt.original for one in meetings for attempt in one.attempts.values() if attempt.original != NOBODY]
+def _originals(meetings: Sequence[Meetings], is_judged: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The entries that remembered verdicts of these pages name: int64[...], ascending. is_judged: bool[n]"""
+    attempts = (pair for one in meetings for pair in one.attempts.items())
+    named = [attempt.original for row, attempt in attempts if is_judged[row] and attempt.original != NOBODY]
     return distinct(np.array(named, np.int64))
 
 
 def _gone(meetings: Sequence[Meetings], confirms: Sequence[Confirms]) -> set[int]:
-    """Those of them that no shard holds."""
-    named = set(_originals(meetings).tolist())
+    """The entries that remembered verdicts name and no shard holds."""
+    attempts = (attempt for one in meetings for attempt in one.attempts.values())
+    named = {attempt.original for attempt in attempts if attempt.original != NOBODY}
     return named.difference(*(one.numbers.tolist() for one in confirms)) if named else named
 
 

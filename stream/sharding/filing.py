@@ -20,7 +20,7 @@ from spotsieve.stream.judge.walk import file_given, grown_buckets
 from spotsieve.stream.schemes import Bars, Scheme
 from spotsieve.stream.sharding.keys import Held, hold_own
 from spotsieve.stream.sharding.resolving import Resolved
-from spotsieve.stream.sharding.rounds import Round, is_below
+from spotsieve.stream.sharding.rounds import CommittedPages, Round
 from spotsieve.stream.sharding.shares import Share, shards_of, shards_of_entries, shards_of_pages
 from spotsieve.stream.signature import Status, page_ids_at
 from spotsieve.stream.verdict import Kind, Reason
@@ -75,11 +75,12 @@ def _told(round_: Round, resolved: Resolved, share: Share) -> NDArray[np.int64]:
     rows = np.flatnonzero(told)
     if not round_.marks:
         return rows
-    later = [
-        any(mark.first > row and is_below(page_id, mark.committed) for mark in round_.marks)
-        for row, page_id in zip(rows.tolist(), page_ids_at(signatures, rows), strict=True)
-    ]
-    return rows[~np.array(later, np.bool_)]
+    behind, marks = CommittedPages(), list(round_.marks)
+    for row, page_id in zip(rows[::-1].tolist(), page_ids_at(signatures, rows)[::-1], strict=True):
+        while marks and marks[-1].first > row:
+            behind.add(marks.pop().committed)
+        told[row] = page_id not in behind
+    return np.flatnonzero(told)
 
 
 def _attempts(resolved: Resolved, told: NDArray[np.int64]) -> tuple[Attempt, ...]:

@@ -6,6 +6,7 @@ their pages are committed: a round ends before a page that a mark of an earlier 
 within a record whose own marks say so of its pages.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -130,22 +131,35 @@ def _before_known(signatures: Signatures, marks: Sequence[Mark]) -> int:
     """How many of the first pages stand before one that an earlier record says is committed."""
     if not any(mark.end < len(signatures) for mark in marks):
         return len(signatures)
-    told, coming = list[Committed](), list(marks)
+    told, coming = CommittedPages(), deque(marks)
     for page, page_id in enumerate(page_ids_of(signatures)):
         while coming and coming[0].end <= page:
-            told.append(coming.pop(0).committed)
-        if any(is_below(page_id, mark) for mark in told):
+            told.add(coming.popleft().committed)
+        if page_id in told:
             return page
     return len(signatures)
 
 
 def _lies_below_own_marks(record: LogRecord) -> bool:
     """Whether a record has pages that it says are committed: these came again long after."""
-    return any(is_below(page_id, mark) for page_id in page_ids_of(record.signatures) for mark in record.committed)
+    told = CommittedPages()
+    for mark in record.committed:
+        told.add(mark)
+    return any(page_id in told for page_id in page_ids_of(record.signatures))
 
 
-def is_below(page_id: PageId, mark: Committed) -> bool:
-    """Whether the mark says that the page is committed."""
-    if mark.partition == EVERY_PARTITION:
-        return True
-    return page_id[:2] == (mark.source, mark.partition) and page_id[2] < mark.offset
+class CommittedPages:
+    """The pages that marks say are committed. A page takes one look-up, however many marks there are."""
+
+    def __init__(self) -> None:
+        self._every = False
+        self._ends: dict[tuple[str, int], int] = {}
+
+    def add(self, mark: Committed) -> None:
+        """Take in what a mark says."""
+        place = mark.source, mark.partition
+        self._every |= mark.partition == EVERY_PARTITION
+        self._ends[place] = max(mark.offset, self._ends.get(place, 0))
+
+    def __contains__(self, page_id: PageId) -> bool:
+        return self._every or page_id[2] < self._ends.get(page_id[:2], 0)

@@ -2,17 +2,21 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
+from spotsieve.state.log.record import decode
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.schemes.registry import scheme_of
 from spotsieve.stream.service.roles.resolver import work as of_resolver
 from spotsieve.stream.service.roles.shard import work as of_shard
 from spotsieve.stream.settings.model import IndexSettings
+from spotsieve.stream.sharding import confirming
+from spotsieve.stream.sharding.confirming import Pairs
 from spotsieve.stream.signature import Signatures, page_ids_of
 from spotsieve.stream.verdict import Kind, Reason, concatenate
 from tests.worlds.pages.hosts import signatures_of as signatures_of_hosts
@@ -136,3 +140,30 @@ def test_pages_that_break_only_together_are_all_spared_and_what_always_breaks_st
     monkeypatch.setattr(of_shard, "answer", always)
     with pytest.raises(Defect, match="always"):
         WorkingShards(one, 2, random.Random(0)).apply(one.log, (500,))
+
+
+def test_a_page_whose_pairs_break_what_confirms_is_spared_and_stops_no_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, _ = whole_round()
+    # The same pages once more: each meets itself, filed.
+    again = decode(one.log[0]).signatures
+    one.sign(replace(again, offset=again.offset + 10_000))
+    whole, broke = vars(confirming)["_say"], set[int]()
+
+    def breaking(signatures: Signatures, met: Pairs, *arguments: Any) -> Any:
+        offsets = signatures.offset[met.page]
+        if (offsets == bad).any():
+            broke.add(bad)
+            raise Defect("of a pair")
+        return whole(signatures, met, *arguments)
+
+    expected = concatenate(one.verdicts)
+    bad = int(again.offset[np.flatnonzero(expected.kind[: len(again)] == Kind.NOVEL)[3]]) + 10_000
+    monkeypatch.setattr(confirming, "_say", breaking)
+    shards = WorkingShards(one, 3, random.Random(0))
+    found = shards.apply(one.log, (len(again),))
+    assert broke == {bad}
+    assert shards.sparings == 1
+    (spared,) = np.flatnonzero(found.reason == Reason.INTERNAL_ERROR)
+    assert [*again.offset, *(again.offset + 10_000)][spared] == bad
+    others = np.arange(len(expected)) != spared
+    assert (found.kind[others] == expected.kind[others]).all()

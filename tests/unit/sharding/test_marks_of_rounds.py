@@ -1,0 +1,57 @@
+"""A round knows which pages marks say are committed, by one look-up for each page however many marks there are."""
+
+import random
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spotsieve.state.horizon import Clock
+from spotsieve.state.index import Committed
+from spotsieve.state.log.record import decode, encode
+from spotsieve.state.store.remembered import EVERY_PARTITION
+from spotsieve.stream.page import PageId
+from spotsieve.stream.sharding.rounds import CommittedPages, next_round
+from tests.worlds.pages.hosts import signatures_of
+from tests.worlds.states.remembering import any_world
+from tests.worlds.states.shards import DIGEST
+
+RECORDS = 400
+SOURCES = ("pages", "others")
+ROUND_SECONDS = 1.5
+"""CPU for a round of many marks. One look at all marks for each page took ten times as much."""
+
+
+def is_below(page_id: PageId, mark: Committed) -> bool:
+    """What a mark says of a page."""
+    if mark.partition == EVERY_PARTITION:
+        return True
+    return page_id[:2] == (mark.source, mark.partition) and page_id[2] < mark.offset
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pages_are_committed_as_each_mark_by_itself_says(seed: int) -> None:
+    dice, told, marks = random.Random(seed), CommittedPages(), list[Committed]()
+    for _ in range(30):
+        partition = EVERY_PARTITION if dice.random() < 0.01 else dice.randrange(3)
+        marks.append(Committed(dice.choice(SOURCES), partition, dice.randrange(50)))
+        told.add(marks[-1])
+        for _ in range(20):
+            page_id = (dice.choice(SOURCES), dice.randrange(3), dice.randrange(50))
+            assert (page_id in told) == any(is_below(page_id, mark) for mark in marks)
+
+
+def test_a_round_with_thousands_of_marks_is_cut_in_little_time() -> None:
+    some, records = signatures_of(any_world(8003)[1]), []
+    pages = len(some)
+    for number in range(RECORDS):
+        signatures = replace(some, offset=np.arange(pages, dtype=np.int64) + number * pages)
+        # Of other partitions, so that none of them ends the round.
+        marks = [Committed("others", partition, number) for partition in range(64)]
+        records.append((number, decode(encode(signatures, bytes(16), number, DIGEST, marks))))
+    began = time.process_time()
+    round_ = next_round(records, 0, Clock(), 0, 0, RECORDS * pages)
+    assert time.process_time() - began < ROUND_SECONDS
+    assert len(round_.signatures) == RECORDS * pages
+    assert len(round_.marks) == RECORDS * 64
