@@ -1,11 +1,14 @@
 """A file system of some kilobytes that a test can fill and empty again."""
 
+import errno
 import os
 import subprocess
 from pathlib import Path
 from typing import Self
 
 import pytest
+
+from tests.worlds.waiting import SECONDS, wait_until
 
 
 class SmallDisk:
@@ -31,8 +34,22 @@ class SmallDisk:
         subprocess.run(["mount", "-o", f"remount,size={kib}k", self.path], check=True)
 
     def fill(self, room_kib: int) -> Path:
-        """Write a file that leaves only this much room. Removing it gives the room back."""
+        """Write a file that leaves only this much room. Removing it gives the room back.
+
+        Others may write at the same time: what they take after the look at what is free is left out at the next try.
+        """
         ballast = self.path / "ballast"
-        free = os.statvfs(self.path)
-        ballast.write_bytes(bytes(free.f_bavail * free.f_frsize - room_kib * 1024))
+        with ballast.open("wb") as file:
+
+            def is_filled() -> bool:
+                free = os.statvfs(self.path)
+                try:
+                    os.posix_fallocate(file.fileno(), 0, max(1, free.f_bavail * free.f_frsize - room_kib * 1024))
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+                    return False
+                return True
+
+            wait_until(is_filled, SECONDS, "a file that fills the disk")
         return ballast

@@ -74,17 +74,20 @@ class Answers:
         """The pages that break the code of a shard, by row, with the text of the error."""
         return self._broken.get(range_, {})
 
-    def missing(self, range_: Range, walks: bool) -> list[int]:
-        """The shards that have not answered, or, once all have, not confirmed, or not walked.
-
-        walks: whether shards walk at all
-        """
+    def missing(self, range_: Range, confirms: bool) -> list[int]:
+        """The shards that have not answered, or, once all have, not confirmed. confirms: whether shards do so at all"""
         said = set(self._met.get(range_, {}))
-        if walks and len(said) == self._shards:
+        if confirms and len(said) == self._shards:
             said = set(self._confirmed_by(range_))
-            if len(said) == self._shards:
-                said = set(self._walked.get(range_, {}))
         return sorted(set(range(self._shards)) - said)
+
+    def forget_walks(self, range_: Range) -> None:
+        """Let go of what shards found under guesses that count no longer: a round may have many of them."""
+        self._walked.pop(range_, None)
+
+    def forget_too_large(self, range_: Range) -> None:
+        """Wait for answers that are smaller."""
+        self._too_large.discard(range_)
 
     def forget_before(self, range_: Range) -> None:
         """Let go of what was said of rounds before this one."""

@@ -1,6 +1,7 @@
 """Keeps the records of the log from a place on, each decoded once, for a role that judges in rounds."""
 
 import asyncio
+from bisect import bisect_left
 from collections import deque
 
 from spotsieve.state.identity import check_log_range, check_settings_digest, closed_log
@@ -57,9 +58,9 @@ class LogRecords:
         """Ask where the log ends now."""
         return await self._follower.end()
 
-    def pages(self) -> int:
-        """How many pages are held."""
-        return sum(len(record.signatures) for _, record in self.held)
+    def weight(self) -> int:
+        """How many pages are held, to judge or to forget. A record without any counts for one."""
+        return sum(max(1, len(record.signatures) + len(record.forgotten)) for _, record in self.held)
 
     def drop_before(self, offset: int) -> None:
         """Let go of the records before this offset."""
@@ -77,16 +78,16 @@ class LogRecords:
     async def first_from(self, offset: int) -> tuple[int, LogRecord]:
         """Return the first held record at or behind this offset, as soon as there is one."""
         while True:
-            for one in self.held:
-                if one[0] >= offset:
-                    return one
+            at = bisect_left(self.held, offset, key=lambda one: one[0])
+            if at < len(self.held):
+                return self.held[at]
             await self._moved.wait()
 
     async def follow(self, pages: int) -> None:
-        """Keep so many pages at hand, and what until() asks for."""
+        """Keep so many pages at hand, to judge or to forget, and what until() asks for."""
         self._is_followed = True
         while True:
-            while self.pages() >= pages and self._next >= self._wanted:
+            while self.weight() >= pages and self._next >= self._wanted:
                 await self._moved.wait()
             await self._read()
             self._tell()

@@ -30,7 +30,8 @@ class ToldEnd(NamedTuple):
 
     broken: the pages that it goes on without, by row, with the texts of their errors
 
-    place: in the log  clock, next_number: behind the last round that is over  sizing: the shards now
+    place, next_number: behind the last round that is over  clock: of that round, or of the open one
+    sizing: the shards now
     answers: by shard, up to where `matches` was read when the last round was named
     """
 
@@ -49,7 +50,7 @@ async def find_end(reader: RoundReader, topic: str) -> ToldEnd:
     begin, end = await reader.verdicts_span()
     told, first = list[Heard](), end
     while first > begin:
-        first = max(begin, first - TAIL, end - (end - first + TAIL) * 2)
+        first = max(begin, end - max(TAIL, 2 * (end - first)))
         reader.seek_verdicts(first)
         told = []
         while await reader.verdicts_position() < end:

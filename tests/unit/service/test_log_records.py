@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from spotsieve.state.log.record import encode
+from spotsieve.state.forgetting import ForgottenPage
+from spotsieve.state.log.record import encode, encode_forget
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.metrics import Metrics
@@ -90,10 +91,33 @@ async def test_pages_are_kept_at_hand_up_to_the_bound_and_again_when_some_are_dr
     async with followed(2 * PAGES) as (records, _):
         await asyncio.wait_for(records.first_from(1), 10)
         await settled()
-        assert (records.pages(), follower.at) == (2 * PAGES, 2)
+        assert (records.weight(), follower.at) == (2 * PAGES, 2)
         records.drop_before(1)
         await asyncio.wait_for(records.first_from(2), 10)
         assert [offset for offset, _ in records.held] == [1, 2]
+
+
+@pytest.mark.asyncio
+async def test_pages_to_forget_are_kept_at_hand_up_to_the_bound_too(follower: Follower) -> None:
+    forgotten = [ForgottenPage(number, "pages", 0, number, ()) for number in range(PAGES)]
+    follower.log += [encode_forget(forgotten, bytes(16), number, DIGEST) for number in range(9)]
+    async with followed(2 * PAGES) as (records, _):
+        await asyncio.wait_for(records.first_from(1), 10)
+        await settled()
+        assert follower.at == 2
+        await asyncio.wait_for(records.until(4), 10)
+        assert [offset for offset, _ in records.held] == [0, 1, 2, 3]
+
+
+@pytest.mark.asyncio
+async def test_the_first_record_from_an_offset_is_found_behind_gaps(follower: Follower) -> None:
+    """Transactions of strangers leave gaps."""
+    follower.append(1)
+    async with followed(1) as (records, _):
+        _, record = await asyncio.wait_for(records.first_from(0), 10)
+        records.held.extend((offset, record) for offset in (3, 4, 9))
+        found = [(await records.first_from(offset))[0] for offset in range(10)]
+        assert found == [0, 3, 3, 3, 4, 9, 9, 9, 9, 9]
 
 
 @pytest.mark.asyncio

@@ -15,7 +15,7 @@ from spotsieve.stream.sharding.confirming import Confirms, confirm, with_confirm
 from spotsieve.stream.sharding.keys import hold
 from spotsieve.stream.sharding.meetings import OF_HOST, OPEN, REFUSED, Meetings
 from spotsieve.stream.sharding.records.confirms import write_confirms
-from spotsieve.stream.sharding.records.frame import KIND_CONFIRMS, KIND_MEETINGS, KIND_WALKS, Told
+from spotsieve.stream.sharding.records.frame import KIND_CONFIRMS, KIND_MEETINGS, Told
 from spotsieve.stream.sharding.shares import Share, shards_of
 from spotsieve.stream.verdict import Reason
 from tests.worlds.pages.hosts import signatures_of
@@ -131,18 +131,18 @@ def test_what_is_said_counts_for_the_very_answers_that_were_heard() -> None:
     answers, first = Answers(2), [heard(KIND_MEETINGS, shard, 7 + shard) for shard in range(2)]
     answers.add(first[0])
     assert answers.confirmed(RANGE) is None
-    assert answers.missing(RANGE, walks=True) == [1]
+    assert answers.missing(RANGE, confirms=True) == [1]
     answers.add(first[1])
-    assert answers.missing(RANGE, walks=True) == [0, 1]
+    assert answers.missing(RANGE, confirms=True) == [0, 1]
     for shard in range(2):
         answers.add(confirmed(shard, first))
     assert answers.confirmed(RANGE) is not None
-    answers.add(heard(KIND_WALKS, 1, 0))
-    assert answers.missing(RANGE, walks=True) == [0]
+    assert answers.missing(RANGE, confirms=True) == []
     other = heard(KIND_MEETINGS, 1, 9)
     answers.add(other)
     assert answers.confirmed(RANGE) is None, "that was said of another answer"
+    assert answers.missing(RANGE, confirms=True) == [0, 1]
     answers.add(confirmed(1, [first[0], other]))
-    assert answers.missing(RANGE, walks=True) == [0]
+    assert answers.missing(RANGE, confirms=True) == [0]
     answers.add(confirmed(0, [first[0], other]))
     assert [one.told.share.number for one in answers.confirmed(RANGE) or ()] == [0, 1]

@@ -173,8 +173,8 @@ class WorkingShards:
                 if walk.broken:
                     return None, walk.broken, []
                 walked[share.number] = [self._told(round_, KIND_WALKS, share, walk.body)]
-            walks = self._resolver.walked(round_, walked, guess, len(self._shares))
-            assert walks is not None
+            of_all = self._resolver.walked(round_, walked, guess)
+            walks = [of_all[share.number] for share in self._shares]
             outcome = self._resolver.resolve_walks(round_, meetings, walks, guess)
             if outcome.broken:
                 return None, outcome.broken, []

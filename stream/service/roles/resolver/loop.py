@@ -31,6 +31,9 @@ from spotsieve.stream.sharding.records.frame import KIND_GUESS, KIND_OUTCOME, ra
 from spotsieve.stream.sharding.records.range import write_guess
 from spotsieve.stream.sharding.rounds import Round
 
+MOST_GUESSES = 8
+"""After so many a round is named anew with half of its pages. Most need none or one. Pages that a stranger chains, each
+a copy if the one before it is none, need one for each page."""
 MISSING_SECONDS = 10.0
 """After so long without the answer of a shard a line says which shards are waited for."""
 
@@ -162,7 +165,7 @@ class Resolver(Role):
             await (hearing or self._hear())
             await self._publisher.publish(*await self._telling.answer_asks())
             if self._answers.too_large(opened.range):
-                await self._halve(opened, "the answer of a shard")
+                await self._make_smaller(opened, "the answer of a shard")
                 continue
             broken = self._answers.broken(opened.range)
             if broken.keys() - opened.errors.keys():
@@ -179,7 +182,10 @@ class Resolver(Role):
         if outcome.broken:
             await self._go_on_without(opened, broken_in(opened.round, outcome.broken))
         elif outcome.guess is not None:
-            opened.guess = outcome.guess
+            if opened.guesses == MOST_GUESSES and await self._halve(opened, "its pages hang on each other"):
+                return
+            opened.guess, opened.guesses = outcome.guess, opened.guesses + 1
+            self._answers.forget_walks(opened.range)
             guess = self._telling.record(KIND_GUESS, opened.range, write_guess(outcome.guess))
             await self._publisher.publish(guess)
             self._metrics.round_guesses.inc()
@@ -201,7 +207,7 @@ class Resolver(Role):
         """Publish the outcome, and with it the next round where its pages are at hand."""
         record = self._telling.record(KIND_OUTCOME, opened.range, body)
         if len(record) > LOG_RECORD_BYTES:
-            await self._halve(opened, "the outcome")
+            await self._make_smaller(opened, "the outcome")
             return
         self._open = None
         self._naming.go_behind(opened.round, next_number)
@@ -214,34 +220,45 @@ class Resolver(Role):
         self._metrics.round_pages.observe(len(opened.round.signatures))
         self._metrics.round_seconds.observe(time.monotonic() - opened.since)
 
-    async def _halve(self, opened: OpenRound, what: str) -> None:
-        """Name a round of half as many pages: what was to be said of this one exceeds a message."""
-        smaller, pages = self._naming.half(opened.round), len(opened.round.signatures)
-        if smaller is None:
+    async def _make_smaller(self, opened: OpenRound, what: str) -> None:
+        """Name a round of which less is to be said: what there is of this one exceeds a message."""
+        pages = len(opened.round.signatures)
+        if await self._halve(opened, f"{what} exceeds a message"):
+            return
+        if pages > 1:
             raise StateError(
                 f"the round from {opened.range.start.record}:{opened.range.start.page}",
-                f"cannot be told: {what} exceeds {LOG_RECORD_BYTES} bytes, and the round has no place to be cut at",
+                f"cannot be told: {what} exceeds {LOG_RECORD_BYTES} bytes, and its pages came again in one record "
+                "that says they are committed, which cannot be cut",
                 pages,
-                "lower index.candidate_limit (begins a new log), or judge in one process",
+                "judge in one process",
             )
-        logger().info("a round is named anew with fewer pages", because=f"{what} exceeds a message", pages=pages // 2)
+        self._answers.forget_too_large(opened.range)
+        if not opened.errors:
+            await self._go_on_without(opened, {0: f"{what} about this page exceeds {LOG_RECORD_BYTES} bytes"})
+
+    async def _halve(self, opened: OpenRound, because: str) -> bool:
+        """Name a round of half as many pages in place of this one; -> whether it could be cut."""
+        smaller, pages = self._naming.half(opened.round), len(opened.round.signatures)
+        if smaller is None:
+            return False
+        logger().info("a round is named anew with fewer pages", because=because, pages=pages // 2)
         await self._publisher.publish(*await self._name(smaller))
+        return True
 
     def _tell_missing(self, opened: OpenRound) -> bool:
-        """Say once which shards a round waits for; -> whether it waits for any for long."""
-        missing = self._answers.missing(opened.range, self._judging.walks)
+        """Say which shards a round waits for, once until others are missing; -> whether it waits for any for long."""
         waits = time.monotonic() - opened.since
-        late = waits > MISSING_SECONDS
-        self._metrics.observe_waiting(missing if late else (), waits)
-        if missing and late:
+        missing = opened.awaited if waits > MISSING_SECONDS else ()
+        self._metrics.observe_waiting(missing, waits)
+        if missing and missing != opened.told_missing:
             text = f"no answer of shard(s) {', '.join(map(str, missing))}"
             self._waits.failed("round", text, waited_for="shards")
-            if not opened.told_missing:
-                opened.told_missing = True
-                logger().warning("a round waits for shards: no verdict is given without them", missing=missing)
-        else:
+            logger().warning("a round waits for shards: no verdict is given without them", missing=missing)
+        elif not missing:
             self._waits.over("round")
-        return bool(missing) and late
+        opened.told_missing = missing
+        return bool(missing)
 
     async def _close(self) -> None:
         if self._hearing is not None:

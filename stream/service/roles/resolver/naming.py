@@ -10,6 +10,9 @@ from spotsieve.stream.sharding.records.frame import Range
 from spotsieve.stream.sharding.records.range import Named
 from spotsieve.stream.sharding.rounds import Place, Round, next_round
 
+GROWTH = 8
+"""Behind a round that was named anew with half of its pages, each has an eighth more, up to cluster.round_pages."""
+
 
 class Naming:
     """The end of all rounds that are over, and what comes behind it."""
@@ -27,7 +30,8 @@ class Naming:
 
     def go_behind(self, round_: Round, next_number: int) -> None:
         """Go on behind a round that is over."""
-        self._most = self._usual
+        # What made a round too large is seldom gone with the next one, so they grow again little by little.
+        self._most = min(self._usual, self._most + max(1, self._most // GROWTH))
         self.begin(round_.end, round_.clock, next_number)
 
     def here(self) -> Range:
@@ -36,13 +40,13 @@ class Naming:
 
     def next(self) -> Round | None:
         """The next round of what is at hand; None where the log has no pages yet."""
-        place = self._place
-        self._log.drop_before(place.record)
-        while self._log.held and not has_pages(self._log.held[0][1]):
+        self._log.drop_before(self._place.record)
+        for offset, _ in takewhile(lambda one: not has_pages(one[1]), self._log.held):
             # Pages to forget, and what moves nothing: every shard comes to it by itself.
-            place = self._place = Place(self._log.held[0][0] + 1, 0)
-            self._metrics.log_position.set(place.record)
-            self._log.held.popleft()
+            self._place = Place(offset + 1, 0)
+        place = self._place
+        self._metrics.log_position.set(place.record)
+        self._log.drop_before(place.record)
         records = list(takewhile(lambda one: has_pages(one[1]), self._log.held))
         if not records:
             return None

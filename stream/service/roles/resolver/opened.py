@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
@@ -29,6 +29,8 @@ class OpenRound:
     """A round that was named. meetings: of all shards, once they have answered  guess: under which they walk
 
     errors: of the pages that it spares, by row  guess_told: the shards were told the guess that counts now
+    awaited: the shards that have not said what is needed next  told_missing: those that a log line has named
+    guesses: how many better ones were found
     """
 
     range: Range
@@ -38,7 +40,9 @@ class OpenRound:
     guess: NDArray[np.bool_] | None = None
     errors: dict[int, str] = field(default_factory=dict)
     guess_told: bool = False
-    told_missing: bool = False
+    awaited: Sequence[int] = ()
+    told_missing: Sequence[int] = ()
+    guesses: int = 0
     since: float = field(default_factory=time.monotonic)
 
     def go_on_without(self, errors: Mapping[int, str]) -> None:
@@ -59,18 +63,14 @@ class Judging:
         self._work, self._metrics, self._heartbeats = work, metrics, heartbeats
         self._working = ThreadPoolExecutor(1, thread_name_prefix="resolver")
 
-    @property
-    def walks(self) -> bool:
-        """Whether shards walk through a round before it is resolved."""
-        return self._work.walks
-
     async def outcome(self, opened: OpenRound, answers: Answers) -> Outcome | None:
         """What the answers make of the round; None while they are not all there."""
         if opened.meetings is None:
+            opened.awaited = answers.missing(opened.range, self._work.walks)
             met = answers.met(opened.range)
-            confirmed = answers.confirmed(opened.range) if self._work.walks else None
-            if met is None or (self._work.walks and confirmed is None):
+            if opened.awaited or met is None:
                 return None
+            confirmed = answers.confirmed(opened.range) if self._work.walks else None
             opened.meetings = await self._done(self._work.meetings, opened.round, met, confirmed)
         if not self._work.walks:
             with self._metrics.timed("resolve"):
@@ -82,9 +82,12 @@ class Judging:
                 opened.guess_told = True
                 return Outcome(None, b"", opened.guess)
         said = answers.walked(opened.range)
-        walks = await self._done(self._work.walked, opened.round, said, opened.guess, len(opened.meetings))
-        if walks is None:
+        walked = await self._done(self._work.walked, opened.round, said, opened.guess)
+        shards = range(len(opened.meetings))
+        opened.awaited = [shard for shard in shards if shard not in walked]
+        if opened.awaited:
             return None
+        walks = [walked[shard] for shard in shards]
         with self._metrics.timed("resolve"):
             return await self._done(self._work.resolve_walks, opened.round, opened.meetings, walks, opened.guess)
 

@@ -66,9 +66,9 @@ class ResolverWork:
         return Outcome(resolved, write_outcome(resolved), None)
 
     def walked(
-        self, round_: Round, walked: Mapping[int, Sequence[Heard]], guess: NDArray[np.bool_], shards: int
-    ) -> list[Walks] | None:
-        """What all shards found under this guess; None while one of them has not said it. walked: by shard
+        self, round_: Round, walked: Mapping[int, Sequence[Heard]], guess: NDArray[np.bool_]
+    ) -> dict[int, Walks]:
+        """What shards found under this guess, by shard. walked: what they have said, by shard
 
         Who walked before a page was spared has walked under another guess, or has found something of that page.
         """
@@ -80,9 +80,8 @@ class ResolverWork:
             return next(fits, None)
 
         # Those that are there are decoded while the others walk.
-        of_all = [found(walked.get(shard, ())) for shard in range(shards)]
-        there = [walks for walks in of_all if walks is not None]
-        return there if len(there) == shards else None
+        of_all = ((shard, found(said)) for shard, said in walked.items())
+        return {shard: walks for shard, walks in of_all if walks is not None}
 
     def resolve_walks(
         self, round_: Round, meetings: Sequence[Meetings], walks: Sequence[Walks], guess: NDArray[np.bool_]

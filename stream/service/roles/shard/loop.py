@@ -211,7 +211,8 @@ class Shard(Role):
         for heard in await self._rounds.fetch():
             told = heard.told
             if heard.topic != self._settings.topics.verdicts:
-                self._answers.add(heard)
+                if told.kind != KIND_WALKS:  # They are for the resolver.
+                    self._answers.add(heard)
                 continue
             self._sizing = heard.sizing(self._sizing)
             if told.kind == KIND_RANGE:
