@@ -30,6 +30,9 @@ from spotsieve.stream.verdict import Verdicts, concatenate, no_verdicts
 
 RECENT_RECORDS = 1_000
 """So many of the latest records of the log are looked at where the committed offset of a partition is missing."""
+UNCLAIMED_PAGES = 500_000
+"""Verdicts of so many pages are kept at most while a record is on its way to the log: everybody's verdicts come then,
+and a send may be tried again for as long as the broker is away. They take 70 MB where half of the pages are copies."""
 
 
 class BrokeElsewhere(Exception):
@@ -80,8 +83,9 @@ class WorkerLog:
         self._rounds = RoundReader(settings, waits)
         self._sequence = 0
         self._waiting: dict[int, _Waiting] = {}
-        self._sending = 0
+        self._sending = False
         self._unclaimed: dict[int, list[_Part]] = {}
+        self._unclaimed_pages = 0
         self._errors: Mapping[int, str] = {}
         self._named: tuple[Range, Named] | None = None
         self._recent: set[tuple[str, int]] | None = None
@@ -110,7 +114,10 @@ class WorkerLog:
     async def append(
         self, signatures: Signatures, committed: Sequence[Committed] = ()
     ) -> list[asyncio.Future[Applied]]:
-        """Append a micro-batch, as one record unless it is larger than the broker takes; -> a future for each."""
+        """Append a micro-batch, as one record unless it is larger than the broker takes; -> a future for each.
+
+        One call at a time.
+        """
         futures = list[asyncio.Future[Applied]]()
         for part in split(signatures, LOG_RECORD_BYTES, committed):
             marks = () if futures else committed
@@ -118,14 +125,15 @@ class WorkerLog:
             record = LogRecord(self._writer, self._sequence, self._digest, NO_PAGES, 0)
             self._sequence += 1
             # The outcome may be here before the answer of the broker: what comes meanwhile is kept.
-            self._sending += 1
+            self._sending = True
             try:
                 offset = await self._writing.write(value)
+                unclaimed = self._unclaimed.get(offset, [])
             finally:
-                self._sending -= 1
+                self._sending, self._unclaimed, self._unclaimed_pages = False, {}, 0
             waiting = _Waiting(record, len(part), asyncio.get_running_loop().create_future())
             self._waiting[offset] = waiting
-            for given in self._unclaimed.pop(offset, ()):
+            for given in unclaimed:
                 self._give(offset, waiting, given)
             futures.append(waiting.future)
         return futures
@@ -135,8 +143,6 @@ class WorkerLog:
         while True:
             for heard in await self._rounds.fetch():
                 self._hear(heard)
-            if not self._sending:
-                self._unclaimed.clear()
 
     def _hear(self, heard: Heard) -> None:
         told = heard.told
@@ -159,8 +165,18 @@ class WorkerLog:
                 if waiting is not None:
                     self._give(offset, waiting, part)
                 elif self._sending:
-                    self._unclaimed.setdefault(offset, []).append(part)
+                    self._keep(offset, part)
             self._metrics.log_position.set(told.range.end.record)
+
+    def _keep(self, offset: int, part: _Part) -> None:
+        """Keep what may be of the record that is on its way. Raises BrokerTrouble where that is too much."""
+        self._unclaimed.setdefault(offset, []).append(part)
+        self._unclaimed_pages += len(part.verdicts)
+        if self._unclaimed_pages > UNCLAIMED_PAGES:
+            raise BrokerTrouble(
+                f"topics.log {self._settings.topics.log!r}",
+                f"took a record of this worker too slowly: more than {UNCLAIMED_PAGES} verdicts came meanwhile",
+            )
 
     def _give(self, offset: int, waiting: _Waiting, part: _Part) -> None:
         waiting.take(part)

@@ -1,0 +1,106 @@
+"""A worker without a state keeps the verdicts of others only while its own record is on its way, and only so many."""
+
+import asyncio
+import random
+
+import pytest
+
+from spotsieve.stream.errors import BrokerTrouble
+from spotsieve.stream.kafka.waits import Waits
+from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.service.roles import worker_log
+from spotsieve.stream.service.roles.told import Heard
+from spotsieve.stream.service.roles.worker_log import WorkerLog
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.sharding.records.frame import KIND_OUTCOME, KIND_RANGE, Range, Told
+from spotsieve.stream.sharding.records.outcome import write_outcome
+from spotsieve.stream.sharding.records.range import Named, write_named
+from spotsieve.stream.sharding.rounds import Place
+from spotsieve.stream.sharding.shares import Share
+from spotsieve.stream.signature import Signatures
+from tests.worlds.pages.generated import any_look, pages_of, signatures_of
+from tests.worlds.states.round_records import FIRST, RESOLVED
+
+PAGES = len(RESOLVED.verdicts)
+
+
+class Broker:
+    """Takes a record when it is told its offset, and gives outcomes of rounds of one record each."""
+
+    def __init__(self) -> None:
+        self.offsets = asyncio.Queue[int]()
+        self.told = asyncio.Queue[list[Heard]]()
+
+    async def write(self, _: bytes) -> int:
+        return await self.offsets.get()
+
+    async def fetch(self) -> list[Heard]:
+        return await self.told.get()
+
+    async def resolve(self, *records: int) -> None:
+        for record in records:
+            range_ = Range(Place(record, 0), Place(record + 1, 0), FIRST, 0, 0)
+            named = write_named(Named(1, (), (0,), ((record, PAGES),)))
+            self.told.put_nowait([_heard(KIND_RANGE, range_, named)])
+            self.told.put_nowait([_heard(KIND_OUTCOME, range_, write_outcome(RESOLVED))])
+        for _ in range(2 * len(records) + 1):
+            # The follower takes one of them in at each turn of the event loop.
+            await asyncio.sleep(0)
+
+
+def _heard(kind: int, range_: Range, body: bytes) -> Heard:
+    return Heard(Told(kind, bytes(16), Share(0, 1), range_, body), "verdicts", 0, 0)
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
+    found = Broker()
+    monkeypatch.setattr(worker_log, "RecordWriter", lambda *_: found)
+    monkeypatch.setattr(worker_log, "RoundReader", lambda *_: found)
+    return found
+
+
+def new_log() -> WorkerLog:
+    metrics = Metrics()
+    return WorkerLog(Settings(), bytes(16), metrics, Waits(metrics))
+
+
+def three_pages() -> Signatures:
+    return signatures_of(pages_of([any_look(random.Random(n), False) for n in range(PAGES)]))
+
+
+async def test_a_record_gets_verdicts_that_came_before_the_broker_told_its_offset(broker: Broker) -> None:
+    log = new_log()
+    following = asyncio.create_task(log.follow())
+    appending = asyncio.create_task(log.append(three_pages()))
+    await asyncio.sleep(0)
+    await broker.resolve(7, 8, 9)
+    broker.offsets.put_nowait(8)
+    (future,) = await appending
+    assert len((await asyncio.wait_for(future, 5)).verdicts) == PAGES
+    following.cancel()
+
+
+async def test_a_send_that_hangs_does_not_keep_the_verdicts_of_everybody(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_log, "UNCLAIMED_PAGES", 4 * PAGES)
+    log = new_log()
+    following = asyncio.create_task(log.follow())
+    for offset in range(0, 12, 4):
+        # What comes while nothing is sent, or came during an earlier send, does not count.
+        await broker.resolve(offset)
+        appending = asyncio.create_task(log.append(three_pages()))
+        await asyncio.sleep(0)
+        await broker.resolve(offset + 1, offset + 2, offset + 3)
+        broker.offsets.put_nowait(offset + 3)
+        (future,) = await appending
+        assert (await asyncio.wait_for(future, 5)).broken == {}
+    hanging = asyncio.create_task(log.append(three_pages()))
+    await asyncio.sleep(0)
+    await broker.resolve(*range(12, 16))
+    assert not following.done()
+    await broker.resolve(16)
+    with pytest.raises(BrokerTrouble, match=r"topics\.log .* took a record of this worker too slowly: more than 12 v"):
+        await asyncio.wait_for(following, 5)
+    hanging.cancel()
