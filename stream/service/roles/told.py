@@ -38,6 +38,7 @@ from spotsieve.stream.sharding.records.frame import (
     KIND_RESIZE,
     KIND_WALKS,
     Told,
+    check_shards,
     decode_body,
     decode_told,
 )
@@ -249,20 +250,25 @@ class RoundReader:
         )
 
     def _read(self, record: ConsumerRecord) -> Heard | None:
-        """Read a record; None for one of `matches` that is no answer of this cluster."""
+        """Read a record; None for one of `matches` that is no answer of this cluster, or is to other readers."""
         value: bytes = record.value or b""
+        is_verdict = record.topic == self._verdicts.topic
         try:
+            told = decode_told(value, self._digest, None, record.topic, record.offset)
             # The resolver says how many shards there are; who answers as one of others counts for nothing.
-            shards = None if record.topic == self._verdicts.topic else self._shards
-            told = decode_told(value, self._digest, shards, record.topic, record.offset)
+            if not is_verdict and self._shards not in (None, told.share.shards):
+                if told.kind not in (KIND_ASK, KIND_FILLED):
+                    check_shards(told.share, self._shards, record.topic, record.offset)
+                # While a resize is under way, those to come tell the resolver here how far they are.
+                return None
         except (DamagedRecord, SettingsMismatch, StateError) as error:
-            if record.topic == self._verdicts.topic:
+            if is_verdict:
                 raise
             # A stranger's record counts as no answer, and must not stop all who read. Its writer was told on its start.
             if not self._passed:
                 self._passed = True
                 logger().warning("passed over a record that is no answer of this cluster", error=str(error))
             return None
-        if record.topic != self._verdicts.topic and told.share.number != record.partition:
+        if not is_verdict and told.share.number != record.partition:
             return None
         return Heard(told, record.topic, record.offset, int.from_bytes(value[-CHECKSUM_BYTES:], "little"))

@@ -114,18 +114,23 @@ def decode_told(record: bytes, settings_digest: bytes, shards: int | None, topic
         raise SettingsMismatch(
             place, "must be of these settings", digest.hex(), "start all roles with the same settings"
         )
-    if shard >= of or of > MOST_SHARDS or shards not in (None, of):
-        raise StateError(
-            place,
-            f"must be of one of {'the' if shards is None else shards} shards",
-            f"{shard} of {of}",
-            "start all roles with the same shards",
-        )
+    check_shards(Share(shard, of), shards, topic, offset)
     fields = _RANGE.unpack_from(record, _HEAD.size)
     range_ = Range(Place(*fields[:2]), Place(*fields[2:4]), *fields[4:])
     if range_.start > range_.end or range_.floor > range_.first_number:
         raise DamagedRecord(topic, offset, "must have a range that does not end before it starts", _NEXT_STEP)
     return Told(kind, digest, Share(shard, of), range_, record[_HEAD.size + _RANGE.size : -_CHECKSUM_BYTES])
+
+
+def check_shards(share: Share, shards: int | None, topic: str, offset: int) -> None:
+    """Raise StateError where a record is of none of these shards. topic, offset, shards: as of decode_told"""
+    if share.number >= share.shards or share.shards > MOST_SHARDS or shards not in (None, share.shards):
+        raise StateError(
+            f"{topic}[{offset}]",
+            f"must be of one of {'the' if shards is None else shards} shards",
+            f"{share.number} of {share.shards}",
+            "start all roles with the same shards",
+        )
 
 
 def decode_body(told: Told, kind: int, read: Callable[[ColumnReader], Decoded], topic: str, offset: int) -> Decoded:
