@@ -11,7 +11,7 @@ from spotsieve.stream.kafka.errors import explained
 from spotsieve.stream.kafka.topic.topics import add_partitions
 from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.service.cluster.reading import read_sizing
+from spotsieve.stream.service.cluster.reading import read_sizings
 from spotsieve.stream.service.log.record_writer import RecordWriter
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
@@ -32,13 +32,16 @@ async def ask_for(settings: Settings, shards: int) -> tuple[Sizing, int]:
     """
     if not 1 <= shards <= MOST_SHARDS:
         raise SettingError("--shards", f"must be 1 to {MOST_SHARDS}", shards, "choose another number")
-    sizing = await _present(settings)
+    sizing, to_come = await _present(settings)
     if sizing.asked:
+        raise _under_way(sizing, shards)
+    if to_come.asked:
         raise SettingError(
             "--shards",
-            f"cannot be asked for: a resize {sizing.shards} -> {sizing.asked} is under way",
+            f"cannot be asked for: a resize {sizing.shards} -> {to_come.asked} was asked for, and waits for a resolver",
             shards,
-            "wait for its end (spotsieve cluster status), or cancel it (spotsieve cluster resize --cancel)",
+            "start one, which takes it (spotsieve run --role resolver), or cancel it "
+            "(spotsieve cluster resize --cancel)",
         )
     if shards == sizing.shards:
         raise SettingError(
@@ -46,13 +49,20 @@ async def ask_for(settings: Settings, shards: int) -> tuple[Sizing, int]:
         )
     added = await add_partitions(settings, settings.topics.matches, shards)
     await _write(settings, sizing, shards)
-    return await _answered(settings, lambda now: now.asked == shards or now.shards == shards), added
+    now = await _answered(settings, lambda now: bool(now.asked) or now.shards == shards)
+    if shards not in (now.shards, now.asked):
+        # Somebody else has asked at the same time, and was first.
+        raise _under_way(now, shards)
+    return now, added
 
 
 async def cancel(settings: Settings) -> tuple[Sizing, int]:
-    """End the resize that is under way; -> the shards now, and how many were asked for. Raises as ask_for."""
-    sizing = await _present(settings)
-    if not sizing.asked:
+    """End the resize that is under way, or take back an ask that no resolver has answered.
+
+    -> the shards now, and how many were asked for. Raises as ask_for.
+    """
+    sizing, to_come = await _present(settings)
+    if not sizing.asked and not to_come.asked:
         raise SettingError(
             "--cancel",
             "needs a resize that is under way, and there is none",
@@ -60,12 +70,24 @@ async def cancel(settings: Settings) -> tuple[Sizing, int]:
             f"the number of shards is {sizing.shards}",
         )
     await _write(settings, sizing, 0)
+    if not sizing.asked:
+        # Nothing has begun, and a resolver that comes finds the ask and its end together.
+        return sizing, to_come.asked
     return await _answered(settings, lambda now: not now.asked), sizing.asked
 
 
-async def _present(settings: Settings) -> Sizing:
-    """The shards now. Raises StateError where no round was named."""
-    sizing = await read_sizing(settings)
+def _under_way(sizing: Sizing, shards: int) -> SettingError:
+    return SettingError(
+        "--shards",
+        f"cannot be asked for: a resize {sizing.shards} -> {sizing.asked} is under way",
+        shards,
+        "wait for its end (spotsieve cluster status), or cancel it (spotsieve cluster resize --cancel)",
+    )
+
+
+async def _present(settings: Settings) -> tuple[Sizing, Sizing]:
+    """The shards now, and once all asks are answered. Raises StateError where no round was named."""
+    sizing, to_come = await read_sizings(settings)
     if not sizing.shards:
         raise StateError(
             f"topics.verdicts {settings.topics.verdicts!r}",
@@ -73,7 +95,7 @@ async def _present(settings: Settings) -> Sizing:
             None,
             "set cluster.shards of all roles, and start them; a resize is for a service that works",
         )
-    return sizing
+    return sizing, to_come
 
 
 async def _write(settings: Settings, sizing: Sizing, shards: int) -> None:
@@ -93,7 +115,7 @@ async def _answered(settings: Settings, is_answer: Callable[[Sizing], bool]) -> 
     """Wait for the resolver's word. Raises BrokerError where none comes: what was asked stands."""
     deadline = time.monotonic() + ANSWER_SECONDS
     while True:
-        sizing = await read_sizing(settings)
+        sizing, _ = await read_sizings(settings)
         if is_answer(sizing):
             return sizing
         if time.monotonic() > deadline:

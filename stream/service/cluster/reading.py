@@ -17,7 +17,7 @@ from spotsieve.stream.kafka.topic.topics import names_of, topic_facts
 from spotsieve.stream.service.roles.told import Heard
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from spotsieve.stream.sharding.records.frame import KIND_RANGE, decode_told
+from spotsieve.stream.sharding.records.frame import KIND_ASK, KIND_RANGE, decode_told
 from spotsieve.stream.sharding.resizing import Sizing
 
 STEP = "looking at the rounds"
@@ -70,13 +70,28 @@ def sizing_of(verdicts: Sequence[Said]) -> Sizing:
     return sizing
 
 
-async def read_sizing(settings: Settings) -> Sizing:
-    """The shards now. Raises SpotsieveError."""
+def sizing_after(sizing: Sizing, said: Sequence[Said]) -> Sizing:
+    """The shards once a resolver has answered all asks. said: the first partition of `matches`"""
+    for one in said:
+        heard = one.heard
+        if heard.told.kind == KIND_ASK and not heard.told.share.number:
+            answer = sizing.answer(heard.ask(), heard.offset)
+            sizing = sizing if answer is None else sizing.told(sizing.shards, answer)
+    return sizing
+
+
+async def read_sizings(settings: Settings) -> tuple[Sizing, Sizing]:
+    """The shards now, and once a resolver has answered all asks. Raises SpotsieveError."""
     await _partitions(settings)
-    topic = TopicPartition(settings.topics.verdicts, 0)
+    topic, asks = (TopicPartition(name, 0) for name in (settings.topics.verdicts, settings.topics.matches))
     async with RangeReader(settings, {}, STEP) as asking:
-        span = (await asking.held([topic]))[topic]
-    return sizing_of(await _verdicts(settings, topic, span))
+        spans = await asking.held([topic, asks])
+    told = await _verdicts(settings, topic, spans[topic])
+    sizing, (begin, end) = sizing_of(told), spans[asks]
+    # A resolver that takes over listens from the answers to the newest round on; it has dealt with all before.
+    first = max(begin, sizing.answered, _newest_answers(told).get(0, 0))
+    said = await _read(settings, {asks: (min(first, end), end)}, is_strict=False)
+    return sizing, sizing_after(sizing, said[asks])
 
 
 async def read_ends(settings: Settings, now_ms: int) -> Ends:

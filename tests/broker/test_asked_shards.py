@@ -1,0 +1,76 @@
+"""An ask for shards that no resolver has answered is known to whoever asks next, on a real broker."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from spotsieve.stream.cli import main
+from spotsieve.stream.kafka.waits import Waits
+from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.service.cluster import asking
+from spotsieve.stream.service.log.record_writer import RecordWriter
+from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+from spotsieve.stream.sharding.records.frame import KIND_ASK, KIND_RANGE, KIND_RESIZE, Range, encode_told
+from spotsieve.stream.sharding.records.range import Named, write_named
+from spotsieve.stream.sharding.records.resize import write_ask, write_resize
+from spotsieve.stream.sharding.resizing import Change, Resize
+from spotsieve.stream.sharding.rounds import Place
+from spotsieve.stream.sharding.shares import Share
+from tests.conftest import Broker
+from tests.worlds.brokers.topics import TopicSet
+from tests.worlds.services.oracle import settings_from
+
+RANGE = Range(Place(0, 0), Place(1, 0), 0, 0, 0)
+
+
+def write(settings: Settings, role: str, kind: int, body: bytes) -> int:
+    """Write a record of the resolver, or an ask; -> its offset."""
+
+    async def written() -> int:
+        writer = RecordWriter(settings, Waits(Metrics()), lambda: 0, role)
+        await writer.start()
+        try:
+            digest = settings_digest(verdict_settings_text(settings))
+            return await writer.write(encode_told(kind, digest, Share(0, 2), RANGE, body))
+        finally:
+            await writer.close()
+
+    return asyncio.run(written())
+
+
+def test_an_ask_that_waits_for_a_resolver_is_told_and_can_be_cancelled(
+    kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "ANSWER_SECONDS", 1.0)
+    config = tmp_path / "cluster.toml"
+
+    def resize(*words: str) -> tuple[int, str]:
+        capsys.readouterr()
+        code = main(["cluster", "resize", *words, "-c", str(config)])
+        told = capsys.readouterr()
+        return code, told.out + told.err
+
+    with TopicSet(kafka.bootstrap_servers, shards=2) as topics:
+        config.write_text(topics.toml(), "utf-8")
+        settings = settings_from(topics.toml())
+        # What was asked before the newest round was named is dealt with: the resolver made nothing of it.
+        asked = write(settings, "matches", KIND_ASK, write_ask(2))
+        write(settings, "matches", KIND_ASK, write_ask(7))
+        write(settings, "verdicts", KIND_RANGE, write_named(Named(1, (), (asked + 2, 0), ((0, 3),))))
+        assert "there is none" in resize("--cancel")[1]
+
+        code, text = resize("--shards", "3")
+        assert (code, "has not answered within" in text) == (5, True), text
+        for shards in ("3", "4"):
+            code, text = resize("--shards", shards)
+            assert (code, f"2 -> 3 was asked for, and waits for a resolver, got {shards}" in text) == (2, True), text
+        assert topics.ends("matches")[0] == asked + 3, "nothing was written, and no partition was added for it"
+        assert resize("--cancel")[0] == 0
+        assert "there is none" in resize("--cancel")[1]
+
+        code, text = resize("--shards", "4")
+        assert (code, "has not answered within" in text) == (5, True), text
+        write(settings, "verdicts", KIND_RESIZE, write_resize(Resize(Change.ASKED, 4, topics.ends("matches")[0])))
+        assert "a resize 2 -> 4 is under way, got 3" in resize("--shards", "3")[1]
