@@ -53,15 +53,7 @@ class TopicFacts:
 def check_log(name: str, facts: TopicFacts) -> None:
     """Refuse a log topic that could not carry the order of pages, and warn of one that forgets. Raises SettingError."""
     _check_carries("log", name, facts, 1, "one partition: it is the one order of pages")
-    retention = {setting: facts.settings.get(setting, FOREVER) for setting in ("retention.ms", "retention.bytes")}
-    bounded = {setting: value for setting, value in retention.items() if value != FOREVER}
-    if bounded:
-        # This is not refused: a user may keep snapshots of the state. But the log cannot rebuild a lost directory.
-        logger().warning(
-            "the log topic forgets: a lost state directory cannot be rebuilt from it; set its retention to -1",
-            topic=name,
-            **bounded,
-        )
+    _warn_of_forgetting("the log topic", "state directory", name, facts)
     warn_of_losses(name, facts)
 
 
@@ -81,12 +73,17 @@ def check_rounds(shards: int, names: Mapping[str, str], found: Mapping[str, Topi
     # A resize to fewer shards leaves partitions without a writer.
     _check_carries("matches", names["matches"], found["matches"], partitions, "partitions")
     _check_carries("verdicts", names["verdicts"], found["verdicts"], 1, "one partition: it is the one order of rounds")
-    kept = found["verdicts"].settings.get("retention.ms", FOREVER)
-    if kept != FOREVER:
+    _warn_of_forgetting("the topic of verdicts", "shard", names["verdicts"], found["verdicts"])
+
+
+def _warn_of_forgetting(topic: str, lost: str, name: str, facts: TopicFacts) -> None:
+    """Warn of a retention by time or size. topic, lost: in words, and what cannot be rebuilt from it"""
+    retention = {setting: facts.settings.get(setting, FOREVER) for setting in ("retention.ms", "retention.bytes")}
+    bounded = {setting: value for setting, value in retention.items() if value != FOREVER}
+    if bounded:
+        # This is not refused: a user may keep snapshots of the states.
         logger().warning(
-            "the topic of verdicts forgets: a lost shard cannot be rebuilt from it; set its retention to -1",
-            topic=names["verdicts"],
-            retention_ms=kept,
+            f"{topic} forgets: a lost {lost} cannot be rebuilt from it; set its retention to -1", topic=name, **bounded
         )
 
 

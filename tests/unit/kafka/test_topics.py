@@ -136,6 +136,16 @@ def test_matches_may_have_more_partitions_than_there_are_shards_and_not_fewer() 
         checked(2, 2)
 
 
+@pytest.mark.parametrize(("setting", "value"), [("retention.ms", "604800000"), ("retention.bytes", "1000000")])
+def test_verdicts_that_forget_by_time_or_size_are_warned_of(setting: str, value: str) -> None:
+    facts = {"matches": TopicFacts(2, {}), "verdicts": TopicFacts(1, {**KEPT, setting: value})}
+    with structlog.testing.capture_logs() as lines:
+        check_rounds(2, {"matches": "m", "verdicts": "v"}, facts)
+    (line,) = lines
+    assert line.pop("event").startswith("the topic of verdicts forgets: a lost shard cannot be rebuilt from it")
+    assert line == {"log_level": "warning", "topic": "v", setting: value}
+
+
 class SlowBroker:
     """The part of the admin client that creates topics; it knows a topic only some looks after it was made."""
 
