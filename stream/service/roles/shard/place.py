@@ -24,7 +24,8 @@ async def go_on(reader: RoundReader, filed_by: FiledBy | None, topic: str, begin
     found: Heard | None = None
     if begin <= filed_by.offset < end:
         reader.seek_verdicts(filed_by.offset)
-        while found is None:
+        # Made anew, the topic may have nothing from there on but the marker of a transaction, which is no record.
+        while found is None and await reader.verdicts_position() < end:
             found = next(iter(await reader.fetch()), None)
     if found is None or (found.offset, found.checksum) != filed_by:
         raise StateError(
