@@ -14,7 +14,8 @@ from spotsieve.stream.kafka.cluster import administrator
 from spotsieve.stream.kafka.errors import explained
 from spotsieve.stream.kafka.topic.ranges import RangeReader, Spans
 from spotsieve.stream.kafka.topic.topics import names_of, topic_facts
-from spotsieve.stream.service.roles.told import Heard
+from spotsieve.stream.schemes.registry import scheme_in_scope
+from spotsieve.stream.service.roles.told import Heard, heard_of
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 from spotsieve.stream.sharding.records.frame import KIND_ASK, KIND_RANGE, decode_told
@@ -48,13 +49,15 @@ class Members(NamedTuple):
 class Ends(NamedTuple):
     """The ends of the topics. log_end: offset of the log  verdicts: from the last range on, with some records before it
 
-    matches: by partition
+    matches: by partition, what was said since the newest round was named, with some records before it
+    walks: whether shards confirm and walk before a round is resolved
     """
 
     log_end: int
     verdicts: Sequence[Said]
     matches: Mapping[int, Sequence[Said]]
     members: Members
+    walks: bool
 
     @property
     def sizing(self) -> Sizing:
@@ -116,7 +119,7 @@ async def read_ends(settings: Settings, now_ms: int) -> Ends:
     said = await _read(settings, tails, is_strict=False)
     members = await _members(settings, {one: spans[one] for one in pages})
     by_shard = {one.partition: said[one] for one in matches}
-    return Ends(spans[log][1], told, by_shard, members)
+    return Ends(spans[log][1], told, by_shard, members, scheme_in_scope(settings).bars is not None)
 
 
 def _newest_answers(verdicts: Sequence[Said]) -> dict[int, int]:
@@ -174,7 +177,7 @@ async def _read(settings: Settings, spans: Spans, is_strict: bool) -> dict[Topic
 
 def _said(record: ConsumerRecord, digest: bytes) -> Said:
     told = decode_told(record.value or b"", digest, None, record.topic, record.offset)
-    return Said(Heard(told, record.topic, record.offset, 0), record.timestamp)
+    return Said(heard_of(told, record), record.timestamp)
 
 
 async def _members(settings: Settings, pages: Spans) -> Members:

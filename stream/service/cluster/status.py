@@ -4,17 +4,10 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
+from spotsieve.stream.service.cluster.awaiting import awaited
 from spotsieve.stream.service.cluster.reading import Ends, Members, Said
 from spotsieve.stream.service.roles.resolver.resizing import READY_SECONDS
-from spotsieve.stream.sharding.records.frame import (
-    KIND_CONFIRMS,
-    KIND_FILLED,
-    KIND_MEETINGS,
-    KIND_OUTCOME,
-    KIND_RANGE,
-    KIND_WALKS,
-    Range,
-)
+from spotsieve.stream.sharding.records.frame import KIND_FILLED, KIND_MEETINGS, KIND_OUTCOME, KIND_RANGE, Range
 from spotsieve.stream.sharding.rounds import Place
 
 
@@ -123,7 +116,7 @@ def status_of(ends: Ends, now_ms: int) -> Status:
         pages = sum(pages for _, pages in named[newest].heard.named().records)
         round_ = RoundStatus(newest, pages, newest.first_number, _ago(named[newest], now_ms), is_open)
     filling = [_filling(number, ends, now_ms) for number in range(sizing.asked)]
-    waits_for = _waits_for(ends, newest, answering) if is_open and newest else ""
+    waits_for = _waits_for(ends, newest) if is_open and newest else ""
     return Status(
         sizing.shards,
         sizing.asked,
@@ -145,11 +138,16 @@ def _ago(said: Said, now_ms: int) -> float:
 def _shard(number: int, named: dict[Range, Said], said: Sequence[Said], shards: int) -> ShardStatus:
     """named: the rounds that are looked at, in their order"""
     own = [one for one in said if one.heard.told.kind == KIND_MEETINGS and one.heard.told.share.shards == shards]
-    ranges = list(named)
+    # A round that is named anew with fewer pages takes the place of the larger one, and begins where that did.
+    ranges = list({range_.start: range_ for range_ in named}.values())
     answered = {one.heard.told.range: one.time_ms for one in own}
     took = [time_ms - named[range_].time_ms for range_, time_ms in answered.items() if range_ in named]
-    last = max(answered, default=None)
-    behind = sum(1 for range_ in ranges if last is None or range_ > last)
+    before = [range_ for range_ in answered if not ranges or range_.start < ranges[0].start]
+    last = max(before, default=None)
+    behind = len(ranges)
+    for at, range_ in enumerate(ranges):
+        if range_ in answered:
+            last, behind = range_, len(ranges) - at - 1
     return ShardStatus(number, last and last.end, behind, round(max(0.0, median(took)), 1) if took else None)
 
 
@@ -174,21 +172,10 @@ def _filling(number: int, ends: Ends, now_ms: int) -> FillingStatus:
     return FillingStatus(number, record, rate, left, ready)
 
 
-def _waits_for(ends: Ends, range_: Range, answering: Sequence[ShardStatus]) -> str:
+def _waits_for(ends: Ends, range_: Range) -> str:
     """Who holds the open round up."""
-    silent = [one.number for one in answering if one.rounds_behind]
-    if silent:
-        return _shards(silent)
-    for kind in (KIND_WALKS, KIND_CONFIRMS):
-        done = {
-            number
-            for number, told in ends.matches.items()
-            if any(said.heard.told.kind == kind and said.heard.told.range == range_ for said in told)
-        }
-        missing = [one.number for one in answering if one.number not in done]
-        if done:
-            break
-    return _shards(missing) if done and missing else "the resolver"
+    numbers = awaited(ends.verdicts, ends.matches, range_, ends.sizing.shards, ends.walks)
+    return _shards(numbers) if numbers else "the resolver"
 
 
 def _shards(numbers: Sequence[int]) -> str:

@@ -271,4 +271,10 @@ class RoundReader:
             return None
         if not is_verdict and told.share.number != record.partition:
             return None
-        return Heard(told, record.topic, record.offset, int.from_bytes(value[-CHECKSUM_BYTES:], "little"))
+        return heard_of(told, record)
+
+
+def heard_of(told: Told, record: ConsumerRecord) -> Heard:
+    """What was read of a record, with where it stood."""
+    checksum = int.from_bytes((record.value or b"")[-CHECKSUM_BYTES:], "little")
+    return Heard(told, record.topic, record.offset, checksum)

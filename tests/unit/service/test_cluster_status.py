@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from spotsieve.stream.service.cluster.reading import Ends, Members, Said
 from spotsieve.stream.service.cluster.status import Status, status_of
 from spotsieve.stream.service.cluster.told_text import lines_of
+from spotsieve.stream.service.roles.answers import word_of
 from spotsieve.stream.service.roles.told import Heard
+from spotsieve.stream.sharding.records.confirms import write_confirms
 from spotsieve.stream.sharding.records.frame import (
     KIND_CONFIRMS,
     KIND_FILLED,
@@ -13,7 +15,6 @@ from spotsieve.stream.sharding.records.frame import (
     KIND_OUTCOME,
     KIND_RANGE,
     KIND_RESIZE,
-    KIND_WALKS,
     Range,
     Told,
 )
@@ -23,6 +24,7 @@ from spotsieve.stream.sharding.resizing import Change, Filled, Resize
 from spotsieve.stream.sharding.rounds import Place
 from spotsieve.stream.sharding.shares import Share
 from tests.conftest import REPOSITORY
+from tests.worlds.states.round_records import CONFIRMS
 
 FIRST = Range(Place(0, 0), Place(10, 0), 0, 0, 0)
 SECOND = Range(Place(10, 0), Place(12, 7), 500, 0, 0)
@@ -43,7 +45,7 @@ VERDICTS = [named(FIRST, 1_000), said(KIND_OUTCOME, TWO, FIRST, 1_300), named(SE
 
 
 def status(matches: Mapping[int, Sequence[Said]], verdicts: Sequence[Said] = VERDICTS, log_end: int = 20) -> Status:
-    return status_of(Ends(log_end, verdicts, matches, MEMBERS), NOW)
+    return status_of(Ends(log_end, verdicts, matches, MEMBERS, True), NOW)
 
 
 def answers(number: int, first_ms: int, *more: Said) -> list[Said]:
@@ -82,14 +84,23 @@ def test_shards_that_have_just_taken_over_answer_the_next_round() -> None:
     assert "shard 0    answers the next round" in lines_of(found)
 
 
-def test_who_has_not_walked_is_waited_for_and_then_the_resolver() -> None:
+def test_shards_that_have_answered_are_waited_for_until_they_have_confirmed() -> None:
     both = {number: answers(number, 1_010, said(KIND_MEETINGS, Share(number, 2), SECOND, 90_020)) for number in (0, 1)}
-    assert status(both).waits_for == "the resolver"
-    both[0].append(said(KIND_CONFIRMS, Share(0, 2), SECOND, 90_025))
+    found = status(both)
+    assert (found.waits_for, [one.rounds_behind for one in found.answering]) == ("shards 0, 1", [0, 0])
+    word = word_of([said_of[-1].heard for said_of in both.values()])
+    both[0].append(said(KIND_CONFIRMS, Share(0, 2), SECOND, 90_025, write_confirms(CONFIRMS, word, 1_000)))
     assert status(both).waits_for == "shard 1", "it has not said what it knows of entries"
-    both[1].append(said(KIND_CONFIRMS, Share(1, 2), SECOND, 90_025))
-    walked = {**both, 1: [*both[1], said(KIND_WALKS, Share(1, 2), SECOND, 90_030)]}
-    assert status(walked).waits_for == "shard 0"
+
+
+def test_an_answer_to_a_larger_round_that_was_given_up_is_none_to_the_newest() -> None:
+    larger = SECOND._replace(end=Place(16, 0))
+    verdicts = [*VERDICTS[:2], named(larger, 80_000), named(SECOND, 90_000)]
+    first = said(KIND_MEETINGS, Share(0, 2), larger, 80_020)
+    second = said(KIND_MEETINGS, Share(1, 2), SECOND, 90_020)
+    found = status({0: answers(0, 1_010, first), 1: answers(1, 1_010, second)}, verdicts)
+    assert (found.waits_for, [one.rounds_behind for one in found.answering]) == ("shard 0", [1, 0])
+    assert [one.answered for one in found.answering] == [FIRST.end, SECOND.end]
 
 
 def test_a_round_that_is_over_and_a_service_without_one_wait_for_nobody() -> None:
