@@ -1,5 +1,6 @@
 """Drives a backfill: takes what readers sign in the order of the inputs, has it judged, and tells them the verdicts."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -8,9 +9,8 @@ from spotsieve.state.log.record import decode, encode
 from spotsieve.stream.backfill.known import JudgedPages
 from spotsieve.stream.backfill.reader import Signed
 from spotsieve.stream.backfill.run_file import RunFile
-from spotsieve.stream.backfill.schedule import Call, LostReader, Readers, Schedule, Task
+from spotsieve.stream.backfill.schedule import LostReader, Readers, Schedule, Task
 from spotsieve.stream.local.local_engine import LocalEngine
-from spotsieve.stream.local.summary import Summary
 from spotsieve.stream.verdict import Kind, Verdicts, concatenate, no_verdicts
 
 
@@ -42,8 +42,6 @@ class Driver:
         self._stopped, self._on_batch, self._progress = stopped, on_batch, Progress()
         todo = [number for number in range(len(tasks)) if number not in run_file.done]
         self._schedule = Schedule(readers, tasks, todo, stopped)
-        self._readers = readers
-        self._finishing: dict[int, Call] = {}
         self._pages = {number: summary.pages for number, summary in run_file.done.items()}
         self._first = [0]
 
@@ -54,14 +52,12 @@ class Driver:
             undone = [number for number in range(len(self._tasks)) if number not in self._run_file.done]
             if not undone:
                 return True
-            number = next((one for one in undone if one not in self._finishing), None)
+            number = next((one for one in undone if not self._schedule.is_finishing(one)), None)
             if number is None:
-                self._readers.wait(list(self._finishing.values()), 1.0)
+                self._schedule.wait_for_finished()
                 continue
-            try:
+            with contextlib.suppress(LostReader):  # The input is driven again, from its first page on.
                 self._drive(number)
-            except LostReader:
-                self._lose(number)
         return False
 
     def _drive(self, number: int) -> None:
@@ -77,7 +73,7 @@ class Driver:
             self._take_finished()
         if not self._stopped():
             self._pages[number] = page - first
-            self._finishing[number] = self._schedule.finish(number)
+            self._schedule.finish(number)
 
     def _first_page(self, number: int) -> int:
         """The number in the run of an input's first page; all inputs before are judged."""
@@ -117,19 +113,5 @@ class Driver:
         self._on_batch(self._progress)
 
     def _take_finished(self) -> None:
-        for number, call in list(self._finishing.items()):
-            if not call.ready():
-                continue
-            try:
-                summary: Summary = call.result()
-            except LostReader:
-                self._lose(number)
-                return
+        for number, summary in self._schedule.finished():
             self._run_file.finish(number, summary)
-            self._schedule.finished(number)
-            del self._finishing[number]
-
-    def _lose(self, number: int) -> None:
-        """The reader of an input is lost: what it had is read anew."""
-        for lost in [number, *self._schedule.lost(number)]:
-            self._finishing.pop(lost, None)

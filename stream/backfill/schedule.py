@@ -9,12 +9,13 @@ from typing import Any, NamedTuple, Protocol
 from spotsieve.stream.backfill.parts import Parts
 from spotsieve.stream.backfill.reader import Signed
 from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.local.summary import Summary
 
 _CALLS_AHEAD = 3
 """Batches that a reader is asked for before the first of them is looked at, so that it need not wait for the judge."""
 _INPUTS_OF_READER = 2
 """One that it reads, and one that waits for verdicts."""
-_WAIT_S = 0.2
+_WAIT_S, _WAIT_FINISHED_S = 0.2, 1.0
 
 
 class LostReader(Exception):
@@ -72,23 +73,26 @@ class Schedule:
         self._desks = [_Desk() for _ in range(readers.count)]
         self._came: dict[int, deque[Signed | None]] = {}
         self._reader: dict[int, int] = {}
+        self._finishing: dict[int, Call] = {}
 
     def batches(self, number: int) -> Iterator[Signed]:
         """The batches of an input; ends early where nothing more is wanted.
 
         Raises LostReader where its reader is lost: ask again, from its first batch. Raises what the reader raised.
         """
+        opened: deque[Signed | None] | None = None
         while not self._stopped():
             self._go_on()
-            if self._reader.get(number) is None:
-                self._wait()
-            elif self._came[number]:
-                signed = self._came[number].popleft()
+            came = self._came.get(number)
+            # Another reader may have begun the input anew by now. Its batches are not those that are wanted here.
+            if opened is not None and came is not opened:
+                raise LostReader
+            opened = came
+            if came:
+                signed = came.popleft()
                 if signed is None:
                     return
                 yield signed
-                if number not in self._reader:
-                    raise LostReader
             else:
                 self._wait()
 
@@ -96,17 +100,33 @@ class Schedule:
         """Have the next batch of an input written."""
         self._readers.call(self._reader[number], "write", number, verdicts)
 
-    def finish(self, number: int) -> Call:
+    def finish(self, number: int) -> None:
         """Have an input finished, whose batches are all written."""
-        return self._readers.call(self._reader[number], "finish", number)
+        self._finishing[number] = self._readers.call(self._reader[number], "finish", number)
 
-    def finished(self, number: int) -> None:
-        """An input is done: its reader has room for another."""
-        self._desks[self._reader.pop(number)].inputs.discard(number)
+    def is_finishing(self, number: int) -> bool:
+        """Whether an input is being finished. Where its reader is lost before that, its batches are to be had again."""
+        return number in self._finishing
 
-    def lost(self, number: int) -> list[int]:
-        """The reader of this input is lost: the inputs that have to be read anew, ascending."""
-        return self._lose(self._reader[number]) if number in self._reader else []
+    def finished(self) -> Iterator[tuple[int, Summary]]:
+        """The inputs that are done since this was asked, and what there was in each. Raises what the reader raised."""
+        for number, call in list(self._finishing.items()):
+            # A reader that is lost takes along what else it was to finish.
+            if number not in self._finishing or not call.ready():
+                continue
+            reader = self._reader[number]
+            try:
+                summary: Summary = call.result()
+            except LostReader:
+                self._lose(reader)
+                continue
+            self._desks[reader].inputs.discard(number)
+            del self._finishing[number], self._reader[number], self._came[number]
+            yield number, summary
+
+    def wait_for_finished(self) -> None:
+        """Return when an input may be done."""
+        self._readers.wait(list(self._finishing.values()), _WAIT_FINISHED_S)
 
     def _go_on(self) -> None:
         for reader, desk in enumerate(self._desks):
@@ -134,15 +154,14 @@ class Schedule:
         while desk.reading is not None and len(desk.asked) < _CALLS_AHEAD:
             desk.asked.append((desk.reading, self._readers.call(reader, "sign", desk.reading)))
 
-    def _lose(self, reader: int) -> list[int]:
-        desk = self._desks[reader]
-        lost = sorted(desk.inputs)
-        for number in lost:
-            del self._reader[number]
+    def _lose(self, reader: int) -> None:
+        """A reader is lost: another one takes its place, and what it had is read anew."""
+        for number in self._desks[reader].inputs:
+            del self._reader[number], self._came[number]
+            self._finishing.pop(number, None)
             heapq.heappush(self._waiting, number)
         self._desks[reader] = _Desk()
         self._readers.renew(reader)
-        return lost
 
     def _wait(self) -> None:
         self._readers.wait([call for desk in self._desks for _, call in desk.asked], _WAIT_S)

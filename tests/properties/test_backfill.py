@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+import itertools
 import json
 import random
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from spotsieve.stream.errors import EXIT_OK, InputError, SettingError, StateErro
 from spotsieve.stream.settings.load import load_settings
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import verdict_settings_text
-from tests.worlds.backfills import PAGES, backfilled, records_out, verdict_rows, write_inputs
+from tests.worlds.backfills import PAGES, backfilled, logged_pages, records_out, verdict_rows, write_inputs
 
 SETTINGS: dict[str, dict[str, str]] = {
     "spotsieve": {},
@@ -123,6 +124,31 @@ def test_a_stopped_run_goes_on_where_it_was(
     assert runs > 1
     assert summary.pages == len(PAGES)
     assert_as_filter(tmp_path, expected, "jsonl")
+
+
+@pytest.mark.promise(
+    "a backfill gives the verdicts and the state of `spotsieve filter`", fault="a reader is lost at any call"
+)
+@pytest.mark.parametrize("late", [0, 2])
+def test_a_reader_that_is_lost_at_any_call_has_no_page_judged_twice(
+    tmp_path: Path, of_filter: dict[tuple[str, str], Filtered], late: int
+) -> None:
+    expected, at = of_filter["spotsieve", "jsonl"], 0
+    while True:
+        directory, calls = tmp_path / str(at), itertools.count()
+        backfilled(
+            expected.names,
+            directory,
+            expected.settings,
+            lose=lambda at=at, calls=calls: next(calls) == at,  # type: ignore[misc]
+            late=late,
+        )
+        assert logged_pages(directory) == len(PAGES)
+        assert_as_filter(directory, expected, "jsonl")
+        if next(calls) <= at:
+            break  # No call was lost: that was the last one.
+        at += 1
+    assert at > 3 * len(expected.names)
 
 
 class Killed(BaseException):

@@ -14,6 +14,7 @@ from pyarrow import parquet
 
 from spotsieve.state.index import State
 from spotsieve.state.log.local import LocalLog
+from spotsieve.state.log.record import decode
 from spotsieve.stream.backfill.judging import Shards
 from spotsieve.stream.backfill.outcomes import Outcomes
 from spotsieve.stream.backfill.ray_cluster import entered_records
@@ -60,12 +61,14 @@ def write_inputs(directory: Path, form: str, files: int = 3) -> list[str]:
 
 @dataclass(slots=True)
 class _Answer:
-    """What a reader gave; a fault is raised by result()."""
+    """What a reader gave; a fault is raised by result(). late: how often ready() says no before"""
 
     given: Any
+    late: int = 0
 
     def ready(self) -> bool:
-        return True
+        self.late -= 1
+        return self.late < 0
 
     def result(self) -> Any:
         if isinstance(self.given, Exception):
@@ -74,13 +77,21 @@ class _Answer:
 
 
 class OwnReaders:
-    """Readers in this process. lose: called before each call; True: the reader is lost at it"""
+    """Readers in this process.
+
+    lose: called before each call; True: the reader is lost at it  late: how often ready() of a call says no
+    """
 
     def __init__(
-        self, settings: Settings, count: int = 2, batch_pages: int = 7, lose: Callable[[], bool] = lambda: False
+        self,
+        settings: Settings,
+        count: int = 2,
+        batch_pages: int = 7,
+        lose: Callable[[], bool] = lambda: False,
+        late: int = 0,
     ) -> None:
         self.count, self.renewed = count, 0
-        self._settings, self._batch_pages = settings, batch_pages
+        self._settings, self._batch_pages, self._late = settings, batch_pages, late
         self._readers: list[Reader | None] = [self._new() for _ in range(count)]
         self._lose = lose
 
@@ -93,14 +104,14 @@ class OwnReaders:
             if one is not None:
                 one.close()
             self._readers[reader] = None
-            return _Answer(LostReader())
-        return _Answer(getattr(one, method)(*arguments))
+            return _Answer(LostReader(), self._late)
+        return _Answer(getattr(one, method)(*arguments), self._late)
 
     def renew(self, reader: int) -> None:
         self._readers[reader] = self._new()
         self.renewed += 1
 
-    def wait(self, calls: Sequence[Call], seconds: float) -> None:  # noqa: ARG002 - all is ready at once
+    def wait(self, calls: Sequence[Call], seconds: float) -> None:  # noqa: ARG002 - nothing takes time here
         assert calls, "nothing would ever come"
 
     def close(self) -> None:
@@ -151,6 +162,7 @@ def backfilled(
     stopped: Callable[[], bool] = lambda: False,
     lose: Callable[[], bool] = lambda: False,
     batch_pages: int = 7,
+    late: int = 0,
 ) -> Summary:
     """Run a backfill of these files in a directory, or go on with it: its state, and the parts of each output."""
     outputs = {name: str(directory / name) for name in ("out", "verdicts", "rejected")}
@@ -161,7 +173,7 @@ def backfilled(
     def make_shards(state: State, log: LocalLog, outcomes: Outcomes) -> Shards:
         return OwnShards(shards, settings, state, log, outcomes)
 
-    readers = OwnReaders(settings, batch_pages=batch_pages, lose=lose)
+    readers = OwnReaders(settings, batch_pages=batch_pages, lose=lose, late=late)
     with Backfill(directory / "state", settings, scheme, check_inputs(names), outputs) as backfill:
         backfill.open(lambda *_: None, None if shards == 1 else make_shards)
         try:
@@ -177,6 +189,15 @@ def verdict_rows(directory: Path) -> list[dict[str, object]]:
         if row["replaces"] is None:
             del row["replaces"], row["replaced_url"]
     return rows
+
+
+def logged_pages(directory: Path) -> int:
+    """How many pages the log of a backfill has."""
+    log = LocalLog(directory / "state")
+    try:
+        return sum(len(decode(record).signatures) for _, record in log.read_from(0))
+    finally:
+        log.close()
 
 
 def records_out(directory: Path) -> bytes:
