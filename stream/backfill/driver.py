@@ -33,15 +33,16 @@ class Driver:
         run_file: RunFile,
         readers: Readers,
         stopped: Callable[[], bool],
-        on_batch: Callable[[Progress], None] = lambda _: None,
+        on_batch: Callable[[Progress], None],
+        tell: Callable[[str], None],
     ) -> None:
-        """stopped: whether the run is to end after the present batch  on_batch: called after each"""
+        """stopped: whether the run is to end after the present batch  on_batch: called after each  tell: as Schedule"""
         self._tasks, self._local, self._judged, self._run_file = tasks, local, judged, run_file
         self._with_originals = any(task.parts.verdicts for task in tasks)
         self._digest = local.engine.settings_digest
         self._stopped, self._on_batch, self._progress = stopped, on_batch, Progress()
         todo = [number for number in range(len(tasks)) if number not in run_file.done]
-        self._schedule = Schedule(readers, tasks, todo, stopped)
+        self._schedule = Schedule(readers, tasks, todo, stopped, tell)
         self._pages = {number: summary.pages for number, summary in run_file.done.items()}
         self._first = [0]
 

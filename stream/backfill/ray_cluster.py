@@ -15,7 +15,7 @@ from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode
 from spotsieve.stream.backfill.outcomes import Outcomes
 from spotsieve.stream.backfill.reader import Reader
-from spotsieve.stream.backfill.schedule import Call, LostReader
+from spotsieve.stream.backfill.schedule import TRIES, Call, LostReader
 from spotsieve.stream.backfill.shard import Entered, RemoteShard, read_confirmed
 from spotsieve.stream.errors import SettingError, StateError
 from spotsieve.stream.settings.model import Settings
@@ -30,7 +30,7 @@ from spotsieve.stream.sharding.shares import Share
 
 _OBJECT_STORE_BYTES = 512 * 2**20
 _FILL_BYTES = 8 * 2**20
-_STARTS, _TRIES = 2, 3
+_STARTS = 2
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
 
 
@@ -107,6 +107,11 @@ def _first_line(error: Exception) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)
 
 
+def _lost(ray: Any) -> tuple[type[Exception], ...]:
+    """What Ray raises where an actor is gone. Where Ray ended it for want of memory, that is a class of its own."""
+    return ray.exceptions.RayActorError, ray.exceptions.OutOfMemoryError
+
+
 class _RayCall:
     def __init__(self, ray: Any, ref: Any) -> None:
         self._ray, self.ref = ray, ref
@@ -119,7 +124,7 @@ class _RayCall:
             return self._ray.get(self.ref)
         except self._ray.exceptions.RayTaskError as error:
             raise error.cause from None
-        except self._ray.exceptions.RayActorError as error:
+        except _lost(self._ray) as error:
             raise LostReader from error
 
 
@@ -151,10 +156,20 @@ class RayShards:
     """Shards that are actors, with their states in memory. One that is lost is filled again from log and outcomes."""
 
     def __init__(
-        self, ray: Any, count: int, settings: Settings, state: State, log: LocalLog, outcomes: Outcomes
+        self,
+        ray: Any,
+        count: int,
+        settings: Settings,
+        state: State,
+        log: LocalLog,
+        outcomes: Outcomes,
+        tell: Callable[[str], None],
     ) -> None:
-        """Fill them with what the log has. Raises StateError where the outcomes of some of it are not kept."""
-        self.count = count
+        """Fill them with what the log has. Raises StateError where the outcomes of some of it are not kept.
+
+        tell: called with what a person should know of a shard that is lost
+        """
+        self.count, self._tell = count, tell
         self._ray, self._settings, self._state, self._log, self._outcomes = ray, settings, state, log, outcomes
         self._actor_class = ray.remote(RemoteShard)
         self.actors = [self._new(number) for number in range(count)]
@@ -192,19 +207,20 @@ class RayShards:
 
     def _result(self, number: int, call: Callable[[Any], Any], ref: Any) -> Any:
         """What comes of a call to this shard. One that is lost is renewed, and asked again."""
-        for left in reversed(range(_TRIES)):
+        for left in reversed(range(TRIES)):
             try:
                 return self._ray.get(ref)
             except self._ray.exceptions.RayTaskError as error:
                 raise error.cause from None
-            except self._ray.exceptions.RayActorError:
+            except _lost(self._ray):
                 if not left:
                     raise StateError(
                         f"shard {number}",
-                        f"must live, and was lost {_TRIES} times in one round",
+                        f"must live, and was lost {TRIES} times in one round",
                         None,
                         "see Ray's logs for why: more memory, or more --shards; then run the same command again",
                     ) from None
+                self._tell(f"shard {number} is lost, and another one is filled from the log in its place")
                 self.actors[number] = self._new(number)
                 self._fill([self.actors[number]])
                 ref = call(self.actors[number])

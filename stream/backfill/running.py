@@ -94,12 +94,19 @@ class Backfill:
         left = [task.file.size for number, task in enumerate(self.tasks) if number not in self.run_file.done]
         return None if None in left else sum(filter(None, left))
 
-    def run(self, readers: Readers, stopped: Callable[[], bool], on_batch: Callable[[Progress], None]) -> Summary:
+    def run(
+        self,
+        readers: Readers,
+        stopped: Callable[[], bool],
+        on_batch: Callable[[Progress], None],
+        tell: Callable[[str], None],
+    ) -> Summary:
         """Judge and write all inputs that are not done. stopped: whether to end after the batch in hand
 
+        tell: called with what a person should know of readers that are lost
         Raises what readers raise: SettingError (a part cannot be written), InputError, StateError.
         """
-        driver = Driver(self.tasks, self.local, self._judged, self.run_file, readers, stopped, on_batch)
+        driver = Driver(self.tasks, self.local, self._judged, self.run_file, readers, stopped, on_batch, tell)
         whole = driver.run()
         summary = Summary(files=len(self.tasks), interrupted=not whole, entries=self.local.entry_count)
         for number in sorted(self.run_file.done):

@@ -1,13 +1,14 @@
 """Says which reader reads which input, how far ahead of the judge, and what is read anew after a reader was lost."""
 
 import heapq
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from spotsieve.stream.backfill.parts import Parts
 from spotsieve.stream.backfill.reader import Signed
+from spotsieve.stream.errors import InputError
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.local.summary import Summary
 
@@ -15,6 +16,8 @@ _CALLS_AHEAD = 3
 """Batches that a reader is asked for before the first of them is looked at, so that it need not wait for the judge."""
 _INPUTS_OF_READER = 2
 """One that it reads, and one that waits for verdicts."""
+TRIES = 3
+"""How often a reader, or a shard, is lost over the same work before the run ends: another one would be lost, too."""
 _WAIT_S, _WAIT_FINISHED_S = 0.2, 1.0
 
 
@@ -56,29 +59,46 @@ class Task(NamedTuple):
 
 @dataclass(slots=True)
 class _Desk:
-    """What one reader has. reading: the input that it reads  asked: calls for batches, each with its input"""
+    """What one reader has.
+
+    reading: the input that it reads  asked: calls for batches, each with its input  writing: those of its inputs that
+    it was given verdicts of
+    """
 
     reading: int | None = None
     asked: deque[tuple[int, Call]] = field(default_factory=deque)
     inputs: set[int] = field(default_factory=set)
+    writing: set[int] = field(default_factory=set)
 
 
 class Schedule:
     """Gives the batches of each input in turn, while readers go on with the next inputs."""
 
-    def __init__(self, readers: Readers, tasks: Sequence[Task], numbers: Sequence[int], stopped: Callable[[], bool]):
-        """numbers: the tasks that are to be done, ascending  stopped: whether nothing more is wanted"""
-        self._readers, self._tasks, self._stopped = readers, tasks, stopped
+    def __init__(
+        self,
+        readers: Readers,
+        tasks: Sequence[Task],
+        numbers: Sequence[int],
+        stopped: Callable[[], bool],
+        tell: Callable[[str], None],
+    ) -> None:
+        """numbers: the tasks that are to be done, ascending  stopped: whether nothing more is wanted
+
+        tell: called with what a person should know of a reader that is lost
+        """
+        self._readers, self._tasks, self._stopped, self._tell = readers, tasks, stopped, tell
         self._waiting = list(numbers)
         self._desks = [_Desk() for _ in range(readers.count)]
         self._came: dict[int, deque[Signed | None]] = {}
         self._reader: dict[int, int] = {}
         self._finishing: dict[int, Call] = {}
+        self._losses = Counter[int]()
 
     def batches(self, number: int) -> Iterator[Signed]:
         """The batches of an input; ends early where nothing more is wanted.
 
-        Raises LostReader where its reader is lost: ask again, from its first batch. Raises what the reader raised.
+        Raises LostReader where its reader is lost: ask again, from its first batch. Raises what the reader raised, and
+        InputError where reader after reader is lost over an input.
         """
         opened: deque[Signed | None] | None = None
         while not self._stopped():
@@ -98,18 +118,22 @@ class Schedule:
 
     def write(self, number: int, verdicts: object) -> None:
         """Have the next batch of an input written."""
-        self._readers.call(self._reader[number], "write", number, verdicts)
+        reader = self._reader[number]
+        self._desks[reader].writing.add(number)
+        self._readers.call(reader, "write", number, verdicts)
 
     def finish(self, number: int) -> None:
         """Have an input finished, whose batches are all written."""
-        self._finishing[number] = self._readers.call(self._reader[number], "finish", number)
+        reader = self._reader[number]
+        self._desks[reader].writing.add(number)
+        self._finishing[number] = self._readers.call(reader, "finish", number)
 
     def is_finishing(self, number: int) -> bool:
         """Whether an input is being finished. Where its reader is lost before that, its batches are to be had again."""
         return number in self._finishing
 
     def finished(self) -> Iterator[tuple[int, Summary]]:
-        """The inputs that are done since this was asked, and what there was in each. Raises what the reader raised."""
+        """The inputs that are done since this was asked, and what there was in each. Raises as batches()."""
         for number, call in list(self._finishing.items()):
             # A reader that is lost takes along what else it was to finish.
             if number not in self._finishing or not call.ready():
@@ -120,7 +144,9 @@ class Schedule:
             except LostReader:
                 self._lose(reader)
                 continue
-            self._desks[reader].inputs.discard(number)
+            desk = self._desks[reader]
+            desk.inputs.discard(number)
+            desk.writing.discard(number)
             del self._finishing[number], self._reader[number], self._came[number]
             yield number, summary
 
@@ -145,7 +171,7 @@ class Schedule:
                 desk.reading = None if signed is None else number
 
     def _ask(self, reader: int, desk: _Desk) -> None:
-        if desk.reading is None and self._waiting and len(desk.inputs) < _INPUTS_OF_READER:
+        if desk.reading is None and self._waiting and self._has_room(desk):
             number = heapq.heappop(self._waiting)
             desk.reading = number
             desk.inputs.add(number)
@@ -154,13 +180,33 @@ class Schedule:
         while desk.reading is not None and len(desk.asked) < _CALLS_AHEAD:
             desk.asked.append((desk.reading, self._readers.call(reader, "sign", desk.reading)))
 
+    def _has_room(self, desk: _Desk) -> bool:
+        """Whether the reader takes the next input. One that a reader was lost over is read by a reader that has no
+        other, so that the next loss shows which input it is.
+        """
+        if any(self._losses[number] for number in (self._waiting[0], *desk.inputs)):
+            return not desk.inputs
+        return len(desk.inputs) < _INPUTS_OF_READER
+
     def _lose(self, reader: int) -> None:
         """A reader is lost: another one takes its place, and what it had is read anew."""
-        for number in self._desks[reader].inputs:
+        desk, self._desks[reader] = self._desks[reader], _Desk()
+        for number in desk.inputs:
             del self._reader[number], self._came[number]
             self._finishing.pop(number, None)
             heapq.heappush(self._waiting, number)
-        self._desks[reader] = _Desk()
+        at_work = desk.inputs & {desk.reading, *desk.writing}
+        self._losses.update(at_work)
+        for number in sorted(at_work):
+            if self._losses[number] >= TRIES:
+                raise InputError(
+                    self._tasks[number].file.source,
+                    f"must leave the process that reads it alive, and {TRIES} were lost over it in a row",
+                    None,
+                    "see Ray's logs for why: more memory, or fewer --readers; then run the same command again",
+                )
+        again = ", ".join(self._tasks[number].file.source for number in sorted(desk.inputs))
+        self._tell(f"reader {reader} is lost, and another one takes its place{again and f'; it reads anew: {again}'}")
         self._readers.renew(reader)
 
     def _wait(self) -> None:

@@ -23,6 +23,9 @@ from spotsieve.stream.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, Setti
 from spotsieve.stream.text_safety import show
 
 if TYPE_CHECKING:
+    from spotsieve.state.index import State
+    from spotsieve.state.log.local import LocalLog
+    from spotsieve.stream.backfill.outcomes import Outcomes
     from spotsieve.stream.backfill.running import Backfill
 
 ABOUT = """Verdicts and state are those of `spotsieve filter` on the same files in the same order, and the state is used
@@ -112,18 +115,24 @@ def run(options: argparse.Namespace) -> int:
             shards = options.shards if options.shards > 1 else 0
             readers = options.readers or _readers_here()
             ray = stack.enter_context(ray_started(options.address, readers + shards))
-        with contextlib.closing(ProgressLine(sys.stderr, None)) as catching_up:
-            backfill.open(
-                catching_up.update_records,
-                None if not shards else lambda state, log, kept: RayShards(ray, shards, settings, state, log, kept),
-            )
-        for text in filter(None, (*backfill.notices, settings.scheme.caution())):
+        line = ProgressLine(sys.stderr, None)
+
+        def tell(text: str) -> None:
+            line.close()
             show(f"spotsieve: {text}", to=sys.stderr)
+
+        def make_shards(state: "State", log: "LocalLog", kept: "Outcomes") -> RayShards:
+            return RayShards(ray, shards, settings, state, log, kept, tell)
+
+        with contextlib.closing(line):
+            backfill.open(line.update_records, make_shards if shards else None)
+        for text in filter(None, (*backfill.notices, settings.scheme.caution())):
+            tell(text)
         line = ProgressLine(sys.stderr, backfill.bytes_to_read)
         began = time.monotonic()
         with stop_on_signals(stopping), contextlib.closing(line):
             summary = backfill.run(
-                RayReaders(ray, readers, settings), stopping.is_set, lambda so_far: line.update(*so_far)
+                RayReaders(ray, readers, settings), stopping.is_set, lambda so_far: line.update(*so_far), tell
             )
         summary.seconds = time.monotonic() - began
     if options.json:

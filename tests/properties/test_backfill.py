@@ -5,6 +5,7 @@ import gzip
 import itertools
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from spotsieve.state.log.local import LocalLog
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.backfill.outcomes import Outcomes
 from spotsieve.stream.backfill.run_file import RunFile
+from spotsieve.stream.backfill.schedule import TRIES
 from spotsieve.stream.cli import main
 from spotsieve.stream.errors import EXIT_OK, InputError, SettingError, StateError
 from spotsieve.stream.settings.load import load_settings
@@ -108,14 +110,14 @@ def test_a_stopped_run_goes_on_where_it_was(
 ) -> None:
     dice, expected, runs = random.Random(seed), of_filter["spotsieve", "jsonl"], 0
     while True:
-        left = iter(range(dice.randrange(1, 30)))
+        left, losses = iter(range(dice.randrange(1, 30))), iter(range(TRIES - 1))
         summary = backfilled(
             expected.names,
             tmp_path,
             expected.settings,
             dice.choice([1, shards]),
             stopped=lambda left=left: next(left, None) is None,  # type: ignore[misc]
-            lose=lambda: dice.random() < 0.04,
+            lose=lambda *_, losses=losses: dice.random() < 0.04 and next(losses, None) is not None,
             batch_pages=dice.choice([1, 3, 20]),
         )
         runs += 1
@@ -140,7 +142,7 @@ def test_a_reader_that_is_lost_at_any_call_has_no_page_judged_twice(
             expected.names,
             directory,
             expected.settings,
-            lose=lambda at=at, calls=calls: next(calls) == at,  # type: ignore[misc]
+            lose=lambda *_, at=at, calls=calls: next(calls) == at,
             late=late,
         )
         assert logged_pages(directory) == len(PAGES)
@@ -149,6 +151,37 @@ def test_a_reader_that_is_lost_at_any_call_has_no_page_judged_twice(
             break  # No call was lost: that was the last one.
         at += 1
     assert at > 3 * len(expected.names)
+
+
+@pytest.mark.parametrize("readers", [1, 2])
+@pytest.mark.parametrize("method", ["open", "sign", "write", "finish"])
+def test_an_input_that_kills_each_of_its_readers_ends_the_run_and_is_named(
+    tmp_path: Path, of_filter: dict[tuple[str, str], Filtered], method: str, readers: int
+) -> None:
+    expected, told = of_filter["spotsieve", "jsonl"], list[str]()
+
+    def lose(called: str, number: int) -> bool:
+        return called == method and number == 1
+
+    with pytest.raises(InputError, match="must leave the process that reads it alive, and 3 were lost") as caught:
+        backfilled(expected.names, tmp_path, expected.settings, lose=lose, readers=readers, tell=told.append)
+    assert caught.value.name == expected.names[1]
+    assert len(told) == TRIES - 1
+    assert all("is lost, and another one takes its place" in text and expected.names[1] in text for text in told)
+    backfilled(expected.names, tmp_path, expected.settings)
+    assert_as_filter(tmp_path, expected, "jsonl")
+
+
+def test_each_input_may_lose_a_reader_or_two(tmp_path: Path, of_filter: dict[tuple[str, str], Filtered]) -> None:
+    expected, losses, told = of_filter["spotsieve", "jsonl"], Counter[int](), list[str]()
+
+    def lose(method: str, number: int) -> bool:
+        losses[number] += method == "finish"
+        return method == "finish" and losses[number] < TRIES
+
+    backfilled(expected.names, tmp_path, expected.settings, lose=lose, tell=told.append)
+    assert len(told) == (TRIES - 1) * len(expected.names)
+    assert_as_filter(tmp_path, expected, "jsonl")
 
 
 class Killed(BaseException):

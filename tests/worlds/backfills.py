@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,7 @@ from spotsieve.stream.sharding.shares import Share
 from tests.worlds.pages.small_crawl import CRAWL
 from tests.worlds.pages.warc_records import http, warc
 
+Lose = Callable[[str, int], bool]
 PAGES = [page for page in CRAWL if page.judgeable]
 
 
@@ -79,7 +80,8 @@ class _Answer:
 class OwnReaders:
     """Readers in this process.
 
-    lose: called before each call; True: the reader is lost at it  late: how often ready() of a call says no
+    lose: called before each call with its method and input; True: the reader is lost at it
+    late: how often ready() of a call says no
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class OwnReaders:
         settings: Settings,
         count: int = 2,
         batch_pages: int = 7,
-        lose: Callable[[], bool] = lambda: False,
+        lose: Lose = lambda *_: False,
         late: int = 0,
     ) -> None:
         self.count, self.renewed = count, 0
@@ -100,7 +102,7 @@ class OwnReaders:
 
     def call(self, reader: int, method: str, *arguments: object) -> Call:
         one = self._readers[reader]
-        if one is None or self._lose():
+        if one is None or self._lose(method, cast("int", arguments[0])):
             if one is not None:
                 one.close()
             self._readers[reader] = None
@@ -160,9 +162,11 @@ def backfilled(
     settings: Settings,
     shards: int = 1,
     stopped: Callable[[], bool] = lambda: False,
-    lose: Callable[[], bool] = lambda: False,
+    lose: Lose = lambda *_: False,
     batch_pages: int = 7,
     late: int = 0,
+    readers: int = 2,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Summary:
     """Run a backfill of these files in a directory, or go on with it: its state, and the parts of each output."""
     outputs = {name: str(directory / name) for name in ("out", "verdicts", "rejected")}
@@ -173,13 +177,13 @@ def backfilled(
     def make_shards(state: State, log: LocalLog, outcomes: Outcomes) -> Shards:
         return OwnShards(shards, settings, state, log, outcomes)
 
-    readers = OwnReaders(settings, batch_pages=batch_pages, lose=lose, late=late)
+    own = OwnReaders(settings, readers, batch_pages, lose, late)
     with Backfill(directory / "state", settings, scheme, check_inputs(names), outputs) as backfill:
         backfill.open(lambda *_: None, None if shards == 1 else make_shards)
         try:
-            return backfill.run(readers, stopped, lambda _: None)
+            return backfill.run(own, stopped, lambda _: None, tell)
         finally:
-            readers.close()
+            own.close()
 
 
 def verdict_rows(directory: Path) -> list[dict[str, object]]:
