@@ -19,6 +19,7 @@ from spotsieve.stream.backfill.shard import Shard
 from spotsieve.stream.engine import Applied, Engine
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.judge import policy_of
+from spotsieve.stream.judge.sparing import do_sparing
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
@@ -32,12 +33,17 @@ from spotsieve.stream.sharding.resolving import Resolved, resolve
 from spotsieve.stream.sharding.resolving_hosts import check_guess, resolve_walks
 from spotsieve.stream.sharding.rounds import Place, Round
 from spotsieve.stream.sharding.shares import Share
+from spotsieve.stream.sharding.sparing import spare, spare_all_but
 from spotsieve.stream.signature import Signatures
 from spotsieve.stream.verdict import Verdicts
 
 
 class Shards(Protocol):
-    """All shards of a run. They know every round whose outcome they were told."""
+    """All shards of a run. They know every round whose outcome they were told. A round may spare pages, and is then
+    answered anew.
+
+    Raises what breaks on a page as it is, and a StateError where the shards do not go on for another reason.
+    """
 
     count: int
 
@@ -106,22 +112,37 @@ class RoundEngine(Engine):
         part, number = signatures.part(start, end), self.state.entry_count
         round_ = Round(Place(self._offset, start), behind, part, number, clock, (), 0)
         kept = self._unfiled.pop(round_.start, None)
-        resolved = self._resolve(round_) if kept is None else _same_round(kept, round_)
-        filing = self._keeper.filing(round_, resolved)
+        if kept is None:
+            resolved, filing = self._resolve_sparing(round_)
+        else:
+            resolved = _same_round(kept, round_)
+            filing = self._keeper.filing(round_, resolved)
         return resolved.verdicts, replace(filing, places=None)
 
-    def _resolve(self, round_: Round) -> Resolved:
-        """Judge a round, keep its outcome, and have the shards file it."""
-        shards = self._shards
-        meetings = shards.answer(round_, self._record)
-        if self.scheme.bars is None:
-            laid = lay_out(round_.signatures, self.scheme)
-            resolved = resolve(round_, laid, self.scheme, self._limits, meetings)
-        else:
-            resolved = self._walk(round_, meetings)
+    def _resolve_sparing(self, round_: Round) -> tuple[Resolved, Filing]:
+        """Judge a round without the pages that break the code, keep its outcome, and have the shards file it."""
+
+        def attempt(trial: Round) -> tuple[Resolved, Filing]:
+            resolved = self._resolve(trial)
+            # Before the outcome is kept: what breaks this alone would stop every later start.
+            return resolved, self._keeper.filing(trial, resolved)
+
+        (resolved, filing), broken = do_sparing(
+            lambda rows: attempt(spare(round_, rows)),
+            lambda start, end: attempt(spare_all_but(round_, start, end)),
+            len(round_.signatures),
+        )
+        self._broken |= {round_.start.page + row: error for row, error in broken.items()}
         range_ = range_of(round_)
-        shards.file(range_, self._outcomes.append(range_, resolved))
-        return resolved
+        self._shards.file(range_, self._outcomes.append(range_, resolved))
+        return resolved, filing
+
+    def _resolve(self, round_: Round) -> Resolved:
+        """Judge a round."""
+        meetings = self._shards.answer(round_, self._record)
+        if self.scheme.bars is not None:
+            return self._walk(round_, meetings)
+        return resolve(round_, lay_out(round_.signatures, self.scheme), self.scheme, self._limits, meetings)
 
     def _walk(self, round_: Round, meetings: Sequence[Meetings]) -> Resolved:
         """Have the shards walk under one guess after the other, until none is wrong."""

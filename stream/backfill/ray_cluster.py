@@ -17,7 +17,7 @@ from spotsieve.stream.backfill.outcomes import Outcomes
 from spotsieve.stream.backfill.reader import Reader
 from spotsieve.stream.backfill.schedule import TRIES, Call, LostReader
 from spotsieve.stream.backfill.shard import Entered, RemoteShard, read_confirmed
-from spotsieve.stream.errors import SettingError, StateError
+from spotsieve.stream.errors import SettingError, SpotsieveError, StateError
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.sharding.hosts import Walks
 from spotsieve.stream.sharding.meetings import Meetings
@@ -112,6 +112,23 @@ def _lost(ray: Any) -> tuple[type[Exception], ...]:
     return ray.exceptions.RayActorError, ray.exceptions.OutOfMemoryError
 
 
+@contextlib.contextmanager
+def _not_of_a_page(ray: Any) -> Iterator[None]:
+    """Ray's own errors, and those of a shard that is filled, become a StateError: they must be blamed on no page."""
+    try:
+        yield
+    except ray.exceptions.RayError as error:
+        cause = error.cause if isinstance(error, ray.exceptions.RayTaskError) else error
+        if isinstance(cause, SpotsieveError):
+            raise cause from None
+        raise StateError(
+            "the shards",
+            f"must go on, and Ray says: {type(cause).__name__}: {_first_line(cause)}",
+            None,
+            "see Ray's logs for why; then run the same command again",
+        ) from error
+
+
 class _RayCall:
     def __init__(self, ray: Any, ref: Any) -> None:
         self._ray, self.ref = ray, ref
@@ -173,27 +190,30 @@ class RayShards:
         self._ray, self._settings, self._state, self._log, self._outcomes = ray, settings, state, log, outcomes
         self._actor_class = ray.remote(RemoteShard)
         self.actors = [self._new(number) for number in range(count)]
-        self._fill(self.actors)
+        with _not_of_a_page(ray):
+            self._fill(self.actors)
 
     def answer(self, round_: Round, record: bytes) -> list[Meetings]:
-        self._record = self._ray.put(record)
+        self._record = self._put(record)
         range_ = range_of(round_)
-        self._meetings = self._of_all(lambda actor: actor.answer.remote(self._record, range_))
+        self._meetings = self._of_all(lambda actor: actor.answer.remote(self._record, range_, round_.spared))
         return [read_meetings(ColumnReader(one), range_.first_number) for one in self._meetings]
 
     def confirm(self, round_: Round, meetings: Sequence[Meetings]) -> list[Meetings]:  # noqa: ARG002 - these are told as bytes
         range_ = range_of(round_)
-        self._met = [self._ray.put(one) for one in self._meetings]
-        self._confirms = self._of_all(lambda actor: actor.confirm.remote(self._record, range_, *self._met))
+        self._met = [self._put(one) for one in self._meetings]
+        self._confirms = self._of_all(
+            lambda actor: actor.confirm.remote(self._record, range_, round_.spared, *self._met)
+        )
         return read_confirmed(self._meetings, self._confirms, range_.first_number)
 
     def walk(self, round_: Round, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> list[Walks]:  # noqa: ARG002 - these are told as bytes
-        range_, told = range_of(round_), [*self._met, *map(self._ray.put, self._confirms)]
-        walks = self._of_all(lambda actor: actor.walk.remote(self._record, range_, guess, *told))
+        range_, told = range_of(round_), [*self._met, *map(self._put, self._confirms)]
+        walks = self._of_all(lambda actor: actor.walk.remote(self._record, range_, round_.spared, guess, *told))
         return [read_walks(ColumnReader(one), range_.first_number)[0] for one in walks]
 
     def file(self, range_: Range, outcome: bytes) -> None:
-        told = self._ray.put(outcome)
+        told = self._put(outcome)
         self._of_all(lambda actor: actor.file.remote(self._record, range_, told))
 
     def _new(self, number: int) -> Any:
@@ -201,9 +221,15 @@ class RayShards:
         return options.remote(self._settings, Share(number, self.count))
 
     def _of_all(self, call: Callable[[Any], Any]) -> list[Any]:
-        """What comes of a call to each shard."""
-        refs = [call(actor) for actor in self.actors]
-        return [self._result(number, call, ref) for number, ref in enumerate(refs)]
+        """What comes of a call to each shard. Raises what the shard raised, and StateError."""
+        with _not_of_a_page(self._ray):
+            refs = [call(actor) for actor in self.actors]
+            return [self._result(number, call, ref) for number, ref in enumerate(refs)]
+
+    def _put(self, told: object) -> Any:
+        """Where all shards find it. Raises StateError."""
+        with _not_of_a_page(self._ray):
+            return self._ray.put(told)
 
     def _result(self, number: int, call: Callable[[Any], Any], ref: Any) -> Any:
         """What comes of a call to this shard. One that is lost is renewed, and asked again."""
@@ -239,7 +265,7 @@ class RayShards:
         self._ray.get(sent + self._send(actors, parts))
 
     def _send(self, actors: Sequence[Any], parts: list[Entered]) -> list[Any]:
-        told = self._ray.put(parts)
+        told = self._put(parts)
         return [actor.fill.remote(told) for actor in actors]
 
 

@@ -30,15 +30,19 @@ from spotsieve.stream.sharding.records.walks import write_walks
 from spotsieve.stream.sharding.resolving import Resolved
 from spotsieve.stream.sharding.rounds import Place, Round
 from spotsieve.stream.sharding.shares import Share
+from spotsieve.stream.sharding.sparing import spare
+from spotsieve.stream.verdict import Reason
 
 
 class Shard:
-    """The steps of a round over the state of one shard. A round is read from the state once."""
+    """The steps of a round over the state of one shard. A round is read from the state once, and again without pages
+    that it spares.
+    """
 
     def __init__(self, share: Share, settings: Settings, scheme: Scheme, state: State) -> None:
         self.share, self.state = share, state
         self._scheme, self._limits = scheme, limits_in_shards(settings, scheme)
-        self._held: tuple[Range, Held] | None = None
+        self._held: tuple[Range, tuple[int, ...], Held] | None = None
 
     def answer(self, round_: Round) -> Meetings:
         """Whom the pages meet under keys that no host is mixed with."""
@@ -55,7 +59,11 @@ class Shard:
         return walk_round(round_, held, self._scheme, view, self._limits, meetings, guess)
 
     def filing(self, round_: Round, resolved: Resolved) -> Filing:
-        """What the round adds to the state; the round is over then."""
+        """What the round adds to the state; the round is over then.
+
+        The pages that it spares are those of the outcome: whoever files it knows no others, and must not break on them.
+        """
+        round_ = spare(round_, np.flatnonzero(resolved.verdicts.reason == Reason.INTERNAL_ERROR).tolist())
         view, held = self._view(round_), self._answered(round_)
         self._held = None
         return file(round_, resolved, held, self._scheme, view, self._limits, self.share)
@@ -65,13 +73,15 @@ class Shard:
 
     def _answered(self, round_: Round) -> Held | None:
         """What was read for this very round."""
-        return self._held[1] if self._held is not None and self._held[0] == range_of(round_) else None
+        if self._held is None or self._held[:2] != (range_of(round_), round_.spared):
+            return None
+        return self._held[2]
 
     def _hold(self, round_: Round) -> Held:
         held = self._answered(round_)
         if held is None:
             held = hold(round_.signatures, self._scheme, self._view(round_), self.share)
-            self._held = range_of(round_), held
+            self._held = range_of(round_), round_.spared, held
         return held
 
 
@@ -90,8 +100,8 @@ class Entered(NamedTuple):
 
 
 class RemoteShard:
-    """A shard with its state in memory, which knows of a round what it is told: a record, a range of it, and bodies of
-    records of stream/sharding.
+    """A shard with its state in memory, which knows of a round what it is told: a record, a range of it, which of its
+    pages are spared, and bodies of records of stream/sharding.
     """
 
     def __init__(self, settings: Settings, share: Share) -> None:
@@ -100,21 +110,24 @@ class RemoteShard:
         self._shard = Shard(share, settings, scheme_in_scope(settings), self._state)
         self._round: Round | None = None
 
-    def answer(self, record: bytes, range_: Range) -> bytes:
-        """The body of a record of meetings."""
-        return write_meetings(self._shard.answer(self._round_of(record, range_)), range_.first_number)
+    def answer(self, record: bytes, range_: Range, spared: Sequence[int]) -> bytes:
+        """The body of a record of meetings. spared: rows of the round"""
+        return write_meetings(self._shard.answer(self._round_of(record, range_, spared)), range_.first_number)
 
-    def confirm(self, record: bytes, range_: Range, *meetings: bytes) -> bytes:
+    def confirm(self, record: bytes, range_: Range, spared: Sequence[int], *meetings: bytes) -> bytes:
         """The body of a record of confirms. meetings: of all shards, as answer() gives them"""
         read = [read_meetings(ColumnReader(one), range_.first_number) for one in meetings]
-        return write_confirms(self._shard.confirm(self._round_of(record, range_), read), 0, range_.first_number)
+        round_ = self._round_of(record, range_, spared)
+        return write_confirms(self._shard.confirm(round_, read), 0, range_.first_number)
 
-    def walk(self, record: bytes, range_: Range, guess: NDArray[np.bool_], *told: bytes) -> bytes:
+    def walk(
+        self, record: bytes, range_: Range, spared: Sequence[int], guess: NDArray[np.bool_], *told: bytes
+    ) -> bytes:
         """The body of a record of walks. told: of all shards, what answer() gives, and then what confirm() gives"""
         # What comes from another process may be read-only, for which the kernels would be compiled once more.
         guess = np.array(guess)
         read = read_confirmed(told[: len(told) // 2], told[len(told) // 2 :], range_.first_number)
-        walks = self._shard.walk(self._round_of(record, range_), read, guess)
+        walks = self._shard.walk(self._round_of(record, range_, spared), read, guess)
         return write_walks(walks, guess, range_.first_number)
 
     def file(self, record: bytes, range_: Range, outcome: bytes) -> None:
@@ -135,13 +148,13 @@ class RemoteShard:
             for range_, outcome in outcomes:
                 self.file(record, range_, outcome)
 
-    def _round_of(self, record: bytes, range_: Range) -> Round:
+    def _round_of(self, record: bytes, range_: Range, spared: Sequence[int] = ()) -> Round:
         if self._round is None or range_of(self._round) != range_:
             clock = self._state.clock
             if self._step_ms:
                 clock = clock.moved(range_.watermark_ms, self._step_ms, range_.first_number)
             self._round = round_of(record, range_)._replace(clock=clock)
-        return self._round
+        return spare(self._round, spared)
 
 
 def round_of(record: bytes, range_: Range) -> Round:

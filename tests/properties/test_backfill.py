@@ -15,7 +15,9 @@ import pytest
 from pyarrow import parquet
 
 from spotsieve.state.log.local import LocalLog
+from spotsieve.state.log.record import decode
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.backfill import judging, shard
 from spotsieve.stream.backfill.outcomes import Outcomes
 from spotsieve.stream.backfill.run_file import RunFile
 from spotsieve.stream.backfill.schedule import TRIES
@@ -24,7 +26,9 @@ from spotsieve.stream.errors import EXIT_OK, InputError, SettingError, StateErro
 from spotsieve.stream.settings.load import load_settings
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import verdict_settings_text
+from spotsieve.stream.signature import page_ids_of
 from tests.worlds.backfills import PAGES, backfilled, logged_pages, records_out, verdict_rows, write_inputs
+from tests.worlds.states.broken_shards import STEPS, STEPS_WITH_HOSTS, Breaking
 
 SETTINGS: dict[str, dict[str, str]] = {
     "spotsieve": {},
@@ -51,9 +55,9 @@ class Filtered:
         return out.read_bytes()
 
 
-def filtered(directory: Path, name: str, form: str) -> Filtered:
+def filtered(directory: Path, name: str, form: str, names: list[str] | None = None) -> Filtered:
     directory.mkdir()
-    names, given = write_inputs(directory, form), SETTINGS[name]
+    names, given = names or write_inputs(directory, form), SETTINGS[name]
     flags = [flag for pair in given.items() for flag in ("--set", "=".join(pair))]
     outputs = ["--out", str(directory / f"out.{form}"), "--verdicts", str(directory / "verdicts.jsonl")]
     assert main(["filter", *names, *outputs, "--state", str(directory / "state"), *flags]) == EXIT_OK
@@ -184,11 +188,46 @@ def test_each_input_may_lose_a_reader_or_two(tmp_path: Path, of_filter: dict[tup
     assert_as_filter(tmp_path, expected, "jsonl")
 
 
+STEPS_OF_SHARD, STEPS_OF_JUDGING = (
+    ("answer", "confirm", "walk_round", "file"),
+    ("resolve", "check_guess", "resolve_walks"),
+)
+
+
+@pytest.mark.promise(
+    "a backfill gives the verdicts and the state of `spotsieve filter`", fault="pages break any step of any shard"
+)
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("name", ["spotsieve", "minhash"])
+def test_pages_that_break_the_code_are_passed_on_as_filter_does(
+    tmp_path: Path,
+    of_filter: dict[tuple[str, str], Filtered],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    shards: int,
+) -> None:
+    whole, dice = of_filter[name, "jsonl"], random.Random(f"{name} {shards}")
+    with contextlib.closing(LocalLog(whole.directory / "state")) as log:
+        ids = [page_id for _, record in log.read_from(0) for page_id in page_ids_of(decode(record).signatures)]
+    steps = (*(STEPS_WITH_HOSTS if name == "spotsieve" else STEPS), "file")
+    breaking = {page_id: (steps[at % len(steps)], dice.randrange(5)) for at, page_id in enumerate(dice.sample(ids, 12))}
+    Breaking(breaking).patch(monkeypatch, ((shard, STEPS_OF_SHARD), (judging, STEPS_OF_JUDGING)))
+    expected = filtered(tmp_path / "filtered", name, "jsonl", whole.names)
+    assert sum(line["reason"] == "internal_error" for line in expected.verdicts()) > len(steps)
+    left, directory = iter(range(9)), tmp_path / "backfilled"
+    assert backfilled(
+        whole.names, directory, expected.settings, shards, stopped=lambda: next(left, None) is None
+    ).interrupted
+    # Shards that are new are filled with the rounds of before, and spare what was spared then.
+    backfilled(whole.names, directory, expected.settings, 5 - shards)
+    assert_as_filter(directory, expected, "jsonl")
+
+
 class Killed(BaseException):
     """The process ends here, as far as the files can tell."""
 
 
-STEPS: list[tuple[type, str, bool]] = [
+KILLED_AT: list[tuple[type, str, bool]] = [
     (LocalLog, "append", True),  # logged and not judged
     (Outcomes, "append", False),  # judged and not kept
     (Outcomes, "append", True),  # kept and not filed
@@ -199,7 +238,7 @@ STEPS: list[tuple[type, str, bool]] = [
 
 
 @pytest.mark.promise("a backfill gives the verdicts and the state of `spotsieve filter`", fault="killed at each step")
-@pytest.mark.parametrize(("where", "method", "after"), STEPS)
+@pytest.mark.parametrize(("where", "method", "after"), KILLED_AT)
 def test_a_killed_run_goes_on_where_it_was(
     tmp_path: Path,
     of_filter: dict[tuple[str, str], Filtered],

@@ -135,19 +135,20 @@ class OwnShards:
     def answer(self, round_: Round, record: bytes) -> list[Meetings]:
         range_ = range_of(round_)
         self._record = record
-        self._meetings = [shard.answer(record, range_) for shard in self._shards]
+        self._meetings = [shard.answer(record, range_, round_.spared) for shard in self._shards]
         return [read_meetings(ColumnReader(one), range_.first_number) for one in self._meetings]
 
     def confirm(self, round_: Round, meetings: Sequence[Meetings]) -> list[Meetings]:
         assert len(meetings) == len(self._meetings)
         range_ = range_of(round_)
-        self._confirms = [shard.confirm(self._record, range_, *self._meetings) for shard in self._shards]
+        self._confirms = [shard.confirm(self._record, range_, round_.spared, *self._meetings) for shard in self._shards]
         return read_confirmed(self._meetings, self._confirms, range_.first_number)
 
     def walk(self, round_: Round, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> list[Walks]:
         assert len(meetings) == len(self._meetings)
         range_ = range_of(round_)
-        walks = [shard.walk(self._record, range_, guess, *self._meetings, *self._confirms) for shard in self._shards]
+        told = [*self._meetings, *self._confirms]
+        walks = [shard.walk(self._record, range_, round_.spared, guess, *told) for shard in self._shards]
         return [read_walks(ColumnReader(one), range_.first_number)[0] for one in walks]
 
     def file(self, range_: Range, outcome: bytes) -> None:

@@ -1,23 +1,31 @@
-"""What Ray raises is taken for what it means: an actor that is lost, or a machine that does not go on."""
+"""What Ray raises is taken for what it means: a lost actor, a machine that does not go on, or a page that breaks."""
 
+from contextlib import closing
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from ray import exceptions
 
-from spotsieve.stream.backfill.ray_cluster import RayReaders
+from spotsieve.state.log.local import LocalLog
+from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.backfill.outcomes import Outcomes
+from spotsieve.stream.backfill.ray_cluster import RayReaders, RayShards
 from spotsieve.stream.backfill.schedule import LostReader
+from spotsieve.stream.errors import CorruptRecord, StateError
 from spotsieve.stream.settings.model import Settings
+from spotsieve.stream.sharding.rounds import Place, Round
+from tests.worlds.pages.hosts import signatures_of
 
 
 class FailingRay:
-    """As the module ray: actors take every call, and what comes of each is an error."""
+    """As the module ray: actors take every call, and what comes of each is an error, once it is set."""
 
     exceptions = exceptions
 
-    def __init__(self, error: Exception) -> None:
-        self._error = error
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
 
     def remote(self, _: type) -> Any:
         method = SimpleNamespace(remote=lambda *_: "ref")
@@ -28,7 +36,14 @@ class FailingRay:
         return value
 
     def get(self, _: object) -> Any:
-        raise self._error
+        if self.error is not None:
+            raise self.error
+
+
+def raised(error: Exception) -> exceptions.RayTaskError:
+    """What Ray raises where an actor has raised this."""
+    made: exceptions.RayTaskError = vars(exceptions)["RayTaskError"]("answer", "", error, "python", 1, "127.0.0.1")
+    return made
 
 
 @pytest.mark.parametrize("error", [exceptions.RayActorError, exceptions.OutOfMemoryError])
@@ -36,3 +51,27 @@ def test_an_actor_that_died_or_was_ended_for_want_of_memory_is_a_lost_reader(err
     readers = RayReaders(FailingRay(error("gone")), 1, Settings())
     with pytest.raises(LostReader):
         readers.call(0, "sign", 0).result()
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (raised(KeyError("a defect")), KeyError),
+        (raised(MemoryError()), MemoryError),
+        (raised(CorruptRecord("log", 7, "must be sound")), CorruptRecord),
+        (exceptions.ObjectStoreFullError("full"), StateError),
+        (raised(exceptions.ObjectStoreFullError("full")), StateError),
+        (exceptions.RayActorError("gone"), StateError),
+    ],
+)
+def test_only_what_a_shard_itself_raises_may_be_blamed_on_a_page(
+    tmp_path: Path, error: Exception, expected: type[Exception]
+) -> None:
+    ray, state = FailingRay(), MemoryState()
+    round_ = Round(Place(0, 0), Place(1, 0), signatures_of([]), 0, state.clock, (), 0)
+    with closing(LocalLog(tmp_path)) as log, closing(Outcomes(tmp_path, bytes(16))) as outcomes:
+        shards = RayShards(ray, 2, Settings(), state, log, outcomes, lambda _: None)
+        ray.error = error
+        with pytest.raises(expected) as caught:
+            shards.answer(round_, b"")
+    assert type(caught.value) is expected

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Any, cast
 
 import pytest
@@ -37,6 +38,8 @@ from spotsieve.stream.verdict import Verdicts, concatenate
 from tests.worlds.states.shards import DIGEST, OneProcess
 
 OF_SHARD, OF_RESOLVER = ("answer", "confirm", "walk_round"), ("resolve", "check_guess", "resolve_walks")
+Places = Sequence[tuple[ModuleType, Sequence[str]]]
+OF_ROLES: Places = ((of_shard, OF_SHARD), (of_resolver, OF_RESOLVER))
 STEPS, STEPS_WITH_HOSTS = ("answer", "resolve"), ("answer", "confirm", "walk_round", "check_guess", "resolve_walks")
 """The steps of a round that raise errors here; with a memory of hosts it has others."""
 
@@ -52,9 +55,12 @@ class Breaking:
         """pages: id -> (name of the step, number of the shard)"""
         self.pages = pages
 
-    def patch(self, patch: pytest.MonkeyPatch) -> None:
-        """Let the steps of shards and resolver break, and the judge of one process on all of these pages."""
-        for module, steps in ((of_shard, OF_SHARD), (of_resolver, OF_RESOLVER)):
+    def patch(self, patch: pytest.MonkeyPatch, places: Places = OF_ROLES) -> None:
+        """Let the steps of shards and resolver break, and the judge of one process on all of these pages.
+
+        places: the modules that take these steps
+        """
+        for module, steps in places:
             for step in steps:
                 patch.setattr(module, step, self._broken(step, getattr(module, step)))
 
