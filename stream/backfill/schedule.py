@@ -61,14 +61,14 @@ class Task(NamedTuple):
 class _Desk:
     """What one reader has.
 
-    reading: the input that it reads  asked: calls for batches, each with its input  writing: those of its inputs that
-    it was given verdicts of
+    reading: the input that it reads  asked: calls for batches, each with its input  writes: of its inputs that it was
+    given verdicts of, the calls that are not known to be done
     """
 
     reading: int | None = None
     asked: deque[tuple[int, Call]] = field(default_factory=deque)
     inputs: set[int] = field(default_factory=set)
-    writing: set[int] = field(default_factory=set)
+    writes: dict[int, deque[Call]] = field(default_factory=dict)
 
 
 class Schedule:
@@ -119,13 +119,13 @@ class Schedule:
     def write(self, number: int, verdicts: object) -> None:
         """Have the next batch of an input written."""
         reader = self._reader[number]
-        self._desks[reader].writing.add(number)
-        self._readers.call(reader, "write", number, verdicts)
+        writes = self._desks[reader].writes.setdefault(number, deque())
+        writes.append(self._readers.call(reader, "write", number, verdicts))
 
     def finish(self, number: int) -> None:
         """Have an input finished, whose batches are all written."""
         reader = self._reader[number]
-        self._desks[reader].writing.add(number)
+        self._desks[reader].writes.setdefault(number, deque())
         self._finishing[number] = self._readers.call(reader, "finish", number)
 
     def is_finishing(self, number: int) -> bool:
@@ -139,14 +139,16 @@ class Schedule:
             if number not in self._finishing or not call.ready():
                 continue
             reader = self._reader[number]
+            desk = self._desks[reader]
             try:
+                for write in desk.writes[number]:
+                    write.result()
                 summary: Summary = call.result()
             except LostReader:
                 self._lose(reader)
                 continue
-            desk = self._desks[reader]
             desk.inputs.discard(number)
-            desk.writing.discard(number)
+            del desk.writes[number]
             del self._finishing[number], self._reader[number], self._came[number]
             yield number, summary
 
@@ -163,6 +165,9 @@ class Schedule:
                 self._lose(reader)
 
     def _take(self, desk: _Desk) -> None:
+        for writes in desk.writes.values():
+            while writes and writes[0].ready():
+                writes.popleft().result()
         while desk.asked and desk.asked[0][1].ready():
             number, call = desk.asked.popleft()
             signed = call.result()
@@ -195,7 +200,7 @@ class Schedule:
             del self._reader[number], self._came[number]
             self._finishing.pop(number, None)
             heapq.heappush(self._waiting, number)
-        at_work = desk.inputs & {desk.reading, *desk.writing}
+        at_work = desk.inputs & {desk.reading, *desk.writes}
         self._losses.update(at_work)
         for number in sorted(at_work):
             if self._losses[number] >= TRIES:

@@ -17,7 +17,7 @@ from pyarrow import parquet
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode
 from spotsieve.state.store.rocks import RocksState
-from spotsieve.stream.backfill import judging, shard
+from spotsieve.stream.backfill import judging, reader, shard
 from spotsieve.stream.backfill.outcomes import Outcomes
 from spotsieve.stream.backfill.run_file import RunFile
 from spotsieve.stream.backfill.schedule import TRIES
@@ -185,6 +185,25 @@ def test_each_input_may_lose_a_reader_or_two(tmp_path: Path, of_filter: dict[tup
 
     backfilled(expected.names, tmp_path, expected.settings, lose=lose, tell=told.append)
     assert len(told) == (TRIES - 1) * len(expected.names)
+    assert_as_filter(tmp_path, expected, "jsonl")
+
+
+@pytest.mark.parametrize("at", [1, 4, 9])
+def test_a_batch_that_cannot_be_written_ends_the_run_and_is_written_by_the_next(
+    tmp_path: Path, of_filter: dict[tuple[str, str], Filtered], monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    expected, calls = of_filter["spotsieve", "jsonl"], itertools.count(1)
+    whole = vars(reader)["write_outcomes"]
+
+    def full_once(*arguments: Any) -> None:
+        if next(calls) == at:
+            raise StateError("a part", "cannot be written: No space left on device")
+        whole(*arguments)
+
+    monkeypatch.setattr(reader, "write_outcomes", full_once)
+    with pytest.raises(StateError, match="No space left"):
+        backfilled(expected.names, tmp_path, expected.settings)
+    backfilled(expected.names, tmp_path, expected.settings)
     assert_as_filter(tmp_path, expected, "jsonl")
 
 

@@ -107,7 +107,10 @@ class OwnReaders:
                 one.close()
             self._readers[reader] = None
             return _Answer(LostReader(), self._late)
-        return _Answer(getattr(one, method)(*arguments), self._late)
+        try:
+            return _Answer(getattr(one, method)(*arguments), self._late)
+        except Exception as error:
+            return _Answer(error, self._late)
 
     def renew(self, reader: int) -> None:
         self._readers[reader] = self._new()
