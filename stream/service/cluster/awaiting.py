@@ -76,7 +76,7 @@ def _waits_for_a_word(heard: Heard, spoken: Spoken) -> bool:
     """Whether a shard cannot go on before the resolver spares pages or names a smaller round."""
     if heard.told.kind == KIND_BROKEN:
         return not heard.broken().errors.keys() <= spoken.spared
-    return heard.told.kind == KIND_TOO_LARGE
+    return heard.told.kind == KIND_TOO_LARGE and not spoken.spared
 
 
 def _confirms(heard: Heard, word: int) -> bool:
