@@ -1,8 +1,10 @@
 """Keeps the records of the log from a place on, each decoded once, for a role that judges in rounds."""
 
 import asyncio
+import time
 from bisect import bisect_left
 from collections import deque
+from contextlib import suppress
 
 from spotsieve.state.identity import check_log_range, check_settings_digest, closed_log
 from spotsieve.state.log.record import NO_PAGES, LogRecord, checksum_of, decode
@@ -11,8 +13,12 @@ from spotsieve.stream.kafka.waits import Waits
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.log.log_follower import LogFollower
 from spotsieve.stream.service.log.skipping import skipped_offsets, stopped_at
+from spotsieve.stream.service.roles.told import MAKE_ANEW
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
+
+LOST_SECONDS = 10.0
+"""After so long a wait for records that rounds were made of, the log is asked whether it holds them."""
 
 
 class LogRecords:
@@ -69,11 +75,34 @@ class LogRecords:
         self._tell()
 
     async def until(self, end: int) -> None:
-        """Return when all records before this offset are held."""
+        """Return when all records before this offset are held. A round was made of them.
+
+        Raises StateError where the log has lost them.
+        """
         self._wanted = max(self._wanted, end)
         self._tell()
+        asked = time.monotonic()
         while self._next < end:
-            await (self._moved.wait() if self._is_followed else self._read())
+            if self._is_followed:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOST_SECONDS):
+                        await self._moved.wait()
+            else:
+                await self._read()
+            if time.monotonic() - asked > LOST_SECONDS:
+                await self._check_reaches(end)
+                asked = time.monotonic()
+
+    async def _check_reaches(self, wanted: int) -> None:
+        """Without this, a log that lost its end would be waited for until strangers' pages have filled it again."""
+        end = await self.end()
+        if end < wanted:
+            raise StateError(
+                f"log {self._settings.topics.log}",
+                f"must hold the records that rounds were made of, up to {wanted}, but ends at {end}: it lost its end",
+                None,
+                f"bring that log back; or {MAKE_ANEW}",
+            )
 
     async def first_from(self, offset: int) -> tuple[int, LogRecord]:
         """Return the first held record at or behind this offset, as soon as there is one."""

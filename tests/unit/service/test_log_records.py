@@ -3,8 +3,9 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -31,7 +32,7 @@ class Record(NamedTuple):
 
 
 class Follower:
-    """Gives one record a fetch, and waits at the end of the log until there are more."""
+    """Gives one record a fetch; at the end of the log it waits for more, and gives none after a while."""
 
     def __init__(self, *_: object) -> None:
         self.log = list[bytes]()
@@ -40,16 +41,22 @@ class Follower:
         self.more = asyncio.Event()
 
     async def fetch(self) -> Sequence[Record]:
-        while self.at == len(self.log):
-            await self.more.wait()
+        if self.at == len(self.log):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.more.wait(), 0.05)
             self.more.clear()
             if self.broken:
                 raise StateError("topics.log", "must be whole", None, "bring it back")
+            if self.at == len(self.log):
+                return []
         self.at += 1
         return [Record(self.at - 1, self.log[self.at - 1])]
 
     async def position(self) -> int:
         return self.at
+
+    async def end(self) -> int:
+        return len(self.log)
 
     def note_end(self) -> None:
         pass
@@ -150,3 +157,32 @@ async def test_an_error_of_the_log_ends_the_task_that_reads(follower: Follower) 
         follower.more.set()
         with pytest.raises(StateError, match="must be whole"):
             await asyncio.wait_for(following, 10)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("is_followed", [False, True])
+async def test_a_log_that_lost_records_of_a_round_is_not_waited_for(
+    follower: Follower, is_followed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_records, "LOST_SECONDS", 0.05)
+    follower.append(2)
+    async with followed(9 * PAGES) as (records, following):
+        if not is_followed:
+            following.cancel()
+        with pytest.raises(StateError, match="up to 3, but ends at 2"):
+            await asyncio.wait_for(records.until(3), 10)
+
+
+@pytest.mark.asyncio
+async def test_a_log_that_holds_the_records_of_a_round_is_waited_for(
+    follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are on their way, from a slow broker."""
+    monkeypatch.setattr(log_records, "LOST_SECONDS", 0.02)
+    monkeypatch.setattr(follower, "end", AsyncMock(return_value=9))
+    async with followed(9 * PAGES) as (records, _):
+        waiting = asyncio.create_task(records.until(2))
+        await asyncio.sleep(0.2)
+        assert not waiting.done()
+        follower.append(2)
+        await asyncio.wait_for(waiting, 10)

@@ -6,6 +6,7 @@ from spotsieve.state.horizon import Clock
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.service.roles.log_records import LogRecords
 from spotsieve.stream.service.roles.resolver.opened import OpenRound
+from spotsieve.stream.service.roles.told import MAKE_ANEW
 from spotsieve.stream.service.roles.told_end import ToldEnd
 from spotsieve.stream.sharding.records.frame import Range
 from spotsieve.stream.sharding.records.range import Named
@@ -24,7 +25,7 @@ async def open_of(end: ToldEnd, range_: Range, named: Named, log: LogRecords, lo
             f"log {log_name}[{range_.start.record}]",
             "must be the log that rounds were made of",
             None,
-            "bring that log back; or make matches, verdicts and the states of the shards anew",
+            f"bring that log back; or {MAKE_ANEW}",
         )
     opened = OpenRound(range_, round_, named)
     opened.go_on_without(end.broken)
