@@ -51,7 +51,8 @@ def import_state(
     version. Then nothing is left.
     """
     with made_beside(directory, PARTIAL) as partial:
-        facts = Import(lines, name, partial, on_progress).run()
+        with NewState(partial) as state:
+            facts = Import(lines, name, on_progress).run(state)
         sync_directory(partial)
         put_in_place(partial, directory)
     return facts
@@ -62,24 +63,22 @@ def _section_of(fields: Fields) -> int:
 
 
 class Import:
-    """Reads one export into a new database."""
+    """Reads one export into a new state."""
 
-    def __init__(self, lines: Iterator[bytes], name: str, path: Path, on_progress: OnProgress) -> None:
+    def __init__(self, lines: Iterator[bytes], name: str, on_progress: OnProgress) -> None:
         self._lines = lines
         self._name = name
-        self._path = path
         self._on_progress = on_progress
         self._line = 0
         self._hashed = xxhash.xxh3_128()
         self._counts = dict.fromkeys(COUNTED, 0)
         self._last_bucket = self._last_memory = self._last_attempt = b""
 
-    def run(self) -> Fields:
+    def run(self, state: NewState) -> Fields:
         """Write everything. The meta values come last, when the trailer has shown that all is whole."""
         header = self._header()
-        with NewState(self._path) as state:
-            done = self._write_sections(header, state)
-            state.complete(Identity(STATE_FORMAT, header["settings"], header["log"]), *progress_of(header))
+        done = self._write_sections(header, state)
+        state.complete(Identity(STATE_FORMAT, header["settings"], header["log"]), *progress_of(header))
         return {**header, **done}
 
     def _header(self) -> Fields:

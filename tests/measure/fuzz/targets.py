@@ -6,8 +6,7 @@ out by what went in: a reader that gives more than it was given is a bomb.
 
 import tempfile
 import warnings
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,13 +16,24 @@ from webencodings.labels import LABELS
 
 from spotsieve.state.format.buckets import decode_buckets
 from spotsieve.state.format.entries import entry_fault
-from spotsieve.state.format.meta import decode_clock, decode_identity, decode_marks, decode_progress
+from spotsieve.state.format.meta import (
+    Identity,
+    Progress,
+    decode_clock,
+    decode_identity,
+    decode_marks,
+    decode_progress,
+    encode_identity,
+    encode_progress,
+)
 from spotsieve.state.format.sealing import seal
 from spotsieve.state.format.sources import decode_source
+from spotsieve.state.horizon import Clock
 from spotsieve.state.log.local import LOG_FILE, MAGIC, LocalLog, TornTail, whole_frames
 from spotsieve.state.log.record import decode
 from spotsieve.state.portable.importing import Import
-from spotsieve.state.portable.lines import Fields
+from spotsieve.state.portable.lines import COUNTED
+from spotsieve.state.portable.new_state import NewState
 from spotsieve.state.snapshot.manifest import MANIFEST_FILE, read_manifest
 from spotsieve.state.store.filed_pages import ReadEntries
 from spotsieve.state.store.rocks_options import FAMILIES
@@ -343,30 +353,37 @@ def read_snapshot_manifest(data: bytes) -> None:
             assert {type(file.bytes) for file in found.files} <= {int}
 
 
-class Unwritten(Import):
-    """An import whose state is not written. written: bytes of its keys and values"""
+class Unwritten(NewState):
+    """A state that goes nowhere. written: bytes of its keys and values"""
 
-    written = 0
+    def __init__(self) -> None:
+        super().__init__(Path("unwritten"))
+        self.written, self.is_complete = 0, False
 
-    def _open(self, closing: ExitStack) -> None:
-        pass
-
-    def _put(self, family: str, items: list[tuple[bytes, bytes]]) -> None:
+    def put(self, family: str, items: Iterable[tuple[bytes, bytes]]) -> None:
         assert family in FAMILIES
+        assert not self.is_complete
         self.written += sum(len(key) + len(value) for key, value in items)
 
-    def _write_meta(self, header: Fields) -> None:
-        pass
+    def complete(self, identity: Identity, progress: Progress, clock: Clock) -> None:
+        assert decode_identity(encode_identity(identity)) == identity
+        assert decode_progress(encode_progress(progress)) == progress
+        assert clock.floor <= progress.entry_count
+        self.is_complete = True
 
 
 def read_export(data: bytes) -> None:
     """The lines of an export."""
-    importing = Unwritten(iter(data.split(b"\n")), "export", Path("export"), lambda *_: None)
+    state = Unwritten()
     try:
-        importing.run()
+        found = Import(iter(data.split(b"\n")), "export", ignore_progress).run(state)
     except InputError as error:
         check_error(error)
-    assert importing.written <= 4 * len(data)
+        assert not state.is_complete
+    else:
+        assert state.is_complete
+        assert bool(state.written) == any(found[name] for name in COUNTED)
+    assert state.written <= 4 * len(data)
 
 
 WORDS = (
