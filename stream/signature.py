@@ -40,10 +40,13 @@ FILTERED = (Status.HTTP_STATUS, Status.REDIRECT, Status.MEDIA_TYPE, Status.EXEMP
 MATCHING_NOTHING = (Status.EMPTY, *FILTERED)
 """Pages of these are filed under no key and meet no page, not even one of the same bytes."""
 
+_HAS_KEYS = np.ones(256, np.bool_)
+_HAS_KEYS[list(MATCHING_NOTHING)] = False
+
 
 def has_keys(status: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """status: uint8[n] -> bool[n], whether a page is filed and found by its digest at least."""
-    return np.isin(status, MATCHING_NOTHING, invert=True)
+    return _HAS_KEYS[status]
 
 
 @dataclass(frozen=True, slots=True)
