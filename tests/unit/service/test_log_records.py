@@ -19,6 +19,7 @@ from spotsieve.stream.service.roles.log_records import LogRecords
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 from tests.worlds.pages.generated import any_look, pages_of, signatures_of
+from tests.worlds.waiting import SECONDS, wait_until_async
 
 SETTINGS = Settings()
 DIGEST = settings_digest(verdict_settings_text(SETTINGS))
@@ -179,10 +180,15 @@ async def test_a_log_that_holds_the_records_of_a_round_is_waited_for(
 ) -> None:
     """They are on their way, from a slow broker."""
     monkeypatch.setattr(log_records, "LOST_SECONDS", 0.02)
-    monkeypatch.setattr(follower, "end", AsyncMock(return_value=9))
+    end = AsyncMock(return_value=9)
+
+    async def asked_again() -> bool:
+        return end.await_count > 2
+
+    monkeypatch.setattr(follower, "end", end)
     async with followed(9 * PAGES) as (records, _):
         waiting = asyncio.create_task(records.until(2))
-        await asyncio.sleep(0.2)
+        await wait_until_async(asked_again, SECONDS, "the log's end to be asked for again")
         assert not waiting.done()
         follower.append(2)
         await asyncio.wait_for(waiting, 10)
