@@ -123,11 +123,11 @@ class Committer:
                     await deliver(producer, outputs)
                     await self._offsets.commit(owned.partition, next_offset)
         except KafkaError as error:
-            self._failed(owned, error)
+            self._failed(owned, error, next_offset)
             return
         except TimeoutError:
             # aiokafka would try for ever. The committed offset tells later what became of the commit.
-            self._failed(owned, KafkaTimeoutError(f"no answer within {self._most_seconds:.0f} s"))
+            self._failed(owned, KafkaTimeoutError(f"no answer within {self._most_seconds:.0f} s"), next_offset)
             return
         self._partitions.committed(owned, next_offset)
         self._count(work, outputs)
@@ -147,7 +147,7 @@ class Committer:
             raise
         await producer.commit_transaction()
 
-    def _failed(self, owned: OwnedPartition, error: KafkaError) -> None:
+    def _failed(self, owned: OwnedPartition, error: KafkaError, next_offset: int) -> None:
         """A commit was refused, or its outcome is unknown: drop its pages and go back to the committed offset."""
         name = type(error).__name__
         self._metrics.commit_failures.labels(name).inc()
@@ -159,7 +159,7 @@ class Committer:
             error=name,
             detail=str(error),
         )
-        self._partitions.reopen(owned, error)
+        self._partitions.reopen(owned, error, next_offset)
 
     def _count(self, work: Sequence[Judged], outputs: Outputs) -> None:
         metrics = self._metrics

@@ -52,6 +52,8 @@ class OwnedPartition:
         self.producer: AIOKafkaProducer | None = None
         self.seek_to = 0
         self.committed = 0
+        self.attempted = 0
+        """The next offset of the last commit that failed, or whose outcome is unknown."""
         self.lost = asyncio.Event()
         """Set in the phase LOST: a commit on its way must not be waited for any longer."""
         self.backoff = Backoff()

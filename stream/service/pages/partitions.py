@@ -121,16 +121,21 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         if committed is None and owned.is_opening(epoch):
             committed = await self._start_offsets.begin(owned.partition)
         if committed is not None and owned.is_opening(epoch):
+            if committed >= owned.attempted:
+                # No page may follow for hours, and who waits for the broker is not ready.
+                self.committed(owned, committed)
             owned.committed = committed
             owned.seek(committed)
 
-    def reopen(self, owned: OwnedPartition, error: KafkaError) -> None:
+    def reopen(self, owned: OwnedPartition, error: KafkaError, next_offset: int) -> None:
         """A commit failed: drop the pages in flight and take the partition again, as soon as the broker allows it.
 
         A partition that is being handed over is left to its next owner, who begins at the committed offset.
+        next_offset: what the commit was to commit
         """
         if owned.phase is Phase.LOST:
             return
+        owned.attempted = next_offset
         self._waits.failed("commit", error, owned.partition.partition)
         if owned.phase is Phase.LEAVING:
             owned.drop()
@@ -139,7 +144,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         self._begin(self._open_until_done(owned, wait_first=True))
 
     def committed(self, owned: OwnedPartition, next_offset: int) -> None:
-        """A commit has succeeded."""
+        """A commit has succeeded, also one that failed as far as was known."""
         owned.committed = next_offset
         owned.backoff.reset()
         self._waits.over("commit", owned.partition.partition)

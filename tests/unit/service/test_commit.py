@@ -60,9 +60,11 @@ class Reopened:
 
     def __init__(self) -> None:
         self.partitions: list[OwnedPartition] = []
+        self.attempted: list[int] = []
 
-    def reopen(self, owned: OwnedPartition, _: KafkaError) -> None:
+    def reopen(self, owned: OwnedPartition, _: KafkaError, next_offset: int) -> None:
         owned.begin_opening()
+        self.attempted.append(next_offset)
         self.partitions.append(owned)
 
     def committed(self, owned: OwnedPartition, next_offset: int) -> None:
@@ -201,6 +203,7 @@ async def test_after_a_failed_delivery_nothing_is_committed_and_the_partition_is
     assert "commit" not in steps
     assert owned.committed == 0
     assert reopened.partitions == [owned]
+    assert reopened.attempted == [8]
 
 
 @pytest.mark.timeout(10)

@@ -95,7 +95,12 @@ def phase_of(owned: OwnedPartition) -> Phase:
 
 
 def partitions_of(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch, known: bool = False, there: int = 4, **settings: dict[str, str]
+    broker: Broker,
+    monkeypatch: pytest.MonkeyPatch,
+    known: bool = False,
+    there: int = 4,
+    waits: Waits | None = None,
+    **settings: dict[str, str],
 ) -> Partitions:
     """known: whether the state knows pages of the partition  there: partitions of the topic when the process began"""
 
@@ -108,8 +113,9 @@ def partitions_of(
     monkeypatch.setattr(partitions, "remember_generation", lambda _: None)
     monkeypatch.setattr(start_offset, "edges_consumer", lambda _: Edges())
     metrics = Metrics()
+    waits = waits or Waits(metrics)
     consumer = cast("AIOKafkaConsumer", broker)
-    return Partitions(Settings.model_validate(settings), consumer, metrics, Waits(metrics), Failure(), knows, there)
+    return Partitions(Settings.model_validate(settings), consumer, metrics, waits, Failure(), knows, there)
 
 
 async def several_turns() -> None:
@@ -228,12 +234,12 @@ async def test_a_commit_that_fails_during_a_hand_over_drops_its_pages_and_opens_
     leaving = asyncio.create_task(taken.on_partitions_revoked([PARTITION]))
     await asyncio.sleep(0)
     epoch = owned.epoch
-    taken.reopen(owned, KafkaTimeoutError())
+    taken.reopen(owned, KafkaTimeoutError(), 47)
     assert phase_of(owned) is Phase.LEAVING
     assert owned.epoch > epoch
     owned.end_slice()
     await leaving
-    taken.reopen(owned, KafkaTimeoutError())
+    taken.reopen(owned, KafkaTimeoutError(), 47)
     await several_turns()
     assert phase_of(owned) is Phase.LOST
     assert broker.steps == ["fenced", "committed", "stopped"], "the next owner fences, and begins where it is committed"
@@ -248,12 +254,35 @@ async def test_a_commit_that_fails_takes_the_partition_anew_under_a_new_epoch(mo
     await broker.opened()
     owned.accept()
     epoch = owned.epoch
-    taken.reopen(owned, KafkaTimeoutError())
+    taken.reopen(owned, KafkaTimeoutError(), 47)
     assert phase_of(owned) is Phase.OPENING
     assert owned.epoch > epoch
     await broker.opened()
     assert (phase_of(owned), owned.seek_to) == (Phase.SEEKING, 40)
     assert broker.steps == ["fenced", "committed", "stopped", "fenced", "committed"]
+
+
+@pytest.mark.parametrize("committed", [46, 47, 48])
+async def test_a_commit_that_succeeded_without_an_answer_is_waited_for_no_longer(
+    committed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No page may come for hours, and a worker that waits for the broker is not ready."""
+    broker, waits = Broker(committed), Waits(Metrics())
+    taken = partitions_of(broker, monkeypatch, waits=waits)
+    await taken.on_partitions_assigned([PARTITION])
+    owned = taken[PARTITION]
+    assert owned is not None
+    await broker.opened()
+    owned.accept()
+    taken.reopen(owned, KafkaTimeoutError(), 47)
+    waiting = ["waiting for the broker: commit of partition 3: KafkaTimeoutError"]
+    assert waits.texts() == waiting
+    await broker.opened()
+    assert waits.texts() == (waiting if committed < 47 else [])
+    owned.accept()
+    taken.committed(owned, 60)
+    assert not waits.texts()
+    await taken.close()
 
 
 async def test_the_log_gets_what_is_known_to_be_committed_and_only_what_is_new(
