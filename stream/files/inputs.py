@@ -80,9 +80,13 @@ def open_input_seeking(file: Input) -> BinaryIO:
 
 def unreadable(name: str, error: OSError) -> InputError:
     """The error of a file that cannot be opened, or read on."""
-    return InputError(
-        name, f"cannot be read: {error.strerror}", None, "check the path and the disk, or use - for standard input"
-    )
+    if isinstance(error, IsADirectoryError):
+        then = f"name the files in it, such as {Path(name) / '*.warc.gz'}"
+    elif name == STDIN:
+        then = "pipe pages into it, or name their files"
+    else:
+        then = "check the path and the disk"
+    return InputError(name, f"cannot be read: {error.strerror}", None, then)
 
 
 def _inputs_of(name: str, stdin_name: str) -> Iterator[Input]:

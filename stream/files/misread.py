@@ -20,6 +20,8 @@ _LOOKED_AT_BYTES = 2**20
 _SHOWN_FIELDS = 16
 _TAR_MAGIC = slice(257, 262)
 _CDX_LINE = re.compile(rb"[^\s{}\"]+\)\S* \d{14} ")
+_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+"""What no text has, in any encoding that keeps ASCII: all but tabs, ends of lines and pages, and the escape."""
 _DELIMITERS = b",;\t|"
 _FOREIGN_STARTS = {b"<": "HTML or XML", b"%": "PDF", b"PK\x03\x04": "a zip archive", b"\x00": "binary data"}
 _AS_LINES = "write one JSON object a line for each page, or make a WARC of the pages"
@@ -133,7 +135,9 @@ def _such_as(field: str, name: str | None) -> str:
 
 
 def _form_of_lines(head: bytes) -> tuple[str, str] | None:
-    """What text that is no JSONL may be, by its first lines."""
+    """What a file that is no JSONL may be, by its first lines."""
+    if _CONTROLS.search(head):
+        return "binary data", "name a file of pages: JSONL, WARC, Parquet, WACZ or ARC, plain or compressed"
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text.startswith(b"["):
         return "a JSON array", "write its objects as lines: jq -c '.[]' FILE | spotsieve filter -"

@@ -52,20 +52,30 @@ class TermCounter:
 
 
 def batches_of(inputs: Sequence[Input], settings: Settings) -> Iterator[tuple[list[Page], int]]:
-    """The text pages of the files, in batches, with the bytes read so far. Raises InputError."""
-    read_before = 0
+    """The text pages of the files, in batches, with the bytes read so far.
+
+    Raises InputError, also where no file has such a page and one was misread: it says which setting to change.
+    """
+    read_before, found, misread = 0, False, list[InputError]()
     for file in inputs:
         with FileReader(file, settings.input) as reader:
             batch: list[Page] = []
             for outcome in reader:
                 if isinstance(outcome.result, Page) and outcome.result.judgeable and outcome.result.body:
                     batch.append(outcome.result)
+                    found = True
                 if len(batch) >= settings.service.batch_pages:
                     yield batch, read_before + reader.bytes_read
                     batch = []
             if batch:
                 yield batch, read_before + reader.bytes_read
             read_before += reader.bytes_read
+            try:
+                reader.check_read()
+            except InputError as error:
+                misread.append(error)
+    if misread and not found:
+        raise misread[0]
 
 
 def count_terms(inputs: Sequence[Input], settings: Settings, terms: Terms, on_pages: OnPages) -> IdfModel:

@@ -210,7 +210,7 @@ def _rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, st
                     rule = f"must have {len(header)} columns, has {len(cells)}"
                     raise InputError(f"{path} line {number}", rule, None, "look for a cut line")
                 yield number, dict(zip(header, cells, strict=True))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise _no_set(path) from None
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)

@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from spotsieve.stream.errors import InputError
 from spotsieve.stream.evaluation.trial import PAGES_FILE
 from spotsieve.stream.files.objects import page_line
 from spotsieve.stream.files.writer import write_whole
@@ -56,8 +57,11 @@ def pairs_of(stream: Sequence[Planted], pages: Sequence[OwnPage]) -> list[Pair]:
 
 
 def write_set(folder: Path, stream: Sequence[Planted], pairs: Sequence[Pair]) -> None:
-    """Write the three files. Raises InputError if the disk is full."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write the three files. Raises InputError if the disk is full, or nothing may be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(str(folder), f"cannot be made: {error.strerror}", None, "name another place") from None
     write_whole(folder / PAGES_FILE, lzma.compress(b"".join(map(_page_line, stream)), preset=_XZ_PRESET))
     names = [_cell(one.name) for one in stream]
     truth = [("id", "kind", "group", "template", "host", "words"), *(_truth_row(one) for one in stream)]

@@ -262,9 +262,11 @@ def test_a_set_without_one_of_its_files_is_refused(
     assert name in error
 
 
-def test_what_is_no_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, error = refusal(capsys, tmp_path / "nowhere")
-    assert (code, f"{tmp_path / 'nowhere'} must be a folder" in error) == (3, True)
+@pytest.mark.parametrize("name", ["nowhere", "pages.jsonl"])
+def test_what_is_no_folder_is_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pages.jsonl").touch()
+    code, error = refusal(capsys, tmp_path / name)
+    assert (code, f"{tmp_path / name} must be a folder" in error) == (3, True)
 
 
 def test_a_page_that_the_labels_do_not_know_is_refused(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:

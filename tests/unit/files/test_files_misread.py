@@ -6,6 +6,7 @@ import json
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -40,6 +41,12 @@ MISREAD: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "csv": (lambda: "\n".join(["url,date,body", *ROWS]).encode(), "CSV with the columns url,date,body", "JSON object"),
     "cdx": (lambda: b" CDX N b a m s k\ncom,example)/ 20240301000010 x\n", "CDX", "filter the WARC files"),
     "cdxj": (lambda: b'com,example)/a 20240301000010 {"url": "u"}\n' * 3, "CDX", "filter the WARC files"),
+    "binary": (lambda: b"\x7f" + Random(1).randbytes(20_000), "it looks like binary data", "name a file of pages"),
+    "binary under gzip": (
+        lambda: gzip.compress(b"\x7f" + Random(1).randbytes(20_000)),
+        "it looks like binary data",
+        "name a file of pages",
+    ),
     "tar": (in_tar, "a tar archive", "unpack it"),
     "json array": (lambda: json.dumps([page(1), page(2)]).encode(), "a JSON array", "jq -c '.[]'"),
     "json over lines": (lambda: json.dumps(page(1), indent=1).encode(), "over several lines", "jq -c ."),
@@ -106,3 +113,23 @@ def test_query_and_score_tell_it_too(tmp_path: Path, capsys: pytest.CaptureFixtu
         (tmp_path / name).write_bytes(gzip.compress(text.encode()))
     assert main(["score", str(tmp_path)]) == 3
     assert "--set input.fields.body=html" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["sample", "-o", "mine"],
+        ["review", "-o", "review.html"],
+        ["model", "build", "--scheme", "imatch", "-o", "terms.idf"],
+        ["model", "build", "--scheme", "concept", "-o", "concepts"],
+        ["calibrate", "--scheme", "adaptive-shingles", "--precision", ".9"],
+    ],
+    ids=" ".join,
+)
+def test_commands_over_a_sample_name_the_field_of_a_misread_input_too(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pages.jsonl").write_bytes(renamed(body="html"))
+    assert main([*command, "pages.jsonl"]) == 3
+    assert "set input.fields.body, such as --set input.fields.body=html" in capsys.readouterr().err

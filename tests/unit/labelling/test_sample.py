@@ -154,6 +154,11 @@ def test_pages_of_one_text_are_taken_or_left_together() -> None:
         (["mill.jsonl", "-o", "new", "--pages", "1"], 2, "--pages must be in 2..20000"),
         (["mill.jsonl", "-o", "new", "--copies", "nan"], 2, "--copies must be a share in 0..1"),
         (["none.jsonl", "-o", "new"], 3, "none.jsonl cannot be read"),
+        (
+            ["mill.jsonl", "-o", "mill.jsonl/new"],
+            3,
+            "mill.jsonl/new cannot be made: Not a directory; name another place",
+        ),
     ],
 )
 def test_a_mistake_is_one_line(

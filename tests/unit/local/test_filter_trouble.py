@@ -56,7 +56,7 @@ def test_mistakes_are_told_in_one_line_before_any_work(
     html.write_text("<html>")
     for arguments, code, words in (
         ([crawl, tmp_path / "missing"], 3, "cannot be read: No such file or directory"),
-        ([tmp_path], 3, "cannot be read: Is a directory"),
+        ([tmp_path], 3, "cannot be read: Is a directory; name the files in it, such as "),
         ([html], 3, "must be JSONL, WARC or Parquet"),
         ([crawl, "--out", crawl], 2, "must not be written where"),
         ([crawl, "--out", "x", "--verdicts", "./x"], 2, "must not be written where --out already is"),
