@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import spotsieve
+from spotsieve.stream.cli.standard_streams import fill_closed_streams
 from spotsieve.stream.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_SETTING, SpotsieveError
 from spotsieve.stream.text_safety import escape_control_characters, show
 
@@ -49,6 +50,7 @@ EXIT_BROKEN_PIPE = 141
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the value is the process's exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    fill_closed_streams()
     try:
         # This stands inside `try` because the imports take long enough for a person to press Ctrl-C.
         options = _parser(given).parse_args(given)

@@ -1,5 +1,6 @@
 """The command line as a person meets it: help, exit codes, and one line for a mistake."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from spotsieve.stream.cli import main
+from spotsieve.stream.errors import EXIT_INPUT
 from tests.conftest import REPOSITORY
+from tests.worlds.filter_crawl import lines, page
 
 
 def spotsieve(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -147,6 +150,40 @@ def test_a_closed_pipe_is_no_traceback() -> None:
     )
     assert done.stdout.startswith("# Spotsieve settings")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("config example >&-", 141),
+        ("clusters verdicts >&-", 141),
+        ("filter pages >&-", 0),
+        ("config check 2>&- >&-", 141),
+    ],
+)
+def test_a_closed_standard_output_is_a_reader_that_is_gone(command: str, code: int, tmp_path: Path) -> None:
+    (tmp_path / "pages").write_bytes(lines([page(1)]))
+    (tmp_path / "verdicts").write_text('{"id": "a", "verdict": "novel", "duplicate_of": null}\n')
+    done = _in_shell(command, tmp_path)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+
+
+def test_a_closed_standard_error_leaves_nothing_of_it_in_standard_output(tmp_path: Path) -> None:
+    (tmp_path / "pages").write_bytes(lines([page(1)]))
+    done = _in_shell("filter pages --verdicts - 2>&-", tmp_path)
+    assert done.returncode == 0
+    assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()] == ["novel"]
+
+
+def test_a_closed_standard_input_cannot_be_read(tmp_path: Path) -> None:
+    done = _in_shell("filter - --state seen <&-", tmp_path)
+    assert done.returncode == EXIT_INPUT
+    assert "cannot be read: Bad file descriptor; pipe pages into it, or name their files" in done.stderr
+
+
+def _in_shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    line = f"{sys.executable} -m spotsieve.stream {command}"
+    return subprocess.run(line, cwd=folder, shell=True, capture_output=True, text=True, check=False, timeout=400)
 
 
 def test_help_imports_neither_kernels_nor_a_kafka_client() -> None:
