@@ -35,6 +35,8 @@ def rocks_errors(directory: Path, action: str) -> Iterator[None]:
             str(directory),
             "choose another with index.directory or --state",
         ) from None
+    except PermissionError as error:
+        raise explain(str(error), directory, action) from None
     except Exception as error:
         if type(error) is not Exception:
             raise
@@ -57,6 +59,13 @@ def explain(text: str, directory: Path, action: str) -> StateError:
             f"must have room to grow ({text})",
             str(directory),
             "free disk space and start again: the state is intact and continues from the log where it stopped",
+        )
+    if "permission denied" in lower:
+        return StateError(
+            "index.directory",
+            f"cannot be used to {action} the state by this user ({text})",
+            str(directory),
+            "run this as the user whom it belongs to, or ask that user for the right to read and write it",
         )
     if "too many open files" in lower:
         return StateError(

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import spotsieve
 from spotsieve.stream.cli.standard_streams import fill_closed_streams
-from spotsieve.stream.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_SETTING, SpotsieveError
+from spotsieve.stream.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_SETTING, SpotsieveError, StateError
 from spotsieve.stream.text_safety import escape_control_characters, show
 
 COMMANDS = {
@@ -64,6 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # One line without a traceback: the user or the outside world is at fault, and not this program.
         show(f"spotsieve: {error}", to=sys.stderr)
         return error.exit_code
+    except PermissionError as error:
+        # Whatever opens an input or an output names it, so this is a state's, and only its owner can let others in.
+        refused = _closed_to_us(error)
+        show(f"spotsieve: {refused}", to=sys.stderr)
+        return refused.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
@@ -74,6 +79,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # This is a defect of ours. Python would print the message unescaped, and it may quote a page.
         show(*traceback.format_exc().rstrip().split("\n"), to=sys.stderr)
         return EXIT_DEFECT
+
+
+def _closed_to_us(error: PermissionError) -> StateError:
+    rule = f"cannot be used by this user: {error.strerror or error}"
+    then = "run this as the user whom it belongs to, or ask that user for the right to read and write it"
+    return StateError(str(error.filename or "the state"), rule, None, then)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -1,15 +1,19 @@
 """Commands do no harm by a slip: they ask, refuse an empty name, and tell what went wrong once and whole."""
 
+import errno
 import json
 import logging
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from spotsieve.state.store.rocks_errors import rocks_errors
 from spotsieve.stream.cli import EXIT_BROKEN_PIPE, main
-from spotsieve.stream.errors import EXIT_INTERRUPTED, EXIT_SETTING
+from spotsieve.stream.errors import EXIT_INTERRUPTED, EXIT_SETTING, EXIT_STATE, StateError
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.worlds.filter_crawl import ROOT, filter_json, lines, page
@@ -158,3 +162,44 @@ def test_names_of_fields_are_not_part_of_a_state_s_identity(
     names = json.loads(verdict_settings_text(Settings()))
     assert [name for name in names if name.startswith("input.fields.")] == []
     assert "input.accepted_statuses" in names
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["query", "--state", "theirs", "crawl.jsonl"],
+        ["explain", "p1", "--state", "theirs"],
+        ["serve", "--state", "theirs", "--port", "0"],
+        ["migrate", "--from-state", "theirs", "--state", "ours"],
+        ["state", "info", "theirs"],
+        ["state", "verify", "theirs"],
+        ["state", "export", "--state", "theirs"],
+        ["state", "merge", "theirs", "theirs", "--state", "ours"],
+    ],
+    ids=" ".join,
+)
+def test_a_state_of_another_user_is_refused_in_a_line_that_says_so(
+    command: list[str], state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(state.parent)
+    state.rename("theirs")
+    stat = os.stat
+
+    def refusing(path: Any, **how: Any) -> os.stat_result:
+        if "theirs" in str(path):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, **how)
+
+    monkeypatch.setattr(os, "stat", refusing)  # root, as whom tests may run, reads all files
+    assert main(command) == EXIT_STATE
+    error = capsys.readouterr().err
+    assert "Permission denied; run this as the user whom it belongs to" in error
+    assert error.count("\n") == 1
+
+
+def test_a_refusal_of_the_database_names_the_directory(tmp_path: Path) -> None:
+    said = (
+        r"index\.directory cannot be used to open the state by this user \(Permission denied .*; run this as the user"
+    )
+    with pytest.raises(StateError, match=said), rocks_errors(tmp_path, "open"):
+        raise PermissionError("Permission denied (os error 13)")
