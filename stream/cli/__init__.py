@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         show(f"spotsieve: {error}", to=sys.stderr)
         return error.exit_code
     except PermissionError as error:
-        # Whatever opens an input or an output names it, so this is a state's, and only its owner can let others in.
+        # Whatever opens an input names it, so this is a state or an output in a folder that is closed to this user.
         refused = _closed_to_us(error)
         show(f"spotsieve: {refused}", to=sys.stderr)
         return refused.exit_code
