@@ -13,6 +13,7 @@ import pytest
 
 from spotsieve.stream.kafka.cluster import administrator
 from tests.conftest import REPOSITORY, Broker
+from tests.worlds.brokers.listeners import NOBODY
 from tests.worlds.waiting import SECONDS, wait_until
 
 DEMO = [sys.executable, "-m", "spotsieve.stream", "demo"]
@@ -109,8 +110,8 @@ def test_ctrl_c_while_the_broker_starts_leaves_no_process_behind() -> None:
 
 
 def test_a_broker_that_is_not_there_is_one_line_and_its_exit_code() -> None:
-    demo = [*DEMO, "--bootstrap-servers", "127.0.0.1:1"]
+    demo = [*DEMO, "--bootstrap-servers", NOBODY]
     done = subprocess.run(demo, cwd=REPOSITORY, capture_output=True, check=False, text=True)
     assert done.returncode == 5
     assert done.stderr.count("\n") == 1
-    assert "127.0.0.1:1" in done.stderr
+    assert NOBODY in done.stderr

@@ -14,6 +14,7 @@ from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.errors import EXIT_BROKER, EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import REPOSITORY, Broker
+from tests.worlds.brokers.listeners import NOBODY
 from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.pages.crawls import PageMessage, html_of, json_page, url_of
 from tests.worlds.services.oracle import judge_again, settings_from
@@ -113,5 +114,5 @@ def test_forgetting_is_refused_where_the_topic_is_not_the_log_of_the_state(kafka
         refused(EXIT_STATE, b"must reach the state's position")
         topics.delete("log")
         refused(EXIT_SETTING, b"does not exist on the broker")
-        refused(EXIT_BROKER, b"no broker answers", "--set", "kafka.bootstrap_servers=127.0.0.1:1")
+        refused(EXIT_BROKER, b"no broker answers", "--set", f"kafka.bootstrap_servers={NOBODY}")
         topics.make_anew("log")

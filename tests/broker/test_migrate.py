@@ -22,7 +22,7 @@ from spotsieve.stream.settings.verdicts import verdict_settings_text
 from tests.conftest import Broker
 from tests.worlds.brokers.topics import KILLED_SESSION_MS, TopicSet, make_topics
 from tests.worlds.pages.crawls import PageMessage, crawl, edited, html_of, json_page
-from tests.worlds.services.killed_at import FROZEN, SAID, armed_by
+from tests.worlds.services.freezing import Freezing
 from tests.worlds.services.oracle import ids_by_key, judge_again, settings_from, verdicts_sent
 from tests.worlds.services.service import Spotsieve
 from tests.worlds.waiting import SECONDS, wait_until
@@ -190,16 +190,15 @@ def test_old_workers_that_are_frozen_over_the_switch_lose_and_double_nothing(kaf
     with TopicSet(kafka.bootstrap_servers, partitions=2) as topics, new_log(topics) as log:
         sides = Sides(tmp_path, topics, log, STRICTER, "service.batch_pages = 20\n")
         second = Spotsieve(tmp_path, sides.old.toml, "second")
-        frozen = ("outputs sent", "3", FROZEN)
-        sleeping = Spotsieve(tmp_path, sides.old.toml, "sleeper", frozen, module="tests.worlds.services.killed_at")
+        sleeping = Freezing(tmp_path, sides.old.toml, "sleeper", transactions=3)
         with sleeping as sleeper, second, sides.switching as switching, sides.new as new:
             for worker in (sleeper, second):
                 worker.start().until_ready()
             wait_until(lambda: sleeper.metric("spotsieve_assigned_partitions") == 1, SECONDS, "it to give one away")
             second.until_metric("spotsieve_assigned_partitions", 1)
-            armed_by(sleeper.config).touch()
+            sleeper.arm()
             topics.send(made[:2_000])
-            wait_until(lambda: SAID.format("outputs sent") in sleeper.text(), SECONDS, "it to stand in a transaction")
+            sleeper.until_frozen()
             second.freeze()
             assert topics.in_transaction()
             assert sides.moved(switching)["open"]

@@ -15,7 +15,7 @@ from spotsieve.stream.kafka.watch import BrokerWatch
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.settings.load import load_settings
 from tests.worlds.brokers.certificates import Authority, Certificate, locked
-from tests.worlds.brokers.listeners import HOST, Listener, free_ports, listener_settings
+from tests.worlds.brokers.listeners import HOST, NOBODY, Listener, free_ports, listener_settings
 from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.pages.crawls import crawl
 from tests.worlds.services.service import Spotsieve
@@ -257,7 +257,7 @@ def test_a_service_that_is_refused_while_it_runs_ends_and_one_without_a_broker_w
     other = {
         "kafka.sasl_password": WRONG,
         "kafka.ssl_cafile": "",
-        "kafka.bootstrap_servers": f"{HOST}:{free_ports(1)[0]}",
+        "kafka.bootstrap_servers": NOBODY,
     }
     right = {
         "kafka.bootstrap_servers": doors.servers("SASL_SSL"),

@@ -9,6 +9,7 @@ from spotsieve.stream.demo.localkafka import LocalKafka
 from tests.worlds.brokers.topics import STOP_SECONDS, TopicSet
 from tests.worlds.given_seconds import PROMISED_STOP_SECONDS, GivenSeconds
 from tests.worlds.pages.crawls import crawl
+from tests.worlds.services.freezing import Freezing
 from tests.worlds.services.oracle import check_verdicts_sent
 from tests.worlds.services.service import Spotsieve
 
@@ -27,9 +28,11 @@ def test_a_broker_killed_in_mid_transaction_and_restarted_loses_and_doubles_no_p
     pages = crawl(6_000, seed=7)
     with TopicSet(own_kafka.bootstrap_servers, partitions=2) as topics:
         toml = topics.toml() + SLOWED
-        with Spotsieve(tmp_path, toml) as service:
+        with Freezing(tmp_path, toml) as service:
             service.begin(topics, pages.messages)
-            service.freeze_in_transaction(topics)
+            service.arm()
+            service.until_frozen()
+            assert topics.in_transaction()
             own_kafka.kill()
             service.thaw()
             service.until_waiting()

@@ -11,6 +11,7 @@ from spotsieve.stream.demo.localkafka.properties import NODE_ID
 from tests.worlds.brokers.cluster import SECOND_ID, Coordinators, two_brokers
 from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.pages.crawls import crawl
+from tests.worlds.services.freezing import Freezing
 from tests.worlds.services.oracle import check_verdicts_sent
 from tests.worlds.services.service import Spotsieve
 from tests.worlds.small_disk import SmallDisk
@@ -50,9 +51,11 @@ def test_coordinators_that_move_to_another_broker_cost_no_page_and_double_none(t
 
             wait_until(is_placed, SECONDS, "a group whose coordinators are on the second broker", every=1.0)
             toml = topics.toml() + SLOWED
-            with Spotsieve(tmp_path, toml) as service:
+            with Freezing(tmp_path, toml) as service:
                 service.begin(topics, pages.messages)
-                service.freeze_in_transaction(topics)
+                service.arm()
+                service.until_frozen()
+                assert topics.in_transaction()
                 second.kill()
                 service.thaw()
                 topics.until_all_committed()

@@ -8,6 +8,7 @@ from tests.conftest import Broker
 from tests.worlds.brokers.proxy import END_TXN, Lost, broker_behind_proxy
 from tests.worlds.brokers.topics import TopicSet
 from tests.worlds.pages.crawls import crawl
+from tests.worlds.services.freezing import Freezing
 from tests.worlds.services.oracle import check_verdicts_sent
 from tests.worlds.services.service import Spotsieve
 from tests.worlds.waiting import SECONDS, wait_until
@@ -28,9 +29,11 @@ def test_a_zombie_that_wakes_in_mid_transaction_gets_nothing_through_and_joins_a
     pages = crawl(8_000, seed=10)
     with TopicSet(kafka.bootstrap_servers, partitions=2) as topics:
         toml = topics.toml(session_ms=2_000) + SLOWED
-        with Spotsieve(tmp_path, toml, "zombie") as zombie, Spotsieve(tmp_path, toml, "successor") as successor:
+        with Freezing(tmp_path, toml, "zombie") as zombie, Spotsieve(tmp_path, toml, "successor") as successor:
             zombie.begin(topics, pages.messages, committed=300)
-            zombie.freeze_in_transaction(topics)
+            zombie.arm()
+            zombie.until_frozen()
+            assert topics.in_transaction()
             successor.start().until_ready()
             successor.until_committed(300)
             zombie.thaw()
@@ -55,9 +58,11 @@ def test_a_transaction_that_the_broker_aborted_by_timeout_is_dropped_and_made_an
         # The session outlasts the freeze: it is the same owner that goes on.
         toml = topics.toml()
         toml += SLOWED + "kafka.transaction_timeout_ms = 3000\n"
-        with Spotsieve(tmp_path, toml) as service:
+        with Freezing(tmp_path, toml) as service:
             service.begin(topics, pages.messages)
-            service.freeze_in_transaction(topics)
+            service.arm()
+            service.until_frozen()
+            assert topics.in_transaction()
             wait_until(lambda: not topics.in_transaction(), SECONDS, "the broker to abort the transaction", every=0.3)
             service.thaw()
             service.until_metric("spotsieve_commit_failures_total", 1)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.stream.demo.localkafka.ports import free_port
 from spotsieve.stream.errors import EXIT_BROKER, EXIT_SETTING, EXIT_STATE
 from tests.conftest import Broker
+from tests.worlds.brokers.listeners import NOBODY
 from tests.worlds.brokers.topics import TopicSet, header
 from tests.worlds.pages.crawls import PageMessage, crawl, html_of, json_page
 from tests.worlds.services.service import Spotsieve
@@ -45,13 +45,12 @@ def test_a_log_with_several_partitions_is_refused(kafka: Broker, tmp_path: Path)
 
 @pytest.mark.parametrize("command", [("run",), ("topics", "check"), ("topics", "create")])
 def test_a_broker_that_is_not_there_is_named(tmp_path: Path, command: tuple[str, ...]) -> None:
-    address = f"127.0.0.1:{free_port()}"
-    toml = f'kafka.bootstrap_servers = "{address}"\nmetrics.port = 0\nmetrics.host = "127.0.0.1"\n'
+    toml = f'kafka.bootstrap_servers = "{NOBODY}"\nmetrics.port = 0\nmetrics.host = "127.0.0.1"\n'
     with Spotsieve(tmp_path, toml, command=command) as service:
         assert service.run_to_end() == EXIT_BROKER
         line = service.error()
         assert "kafka.bootstrap_servers" in line
-        assert address in line
+        assert NOBODY in line
         assert "check" in line
 
 

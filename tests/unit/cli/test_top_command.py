@@ -15,7 +15,6 @@ from contextlib import ExitStack
 import pytest
 
 from spotsieve.stream.cli import main
-from spotsieve.stream.demo.localkafka.ports import free_port
 from spotsieve.stream.errors import EXIT_NOT_FOUND, EXIT_OK, EXIT_SETTING, SettingError
 from spotsieve.stream.observe.health import HealthServer
 from spotsieve.stream.observe.metrics import Metrics
@@ -24,6 +23,7 @@ from spotsieve.stream.top.figures import look, tables
 from spotsieve.stream.top.scrape import MOST_BYTES, Scrape, metrics_url
 from spotsieve.stream.top.screen import lines_of
 from tests.conftest import REPOSITORY
+from tests.worlds.brokers.listeners import NOBODY
 
 ODD = b"https://odd[red].example/"
 """A host that rich would take for its own markup."""
@@ -75,10 +75,9 @@ def test_a_snapshot_sums_the_workers_and_their_hosts(serve: Serve, capsys: pytes
 def test_a_worker_that_does_not_answer_is_shown_beside_one_that_does(
     serve: Serve, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    silent = f"127.0.0.1:{free_port()}"
-    said = once(capsys, serve(worker(1, 1)), silent)
+    said = once(capsys, serve(worker(1, 1)), NOBODY)
     assert "workers ready 1 of 2" in said
-    assert f"{silent} no answer{' -' * 7}" in said
+    assert f"{NOBODY} no answer{' -' * 7}" in said
     assert " no host has 100 pages yet" in said
 
 
@@ -90,7 +89,7 @@ def test_a_host_that_is_no_name_cannot_touch_the_terminal(serve: Serve, capsys: 
 
 
 def test_a_port_that_nobody_answers_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["top", "--once", f"127.0.0.1:{free_port()}"]) == EXIT_NOT_FOUND
+    assert main(["top", "--once", NOBODY]) == EXIT_NOT_FOUND
     (line,) = capsys.readouterr().err.splitlines()
     assert "must answer with the metrics of a worker" in line
     assert "refused" in line

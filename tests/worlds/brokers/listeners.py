@@ -7,6 +7,8 @@ from spotsieve.stream.demo.localkafka.ports import free_port
 from spotsieve.stream.demo.localkafka.properties import NODE_ID
 
 HOST = "127.0.0.1"
+NOBODY = f"{HOST}:1"
+"""An address that nobody answers. A free port would do only until a broker of another test takes it."""
 
 
 @dataclass(frozen=True, slots=True)

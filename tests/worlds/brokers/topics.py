@@ -191,7 +191,7 @@ class TopicSet:
             return str(state)
 
     def in_transaction(self) -> bool:
-        """Whether the output topics hold messages of an open transaction."""
+        """Whether the output topics hold messages of an open transaction. Ask while nobody writes to them."""
         return asyncio.run(self._unstable()) > 0
 
     async def _unstable(self) -> int:

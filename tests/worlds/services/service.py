@@ -190,17 +190,6 @@ class Spotsieve:
         """Let it go on (SIGCONT)."""
         self.alive.send_signal(signal.SIGCONT)
 
-    def freeze_in_transaction(self, topics: TopicSet, tries: int = 100) -> None:
-        """Freeze it while the broker holds an open transaction of this process."""
-        for _ in range(tries):
-            self.freeze()
-            if topics.in_transaction():
-                return
-            self.thaw()
-            # Looking may have taken longer than its session. It can be in a transaction only after it commits again.
-            self.until_committed(self.committed() + 1)
-        raise AssertionError(f"{self.name} was never found in a transaction; {topics.uncommitted()} pages are left")
-
     def kill(self) -> None:
         """End it at once (kill -9)."""
         self.alive.kill()
