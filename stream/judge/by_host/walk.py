@@ -40,7 +40,7 @@ from spotsieve.stream.judge.by_host.learning import (
 )
 from spotsieve.stream.judge.by_host.memory import Memory, to_remember
 from spotsieve.stream.judge.by_host.own_text import ask, new_asked
-from spotsieve.stream.judge.by_host.pairs import confirm_pair, new_answer
+from spotsieve.stream.judge.by_host.pairs import judge_pair, new_answer
 from spotsieve.stream.judge.by_host.recalled import Recalled, recall_record
 from spotsieve.stream.judge.by_host.texts import Texts, texts_of
 from spotsieve.stream.judge.filed import FiledOriginals, known_addresses
@@ -232,7 +232,7 @@ def _ask_filed(record, page, memory, asked, bars, limits, answer, copied, found)
             found.compared[page] += 1
             continue
         if not pair.proof:
-            confirm_pair(record.pages, page, record.filed, other, memory, record.row[page], asked, bars, answer)
+            judge_pair(record.pages, page, record.filed, other, memory, record.row[page], asked, bars, answer)
             found.reason[page] = answer.reason[0]
         relation = relation_to_filed(record.addresses, page, other)
         if weigh(found, page, pair, answer.confirmed, 0, worth, record.filed_worth[other], relation, limits):
@@ -262,7 +262,7 @@ def _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursor
                 found.cut[page] = True
                 drop_candidates(slots, page, cursors)
                 continue
-            confirm_pair(record.pages, page, record.within, other, memory, record.row[page], asked, bars, answer)
+            judge_pair(record.pages, page, record.within, other, memory, record.row[page], asked, bars, answer)
             found.reason[page] = answer.reason[0]
         relation = relation_within(record.addresses, page, other)
         if weigh(found, page, pair, answer.confirmed, 0, worth, record.worths.met[other], relation, limits):
