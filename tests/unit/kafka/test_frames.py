@@ -1,0 +1,138 @@
+"""Answers of a broker are divided alike, however the network cuts them, and a connection's end is told as before."""
+
+import asyncio
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import uvloop
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.errors import KafkaConnectionError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spotsieve.stream.kafka.client.frames import LANDING_BYTES, FrameProtocol, read_frames
+
+SIZES = st.one_of(st.integers(0, 12), st.sampled_from([LANDING_BYTES - 4, LANDING_BYTES, 3 * LANDING_BYTES + 1]))
+
+
+def framed(answers: list[bytes]) -> bytes:
+    return b"".join(struct.pack(">i", len(answer)) + answer for answer in answers)
+
+
+def feed(protocol: FrameProtocol, content: bytes, cuts: Iterator[int]) -> None:
+    """Bring the bytes in pieces of these sizes, and never more than the protocol has room for."""
+    at = 0
+    while at < len(content):
+        room = protocol.get_buffer(-1)
+        taken = min(len(room), next(cuts), len(content) - at)
+        room[:taken] = content[at : at + taken]
+        protocol.buffer_updated(taken)
+        at += taken
+
+
+async def protocol_and_reader() -> tuple[FrameProtocol, asyncio.StreamReader]:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(loop=loop)
+    return FrameProtocol(loop.create_future(), reader, loop=loop), reader
+
+
+@given(st.lists(SIZES, max_size=8), st.lists(st.integers(1, 2 * LANDING_BYTES), min_size=1, max_size=5), st.randoms())
+def test_answers_are_the_same_however_they_are_cut(sizes: list[int], pieces: list[int], dice: Any) -> None:
+    answers = [dice.randbytes(size) for size in sizes]
+
+    async def read() -> list[bytes]:
+        protocol, _ = await protocol_and_reader()
+        feed(protocol, framed(answers), iter(lambda: dice.choice(pieces), None))
+        return [await protocol.next_frame() for _ in answers]
+
+    assert asyncio.run(read()) == answers
+
+
+def test_what_came_before_the_end_is_read_and_then_the_end_is_told() -> None:
+    async def read() -> None:
+        protocol, _ = await protocol_and_reader()
+        waiting = asyncio.create_task(protocol.next_frame())
+        await asyncio.sleep(0)
+        feed(protocol, framed([b"whole"]) + b"\0\0", iter(lambda: 3, None))
+        assert await waiting == b"whole"
+        waiting = asyncio.create_task(protocol.next_frame())
+        await asyncio.sleep(0)
+        protocol.eof_received()
+        with pytest.raises(asyncio.IncompleteReadError):
+            await waiting
+        protocol.connection_lost(ConnectionResetError("gone"))
+        with pytest.raises(ConnectionResetError, match="gone"):
+            await protocol.next_frame()
+
+    asyncio.run(read())
+
+
+def test_an_answer_of_a_negative_length_is_refused() -> None:
+    async def read() -> None:
+        protocol, _ = await protocol_and_reader()
+        feed(protocol, b"\xff\xff\xff\xffwhatever", iter(lambda: 100, None))
+        with pytest.raises(ValueError, match="got -1; is this a broker"):
+            await protocol.next_frame()
+
+    asyncio.run(read())
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("said", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff\xff\xff\xff", b""])
+def test_a_server_that_is_no_broker_ends_the_request(
+    loop: Callable[[], asyncio.AbstractEventLoop], said: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def ask() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(10)
+            writer.write(said)
+            writer.close()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            connection = AIOKafkaConnection("127.0.0.1", port, request_timeout_ms=5_000)
+            await connection.connect()
+
+    read_frames()
+    with asyncio.Runner(loop_factory=loop) as runner, pytest.raises(KafkaConnectionError):
+        runner.run(ask())
+    assert ("Unexpected exception" in caplog.text) == (said == b"\xff\xff\xff\xff")
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_connection_reads_an_answer_of_megabytes(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    """It is larger than what a socket brings at once. The requests are SASL's, whose answers are passed as they are."""
+    answer = bytes(range(256)) * 40_000
+
+    async def ask(monkey: pytest.MonkeyPatch) -> bytes:
+        ended = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while await reader.read(10):
+                writer.write(framed([answer]))
+            writer.close()
+            await writer.wait_closed()
+            ended.set()
+
+        async def no_question(connection: AIOKafkaConnection) -> None:
+            """Ask no broker which versions it knows."""
+
+        monkey.setattr(AIOKafkaConnection, "_do_version_lookup", no_question)
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            connection = AIOKafkaConnection("127.0.0.1", port, request_timeout_ms=5_000)
+            await connection.connect()
+            assert isinstance(connection._protocol, FrameProtocol)
+            try:
+                await connection._send_sasl_token(b"one", True)
+                answered: bytes = await connection._send_sasl_token(b"two", True)
+            finally:
+                connection.close()
+                await ended.wait()
+            return answered
+
+    read_frames()
+    with asyncio.Runner(loop_factory=loop) as runner, pytest.MonkeyPatch.context() as monkey:
+        assert runner.run(ask(monkey)) == answer
