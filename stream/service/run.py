@@ -28,6 +28,7 @@ from spotsieve.stream.observe.heartbeats import BEAT_SECONDS, Heartbeats
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.service.allocator import keep_freed_memory, pass_over_what_stays
 from spotsieve.stream.service.log.signature_log import SignatureLog
 from spotsieve.stream.service.worker import Worker
 from spotsieve.stream.settings.model import Settings
@@ -106,6 +107,7 @@ class Service:
 
     def run(self) -> int:
         """Work until SIGTERM or SIGINT, or an error; returns the exit code. Raises SpotsieveError."""
+        keep_freed_memory()
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # doubles the series and says nothing new
         self._metrics.ready.set_function(lambda: float(not self._problems()))
         health = None
@@ -118,6 +120,7 @@ class Service:
             self._metrics.build.info({"version": spotsieve.__version__, "scheme": self._settings.scheme.name})
             self._starting = "opening the state"
             opened = self._open(self._settings)
+            pass_over_what_stays()
             wide = readable_by_others(self._settings.index.directory) if opened.state is not None else None
             for told in filter(None, (wide, self._settings.scheme.caution())):
                 logger().warning(told)
