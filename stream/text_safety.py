@@ -17,7 +17,8 @@ _ESCAPES = {
 
 def escape_control_characters(text: str) -> str:
     """The text without anything that moves a terminal's cursor, starts a line or runs backwards."""
-    return text.translate(_ESCAPES)
+    # Nothing that is escaped counts as printable, and nearly all text is. translate() takes 2 us for a short one.
+    return text if text.isprintable() else text.translate(_ESCAPES)
 
 
 _STYLES = {"": "", "bold": "1", "dim": "2", "good": "32", "bad": "31", "mark": "33"}

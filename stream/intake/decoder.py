@@ -3,8 +3,7 @@
 import binascii
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import pybase64
@@ -23,8 +22,7 @@ _MIME_LINES = (64, 76)
 _URL_SAFE = str.maketrans("-_", "+/")
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """A message as it came.  timestamp_ms: milliseconds since the epoch  value: None for a tombstone"""
 
     key: bytes | None

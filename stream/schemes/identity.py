@@ -142,9 +142,12 @@ def hash_hosts(pages: Sequence[Page]) -> NDArray[np.uint64]:
     return hash_names([host_of(page.url) for page in pages])
 
 
-def hash_sites(pages: Sequence[Page]) -> NDArray[np.uint16]:
-    """16 bits of the hash of each page's registered name: uint16[n], 0 where its address has no host."""
-    return (hash_names([site_of(host_of(page.url)) for page in pages]) & np.uint64(0xFFFF)).astype(np.uint16)
+def hash_hosts_and_sites(pages: Sequence[Page]) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
+    """As of hash_hosts; and 16 bits of the hash of each page's registered name: uint16[n], 0 without a host."""
+    hosts = [host_of(page.url) for page in pages]
+    site = {host: site_of(host) for host in dict.fromkeys(hosts)}
+    sites = hash_names([site[host] for host in hosts])
+    return hash_names(hosts), (sites & np.uint64(0xFFFF)).astype(np.uint16)
 
 
 def hash_names(names: Sequence[str]) -> NDArray[np.uint64]:

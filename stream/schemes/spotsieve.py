@@ -28,7 +28,7 @@ from spotsieve.stream.features.sieve import SieveSettings, sieve_pages
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_MASK, MINIMA_TAG, PRINT_TAG, TITLE_TAG, tagged
 from spotsieve.stream.page import Page, lay_out
 from spotsieve.stream.schemes import CANDIDATE_LIMIT, Bar, Bars, Confirmed, Probes, Way
-from spotsieve.stream.schemes.identity import hash_hosts, hash_sites, signed, status_of
+from spotsieve.stream.schemes.identity import hash_hosts_and_sites, signed, status_of
 from spotsieve.stream.schemes.probes import Keys, build_probes, digest_keys, listed, mixed_with_host
 from spotsieve.stream.settings.schemes import SpotsieveSettings
 from spotsieve.stream.signature import IN_NEED, Compared, Signatures, Status, emptied, has_keys
@@ -74,17 +74,18 @@ class SpotsieveScheme:
         judged = status == Status.FINGERPRINTED
         prints, prints_bounds = emptied(sieved.prints, sieved.print_bounds, judged)
         titles, titles_bounds = emptied(sieved.titles, sieved.title_bounds, judged)
+        hosts, sites = hash_hosts_and_sites(pages)
         return signed(
             pages,
             sieved.body_digest,
             status=status,
             feature_count=sieved.feature_counts,
-            host=hash_hosts(pages),
+            host=hosts,
             language=np.where(sieved.weak, sieved.language | np.uint8(IN_NEED), sieved.language),
             features=sieved.minima,
             features_bounds=sieved.minima_bounds,
             sketch=sieved.sketch,
-            site=hash_sites(pages),
+            site=sites,
             prints=prints,
             prints_bounds=prints_bounds,
             titles=titles,

@@ -14,7 +14,7 @@ from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes.by_address.rules import page_rules
 from spotsieve.stream.service.failure import Failure
 from spotsieve.stream.service.pages.byte_budget import ByteBudget, most_bytes
-from spotsieve.stream.service.pages.microbatch import Judged, MicroBatch, message_bytes
+from spotsieve.stream.service.pages.microbatch import Judged, MicroBatch
 from spotsieve.stream.service.pages.offset_commits import OffsetCommits
 from spotsieve.stream.service.pages.outputs import OutputBuilder, Outputs
 from spotsieve.stream.service.pages.ownership import OwnedPartition
@@ -98,7 +98,7 @@ class Committer:
         """Take from what waits for a partition as much as can be sent in time, but at least one slice."""
         waiting, size, number = self._waiting[owned], 0, 0
         for judged in waiting:
-            size += _bytes_of(judged)
+            size += judged[1].size
             if number and size > self._budget.most:
                 break
             number += 1
@@ -106,7 +106,7 @@ class Committer:
         return waiting[:number]
 
     async def _commit_in_turn(self, owned: OwnedPartition, work: Sequence[Judged]) -> None:
-        async with self._budget.of(sum(map(_bytes_of, work))):
+        async with self._budget.of(sum(part.size for _, part in work)):
             await self._commit(owned, work)
 
     async def _commit(self, owned: OwnedPartition, work: Sequence[Judged]) -> None:
@@ -184,12 +184,6 @@ class Committer:
     def _taken(self, urls: Iterable[bytes]) -> dict[str, int]:
         """How many pages of these addresses each rule takes."""
         return {} if self._rules is None else self._rules.taken(url.decode("utf-8", "replace") for url in urls)
-
-
-def _bytes_of(judged: Judged) -> int:
-    """Bytes of the messages of a slice, about as many as its outputs have."""
-    batch, part = judged
-    return sum(message_bytes(message) for message in batch.messages[part.first : part.end])
 
 
 async def _unless_lost(owned: OwnedPartition, commit: Coroutine[Any, Any, None]) -> None:

@@ -23,13 +23,17 @@ BROKEN = -3
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The messages of one partition: a range of the micro-batch, and the epoch in which they were fetched."""
+    """The messages of one partition: a range of the micro-batch, and the epoch in which they were fetched.
+
+    size: bytes of the messages, about as many as the outputs have
+    """
 
     owned: OwnedPartition
     epoch: int
     first: int
     end: int
     next_offset: int
+    size: int
 
     @property
     def current(self) -> bool:
@@ -100,27 +104,27 @@ def micro_batches(
     size = 0
     for partition, records in fetched.items():
         owned = owners[partition]
-        first = len(messages)
+        first, before = len(messages), size
         for record in records:
             # Tombstones may have keys of a megabyte, and a batch of them could not be sent in time.
             length = message_bytes(record)
             if messages and (len(messages) >= most_pages or size + length > most_bytes):
                 if len(messages) > first:
-                    slices.append(_slice(owned, messages, first))
+                    slices.append(_slice(owned, messages, first, size - before))
                 batches.append(MicroBatch(messages, slices))
-                messages, slices, size, first = [], [], 0, 0
+                messages, slices, size, first, before = [], [], 0, 0, 0
             messages.append(record)
             size += length
         if len(messages) > first:
-            slices.append(_slice(owned, messages, first))
+            slices.append(_slice(owned, messages, first, size - before))
     if messages:
         batches.append(MicroBatch(messages, slices))
     return batches
 
 
-def _slice(owned: OwnedPartition, messages: list[ConsumerRecord], first: int) -> Slice:
+def _slice(owned: OwnedPartition, messages: list[ConsumerRecord], first: int, size: int) -> Slice:
     owned.begin_slice()
-    return Slice(owned, owned.epoch, first, len(messages), messages[-1].offset + 1)
+    return Slice(owned, owned.epoch, first, len(messages), messages[-1].offset + 1, size)
 
 
 def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:

@@ -16,7 +16,7 @@ from spotsieve.stream.kafka.client.clients import output_producer, stop_client
 from spotsieve.stream.kafka.errors import ended
 from spotsieve.stream.kafka.topic.topics import topic_facts
 from spotsieve.stream.service.pages.commit import deliver
-from spotsieve.stream.service.pages.microbatch import MicroBatch, Slice
+from spotsieve.stream.service.pages.microbatch import MicroBatch, Slice, message_bytes
 from spotsieve.stream.service.pages.outputs import OutputBuilder
 from spotsieve.stream.service.pages.ownership import OwnedPartition
 from spotsieve.stream.settings.model import Settings
@@ -120,8 +120,9 @@ class IntoTopic:
         slices: dict[int, list[tuple[MicroBatch, Slice]]] = {}
         first = 0
         for partition, run in groupby(batch.messages, lambda message: TopicPartition(message.topic, message.partition)):
-            end = first + len(list(run))
-            part = Slice(OwnedPartition(partition), 0, first, end, batch.messages[end - 1].offset + 1)
+            messages = list(run)
+            end, size = first + len(messages), sum(map(message_bytes, messages))
+            part = Slice(OwnedPartition(partition), 0, first, end, messages[-1].offset + 1, size)
             slices.setdefault(partition.partition, []).append((batch, part))
             first = end
         timeout_ms = self._settings.kafka.request_timeout_ms

@@ -11,7 +11,7 @@ from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, KEY_MASK,
 from spotsieve.stream.hosts import host_of
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import UNCAPPED
-from spotsieve.stream.schemes.identity import hash_hosts, hash_sites
+from spotsieve.stream.schemes.identity import hash_hosts, hash_hosts_and_sites
 from spotsieve.stream.schemes.probes import mixed_with_host
 from spotsieve.stream.schemes.spotsieve import FEW_KEYS, MOST_KEYS, PRINT_CAP, SOME_KEYS, SpotsieveScheme
 from spotsieve.stream.settings.schemes import SpotsieveSettings
@@ -277,13 +277,15 @@ def test_a_judged_page_has_prints_title_and_site_and_any_other_page_none_of_them
 
 def test_hosts_of_one_registered_name_are_one_site() -> None:
     urls = ["https://www.a.example/1", "https://b.a.example", "https://a.other", "http://192.0.2.7", "http://192.0.3.7"]
-    one, two, other, address, another = hash_sites([page(n, url, "") for n, url in enumerate(urls)]).tolist()
+    hosts, sites = hash_hosts_and_sites([page(n, url, "") for n, url in enumerate(urls)])
+    assert hosts.tolist() == hash_hosts([page(n, url, "") for n, url in enumerate(urls)]).tolist()
+    one, two, other, address, another = sites.tolist()
     assert one == two
     assert len({one, other, address, another}) == 4
     uk = [
         page(n, url, "") for n, url in enumerate(["http://a.co.uk", "http://b.co.uk", "http://x.a.co.uk", "mailto:x"])
     ]
-    first, second, third, none = hash_sites(uk).tolist()
+    first, second, third, none = hash_hosts_and_sites(uk)[1].tolist()
     assert first == third != second
     assert none == 0
 

@@ -57,6 +57,7 @@ async def test_every_message_is_in_one_slice_in_order_and_no_batch_is_too_large(
             offsets = [message.offset for message in batch.messages[part.first : part.end]]
             assert offsets
             assert part.next_offset == offsets[-1] + 1
+            assert part.size == sum(map(message_bytes, batch.messages[part.first : part.end]))
             seen[part.owned.partition] += offsets
     assert seen == {partition: [message.offset for message in records] for partition, records in fetched.items()}
 
