@@ -28,7 +28,7 @@ async def copy(servers: str, source: str, target: str, group: str, guarantee: st
         auto_offset_reset="earliest",
         isolation_level="read_committed",
         fetch_max_bytes=16 * 2**20,
-        max_partition_fetch_bytes=4 * 2**20,
+        max_partition_fetch_bytes=16 * 2**20,
     )
     producer = AIOKafkaProducer(
         bootstrap_servers=servers,
