@@ -157,7 +157,7 @@ def confirm_pair(pages, page, others, other, memory, row, asked, bars, answer):
 def judge_pair(pages, page, others, other, memory, row, asked, bars, answer):
     """As confirm_pair, but nothing is noted of a pair of two hosts that the sketches alone tell is no copy.
 
-    Most candidates are such strangers: a page of the benchmark meets 80, and confirm_pair takes five times as long.
+    Most candidates are such strangers: a page of the benchmark meets 80, and its walk takes 15 us in place of 28.
     """
     jaccard = estimated_jaccard(pages, page, others, other)
     across = pages.host[page] != others.host[other]
