@@ -153,32 +153,28 @@ class Metrics:
     def count_verdicts(self, verdicts: Verdicts, rows: NDArray[np.int64], message_bytes: NDArray[np.int64]) -> None:
         """Count committed pages.  rows: their indices in verdicts  message_bytes: int64[len(rows)]"""
         self.page_size.observe(message_bytes)
-        kinds, reasons = verdicts.kind[rows], verdicts.reason[rows]
-        for kind, reason in VERDICT_REASONS:
-            chosen = (kinds == kind) & (reasons == reason)
-            number = int(np.count_nonzero(chosen))
-            if number:
-                self.pages.labels(kind.name.lower(), reason.label).inc(number)
-                self.page_bytes.labels(kind.name.lower()).inc(int(message_bytes[chosen].sum()))
-        found_by = verdicts.found_by[rows]
-        for key, name in KEYS.items():
-            self.found_by.labels(name).inc(int(np.count_nonzero(found_by & key)))
+        kinds = verdicts.kind[rows]
+        for pair, number in _numbers(kinds * np.int64(_REASONS) + verdicts.reason[rows]):
+            self._pages_of[divmod(pair, _REASONS)].inc(number)
+        for kind, size in enumerate(np.bincount(kinds, message_bytes).tolist()):
+            self._bytes_of[kind].inc(size)
+        for found_by, number in _numbers(verdicts.found_by[rows]):
+            for key, counter in self._found_by.items():
+                if found_by & key:
+                    counter.inc(number)
 
     def count_texts(self, signatures: Signatures, rows: NDArray[np.int64]) -> None:
         """Count how the text of committed pages was found, and its language; filtered pages have none to be found.
 
         rows: their indices in signatures
         """
-        rows = rows[np.isin(signatures.status[rows], FILTERED, invert=True)]
-        status, paths = signatures.status[rows], signatures.language[rows]
-        in_need = paths & IN_NEED != 0
-        little = status == Status.TOO_FEW_FEATURES
-        usable = (status == Status.FINGERPRINTED) | (status == Status.TOO_MANY_FEATURES)
-        for text, chosen in zip(TEXTS, (usable & ~in_need, usable & in_need, little, ~usable & ~little), strict=True):
-            self.texts.labels(text).inc(int(np.count_nonzero(chosen)))
-        counts = np.bincount(paths[usable | little] & ~np.uint8(IN_NEED), minlength=1)
-        for path in np.flatnonzero(counts):
-            self.languages.labels(path_names()[path]).inc(int(counts[path]))
+        texts, paths = _TEXT_OF_STATUS[signatures.status[rows]], signatures.language[rows]
+        texts[(texts == _KEPT) & (paths >= IN_NEED)] = _IN_NEED
+        for text, number in _numbers(texts):
+            if text != _UNREAD:
+                self._texts[text].inc(number)
+        for path, number in _numbers(paths[texts <= _TOO_LITTLE] & ~np.uint8(IN_NEED)):
+            self._languages[path].inc(number)
 
     def count_hosts(self, signatures: Signatures, verdicts: Verdicts, rows: NDArray[np.int64]) -> None:
         """Count committed pages by their hosts.  rows: their indices in signatures and verdicts"""
@@ -381,25 +377,39 @@ class Metrics:
         """Make every known label visible before it is counted."""
         for stage in STAGES:
             self.stage.labels(stage)
-        for kind, reason in VERDICT_REASONS:
-            self.pages.labels(kind.name.lower(), reason.label)
+        # Looking a label up takes 2 us, and each commit of a few pages counts under thirty.
+        self._pages_of = {
+            (int(kind), int(reason)): self.pages.labels(kind.name.lower(), reason.label)
+            for kind, reason in VERDICT_REASONS
+        }
+        self._bytes_of = {int(kind): self.page_bytes.labels(kind.name.lower()) for kind in Kind}
+        self._found_by = {int(key): self.found_by.labels(name) for key, name in KEYS.items()}
+        self._languages = [self.languages.labels(language) for language in path_names()]
+        self._texts = [self.texts.labels(text) for text in TEXTS]
         for rejection in Reject:
             self.dead_letters.labels(rejection.value)
-        for language in path_names():
-            self.languages.labels(language)
-        for text in TEXTS:
-            self.texts.labels(text)
         for step in BREAKING_STEPS:
             self.internal_errors.labels(step)
         for why in PASSED_RECORDS:
             self.log_passed.labels(why)
-        for name in KEYS.values():
-            self.found_by.labels(name)
+
+
+def _numbers(values: NDArray[np.integer]) -> list[tuple[int, int]]:
+    """How often each value occurs that does, of small ones that are not negative."""
+    return [(value, number) for value, number in enumerate(np.bincount(values).tolist()) if number]
 
 
 TEXTS = ("kept", "in_need", "too_little", "none")
 """kept: the page's own blocks; in_need: the page has too few of them, so others were kept, too; too_little: fewer than
 scheme.min_features; none: the page has no text, or none that can be read."""
+_KEPT, _IN_NEED, _TOO_LITTLE, _NO_TEXT, _UNREAD = range(len(TEXTS) + 1)
+"""Places in TEXTS, and one more for pages whose text nobody looked for."""
+_TEXT_OF_STATUS = np.full(max(Status) + 1, _NO_TEXT, np.uint8)
+"""Indexed by Status. Pages that have blocks enough and those that are in need have the same."""
+_TEXT_OF_STATUS[[Status.FINGERPRINTED, Status.TOO_MANY_FEATURES]] = _KEPT
+_TEXT_OF_STATUS[Status.TOO_FEW_FEATURES] = _TOO_LITTLE
+_TEXT_OF_STATUS[list(FILTERED)] = _UNREAD
+_REASONS = max(Reason) + 1
 
 VERDICT_REASONS = (
     (Kind.NOVEL, Reason.NO_MATCH),

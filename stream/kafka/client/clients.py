@@ -14,7 +14,6 @@ from aiokafka.producer import sender
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.kafka.client.assignment import assignor
 from spotsieve.stream.kafka.client.closed_connections import fail_closed_connections
-from spotsieve.stream.kafka.client.copying import copy_less
 from spotsieve.stream.kafka.client.frames import read_frames
 from spotsieve.stream.kafka.client.header_names import read_any_header_names
 from spotsieve.stream.kafka.client.tls import ssl_context
@@ -46,7 +45,6 @@ def client_options(kafka: KafkaSettings) -> dict[str, Any]:
     read_any_header_names()
     retry_without_brokers()
     fail_closed_connections()
-    copy_less()
     read_frames()
     options: dict[str, Any] = {
         "bootstrap_servers": kafka.bootstrap_servers,

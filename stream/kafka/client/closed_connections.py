@@ -11,7 +11,7 @@ from typing import Any
 from aiokafka.conn import AIOKafkaConnection, CloseReason
 from aiokafka.errors import KafkaConnectionError
 
-_SEND = AIOKafkaConnection.send
+from spotsieve.stream.kafka.client.copying import send
 
 
 def fail_closed_connections() -> None:
@@ -21,7 +21,7 @@ def fail_closed_connections() -> None:
 
 def _send(connection: Any, request: Any, expect_response: bool = True) -> Any:
     try:
-        return _SEND(connection, request, expect_response)
+        return send(connection, request, expect_response)
     except RuntimeError as error:
         if connection._writer is None or not connection._writer.is_closing():
             raise

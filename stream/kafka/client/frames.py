@@ -3,13 +3,16 @@
     frame   length: 4, big-endian, of what follows  then an answer
 
 aiokafka's connection takes what the socket has in pieces of up to 256 KB, joins them in a buffer that grows with each
-piece, and copies an answer out of it. Here the socket writes right into the answer, once its length is known.
+piece, and copies an answer out of it; a fourth copy takes the messages out of the answer. Here the socket writes right
+into the answer, once its length is known, and the messages are a view of it.
 Source: Kafka's protocol guide, "Network".
 """
 
 import asyncio
+import io
 import struct
 from collections import deque
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,7 +29,29 @@ _LENGTH = struct.Struct(">i")
 def read_frames() -> None:
     """Make aiokafka's connections read so. A second call changes nothing."""
     conn.AIOKafkaProtocol = FrameProtocol
+    conn.io = SimpleNamespace(BytesIO=_opened)
     AIOKafkaConnection._read = staticmethod(_read)
+
+
+class Answer:
+    """An answer that has not been copied into bytes, with the one method of BytesIO that aiokafka calls."""
+
+    def __init__(self, content: memoryview) -> None:
+        self._content = content
+        self._at = 0
+
+    def read(self, size: int) -> bytes | memoryview:
+        """The next bytes, fewer at the end. What is half of the answer or more is a view of it, all else a copy.
+
+        So what waits of one partition holds at most as many bytes of others as it has itself.
+        """
+        part = self._content[self._at : self._at + size]
+        self._at += len(part)
+        return part if 2 * len(part) >= len(self._content) else part.tobytes()
+
+
+def _opened(frame: bytes | memoryview) -> io.BytesIO | Answer:
+    return Answer(frame) if isinstance(frame, memoryview) else io.BytesIO(frame)
 
 
 class FrameProtocol(asyncio.BufferedProtocol):
@@ -43,7 +68,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self._landed = 0
         self._frame: NDArray[np.uint8] | None = None
         self._filled = 0
-        self._frames = deque[bytes]()
+        self._frames = deque[bytes | memoryview]()
         self._more: asyncio.Future[None] | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -87,13 +112,16 @@ class FrameProtocol(asyncio.BufferedProtocol):
         else:
             self._filled += nbytes
             if self._filled == len(self._frame):
-                self._frames.append(self._frame.tobytes())
+                self._frames.append(self._frame.data)
                 self._frame = None
         if self._frames:
             self._wake()
 
-    async def next_frame(self) -> bytes:
-        """The next answer, without its length. Raises IncompleteReadError, and what the connection has ended by."""
+    async def next_frame(self) -> bytes | memoryview:
+        """The next answer, without its length: bytes, if it fits into the landing, and a view of its memory if not.
+
+        Raises IncompleteReadError, and what the connection has ended by.
+        """
         while not self._frames:
             ended = self._reader.exception()
             if ended is not None:

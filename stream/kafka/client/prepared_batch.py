@@ -56,6 +56,7 @@ class PreparedBatch(BatchBuilder):  # type: ignore[misc]  # aiokafka's class is 
         self._parts: list[bytes] = [bytes(_HEADER.size)]
         self._size = _HEADER.size
         self._first_time = self._last_time = _NO_TIME
+        self._is_summed = False
 
     def append(
         self,
@@ -93,10 +94,17 @@ class PreparedBatch(BatchBuilder):  # type: ignore[misc]  # aiokafka's class is 
         return self._size
 
     def prepare(self) -> int:
-        """Close the batch and make its bytes; -> how many."""
-        return len(self._build())
+        """Close the batch and make its bytes but for the checksum; -> how many."""
+        return len(self._encoded())
 
     def _build(self) -> bytearray:
+        buffer = self._encoded()
+        if not self._is_summed:
+            # Nobody numbered the batch: its producer is not idempotent.
+            self._write_checksum(buffer)
+        return buffer
+
+    def _encoded(self) -> bytearray:
         if self._buffer is None:
             self.close()
             if self._compress is not None:
@@ -111,10 +119,9 @@ class PreparedBatch(BatchBuilder):  # type: ignore[misc]  # aiokafka's class is 
         times = (self._first_time, self._last_time)
         rest = (self._attributes, max(count - 1, 0), *times, -1, -1, 0, count)
         _HEADER.pack_into(buffer, 0, 0, len(buffer) - _AFTER_LENGTH, -1, 2, 0, *rest)
-        self._write_checksum(buffer)
 
     def _set_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        buffer = self._build()
+        buffer = self._encoded()
         buffer[_PRODUCER] = _PRODUCER_STATE.pack(producer_id, producer_epoch, base_sequence)
         self._write_checksum(buffer)
 
@@ -123,6 +130,7 @@ class PreparedBatch(BatchBuilder):  # type: ignore[misc]  # aiokafka's class is 
         with memoryview(buffer) as whole, whole[_ATTRIBUTES:] as checked:
             checksum = crc32c(checked)
         buffer[_CHECKSUM] = checksum.to_bytes(4, "big")
+        self._is_summed = True
 
 
 def _encode_varint(number: int) -> bytes:

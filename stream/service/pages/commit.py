@@ -175,11 +175,14 @@ class Committer:
                 rows = batch.rows[part.first : part.end]
                 messages = batch.messages[part.first : part.end]
                 sizes = np.fromiter((len(message.value or b"") for message in messages), np.int64, len(rows))
-                metrics.count_verdicts(batch.verdicts, rows[rows >= 0], sizes[rows >= 0])
+                judged = rows >= 0
+                rows = rows[judged]
+                metrics.count_verdicts(batch.verdicts, rows, sizes[judged])
                 if batch.signatures is not None:
-                    metrics.count_texts(batch.signatures, rows[rows >= 0])
-                    metrics.count_hosts(batch.signatures, batch.verdicts, rows[rows >= 0])
-                    metrics.count_rules(self._taken(batch.signatures.urls[row] for row in rows[rows >= 0]))
+                    metrics.count_texts(batch.signatures, rows)
+                    metrics.count_hosts(batch.signatures, batch.verdicts, rows)
+                    if self._rules is not None:
+                        metrics.count_rules(self._taken(batch.signatures.urls[row] for row in rows))
 
     def _taken(self, urls: Iterable[bytes]) -> dict[str, int]:
         """How many pages of these addresses each rule takes."""

@@ -1,11 +1,17 @@
 """What we make of aiokafka's requests and batches is, byte for byte, what it makes of them."""
 
+import asyncio
+import errno
+from typing import Any
+
 import pytest
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.errors import KafkaConnectionError
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.memory_records import MemoryRecords
 
-from spotsieve.stream.kafka.client.copying import _encode_produce
+from spotsieve.stream.kafka.client.copying import _SEND, _produce_parts, send
 from spotsieve.stream.kafka.client.header_names import _TolerantRecords
 from spotsieve.stream.kafka.client.prepared_batch import CODECS, PreparedBatch
 
@@ -20,7 +26,67 @@ REQUESTS: tuple[tuple[object, ...], ...] = (
 def test_a_produce_request_has_the_bytes_of_its_schema(version: type) -> None:
     for fields in REQUESTS:
         request = version(*fields)
-        assert _encode_produce(request) == version.SCHEMA.encode(list(fields))  # type: ignore[attr-defined]
+        assert b"".join(_produce_parts(request)) == version.SCHEMA.encode(list(fields))  # type: ignore[attr-defined]
+
+
+class Wire:
+    """Takes what a connection writes."""
+
+    def __init__(self, error: OSError | None = None) -> None:
+        self.content = b""
+        self.joined = True
+        self._error = error
+
+    def write(self, content: bytes) -> None:
+        self.content += content
+
+    def writelines(self, parts: tuple[bytes, ...]) -> None:
+        if self._error is not None:
+            raise self._error
+        self.joined = False
+        self.content += b"".join(parts)
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    async def drain(self) -> None:
+        """Nothing waits."""
+
+
+def connection_to(wire: Wire, newest: int) -> AIOKafkaConnection:
+    connection = AIOKafkaConnection("broker", 9092, client_id="Prüfer", request_timeout_ms=5_000)
+    connection._writer, connection._versions = wire, {ProduceRequest.API_KEY: (0, newest)}
+    return connection
+
+
+async def written(send_it: Any, newest: int, request: ProduceRequest, expected: bool = True) -> Wire:
+    """What a connection to a broker of these versions writes; the answer, where one is expected, is not read."""
+    wire = Wire()
+    answer = send_it(connection_to(wire, newest), request, expected)
+    answer.close()
+    return wire
+
+
+@pytest.mark.parametrize("newest", [2, 3, 7, 8])
+@pytest.mark.parametrize("expected", [True, False])
+def test_a_connection_sends_the_bytes_of_aiokafkas_own(newest: int, expected: bool) -> None:
+    for transactional_id, *fields in REQUESTS:
+        if newest >= 3 or transactional_id is None:
+            request = ProduceRequest(transactional_id, *fields)
+            ours, theirs = (asyncio.run(written(way, newest, request, expected)) for way in (send, _SEND))
+            assert ours.content == theirs.content
+            assert ours.joined == (newest < 3 or not expected)
+
+
+def test_a_connection_that_breaks_while_a_batch_is_written_says_so() -> None:
+    async def break_it() -> AIOKafkaConnection:
+        connection = connection_to(Wire(OSError(errno.EPIPE, "Broken pipe")), 8)
+        connection._reader, connection._read_task = asyncio.StreamReader(), asyncio.get_running_loop().create_future()
+        with pytest.raises(KafkaConnectionError, match=r"broker:9092 broken: .*Broken pipe"):
+            send(connection, ProduceRequest(*REQUESTS[2]))
+        return connection
+
+    assert not asyncio.run(break_it()).connected()
 
 
 RECORDS: tuple[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]], ...] = (
@@ -56,6 +122,12 @@ def test_a_prepared_batch_has_the_bytes_of_aiokafkas_own(codec: int, name: str, 
             content, expected = content[61 + 10 :], expected[61 + 10 :]
         assert content == expected
         assert size == prepared.size() == len(plain._build())
+
+
+def test_a_prepared_batch_that_nobody_numbers_has_its_checksum_too() -> None:
+    batch = fill(PreparedBatch(900_000, "none", transactional=False), 3)
+    batch.prepare()
+    assert _TolerantRecords(bytes(batch._build())).next_batch().validate_crc()
 
 
 def test_every_record_keeps_its_time_also_behind_one_without() -> None:

@@ -1,6 +1,7 @@
 """Answers of a broker are divided alike, however the network cuts them, and a connection's end is told as before."""
 
 import asyncio
+import io
 import struct
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +13,7 @@ from aiokafka.errors import KafkaConnectionError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotsieve.stream.kafka.client.frames import LANDING_BYTES, FrameProtocol, read_frames
+from spotsieve.stream.kafka.client.frames import LANDING_BYTES, Answer, FrameProtocol, read_frames
 
 SIZES = st.one_of(st.integers(0, 12), st.sampled_from([LANDING_BYTES - 4, LANDING_BYTES, 3 * LANDING_BYTES + 1]))
 
@@ -42,12 +43,29 @@ async def protocol_and_reader() -> tuple[FrameProtocol, asyncio.StreamReader]:
 def test_answers_are_the_same_however_they_are_cut(sizes: list[int], pieces: list[int], dice: Any) -> None:
     answers = [dice.randbytes(size) for size in sizes]
 
-    async def read() -> list[bytes]:
+    async def read() -> list[bytes | memoryview]:
         protocol, _ = await protocol_and_reader()
         feed(protocol, framed(answers), iter(lambda: dice.choice(pieces), None))
         return [await protocol.next_frame() for _ in answers]
 
     assert asyncio.run(read()) == answers
+
+
+@given(st.binary(max_size=300), st.lists(st.integers(0, 200)))
+def test_an_answer_reads_as_bytesio_does(content: bytes, sizes: list[int]) -> None:
+    answer, plain = Answer(memoryview(content)), io.BytesIO(content)
+    for size in sizes:
+        assert answer.read(size) == plain.read(size)
+
+
+def test_messages_that_are_most_of_an_answer_are_not_copied_and_small_ones_do_not_hold_the_rest() -> None:
+    content = bytearray(100)
+    answer = Answer(memoryview(content))
+    small, large, rest = answer.read(20), answer.read(60), answer.read(1_000)
+    content[:] = b"x" * 100
+    assert (small, large, rest) == (bytes(20), b"x" * 60, bytes(20))
+    assert isinstance(small, bytes)
+    assert isinstance(rest, bytes)
 
 
 def test_what_came_before_the_end_is_read_and_then_the_end_is_told() -> None:
