@@ -25,7 +25,7 @@ from spotsieve.state.format.own_texts import (
     unpack_own_text,
 )
 from spotsieve.state.index import Filing
-from spotsieve.stream.byte_texts import ByteTexts
+from spotsieve.stream.byte_texts import ByteTexts, byte_texts
 from spotsieve.stream.errors import CorruptRecord
 from spotsieve.stream.signature import Compared, Entry, OwnText, no_features
 
@@ -206,11 +206,10 @@ def decode_own_texts(keys: Sequence[bytes], values: Sequence[bytes]) -> OwnText:
 
     Raises CorruptRecord, which names the first entry that is cut, of another version or out of order.
     """
-    raw = np.frombuffer(b"".join(values), np.uint8)
-    ends = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(list(map(len, values)), out=ends[1:])
-    starts, prints, titles = np.empty(len(values), np.int64), np.zeros_like(ends), np.zeros_like(ends)
-    wrong = _measure_own_texts(raw, ends, starts, prints, titles)
+    texts = byte_texts(values)
+    raw, bounds = np.frombuffer(texts.raw, np.uint8), texts.bounds
+    starts, prints, titles = np.empty(len(values), np.int64), np.zeros_like(bounds), np.zeros_like(bounds)
+    wrong = _measure_own_texts(raw, bounds, starts, prints, titles)
     if wrong >= 0:
         rule = f"must be version {_EITHER} and have the length that it declares"
         raise CorruptRecord("entries", keys[wrong], rule)
@@ -259,15 +258,14 @@ def _places_of(value: bytes, words: int, url_bytes: int) -> _Places:
 def _read_heads(keys: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.void]:
     """Read e entries up to what has no fixed size. Raises CorruptRecord for one that differs from the first."""
     version, words = (values[0][0], values[0][1]) if values and len(values[0]) > 1 else (ENTRY_VERSION, 0)
-    layout = _entry_head(version, words)
-    size = layout.itemsize
-    begins = bytes((version, words))
-    wrong = [len(value) < size or value[:2] != begins for value in values]
-    if any(wrong) or version not in ENTRY_VERSIONS:
+    layout, texts = _entry_head(version, words), byte_texts(values)
+    heads = np.empty((len(values), layout.itemsize), np.uint8)
+    wrong = _gather_heads(np.frombuffer(texts.raw, np.uint8), texts.bounds, version, words, heads)
+    if wrong >= 0 or version not in ENTRY_VERSIONS:
         known = version if version in ENTRY_VERSIONS else _EITHER
         rule = f"must be version {known} with a sketch of {words} words, as another entry has"
-        raise CorruptRecord("entries", keys[wrong.index(True) if any(wrong) else 0], rule)
-    return np.frombuffer(b"".join([value[:size] for value in values]), layout)
+        raise CorruptRecord("entries", keys[max(wrong, 0)], rule)
+    return heads.view(layout)[:, 0]
 
 
 def _read_features(
@@ -286,11 +284,25 @@ def _read_features(
 
 
 @numba.njit(nogil=True, cache=True)
-def _measure_own_texts(raw, ends, starts, prints, titles):  # type: ignore[no-untyped-def]
-    # raw: uint8[...], the entries  ends: int64[e + 1]  ->  starts: int64[e], of own texts, -1 where there is none
+def _gather_heads(raw, bounds, version, words, heads):  # type: ignore[no-untyped-def]
+    # raw: uint8[...], the entries  bounds: int64[e + 1]  version, words: int64, of all  ->  heads: uint8[e, h]
+    # returns the first entry that is cut, of another version or with another sketch, or -1
+    size = heads.shape[1]
+    for entry in range(len(heads)):
+        at = bounds[entry]
+        if bounds[entry + 1] - at < size or raw[at] != version or raw[at + 1] != words:
+            return entry
+        for byte in range(size):
+            heads[entry, byte] = raw[at + byte]
+    return -1
+
+
+@numba.njit(nogil=True, cache=True)
+def _measure_own_texts(raw, bounds, starts, prints, titles):  # type: ignore[no-untyped-def]
+    # raw: uint8[...], the entries  bounds: int64[e + 1]  ->  starts: int64[e], of own texts, -1 where there is none
     # prints, titles: int64[e + 1], bounds; returns the first entry that is cut or of another version, or -1
     for entry in range(len(starts)):
-        at, end = ends[entry], ends[entry + 1]
+        at, end = bounds[entry], bounds[entry + 1]
         ranked = np.int64(raw[at] == RANKED_VERSION) if at < end else np.int64(0)
         if end - at < _HEAD_BYTES or (raw[at] != ENTRY_VERSION and not ranked):
             return entry

@@ -38,7 +38,7 @@ MAX_MARKS = 4096
 _COUNTS = struct.Struct("<IHHHBI")
 _MARK = struct.Struct("<Hiq")
 _LENGTH = struct.Struct("<H")
-_STATUSES = tuple(Status)
+_KNOWN_STATUS = np.isin(np.arange(256), tuple(Status))
 _OFFSET_BYTES = 8
 
 
@@ -284,7 +284,7 @@ def _sound(columns: dict[str, NDArray[Any]], source_count: int) -> bool:
     source = columns["source"]
     return (
         (not len(source) or int(source.max()) < source_count)
-        and bool(np.isin(columns["status"], _STATUSES).all())
+        and bool(_KNOWN_STATUS[columns["status"]].all())
         and _ascend(columns["prints"] >> np.uint32(IDENTITY_SHIFT), columns["prints_bounds"])
         and _ascend(columns["titles"], columns["titles_bounds"])
     )

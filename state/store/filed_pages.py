@@ -15,6 +15,7 @@ from spotsieve.state.format.entries import (
     decode_ranks,
     head_of_entry,
 )
+from spotsieve.stream.byte_texts import byte_texts
 from spotsieve.stream.errors import CorruptRecord
 from spotsieve.stream.page import PageId
 from spotsieve.stream.signature import Compared, Entry, OwnText
@@ -40,7 +41,7 @@ class ReadEntries:
         if None in values:
             raise CorruptRecord("entries", keys[values.index(None)], "is missing although a bucket refers to it")
         self._keys = keys
-        self._values = cast("Sequence[bytes]", values)
+        self._values = byte_texts(cast("Sequence[bytes]", values))
         self._sources = sources
 
     def compared(self, with_features: bool) -> Compared:
