@@ -160,11 +160,15 @@ def _hosts(cache: Cache, tuning: Tuning) -> Options:
 
 
 def _compressed(cache: Cache, tuning: Tuning) -> Options:
-    """Return the options that entries and hosts share."""
+    """Return the options that entries and hosts share.
+
+    Memtables of 4 MiB: with 8 a million pages take the same CPU (155 and 160 us a page, against 152 and 159, run beside
+    each other, twice), and RSS ends 10 MiB higher.
+    """
     options = Options(raw_mode=True)
     options.set_block_based_table_factory(_bounded_tables(cache, tuning))
     options.set_compression_type(DBCompressionType.lz4())
-    options.set_write_buffer_size(8 * MIB)
+    options.set_write_buffer_size(4 * MIB)
     return options
 
 
