@@ -1,4 +1,4 @@
-"""A record batch that is encoded, compressed and summed where it is made, and not by the event loop when it is sent.
+"""A record batch that is encoded and compressed where it is made, and not by the event loop when it is sent.
 
     batch   base offset: 8 (0)  length: 4, of what follows  leader epoch: 4 (-1)  magic: 1 (2)  CRC-32C: 4, of what
             follows  attributes: 2  last offset delta: 4  first timestamp: 8  greatest timestamp: 8  producer id: 8
@@ -41,6 +41,8 @@ class PreparedBatch(BatchBuilder):  # type: ignore[misc]  # aiokafka's class is 
 
     aiokafka makes them in the event loop, right before it sends them, since it writes the producer's number and the
     batch's sequence before it compresses. Neither is compressed, so here they are written into bytes that are there.
+    The checksum covers them, so it is made then, and only then.
+
     It also grows its buffer with each record, where parts are joined once here: a page of 20 KB takes 11 us in place
     of 21, checksums with them.
     """
