@@ -29,6 +29,7 @@ _LENGTH = struct.Struct(">i")
 def read_frames() -> None:
     """Make aiokafka's connections read so. A second call changes nothing."""
     conn.AIOKafkaProtocol = FrameProtocol
+    # Of io a connection uses BytesIO alone, to read an answer field by field.
     conn.io = SimpleNamespace(BytesIO=_opened)
     AIOKafkaConnection._read = staticmethod(_read)
 

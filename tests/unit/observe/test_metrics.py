@@ -66,6 +66,11 @@ def test_buckets_swept_are_counted_on_and_the_watermark_is_in_seconds() -> None:
     assert (value("spotsieve_disk_size_bytes"), value("spotsieve_disk_free_bytes")) == (100, 39)
 
 
+def test_every_reason_is_counted_under_one_kind() -> None:
+    # count_verdicts looks each page up among these.
+    assert sorted(reason for _, reason in VERDICT_REASONS) == sorted(Reason)
+
+
 def test_every_verdict_language_text_and_key_is_there_before_the_first_page() -> None:
     # A rate() over a series that appears with its first page misses that page.
     metrics = Metrics()
