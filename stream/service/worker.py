@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -23,6 +22,7 @@ from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.service.failure import Failure
 from spotsieve.stream.service.log.signature_log import verdicts_of
+from spotsieve.stream.service.one_by_one import SHORT_BYTES, OneByOne
 from spotsieve.stream.service.pages.broken_pages import FOLDER, BrokenPages, broken_pages
 from spotsieve.stream.service.pages.commit import Committer
 from spotsieve.stream.service.pages.fetching import Fetcher
@@ -76,7 +76,6 @@ class Worker:
         """log_of(waits): the log that gives verdicts"""
         self._settings = settings
         self._scheme = scheme
-        self._heartbeats = heartbeats
         self._decoder = Decoder(settings.input)
         self._metrics = metrics
         self._consumer: AIOKafkaConsumer = pages_consumer(settings)
@@ -99,7 +98,7 @@ class Worker:
             self._failure,
         )
         self._broken_pages = BrokenPages(settings.index.directory / FOLDER, metrics)
-        self._signing = ThreadPoolExecutor(1, thread_name_prefix="sign")
+        self._signing = OneByOne("sign", heartbeats)
         self._following: asyncio.Task[None] | None = None
         self._to_sign: asyncio.Queue[MicroBatch] = asyncio.Queue()
         self._to_append: asyncio.Queue[MicroBatch] = asyncio.Queue()
@@ -199,7 +198,7 @@ class Worker:
         await stop_client(self._consumer)
         await self._partitions.close()
         await self._log.close()
-        self._signing.shutdown()
+        await self._signing.close()
 
     # Stages, in the order a page meets them.
 
@@ -217,13 +216,11 @@ class Worker:
                 await self._to_sign.put(batch)
 
     async def _sign(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             batch = await self._to_sign.get()
+            do = self._signing.do_short if batch.size <= SHORT_BYTES else self._signing.do
             with self._metrics.timed("sign"):
-                await loop.run_in_executor(
-                    self._signing, self._heartbeats.watched, "sign", sign, batch, self._decoder, self._scheme
-                )
+                await do(sign, batch, self._decoder, self._scheme)
             self._metrics.future_times.inc(batch.future_times)
             self._metrics.without_rank.inc(batch.without_rank)
             if batch.without_rank and not self._told_of_ranks:

@@ -20,16 +20,16 @@ from spotsieve.stream.observe.heartbeats import Heartbeats
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.log.catchup import CatchUp
-from spotsieve.stream.service.log.judging import Judging
 from spotsieve.stream.service.log.log_follower import LogFollower
 from spotsieve.stream.service.log.record_writer import RecordWriter
 from spotsieve.stream.service.log.skipping import skipped_offsets, stopped_at
+from spotsieve.stream.service.one_by_one import OneByOne
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import Signatures, page_id_text
 from spotsieve.stream.verdict import Verdicts, concatenate
 
 MOST_IDS_LOGGED = 100
-SHORT_BYTES = 32 * 1024
+SHORT_RECORD_BYTES = 32 * 1024
 """A record of some hundred pages at most: they are judged in a few milliseconds."""
 PASSED_OVER = {
     "foreign": "passed over a record of the log that is none of ours; all that follow are counted "
@@ -69,7 +69,7 @@ class SignatureLog:
         self._skipped, self._told = set[int](), set[str]()
         self._filling = False
         self._waiting: dict[int, asyncio.Future[Applied]] = {}
-        self._judging = Judging(heartbeats)
+        self._judging = OneByOne("judge", heartbeats)
         self._lives = False
         self._reading = LogFollower(settings, metrics, waits, lambda: engine.state.position)
         self._writing = RecordWriter(settings, waits, lambda: engine.state.position)
@@ -199,7 +199,7 @@ class SignatureLog:
         Raises StateError with the way out where every worker stops.
         """
         # What lies in the log at the start comes without a pause, and would leave the event loop no time.
-        do = self._judging.do_short if self._lives and len(value) <= SHORT_BYTES else self._judging.do
+        do = self._judging.do_short if self._lives and len(value) <= SHORT_RECORD_BYTES else self._judging.do
         try:
             applied = await do(self._engine.apply, value, offset)
         except (DamagedRecord, SettingsMismatch) as error:

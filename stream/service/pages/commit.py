@@ -13,6 +13,7 @@ from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes.by_address.rules import page_rules
 from spotsieve.stream.service.failure import Failure
+from spotsieve.stream.service.one_by_one import SHORT_BYTES
 from spotsieve.stream.service.pages.byte_budget import ByteBudget, most_bytes
 from spotsieve.stream.service.pages.microbatch import Judged, MicroBatch
 from spotsieve.stream.service.pages.offset_commits import OffsetCommits
@@ -106,12 +107,15 @@ class Committer:
         return waiting[:number]
 
     async def _commit_in_turn(self, owned: OwnedPartition, work: Sequence[Judged]) -> None:
-        async with self._budget.of(sum(part.size for _, part in work)):
-            await self._commit(owned, work)
+        size = sum(part.size for _, part in work)
+        async with self._budget.of(size):
+            await self._commit(owned, work, size)
 
-    async def _commit(self, owned: OwnedPartition, work: Sequence[Judged]) -> None:
-        next_offset = work[-1][1].next_offset
-        outputs = await asyncio.to_thread(self._builder.build, owned.partition.partition, work)
+    async def _commit(self, owned: OwnedPartition, work: Sequence[Judged], size: int) -> None:
+        next_offset, build = work[-1][1].next_offset, self._builder.build
+        partition = owned.partition.partition
+        # Beside the event loop a thread waits for the interpreter's lock: longer than a few pages take.
+        outputs = build(partition, work) if size <= SHORT_BYTES else await asyncio.to_thread(build, partition, work)
         producer = owned.producer
         if producer is None or not work[0][1].current:
             return  # The partition was handed over meanwhile: its next owner reads these pages again.

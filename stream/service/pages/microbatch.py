@@ -74,6 +74,11 @@ class MicroBatch:
     def __post_init__(self) -> None:
         self.open_slices = len(self.slices)
 
+    @property
+    def size(self) -> int:
+        """Bytes of the messages."""
+        return sum(part.size for part in self.slices)
+
     def end_slice(self, part: Slice) -> bool:
         """A slice was committed or dropped; True where it was the last one."""
         part.owned.end_slice()
@@ -128,7 +133,7 @@ def _slice(owned: OwnedPartition, messages: list[ConsumerRecord], first: int, si
 
 
 def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
-    """Decode every message and sign the pages: fill rows, rejections and signatures. Runs in a thread."""
+    """Decode every message and sign the pages: fill rows, rejections and signatures."""
     pages: dict[int, Page] = {}
     rows = np.empty(len(batch.messages), np.int64)
     now_ms = int(time.time() * 1000)

@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator
 import pytest
 
 from spotsieve.stream.observe.heartbeats import Heartbeats
-from spotsieve.stream.service.log.judging import LONG_SECONDS, PAUSE_SECONDS, Judging
+from spotsieve.stream.service.one_by_one import LONG_SECONDS, PAUSE_SECONDS, OneByOne
 
 
 class World:
-    """A judging whose clock stands still unless a piece says how long it takes."""
+    """A stage whose clock stands still unless a piece says how long it takes."""
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.judging = Judging(Heartbeats(), lambda: self.now)
+        self.stage = OneByOne("judge", Heartbeats(), lambda: self.now)
 
     def piece(self, seconds: float = 0.0) -> bool:
         """A piece of work; -> whether the event loop did it."""
@@ -23,19 +23,19 @@ class World:
         return threading.current_thread() is threading.main_thread()
 
     async def in_loop(self, seconds: float = 0.0) -> bool:
-        return await self.judging.do_short(self.piece, seconds)
+        return await self.stage.do_short(self.piece, seconds)
 
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
     made = World()
     yield made
-    await made.judging.close()
+    await made.stage.close()
 
 
 async def test_a_short_piece_is_done_in_the_event_loop_and_others_in_the_thread(world: World) -> None:
     assert await world.in_loop() is True
-    assert await world.judging.do(world.piece) is False
+    assert await world.stage.do(world.piece) is False
     assert await world.in_loop() is True
 
 
@@ -52,7 +52,7 @@ async def test_a_piece_that_fails_after_long_counts_as_long(world: World) -> Non
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await world.judging.do_short(fail)
+        await world.stage.do_short(fail)
     assert await world.in_loop() is False
 
 
@@ -64,11 +64,11 @@ async def test_nothing_is_done_beside_a_piece_of_the_thread_even_if_nobody_waits
         goes_on.wait(60)
         done.append("long")
 
-    waiting = asyncio.create_task(world.judging.do(long))
+    waiting = asyncio.create_task(world.stage.do(long))
     await asyncio.to_thread(begun.wait, 60)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
-    short = asyncio.create_task(world.judging.do_short(done.append, "short"))
+    short = asyncio.create_task(world.stage.do_short(done.append, "short"))
     await asyncio.sleep(0)
     assert done == []
     goes_on.set()
