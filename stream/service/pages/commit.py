@@ -13,7 +13,6 @@ from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.schemes.by_address.rules import page_rules
 from spotsieve.stream.service.failure import Failure
-from spotsieve.stream.service.one_by_one import SHORT_BYTES
 from spotsieve.stream.service.pages.byte_budget import ByteBudget, most_bytes
 from spotsieve.stream.service.pages.microbatch import Judged, MicroBatch
 from spotsieve.stream.service.pages.offset_commits import OffsetCommits
@@ -112,10 +111,12 @@ class Committer:
             await self._commit(owned, work, size)
 
     async def _commit(self, owned: OwnedPartition, work: Sequence[Judged], size: int) -> None:
-        next_offset, build = work[-1][1].next_offset, self._builder.build
-        partition = owned.partition.partition
-        # Beside the event loop a thread waits for the interpreter's lock: longer than a few pages take.
-        outputs = build(partition, work) if size <= SHORT_BYTES else await asyncio.to_thread(build, partition, work)
+        next_offset = work[-1][1].next_offset
+        given = owned.partition.partition, work
+        if self._builder.is_short(size):
+            outputs = self._builder.build(*given)
+        else:
+            outputs = await asyncio.to_thread(self._builder.build, *given)
         producer = owned.producer
         if producer is None or not work[0][1].current:
             return  # The partition was handed over meanwhile: its next owner reads these pages again.

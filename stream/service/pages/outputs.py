@@ -13,6 +13,7 @@ from spotsieve.stream.kafka.client.clients import PRODUCER_BATCH_BYTES
 from spotsieve.stream.kafka.client.prepared_batch import PreparedBatch
 from spotsieve.stream.kafka.topic.message_sizes import HEADER_TEXT_BYTES, KEY_BYTES, Headers, record_bytes
 from spotsieve.stream.kafka.topic.topic_checks import TopicFacts
+from spotsieve.stream.service.one_by_one import SHORT_BYTES
 from spotsieve.stream.service.pages.microbatch import BROKEN, REJECTED, TOMBSTONE, Judged, MicroBatch, message_bytes
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import MAX_ADDRESS_BYTES, page_id_text
@@ -57,11 +58,17 @@ class OutputBuilder:
             for kind in Kind
             for reason in Reason
         }
+        self._compresses = any((facts[role].codec or settings.service.compression) != "none" for role in OUTPUT_ROLES)
+
+    def is_short(self, size: int) -> bool:
+        """Whether slices of so many bytes are written in less time than a thread waits for its turn: 0.1 ms."""
+        return size <= SHORT_BYTES and not self._compresses
 
     def build(self, partition: int, work: Sequence[Judged]) -> Outputs:
         """The batches for consecutive slices of one input partition, in the order of their messages.
 
-        Call it in a thread: gzip takes half a second for 512 pages, and the event loop would stand still.
+        Call it in a thread, unless it is short: gzip takes half a second for 512 pages, and the event loop would stand
+        still.
         """
         writers = {
             role: _TopicWriter(

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
@@ -14,7 +15,7 @@ from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.failure import Failure
 from spotsieve.stream.service.pages.byte_budget import ByteBudget, most_bytes
 from spotsieve.stream.service.pages.commit import Committer
-from spotsieve.stream.service.pages.microbatch import MicroBatch, micro_batches
+from spotsieve.stream.service.pages.microbatch import Judged, MicroBatch, micro_batches
 from spotsieve.stream.service.pages.outputs import OutputBuilder, Outputs
 from spotsieve.stream.service.pages.ownership import OwnedPartition
 from spotsieve.stream.service.pages.partitions import Partitions
@@ -48,10 +49,14 @@ class SilentProducer:
 
 
 class OneBatch:
-    """Builds one batch of anything, and not in the event loop: compression takes long."""
+    """Builds one batch of anything: what is short in the event loop, all else beside it."""
 
-    def build(self, *_: object) -> Outputs:
-        assert threading.current_thread() is not threading.main_thread()
+    def is_short(self, size: int) -> bool:
+        return size < 2**20
+
+    def build(self, _: int, work: Sequence[Judged]) -> Outputs:
+        in_loop = threading.current_thread() is threading.main_thread()
+        assert in_loop == self.is_short(sum(part.size for _, part in work))
         return Outputs([("pages.novel", 0, cast("Any", None))], Counter(), 0)
 
 

@@ -17,6 +17,7 @@ from spotsieve.stream.judge import KEEP_FIRST, Policy, judge
 from spotsieve.stream.kafka.topic.message_sizes import LEAST_OUTPUT_BYTES
 from spotsieve.stream.kafka.topic.topic_checks import TopicFacts
 from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.service.one_by_one import SHORT_BYTES
 from spotsieve.stream.service.pages.microbatch import MicroBatch, micro_batches, sign
 from spotsieve.stream.service.pages.outputs import (
     OUTPUT_ROLES,
@@ -60,6 +61,20 @@ def outputs_of(
     for topic, _, builder in outputs.batches:
         counts[topic] = counts.get(topic, 0) + builder.record_count()
     return outputs, counts
+
+
+@pytest.mark.parametrize(
+    ("compression", "codec", "short"),
+    [("none", "producer", True), ("none", "uncompressed", True), ("zstd", "producer", False), ("none", "gzip", False)],
+)
+def test_only_few_pages_that_are_not_compressed_are_written_in_the_event_loop(
+    compression: str, codec: str, short: bool
+) -> None:
+    settings = SETTINGS.model_copy(update={"service": ServiceSettings.model_validate({"compression": compression})})
+    facts = dict.fromkeys(OUTPUT_ROLES, TopicFacts(1, {}))
+    facts["rejected"] = TopicFacts(1, {"compression.type": codec})
+    assert OutputBuilder(settings, facts).is_short(SHORT_BYTES) is short
+    assert not OutputBuilder(settings, facts).is_short(SHORT_BYTES + 1)
 
 
 def judged(batch: MicroBatch) -> None:
