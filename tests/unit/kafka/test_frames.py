@@ -58,7 +58,7 @@ def test_an_answer_reads_as_bytesio_does(content: bytes, sizes: list[int]) -> No
         assert answer.read(size) == plain.read(size)
 
 
-def test_messages_that_are_most_of_an_answer_are_not_copied_and_small_ones_do_not_hold_the_rest() -> None:
+def test_messages_that_are_most_of_an_answer_are_not_copied_and_others_are() -> None:
     content = bytearray(100)
     answer = Answer(memoryview(content))
     small, large, rest = answer.read(20), answer.read(60), answer.read(1_000)
