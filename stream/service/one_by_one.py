@@ -15,10 +15,10 @@ from spotsieve.stream.observe.heartbeats import Heartbeats
 
 LONG_SECONDS = 0.05
 """A piece that took longer in the event loop was not short. 100 pages take 5 ms, beside threads that sign 15."""
-SHORT_BYTES = 128 * 1024
-"""Messages of so many bytes are signed in 2 ms, and written to an output in less."""
 PAUSE_SECONDS = 1.0
 """For so long nothing is short then: a slow disk keeps the event loop once a second."""
+SHORT_BYTES = 128 * 1024
+"""Messages of so many bytes are signed in 2 ms, and written to an output in less."""
 
 P = ParamSpec("P")
 T = TypeVar("T")

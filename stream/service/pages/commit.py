@@ -186,8 +186,7 @@ class Committer:
                 if batch.signatures is not None:
                     metrics.count_texts(batch.signatures, rows)
                     metrics.count_hosts(batch.signatures, batch.verdicts, rows)
-                    if self._rules is not None:
-                        metrics.count_rules(self._taken(batch.signatures.urls[row] for row in rows))
+                    metrics.count_rules(self._taken(batch.signatures.urls[row] for row in rows))
 
     def _taken(self, urls: Iterable[bytes]) -> dict[str, int]:
         """How many pages of these addresses each rule takes."""
