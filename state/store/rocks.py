@@ -36,6 +36,7 @@ from spotsieve.state.identity import check_identity
 from spotsieve.state.index import Attempt, Buckets, Filing, Heard, HostMemories, Learned, Removal
 from spotsieve.state.private import NewFiles, close_files
 from spotsieve.state.store.directory import INDEX_FOLDER
+from spotsieve.state.store.entry_cache import EntryCache
 from spotsieve.state.store.filed_pages import ReadEntries, page_ids
 from spotsieve.state.store.remembered import RememberedAttempts
 from spotsieve.state.store.rocks_batch import put_attempts, put_buckets, put_entries, put_memories
@@ -77,6 +78,7 @@ class RocksState:
         self._pages_applied = 0
         self._clock = Clock()
         self._remembered = RememberedAttempts()
+        self._kept = EntryCache()
         self._sweep = Sweep()
         self._host_sweep = Sweep()
         self._swept_buckets = 0
@@ -140,8 +142,8 @@ class RocksState:
 
     def filed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
         """Return the filed pages by number: uint64[e]. Raises CorruptRecord if one is missing."""
-        names, values = self._read(self._entries, encode_keys(numbers))
-        return ReadEntries(names, values, self._known.texts)
+        values = self._kept.read(numbers, self._read_entries)
+        return ReadEntries(encode_keys(numbers), values, self._known.texts)
 
     def knows_source(self, text: str) -> bool:
         """Tell whether a page of this topic or path was ever remembered."""
@@ -180,6 +182,7 @@ class RocksState:
             position, numbers, last_record, pages_applied, clock.watermark_ms, self._sweep, self._host_sweep
         )
         if clock.floor > self._clock.floor:
+            self._kept.clear()
             # One tombstone for all of them. RocksDB pays for it later, when it compacts.
             batch.delete_range(
                 self._clock.floor.to_bytes(8, "big"), clock.floor.to_bytes(8, "big"), self._handles["entries"]
@@ -213,6 +216,7 @@ class RocksState:
 
     def remove(self, removal: Removal, position: int, last_record: int) -> None:
         """Take forgotten pages out and move the position, in one batch."""
+        self._kept.clear()
         batch = WriteBatch(raw_mode=True)
         batch.set_default_column_family(self._handles["buckets"])
         put_buckets(batch, removal.keys, removal.buckets)
@@ -306,6 +310,9 @@ class RocksState:
         with rocks_errors(self.directory, "read"):
             values: Any = family.get(cast("list[Any]", keys))
         return keys, values
+
+    def _read_entries(self, numbers: NDArray[np.uint64]) -> list[bytes | None]:
+        return self._read(self._entries, encode_keys(numbers))[1]
 
     def _write(self, batch: WriteBatch, progress: Progress, clock: Clock) -> None:
         """Write a batch and the progress with it. If writing fails, nothing of it is remembered."""
