@@ -4,12 +4,17 @@ numba keeps what it compiled in a cache on disk, so later processes only read it
 fills the cache.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.format.buckets import decode_buckets, encode_buckets
+from spotsieve.state.format.keys import encode_keys
 from spotsieve.state.index import Buckets
 from spotsieve.state.log.record import encode
+from spotsieve.state.store.entry_cache import EntryCache
+from spotsieve.state.store.filed_pages import ReadEntries, all_found
 from spotsieve.state.store.memory import MemoryState
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge.alone import find_matches, judge_alone
@@ -28,7 +33,11 @@ _NO_SETTINGS = bytes(16)
 
 
 class _StoredState(MemoryState):
-    """A state in memory that encodes and decodes its buckets as RocksDB's are, so that these kernels run too."""
+    """A state in memory that reads its buckets and entries as one in RocksDB does, so that these kernels run too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept = EntryCache(most_bytes=2**16, most_entries=2**6)
 
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
         """keys: uint64[u] -> their postings."""
@@ -36,6 +45,14 @@ class _StoredState(MemoryState):
         sizes = np.diff(found.bounds).tolist()
         stored = zip(encode_buckets(keys, found), sizes, strict=True)
         return decode_buckets(keys, [value if size else None for value, size in stored])
+
+    def filed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
+        """numbers: uint64[e] -> the pages of these entries."""
+        values = self._kept.read(numbers, self._stored)
+        return ReadEntries(encode_keys(numbers), values, self._sources.texts)
+
+    def _stored(self, numbers: NDArray[np.uint64]) -> Sequence[bytes]:
+        return all_found(encode_keys(numbers), self._values(numbers))
 
 
 def compile_kernels(scheme: Scheme) -> None:

@@ -16,7 +16,7 @@ from spotsieve.state.format.host_memory import decode_memories
 from spotsieve.state.format.keys import encode_keys
 from spotsieve.state.index import Attempt, Buckets, HostMemories
 from spotsieve.state.still.reading import StillState
-from spotsieve.state.store.filed_pages import ReadEntries, page_ids
+from spotsieve.state.store.filed_pages import ReadEntries, all_found, page_ids
 from spotsieve.state.store.rocks_errors import rocks_errors
 from spotsieve.state.store.source_numbers import SourceNumbers
 from spotsieve.stream.page import PageId
@@ -77,7 +77,7 @@ class StillView:
     def filed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
         """Return the filed pages by number: uint64[e]. Raises CorruptRecord if one is missing."""
         names = encode_keys(numbers)
-        return ReadEntries(names, self._read("entries", names), self._state.sources)
+        return ReadEntries(names, all_found(names, self._read("entries", names)), self._state.sources)
 
     def page_ids(self, numbers: NDArray[np.uint64]) -> list[PageId | None]:
         """Return the page id of each entry: uint64[e]. None stands where no entry has the number any more."""

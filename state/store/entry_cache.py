@@ -1,57 +1,158 @@
-"""Keeps the entries that were read last: pages meet those of the same few pages again, in record after record."""
+"""Keeps the entries that were asked for last: pages meet those of the same few pages, in record after record."""
+
+# mypy: disable-error-code="no-untyped-def"
+# numba compiles the kernels from their argument types; the comment of each says what these are.
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_BYTES = 4 * 2**20
-"""Kept at once. Entries have 120 to 300 bytes, and some kilobytes where a scheme compares features."""
-_BESIDE = 150
-"""Bytes that the dictionary and its objects take for an entry, beside what the entry itself has."""
+from spotsieve.stream.byte_texts import ByteTexts, byte_texts
+
+MOST_BYTES = 8 * 2**20
+"""Kept at once. An entry has 120 to 300 bytes, and some kilobytes where a scheme compares features."""
+MOST_ENTRIES = 2**16
+"""Places in the two tables of hashes. Three in four may be taken."""
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+"""The golden ratio in 64 bits: numbers that follow one another are spread over the table (Knuth, TAOCP 3, 6.4)."""
+_MISSING = -1
+
+
+class _Half(NamedTuple):
+    """Entries by number, in a table of hashes of t places, with their bytes one after the other.
+
+    number: uint64[t]  start: int64[t], where its bytes begin, -1: a free place  size: int64[t]  raw: uint8[r]
+    taken: int64[3], bytes, places, and 1 where one more entry found no room
+    """
+
+    number: NDArray[np.uint64]
+    start: NDArray[np.int64]
+    size: NDArray[np.int64]
+    raw: NDArray[np.uint8]
+    taken: NDArray[np.int64]
 
 
 class EntryCache:
-    """The values of entries by number. An entry changes only when it is forgotten: call clear() then."""
+    """The bytes of entries by number. An entry changes only when it is forgotten: call clear() then.
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self._most, self._bytes = most_bytes, 0
-        self._values = dict[int, bytes]()
+    They are in two halves. When the new half is full it becomes the old one, and what stood in the old one is let go.
+    An entry that is asked for is copied to the new half. So the last ones stay, and no order has to be kept.
+    """
 
-    def read(
-        self, numbers: NDArray[np.uint64], read: Callable[[NDArray[np.uint64]], Sequence[bytes | None]]
-    ) -> list[bytes | None]:
-        """Return the value of each entry, or None where there is none. numbers: uint64[e]
+    def __init__(self, most_bytes: int = MOST_BYTES, most_entries: int = MOST_ENTRIES) -> None:
+        """most_entries: a power of two, at least 4"""
+        self._new, self._old = (_empty_half(most_bytes // 2, most_entries // 2) for _ in range(2))
+
+    def read(self, numbers: NDArray[np.uint64], read: Callable[[NDArray[np.uint64]], Sequence[bytes]]) -> ByteTexts:
+        """Return the bytes of each entry. numbers: uint64[e], all different
 
         read: reads the entries that are not kept, in the same way
         """
-        kept = self._values
-        asked: list[int] = numbers.tolist()
-        values: list[bytes | None] = list(map(kept.get, asked))
-        missing = [place for place, value in enumerate(values) if value is None]
-        if not missing:
-            return values
-        for place, value in zip(missing, read(numbers[missing]), strict=True):
-            values[place] = value
-            if value is not None:
-                self._keep(asked[place], value)
-        if self._bytes > self._most:
-            self._drop()
-        return values
+        found = np.empty(len(numbers), np.int64)
+        missing = numbers[found == _MISSING] if _find(self._new, self._old, numbers, found) else numbers[:0]
+        others = byte_texts(read(missing) if len(missing) else ())
+        bounds = np.zeros(len(numbers) + 1, np.int64)
+        laid = _lay(self._new, self._old, numbers, found, np.frombuffer(others.raw, np.uint8), others.bounds, bounds)
+        if self._new.taken[2]:
+            self._new, self._old = self._old, self._new
+            _clear(self._new)
+            _keep_others(self._new, self._old, numbers, laid, bounds)
+        return ByteTexts(laid.tobytes(), bounds)
 
     def clear(self) -> None:
         """Let go of all."""
-        self._values.clear()
-        self._bytes = 0
+        _clear(self._new)
+        _clear(self._old)
 
-    def _keep(self, number: int, value: bytes) -> None:
-        if number not in self._values:
-            self._values[number] = value
-            self._bytes += len(value) + _BESIDE
 
-    def _drop(self) -> None:
-        """Let go of those that came first, half of all. One that is popular is read once more, and stays again."""
-        for number in list(self._values):
-            if self._bytes <= self._most // 2:
-                return
-            self._bytes -= len(self._values.pop(number)) + _BESIDE
+def _empty_half(most_bytes: int, places: int) -> _Half:
+    columns = np.empty(places, np.uint64), np.empty(places, np.int64), np.empty(places, np.int64)
+    half = _Half(*columns, np.empty(most_bytes, np.uint8), np.empty(3, np.int64))
+    _clear(half)
+    return half
+
+
+def _clear(half: _Half) -> None:
+    half.start.fill(_MISSING)
+    half.taken.fill(0)
+
+
+@numba.njit(nogil=True, no_cpython_wrapper=True)
+def _place_of(half, number):  # _Half, uint64 -> int64
+    """The place of an entry, or the free one where it would stand."""
+    mask = np.uint64(len(half.number) - 1)
+    at = ((number * _SPREAD) >> np.uint64(32)) & mask
+    while half.start[at] != _MISSING and half.number[at] != number:
+        at = (at + np.uint64(1)) & mask
+    return np.int64(at)
+
+
+@numba.njit(nogil=True, no_cpython_wrapper=True)
+def _keep(half, number, raw, start, end):  # _Half, uint64, uint8[...], int64, int64
+    """Keep an entry, if there is room."""
+    at, size, used = _place_of(half, number), end - start, half.taken[0]
+    if half.start[at] != _MISSING:
+        return
+    if used + size > len(half.raw) or 4 * (half.taken[1] + 1) > 3 * len(half.number):
+        half.taken[2] = 1
+        return
+    half.raw[used : used + size] = raw[start:end]
+    half.number[at], half.start[at], half.size[at] = number, used, size
+    half.taken[0] = used + size
+    half.taken[1] += 1
+
+
+@numba.njit(nogil=True, cache=True)
+def _find(new, old, numbers, found):
+    # new, old: _Half  numbers: uint64[e]  ->  found: int64[e], the place in the new half, or behind it that in the old
+    # one, or _MISSING; returns how many are missing
+    missing, places = 0, len(new.number)
+    for entry in range(len(numbers)):
+        at = _place_of(new, numbers[entry])
+        if new.start[at] == _MISSING:
+            before = _place_of(old, numbers[entry])
+            at = places + before if old.start[before] != _MISSING else _MISSING
+            missing += at == _MISSING
+        found[entry] = at
+    return missing
+
+
+@numba.njit(nogil=True, cache=True)
+def _lay(new, old, numbers, found, others, other_bounds, bounds):
+    # new, old, numbers, found: as of _find  others: uint8[...], those that are missing, by other_bounds: int64[m + 1]
+    # ->  new: has them all, as far as there is room  bounds: int64[e + 1]
+    # returns the bytes of all entries, one after the other
+    places, other = len(new.number), 0
+    for entry in range(len(numbers)):
+        at = found[entry]
+        if at == _MISSING:
+            size = other_bounds[other + 1] - other_bounds[other]
+            other += 1
+        else:
+            size = new.size[at] if at < places else old.size[at - places]
+        bounds[entry + 1] = bounds[entry] + size
+    laid, other = np.empty(bounds[-1], np.uint8), 0
+    for entry in range(len(numbers)):
+        at, start, end = found[entry], bounds[entry], bounds[entry + 1]
+        if at == _MISSING:
+            laid[start:end] = others[other_bounds[other] : other_bounds[other + 1]]
+            other += 1
+        elif at < places:
+            laid[start:end] = new.raw[new.start[at] : new.start[at] + new.size[at]]
+        else:
+            laid[start:end] = old.raw[old.start[at - places] : old.start[at - places] + old.size[at - places]]
+        if at == _MISSING or at >= places:
+            _keep(new, numbers[entry], laid, start, end)
+    return laid
+
+
+@numba.njit(nogil=True, cache=True)
+def _keep_others(new, old, numbers, raw, bounds):
+    # new, old: _Half  numbers: uint64[e]  raw: uint8[...], the entries, by bounds: int64[e + 1]
+    # ->  new: those that found no room in the other half, as far as there is room
+    for entry in range(len(numbers)):
+        if old.start[_place_of(old, numbers[entry])] == _MISSING:
+            _keep(new, numbers[entry], raw, bounds[entry], bounds[entry + 1])

@@ -33,15 +33,19 @@ def page_ids(keys: Sequence[bytes], values: Sequence[bytes | None], sources: Seq
     return found
 
 
+def all_found(keys: Sequence[bytes], values: Sequence[bytes | None]) -> Sequence[bytes]:
+    """Return the values of entries that buckets refer to. Raises CorruptRecord if one is missing."""
+    if None in values:
+        raise CorruptRecord("entries", keys[values.index(None)], "is missing although a bucket refers to it")
+    return cast("Sequence[bytes]", values)
+
+
 class ReadEntries:
     """The values of e entries. keys: for messages  sources: texts by number"""
 
-    def __init__(self, keys: Sequence[bytes], values: Sequence[bytes | None], sources: Sequence[str]) -> None:
-        """Raises CorruptRecord if an entry is missing."""
-        if None in values:
-            raise CorruptRecord("entries", keys[values.index(None)], "is missing although a bucket refers to it")
+    def __init__(self, keys: Sequence[bytes], values: Sequence[bytes], sources: Sequence[str]) -> None:
         self._keys = keys
-        self._values = byte_texts(cast("Sequence[bytes]", values))
+        self._values = byte_texts(values)
         self._sources = sources
 
     def compared(self, with_features: bool) -> Compared:

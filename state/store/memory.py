@@ -16,7 +16,7 @@ from spotsieve.state.format.meta import Progress, encode_marks, encode_progress
 from spotsieve.state.format.sources import encode_source
 from spotsieve.state.horizon import Clock
 from spotsieve.state.index import Attempt, Buckets, Committed, Filing, HostMemories, Learned, Removal
-from spotsieve.state.store.filed_pages import ReadEntries, page_ids
+from spotsieve.state.store.filed_pages import ReadEntries, all_found, page_ids
 from spotsieve.state.store.memory_buckets import MemoryBuckets
 from spotsieve.state.store.remembered import RememberedAttempts
 from spotsieve.state.store.source_numbers import SourceNumbers
@@ -75,7 +75,8 @@ class MemoryState:
 
     def filed(self, numbers: NDArray[np.uint64]) -> ReadEntries:
         """Return the filed pages by number: uint64[e]. Raises CorruptRecord if one is missing."""
-        return ReadEntries(encode_keys(numbers), self._values(numbers), self._sources.texts)
+        names = encode_keys(numbers)
+        return ReadEntries(names, all_found(names, self._values(numbers)), self._sources.texts)
 
     def _values(self, numbers: NDArray[np.uint64]) -> list[bytes | None]:
         return [self._entries.get(number) for number in numbers.tolist()]

@@ -37,7 +37,7 @@ from spotsieve.state.index import Attempt, Buckets, Filing, Heard, HostMemories,
 from spotsieve.state.private import NewFiles, close_files
 from spotsieve.state.store.directory import INDEX_FOLDER
 from spotsieve.state.store.entry_cache import EntryCache
-from spotsieve.state.store.filed_pages import ReadEntries, page_ids
+from spotsieve.state.store.filed_pages import ReadEntries, all_found, page_ids
 from spotsieve.state.store.remembered import RememberedAttempts
 from spotsieve.state.store.rocks_batch import put_attempts, put_buckets, put_entries, put_memories
 from spotsieve.state.store.rocks_errors import REBUILD, rocks_errors
@@ -311,8 +311,8 @@ class RocksState:
             values: Any = family.get(cast("list[Any]", keys))
         return keys, values
 
-    def _read_entries(self, numbers: NDArray[np.uint64]) -> list[bytes | None]:
-        return self._read(self._entries, encode_keys(numbers))[1]
+    def _read_entries(self, numbers: NDArray[np.uint64]) -> Sequence[bytes]:
+        return all_found(*self._read(self._entries, encode_keys(numbers)))
 
     def _write(self, batch: WriteBatch, progress: Progress, clock: Clock) -> None:
         """Write a batch and the progress with it. If writing fails, nothing of it is remembered."""

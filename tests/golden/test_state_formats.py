@@ -66,7 +66,7 @@ from spotsieve.state.portable.lines import (
 )
 from spotsieve.state.snapshot.manifest import MANIFEST_FILE, FileFacts, Manifest, encode_manifest, read_manifest
 from spotsieve.state.still.reading import still_state
-from spotsieve.state.store.filed_pages import ReadEntries
+from spotsieve.state.store.filed_pages import ReadEntries, all_found
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.state.sweep import Sweep
 from spotsieve.stream.engine import Engine
@@ -257,7 +257,7 @@ def test_a_damaged_entry_is_corrupt_and_named(damage: Callable[[bytes], bytes]) 
     with pytest.raises(CorruptRecord, match=r"entries\[00ff\]"):
         decode_entry(b"\x00\xff", damage(bytes.fromhex(ENTRY)), ["pages"])
     with pytest.raises(CorruptRecord, match=r"entries\[00ff\] is missing although a bucket refers to it"):
-        ReadEntries([b"", b"\x00\xff"], [b"", None], [])
+        all_found([b"", b"\x00\xff"], [b"", None])
     with pytest.raises(CorruptRecord, match="the source that it declares"):
         decode_entry(b"\x00\xff", bytes.fromhex(ENTRY), [])
 

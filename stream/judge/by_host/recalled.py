@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, FiledEntries, StateView
-from spotsieve.stream.distinct import distinct
+from spotsieve.stream.distinct import distinct, places_in
 from spotsieve.stream.judge.by_host.memory import Memory, living_leads, recall, recall_leads
 from spotsieve.stream.judge.by_host.texts import Texts, texts_filed
 from spotsieve.stream.judge.met import Met
@@ -31,7 +31,7 @@ class Recalled:
 
     def place(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Where these entries are."""
-        return np.searchsorted(self.numbers, numbers.astype(np.uint64))
+        return places_in(self.numbers, numbers)
 
 
 def recall_record(

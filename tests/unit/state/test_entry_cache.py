@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -20,58 +20,67 @@ from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.settings.schemes import ChainSettings
 from tests.reference.signatures import make_signatures
 
-BESIDE = 150
-
 
 class Disk:
-    """A hundred entries, and how often each was read."""
+    """Two hundred entries, and which were read."""
 
     def __init__(self) -> None:
-        self.values = {number: b"%d" % number * (number % 7 + 1) for number in range(0, 200, 2)}
+        self.values = {number: b"%d" % number * (number % 7) for number in range(200)}
         self.asked = list[int]()
 
-    def read(self, numbers: NDArray[np.uint64]) -> Sequence[bytes | None]:
+    def read(self, numbers: NDArray[np.uint64]) -> Sequence[bytes]:
         self.asked += numbers.tolist()
-        return [self.values.get(number) for number in numbers.tolist()]
+        return [self.values[number] for number in numbers.tolist()]
 
 
 def some(*numbers: int) -> NDArray[np.uint64]:
     return np.array(numbers, np.uint64)
 
 
-@given(st.lists(st.lists(st.integers(0, 199), max_size=12), max_size=30), st.integers(0, 5_000))
-def test_values_are_those_of_the_disk_with_room_for_any_number(records: list[list[int]], most: int) -> None:
+@settings(deadline=None)  # kernels are compiled
+@given(
+    st.lists(st.lists(st.integers(0, 199), max_size=12, unique=True), max_size=30),
+    st.integers(0, 2_000),
+    st.sampled_from([4, 16, 64, 512]),
+)
+def test_values_are_those_of_the_disk_whatever_room_there_is(
+    records: list[list[int]], most_bytes: int, most_entries: int
+) -> None:
     disk = Disk()
-    cache = EntryCache(most)
+    cache = EntryCache(most_bytes, most_entries)
     for numbers in records:
-        assert cache.read(some(*numbers), disk.read) == [disk.values.get(number) for number in numbers]
+        assert list(cache.read(some(*numbers), disk.read)) == [disk.values[number] for number in numbers]
 
 
-def test_an_entry_is_read_once_and_one_that_is_not_there_each_time() -> None:
+def test_an_entry_is_read_from_the_disk_once() -> None:
     disk, cache = Disk(), EntryCache()
     for _ in range(3):
         cache.read(some(4, 7, 8), disk.read)
-    assert disk.asked == [4, 7, 8, 7, 7]
+        cache.read(some(8, 9), disk.read)
+    assert disk.asked == [4, 7, 8, 9]
 
 
-def test_those_that_came_first_go_where_there_is_no_more_room() -> None:
-    disk, cache = Disk(), EntryCache(10 * (BESIDE + 20))
-    for number in range(0, 40, 2):
+@pytest.mark.parametrize("cache", [EntryCache(600, 2**10), EntryCache(2**20, 2**7)], ids=["bytes", "places"])
+def test_those_that_were_asked_for_last_stay_where_there_is_no_more_room(cache: EntryCache) -> None:
+    disk = Disk()
+    for number in range(104, 200):
+        cache.read(some(103), disk.read)
         cache.read(some(number), disk.read)
+    assert disk.asked == list(range(103, 200))
     disk.asked.clear()
-    cache.read(some(38, 36, 34), disk.read)
+    cache.read(some(103, *range(190, 200)), disk.read)
     assert disk.asked == []
-    cache.read(some(0), disk.read)
-    assert disk.asked == [0]
+    cache.read(some(104), disk.read)
+    assert disk.asked == [104]
 
 
 def test_what_was_let_go_is_read_again() -> None:
     disk, cache = Disk(), EntryCache()
     cache.read(some(4), disk.read)
     disk.values[4] = b"another"
-    assert cache.read(some(4), disk.read) == [b"44444"]
+    assert list(cache.read(some(4), disk.read)) == [b"4444"]
     cache.clear()
-    assert cache.read(some(4), disk.read) == [b"another"]
+    assert list(cache.read(some(4), disk.read)) == [b"another"]
 
 
 def test_a_state_does_not_give_a_forgotten_entry_that_it_read_before(tmp_path: Path) -> None:
