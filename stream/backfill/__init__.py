@@ -7,5 +7,6 @@
 
 The state directory keeps the log, the state of one process, and the outcome of every round (outcomes.py). So a run that
 was killed goes on where it was (known.py, run_file.py), a lost reader reads its inputs again, and a lost shard is
-filled from the log and the outcomes. ray_cluster.py starts readers and shards on Ray; nothing else here knows Ray.
+filled from the log and the outcomes. processes.py starts readers as processes of this machine, ray_cluster.py readers
+and shards on Ray; nothing else here knows of processes or Ray.
 """

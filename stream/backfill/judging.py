@@ -23,7 +23,6 @@ from spotsieve.stream.judge.sparing import do_sparing
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
-from spotsieve.stream.sharding.confirming import with_confirms
 from spotsieve.stream.sharding.hosts import Walks, first_guess
 from spotsieve.stream.sharding.keys import lay_out
 from spotsieve.stream.sharding.limits import limits_in_shards
@@ -72,7 +71,7 @@ class OnlyShard:
         return [self._shard.answer(round_)]
 
     def confirm(self, round_: Round, meetings: Sequence[Meetings]) -> list[Meetings]:
-        return with_confirms(meetings, [self._shard.confirm(round_, meetings)])
+        return [self._shard.confirm_alone(round_, *meetings)]
 
     def walk(self, round_: Round, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> list[Walks]:
         return [self._shard.walk(round_, meetings, guess)]

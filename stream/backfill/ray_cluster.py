@@ -31,6 +31,7 @@ from spotsieve.stream.sharding.shares import Share
 _OBJECT_STORE_BYTES = 512 * 2**20
 _FILL_BYTES = 8 * 2**20
 _STARTS = 2
+_LOCAL = "local"
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
 
 
@@ -46,20 +47,20 @@ def check_ray() -> None:
 def ray_started(address: str | None, processes: int) -> Iterator[Any]:
     """The module ray, connected to a cluster, or to one of our own on this machine that ends with the context.
 
-    address: of a cluster, as of ray.init; None: this machine  processes: how many actors there will be
+    address: of a cluster, as of ray.init; None, "local": this machine  processes: how many actors there will be
     Raises SettingError where the cluster is not reached or has too few CPUs.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
 
     logging.getLogger("ray").setLevel(logging.ERROR)  # What Ray says of its own settings is nothing to act on.
-    if address is None:
+    if address in (None, _LOCAL):
         # Actors are charged a CPU each. They share this machine's, as threads would.
         _start(
-            ray, address="local", num_cpus=processes, include_dashboard=False, object_store_memory=_OBJECT_STORE_BYTES
+            ray, address=_LOCAL, num_cpus=processes, include_dashboard=False, object_store_memory=_OBJECT_STORE_BYTES
         )
     else:
-        _join(ray, address, processes)
+        _join(ray, str(address), processes)
     try:
         yield ray
     finally:

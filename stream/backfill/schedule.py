@@ -208,7 +208,7 @@ class Schedule:
                     self._tasks[number].file.source,
                     f"must leave the process that reads it alive, and {TRIES} were lost over it in a row",
                     None,
-                    "see Ray's logs for why: more memory, or fewer --readers; then run the same command again",
+                    "see the system's log, or Ray's, for why: more memory, or fewer --readers; then run it again",
                 )
         again = ", ".join(self._tasks[number].file.source for number in sorted(desk.inputs))
         self._tell(f"reader {reader} is lost, and another one takes its place{again and f'; it reads anew: {again}'}")

@@ -1,4 +1,4 @@
-"""`spotsieve backfill` filters archives with many processes, on Ray."""
+"""`spotsieve backfill` filters archives with many processes, of this machine or on Ray."""
 
 import argparse
 import contextlib
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from spotsieve.state.log.local import LocalLog
     from spotsieve.stream.backfill.outcomes import Outcomes
     from spotsieve.stream.backfill.running import Backfill
+    from spotsieve.stream.backfill.schedule import Readers
 
 ABOUT = """Verdicts and state are those of `spotsieve filter` on the same files in the same order, and the state is used
 as one of its. JSONL, WARC, Parquet and others are read as there, from paths or URLs; on a cluster every machine needs
 them under the same names. Each input gets a part of each output, DIR/NUMBER-NAME. A run that was stopped or killed
-goes on where it was when the same command is run again. Needs Ray: pip install 'spotsieve[ray]'. A damaged file is
-judged up to the damage, the others whole, and the exit code is 3."""
+goes on where it was when the same command is run again. A cluster, and more than one shard, need Ray:
+pip install 'spotsieve[ray]'. A damaged file is judged up to the damage, the others whole, and the exit code is 3."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +73,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="processes that hold a part of the state each (1: this one does)",
     )
-    parser.add_argument("--address", metavar="HOST:PORT", help="of a Ray cluster (default: this machine alone)")
+    parser.add_argument(
+        "--address",
+        metavar="HOST:PORT",
+        help="of a Ray cluster; local: Ray on this machine (default: this machine without Ray, but for --shards)",
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
     add_scheme_arguments(parser)
     add_force_argument(parser)
@@ -81,6 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Filter the archives; the exit code."""
+    from spotsieve.stream.backfill.processes import ProcessReaders
     from spotsieve.stream.backfill.ray_cluster import RayReaders, RayShards, check_ray, ray_started
     from spotsieve.stream.backfill.running import Backfill
     from spotsieve.stream.files import check_inputs
@@ -89,7 +95,9 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.schemes.registry import scheme_in_scope, scheme_of
     from spotsieve.stream.sharding.limits import limits_in_shards
 
-    check_ray()
+    on_ray = options.address is not None or options.shards > 1
+    if on_ray:
+        check_ray()
     settings = settings_of(options)
     scheme = scheme_in_scope(settings)
     limits_in_shards(settings, scheme)
@@ -111,10 +119,15 @@ def run(options: argparse.Namespace) -> int:
         with contextlib.closing(ProgressLine(sys.stderr, None)) as notice:
             notice.say("compiling the kernels; after the first time they are read from a cache")
             compile_kernels(scheme_of(settings.scheme))
-            notice.say("starting Ray")
             shards = options.shards if options.shards > 1 else 0
-            readers = options.readers or _readers_here()
-            ray = stack.enter_context(ray_started(options.address, readers + shards))
+            count = options.readers or _readers_here()
+            readers: Readers
+            if on_ray:
+                notice.say("starting Ray")
+                ray = stack.enter_context(ray_started(options.address, count + shards))
+                readers = RayReaders(ray, count, settings)
+            else:
+                readers = stack.enter_context(ProcessReaders(count, settings))
         line = ProgressLine(sys.stderr, None)
 
         def tell(text: str) -> None:
@@ -131,9 +144,7 @@ def run(options: argparse.Namespace) -> int:
         line = ProgressLine(sys.stderr, backfill.bytes_to_read)
         began = time.monotonic()
         with stop_on_signals(stopping), contextlib.closing(line):
-            summary = backfill.run(
-                RayReaders(ray, readers, settings), stopping.is_set, lambda so_far: line.update(*so_far), tell
-            )
+            summary = backfill.run(readers, stopping.is_set, lambda so_far: line.update(*so_far), tell)
         summary.seconds = time.monotonic() - began
     if options.json:
         show(json.dumps(summary.as_json()))

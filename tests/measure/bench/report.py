@@ -214,7 +214,7 @@ def _backfill_rows(backfill: dict[str, Any]) -> Iterator[Row]:
         f">= {BACKFILL_RATIO} x",
         met(ratio >= BACKFILL_RATIO),
     )
-    yield "the same, without the start of Ray and of either command", f"{backfill['pace_ratio']:.2f} x", "", ""
+    yield "the same, without the start of either command", f"{backfill['pace_ratio']:.2f} x", "", ""
 
 
 def _serve_rows(serve: dict[str, Any]) -> Iterator[Row]:
