@@ -116,18 +116,17 @@ def run(options: argparse.Namespace) -> int:
         _make_directories(outputs)
         if not backfill.resumed and not options.force:
             _check_parts(backfill)
+        shards = options.shards if options.shards > 1 else 0
+        count = options.readers or _readers_here()
+        # They import what they need meanwhile, and ask for kernels with their first pages.
+        readers: Readers | None = None if on_ray else stack.enter_context(ProcessReaders(count, settings))
         with contextlib.closing(ProgressLine(sys.stderr, None)) as notice:
             notice.say("compiling the kernels; after the first time they are read from a cache")
             compile_kernels(scheme_of(settings.scheme))
-            shards = options.shards if options.shards > 1 else 0
-            count = options.readers or _readers_here()
-            readers: Readers
-            if on_ray:
+            if readers is None:
                 notice.say("starting Ray")
                 ray = stack.enter_context(ray_started(options.address, count + shards))
                 readers = RayReaders(ray, count, settings)
-            else:
-                readers = stack.enter_context(ProcessReaders(count, settings))
         line = ProgressLine(sys.stderr, None)
 
         def tell(text: str) -> None:
