@@ -27,7 +27,12 @@ class ProcessReaders:
     def __init__(self, count: int, settings: Settings) -> None:
         self.count = count
         self._settings = settings
-        self.processes = [_Process(settings) for _ in range(count)]
+        self.processes = list[_Process]()
+        with contextlib.ExitStack() as stack:
+            stack.push(self)
+            for _ in range(count):
+                self.processes.append(_Process(settings))
+            stack.pop_all()
 
     def call(self, reader: int, method: str, *arguments: object) -> Call:
         return self.processes[reader].call(method, arguments)
@@ -44,6 +49,8 @@ class ProcessReaders:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for process in self.processes:
+            process.connection.close()  # So that all end beside each other.
         for process in self.processes:
             process.end()
 

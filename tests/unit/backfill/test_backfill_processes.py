@@ -83,6 +83,12 @@ def test_calls_and_answers_that_fill_both_pipes_come_through() -> None:
                 call.result()
 
 
+def is_alive(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
 @pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGINT], ids=["killed", "stopped"])
 def test_no_reader_outlives_the_command_and_the_next_one_goes_on(tmp_path: Path, fault: signal.Signals) -> None:
     names = write_inputs(tmp_path, "jsonl", files=3)
@@ -101,8 +107,8 @@ def test_no_reader_outlives_the_command_and_the_next_one_goes_on(tmp_path: Path,
     wait_until(has_written, SECONDS, "the first part")
     os.killpg(running.pid, fault) if fault == signal.SIGINT else running.kill()
     running.wait(SECONDS)
-    wait_until(lambda: not any(reader.is_running() for reader in readers), SECONDS, "the readers to end")
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    wait_until(lambda: not any(map(is_alive, readers)), SECONDS, "the readers to end")
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, done.stderr
     assert verdict_rows(tmp_path) == verdict_rows(tmp_path / "alone")
     assert records_out(tmp_path) == records_out(tmp_path / "alone")
