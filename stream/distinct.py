@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+SPREAD = np.uint64(0x9E3779B97F4A7C15)
 """The golden ratio in 64 bits: numbers that follow one another are spread over the table (Knuth, TAOCP 3, 6.4)."""
 Value = TypeVar("Value", np.uint64, np.int64)
 
@@ -40,13 +40,13 @@ def _places_in(values, asked):
     table, places = np.full(size, -1, np.int64), np.empty(len(asked), np.int64)
     mask, shift = np.uint64(size - 1), np.uint64(32)
     for place in range(len(values)):
-        at = (values[place] * _SPREAD) >> shift & mask
+        at = (values[place] * SPREAD) >> shift & mask
         while table[at] >= 0:
             at = (at + np.uint64(1)) & mask
         table[at] = place
     for index in range(len(asked)):
         value = np.uint64(asked[index])
-        at = (value * _SPREAD) >> shift & mask
+        at = (value * SPREAD) >> shift & mask
         while table[at] >= 0 and values[table[at]] != value:
             at = (at + np.uint64(1)) & mask
         places[index] = table[at]

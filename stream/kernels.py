@@ -37,7 +37,7 @@ class _StoredState(MemoryState):
 
     def __init__(self) -> None:
         super().__init__()
-        self._kept = EntryCache(most_bytes=2**16, most_entries=2**6)
+        self._kept = EntryCache(most_bytes=2, most_entries=4)  # It is always full, so that all of its kernels run.
 
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
         """keys: uint64[u] -> their postings."""

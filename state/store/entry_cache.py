@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.byte_texts import ByteTexts, byte_texts
+from spotsieve.stream.distinct import SPREAD
 
 MOST_BYTES = 8 * 2**20
 """Kept at once. An entry has 120 to 300 bytes, and some kilobytes where a scheme compares features."""
 MOST_ENTRIES = 2**16
 """Places in the two tables of hashes. Three in four may be taken."""
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
-"""The golden ratio in 64 bits: numbers that follow one another are spread over the table (Knuth, TAOCP 3, 6.4)."""
 _MISSING = -1
 
 
@@ -84,7 +83,7 @@ def _clear(half: _Half) -> None:
 def _place_of(half, number):  # _Half, uint64 -> int64
     """The place of an entry, or the free one where it would stand."""
     mask = np.uint64(len(half.number) - 1)
-    at = ((number * _SPREAD) >> np.uint64(32)) & mask
+    at = ((number * SPREAD) >> np.uint64(32)) & mask
     while half.start[at] != _MISSING and half.number[at] != number:
         at = (at + np.uint64(1)) & mask
     return np.int64(at)
