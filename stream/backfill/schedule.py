@@ -92,6 +92,7 @@ class Schedule:
         self._came: dict[int, deque[Signed | None]] = {}
         self._reader: dict[int, int] = {}
         self._finishing: dict[int, Call] = {}
+        self._done: dict[int, Summary] = {}
         self._losses = Counter[int]()
 
     def batches(self, number: int) -> Iterator[Signed]:
@@ -130,10 +131,29 @@ class Schedule:
 
     def is_finishing(self, number: int) -> bool:
         """Whether an input is being finished. Where its reader is lost before that, its batches are to be had again."""
-        return number in self._finishing
+        return number in self._finishing or number in self._done
 
     def finished(self) -> Iterator[tuple[int, Summary]]:
         """The inputs that are done since this was asked, and what there was in each. Raises as batches()."""
+        self._take_finished()
+        while self._done:
+            yield self._done.popitem()
+
+    def wait_for_finished(self) -> None:
+        """Return when an input may be done."""
+        self._readers.wait(list(self._finishing.values()), _WAIT_FINISHED_S)
+
+    def _go_on(self) -> None:
+        # A reader that is to have no other input waits for the end of this one.
+        self._take_finished()
+        for reader, desk in enumerate(self._desks):
+            try:
+                self._take(desk)
+                self._ask(reader, desk)
+            except LostReader:
+                self._lose(reader)
+
+    def _take_finished(self) -> None:
         for number, call in list(self._finishing.items()):
             # A reader that is lost takes along what else it was to finish.
             if number not in self._finishing or not call.ready():
@@ -150,19 +170,7 @@ class Schedule:
             desk.inputs.discard(number)
             del desk.writes[number]
             del self._finishing[number], self._reader[number], self._came[number]
-            yield number, summary
-
-    def wait_for_finished(self) -> None:
-        """Return when an input may be done."""
-        self._readers.wait(list(self._finishing.values()), _WAIT_FINISHED_S)
-
-    def _go_on(self) -> None:
-        for reader, desk in enumerate(self._desks):
-            try:
-                self._take(desk)
-                self._ask(reader, desk)
-            except LostReader:
-                self._lose(reader)
+            self._done[number] = summary
 
     def _take(self, desk: _Desk) -> None:
         for writes in desk.writes.values():
@@ -215,4 +223,5 @@ class Schedule:
         self._readers.renew(reader)
 
     def _wait(self) -> None:
-        self._readers.wait([call for desk in self._desks for _, call in desk.asked], _WAIT_S)
+        asked = [call for desk in self._desks for _, call in desk.asked]
+        self._readers.wait([*asked, *self._finishing.values()], _WAIT_S)

@@ -135,7 +135,7 @@ def test_a_stopped_run_goes_on_where_it_was(
 @pytest.mark.promise(
     "a backfill gives the verdicts and the state of `spotsieve filter`", fault="a reader is lost at any call"
 )
-@pytest.mark.parametrize("late", [0, 2])
+@pytest.mark.parametrize("late", [0, 2, 30])
 def test_a_reader_that_is_lost_at_any_call_has_no_page_judged_twice(
     tmp_path: Path, of_filter: dict[tuple[str, str], Filtered], late: int
 ) -> None:
