@@ -2,6 +2,7 @@
 
 import contextlib
 import multiprocessing
+import pickle
 import queue
 import signal
 import threading
@@ -83,11 +84,10 @@ class _Process:
             self._lose()
 
     def _answer_next(self) -> None:
+        written = self.connection.recv_bytes()
         try:
-            answer = self.connection.recv()
-        except (EOFError, OSError):
-            raise
-        except Exception as error:  # What was raised there can be pickled, and not be made again here.
+            answer = pickle.loads(written)
+        except Exception as error:  # What was raised there cannot be made again here. The call raises why.
             answer = False, error
         answered = self._waiting.popleft()
         answered.answer, answered.is_answered = answer, True

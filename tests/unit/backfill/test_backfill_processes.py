@@ -63,11 +63,15 @@ def test_what_a_reader_raises_is_raised_and_calls_of_a_lost_one_say_so(tmp_path:
         with pytest.raises(SettingError, match="part"):
             opened.result()
         assert signed.result() is None
+        process = readers.processes[0].process
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGSTOP)
         waits = readers.call(0, "open", 0, file, Parts(None, None, None))
-        readers.processes[0].process.kill()
-        readers.processes[0].process.join()
+        assert not waits.ready()
+        process.kill()
+        process.join()
         late = readers.call(0, "sign", 0)
-        for call in (late, waits) if not waits.ready() else (late,):
+        for call in (waits, late):
             with pytest.raises(LostReader):
                 call.result()
         readers.renew(0)
