@@ -28,6 +28,7 @@ from spotsieve.state.index import Filing
 from spotsieve.stream.byte_texts import ByteTexts, byte_texts
 from spotsieve.stream.errors import CorruptRecord
 from spotsieve.stream.signature import Compared, Entry, OwnText, no_features
+from spotsieve.stream.text.machine.memory import copy_bytes
 
 ENTRY_VERSION = 3
 RANKED_VERSION = 4
@@ -287,13 +288,12 @@ def _read_features(
 def _gather_heads(raw, bounds, version, words, heads):  # type: ignore[no-untyped-def]
     # raw: uint8[...], the entries  bounds: int64[e + 1]  version, words: int64, of all  ->  heads: uint8[e, h]
     # returns the first entry that is cut, of another version or with another sketch, or -1
-    size = heads.shape[1]
+    size, to, from_ = heads.shape[1], heads.ctypes.data, raw.ctypes.data
     for entry in range(len(heads)):
         at = bounds[entry]
         if bounds[entry + 1] - at < size or raw[at] != version or raw[at + 1] != words:
             return entry
-        for byte in range(size):
-            heads[entry, byte] = raw[at + byte]
+        copy_bytes(to + entry * size, from_ + at, size)
     return -1
 
 

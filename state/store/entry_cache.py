@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.byte_texts import ByteTexts, byte_texts
 from spotsieve.stream.distinct import SPREAD
+from spotsieve.stream.text.machine.memory import copy_bytes
 
 MOST_BYTES = 8 * 2**20
 """Kept at once. An entry has 120 to 300 bytes, and some kilobytes where a scheme compares features."""
@@ -98,7 +99,7 @@ def _keep(half, number, raw, start, end):  # _Half, uint64, uint8[...], int64, i
     if used + size > len(half.raw) or 4 * (half.taken[1] + 1) > 3 * len(half.number):
         half.taken[2] = 1
         return
-    half.raw[used : used + size] = raw[start:end]
+    copy_bytes(half.raw.ctypes.data + used, raw.ctypes.data + start, size)
     half.number[at], half.start[at], half.size[at] = number, used, size
     half.taken[0] = used + size
     half.taken[1] += 1
@@ -134,15 +135,16 @@ def _lay(new, old, numbers, found, others, other_bounds, bounds):
             size = new.size[at] if at < places else old.size[at - places]
         bounds[entry + 1] = bounds[entry] + size
     laid, other = np.empty(bounds[-1], np.uint8), 0
+    to, from_new, from_old, from_others = laid.ctypes.data, new.raw.ctypes.data, old.raw.ctypes.data, others.ctypes.data
     for entry in range(len(numbers)):
         at, start, end = found[entry], bounds[entry], bounds[entry + 1]
         if at == _MISSING:
-            laid[start:end] = others[other_bounds[other] : other_bounds[other + 1]]
+            copy_bytes(to + start, from_others + other_bounds[other], end - start)
             other += 1
         elif at < places:
-            laid[start:end] = new.raw[new.start[at] : new.start[at] + new.size[at]]
+            copy_bytes(to + start, from_new + new.start[at], end - start)
         else:
-            laid[start:end] = old.raw[old.start[at - places] : old.start[at - places] + old.size[at - places]]
+            copy_bytes(to + start, from_old + old.start[at - places], end - start)
         if at == _MISSING or at >= places:
             _keep(new, numbers[entry], laid, start, end)
     return laid

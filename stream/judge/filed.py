@@ -22,6 +22,7 @@ from spotsieve.stream.judge.rules import (
     Limits,
     Pair,
     final_kinds,
+    is_refused,
     judge_sources,
     nothing_found,
     weigh,
@@ -159,6 +160,8 @@ def _choose_kernel():
             found.cut[page] = met.cut_at[page] != NEVER
             for place in range(met.bounds[page], met.bounds[page + 1]):
                 pair = Pair(met.number[place], met.proof[place], met.kinds[place], met.distance[place])
+                if is_refused(found, page, pair, answers.confirmed, answers.row[place]):
+                    continue
                 is_original = weigh(
                     found,
                     page,

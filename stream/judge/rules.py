@@ -176,18 +176,26 @@ def passes_recrawled(proof, relation, limits):  # uint8, uint8, Limits -> bool
 
 
 @inlined
-def weigh(found, page, pair, confirmed, row, worth, other_worth, relation, limits):
-    """Take in the next page that `page` met, in the order of filing; -> whether it is the original: bool.
+def is_refused(found, page, pair, confirmed, row):
+    """Whether the next page that `page` met, in the order of filing, is a candidate that is no copy; counted: bool.
 
     found: Found  pair: Pair  confirmed: Confirmed, row: int64, of the answer to a candidate, else not used
-    worth, other_worth: float64, of the two  relation: uint8, what their addresses make of them  limits: Limits
+    Nearly all are refused, so nothing else is read of them.
     """
-    score = np.nan
-    if not pair.proof:
-        found.compared[page] += 1
-        score = confirmed.score[row]
-        if not confirmed.accepted[row]:
-            return False
+    if pair.proof:
+        return False
+    found.compared[page] += 1
+    return not confirmed.accepted[row]
+
+
+@inlined
+def weigh(found, page, pair, confirmed, row, worth, other_worth, relation, limits):
+    """Take in a page that `page` met and that is not refused; -> whether it is the original: bool.
+
+    found, pair, confirmed, row: as of is_refused  worth, other_worth: float64, of the two
+    relation: uint8, what their addresses make of them  limits: Limits
+    """
+    score = np.nan if pair.proof else confirmed.score[row]
     if relation == APART:
         return False
     if passes_recrawled(pair.proof, relation, limits):

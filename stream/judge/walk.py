@@ -18,6 +18,7 @@ from spotsieve.stream.judge.rules import (
     NO_PAIRS,
     Found,
     Limits,
+    is_refused,
     judge_sources,
     nothing_found,
     outgrows,
@@ -253,6 +254,8 @@ def _find_original(record, page, candidates, limits, cursors, walked):
                 continue
             while candidates.other[row] != other:
                 row += 1
+        if is_refused(found, page, pair, candidates.confirmed, row):
+            continue
         worth, other_worth = record.worths.own[page], record.worths.met[other]
         relation = relation_within(record.addresses, page, other)
         if weigh(found, page, pair, candidates.confirmed, row, worth, other_worth, relation, limits):

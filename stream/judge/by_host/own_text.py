@@ -21,6 +21,8 @@ _WEIGHTS = CLASS_WEIGHTS.astype(np.int64)
 NO_TITLE = ways.NONE
 PAGES, LIMIT, LISTED, TEMPLATE, OWN, OWN_PRINTS, OWN_TEXTS, OWN_NUMBERS, RARE = range(9)
 """Places in the figures of Asked."""
+_TEMPLATE_MARKS, _COMMON_MARKS = 64, 2**16 // 64
+"""Words of the marks of Asked: 4,096 bits for some hundred identities, and one bit for each title word."""
 
 
 class OfHost(NamedTuple):
@@ -43,16 +45,22 @@ class Asked(NamedTuple):
     are template, tenths of words of its own text, its own prints, those of them that are of kept text and of kept
     numbers, its rare title words
     template: bool[MOST_PRINTS], by place among its prints  rare: uint16[MOST_TITLE_WORDS], its rare title words
+    templates: uint64[_TEMPLATE_MARKS], a bit for each identity that is template of the host, by its lowest bits; most
+    prints have none, and are not looked for in the host's memory
+    commons: uint64[_COMMON_MARKS], a bit for each title word that is common on the host
     """
 
     figures: NDArray[np.float64]
     template: NDArray[np.bool_]
     rare: NDArray[np.uint16]
+    templates: NDArray[np.uint64]
+    commons: NDArray[np.uint64]
 
 
 def new_asked() -> Asked:
     """Nothing is known yet."""
-    return Asked(np.zeros(9), np.zeros(MOST_PRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.uint16))
+    marks = np.zeros(_TEMPLATE_MARKS, np.uint64), np.zeros(_COMMON_MARKS, np.uint64)
+    return Asked(np.zeros(9), np.zeros(MOST_PRINTS, np.bool_), np.zeros(MOST_TITLE_WORDS, np.uint16), *marks)
 
 
 def of_host(asked: Asked) -> OfHost:
@@ -87,21 +95,46 @@ def is_kept_number(value):  # uint32 -> bool
 
 
 @inlined
+def _mark(rows, row, used, limit, count_bits, marks):  # as of pages_with; float64  ->  marks: uint64[m], m = 2^k
+    """Mark what stands on more pages than the limit."""
+    marks[:] = 0
+    most, counts = np.int64(np.floor(limit)), (np.int64(1) << count_bits) - 1
+    for place in range(used):
+        value = np.int64(rows[row, place])
+        if value & counts > most:
+            at = value >> count_bits
+            marks[(at >> 6) & (len(marks) - 1)] |= np.uint64(1) << np.uint64(at & 63)
+
+
+@inlined
+def _is_marked(marks, wanted):  # uint64[m], int64 -> bool
+    return (marks[(wanted >> 6) & (len(marks) - 1)] >> np.uint64(wanted & 63)) & np.uint64(1) != 0
+
+
+@inlined
+def is_template(asked, memory, row, value):  # Asked, Memory, int64, uint32 -> bool
+    """Whether a print is template on the host of the page that was asked about last."""
+    identity = np.int64(value) >> IDENTITY_SHIFT
+    if not _is_marked(asked.templates, identity):
+        return False
+    return pages_with(memory.items, row, memory.item_count[row], identity, ITEM_COUNT_BITS) > asked.figures[LIMIT]
+
+
+@inlined
 def ask(pages, page, memory, row, share, asked):  # Texts, int64, Memory, int64, float64  ->  asked: Asked
     """Look up what of a page is template of its host by now."""
     figures = asked.figures
     known = memory.pages[row]
-    limit, common = template_limit(known, share), common_limit(known)
+    limit = template_limit(known, share)
     for place in range(len(figures)):
         figures[place] = 0.0
     figures[PAGES], figures[LIMIT] = known, limit
+    _mark(memory.items, row, memory.item_count[row], limit, ITEM_COUNT_BITS, asked.templates)
+    _mark(memory.words, row, memory.word_count[row], common_limit(known), WORD_COUNT_BITS, asked.commons)
     first = pages.print_first[page]
     for place in range(first, pages.print_end[page]):
         value = pages.prints[place]
-        count = pages_with(
-            memory.items, row, memory.item_count[row], np.int64(value) >> IDENTITY_SHIFT, ITEM_COUNT_BITS
-        )
-        template = count > limit
+        template = is_template(asked, memory, row, value)
         asked.template[place - first] = template
         if is_kept_text(value):
             figures[LISTED] += words_of(value)
@@ -114,7 +147,7 @@ def ask(pages, page, memory, row, share, asked):  # Texts, int64, Memory, int64,
     rare = np.int64(0)
     for place in range(pages.title_first[page], pages.title_end[page]):
         word = pages.titles[place]
-        if pages_with(memory.words, row, memory.word_count[row], np.int64(word), WORD_COUNT_BITS) <= common:
+        if not _is_marked(asked.commons, np.int64(word)):
             asked.rare[rare] = word
             rare += 1
     figures[RARE] = rare
@@ -134,13 +167,12 @@ def template_share(asked):  # Asked -> float64
 
 
 @inlined
-def title_overlap(others, other, memory, row, asked):  # Texts, int64, Memory, int64, Asked -> float64
+def title_overlap(others, other, asked):  # Texts, int64, Asked -> float64
     """The Jaccard of both titles' rare words; NO_TITLE where neither has one."""
-    common = common_limit(np.int64(asked.figures[PAGES]))
     mine, theirs, both = np.int64(asked.figures[RARE]), np.int64(0), np.int64(0)
     for place in range(others.title_first[other], others.title_end[other]):
         word = others.titles[place]
-        if pages_with(memory.words, row, memory.word_count[row], np.int64(word), WORD_COUNT_BITS) <= common:
+        if not _is_marked(asked.commons, np.int64(word)):
             theirs += 1
             for rare in range(mine):
                 both += asked.rare[rare] == word

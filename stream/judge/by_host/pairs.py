@@ -28,12 +28,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import ITEM_COUNT_BITS
 from spotsieve.stream.features.prints import IDENTITY_SHIFT
 from spotsieve.stream.judge.by_host import ways
-from spotsieve.stream.judge.by_host.memory import pages_with
 from spotsieve.stream.judge.by_host.own_text import (
-    LIMIT,
     NO_TITLE,
     OWN,
     OWN_NUMBERS,
@@ -44,6 +41,7 @@ from spotsieve.stream.judge.by_host.own_text import (
     TENTHS,
     is_kept_number,
     is_kept_text,
+    is_template,
     template_share,
     tenths_of,
     title_overlap,
@@ -170,7 +168,7 @@ def judge_pair(pages, page, others, other, memory, row, asked, bars, answer):
 @inlined
 def _confirm(pages, page, others, other, memory, row, asked, bars, jaccard, answer):
     """Compare a pair of this Jaccard with every bar."""
-    title = title_overlap(others, other, memory, row, asked)
+    title = title_overlap(others, other, asked)
     answer.figures[ways.PAIR_JACCARD], answer.figures[ways.PAIR_TITLE] = jaccard, title
     if pages.host[page] == others.host[other]:
         _confirm_on_host(pages, page, others, other, memory, row, asked, bars, jaccard, title, answer)
@@ -198,7 +196,8 @@ def could_be_copy_across(pages, page, others, other, bars, jaccard):
     """
     one, another = np.float64(pages.length[page]), np.float64(others.length[other])
     near = jaccard >= _least_jaccard(min(one, another), bars)
-    held = min(one, another) >= THIN and _held_across(jaccard, one, another) >= HELD and jaccard >= HELD_JACCARD
+    # The Jaccard comes first: it tells nearly all strangers, without a division.
+    held = jaccard >= HELD_JACCARD and min(one, another) >= THIN and _held_across(jaccard, one, another) >= HELD
     return not bars.one_host and (near or held)
 
 
@@ -298,11 +297,7 @@ def _compare_prints(pages, page, others, other, memory, row, asked, jaccard):
         while at < end and np.int64(pages.prints[at]) >> IDENTITY_SHIFT < identity:
             at += 1
         met = at < end and np.int64(pages.prints[at]) >> IDENTITY_SHIFT == identity
-        if met:
-            template = asked.template[at - first]
-        else:
-            count = pages_with(memory.items, row, memory.item_count[row], identity, ITEM_COUNT_BITS)
-            template = count > figures[LIMIT]
+        template = asked.template[at - first] if met else is_template(asked, memory, row, value)
         if template:
             became += words_of(value) if is_kept_text(value) else 0
             continue

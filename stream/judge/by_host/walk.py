@@ -45,7 +45,17 @@ from spotsieve.stream.judge.by_host.recalled import Recalled, recall_record
 from spotsieve.stream.judge.by_host.texts import Texts, texts_of
 from spotsieve.stream.judge.filed import FiledOriginals, known_addresses
 from spotsieve.stream.judge.met import NEVER, Met, begin, drop_candidates, meet_filed, new_cursors, next_met
-from spotsieve.stream.judge.rules import LENGTH, Found, Limits, Pair, final_kinds, judge_sources, nothing_found, weigh
+from spotsieve.stream.judge.rules import (
+    LENGTH,
+    Found,
+    Limits,
+    Pair,
+    final_kinds,
+    is_refused,
+    judge_sources,
+    nothing_found,
+    weigh,
+)
 from spotsieve.stream.judge.slots import Slots, inlined
 from spotsieve.stream.judge.walk import Walked, count_postings, file_page, nothing_walked
 from spotsieve.stream.judge.worth import Worths
@@ -234,6 +244,8 @@ def _ask_filed(record, page, memory, asked, bars, limits, answer, copied, found)
         if not pair.proof:
             judge_pair(record.pages, page, record.filed, other, memory, record.row[page], asked, bars, answer)
             found.reason[page] = answer.reason[0]
+        if is_refused(found, page, pair, answer.confirmed, 0):
+            continue
         relation = relation_to_filed(record.addresses, page, other)
         if weigh(found, page, pair, answer.confirmed, 0, worth, record.filed_worth[other], relation, limits):
             found.cut[page] = at >= met.cut_at[page]
@@ -264,6 +276,8 @@ def _ask_record(record, page, memory, asked, bars, limits, filed, walked, cursor
                 continue
             judge_pair(record.pages, page, record.within, other, memory, record.row[page], asked, bars, answer)
             found.reason[page] = answer.reason[0]
+        if is_refused(found, page, pair, answer.confirmed, 0):
+            continue
         relation = relation_within(record.addresses, page, other)
         if weigh(found, page, pair, answer.confirmed, 0, worth, record.worths.met[other], relation, limits):
             break

@@ -1,10 +1,11 @@
-"""Loads and stores at raw addresses, as numba intrinsics: unaligned and little-endian."""
+"""Loads, stores and copies at raw addresses, as numba intrinsics: unaligned and little-endian."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 # numba's intrinsics are typed by the values they build, llvmlite has no annotations: nothing here for mypy to check.
 
 from llvmlite import ir
 from numba import types
+from numba.core.cgutils import raw_memcpy
 from numba.extending import intrinsic
 
 _I8 = ir.IntType(8)
@@ -105,3 +106,19 @@ def put_int32(typing_context, address, value):
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def copy_bytes(typing_context, target, source, size):
+    """Copy `size` bytes from one address to another; the two places do not overlap.
+
+    A loop over arrays of bytes takes 1.4 ns for each: the compiler cannot know that they do not overlap.
+    """
+
+    def generate(context, builder, signature, arguments):
+        target, source, size = arguments
+        to, from_ = (builder.inttoptr(address, _I8.as_pointer()) for address in (target, source))
+        raw_memcpy(builder, to, from_, size, 1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate

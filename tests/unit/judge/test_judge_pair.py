@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from numba import njit
 
+from spotsieve.state.index import ITEM_COUNT_BITS
+from spotsieve.stream.features.prints import IDENTITY_SHIFT
 from spotsieve.stream.judge.by_host.memory import Memory
-from spotsieve.stream.judge.by_host.own_text import ask, new_asked
+from spotsieve.stream.judge.by_host.own_text import ask, is_template, new_asked
 from spotsieve.stream.judge.by_host.pairs import Answer, confirm_pair, judge_pair, new_answer
 from spotsieve.stream.judge.by_host.texts import texts_of
 from spotsieve.stream.kernels import EDITED, STORY
@@ -38,6 +40,15 @@ def _ask_all(pages: Any, memory: Any, bars: Any, asked: Any, short: Any, whole: 
     return found
 
 
+@njit
+def _are_template(memory: Any, asked: Any, pages: Any, values: Any) -> Any:
+    ask(pages, 0, memory, 0, 0.04, asked)
+    found = np.zeros(len(values), np.bool_)
+    for place in range(len(values)):
+        found[place] = is_template(asked, memory, 0, values[place])
+    return found
+
+
 def an_empty_memory() -> Memory:
     none, row = np.zeros(1, np.int64), np.zeros((1, 2_048), np.uint32)
     return Memory(np.zeros(1, np.uint64), none, none, none, row, none, row, none, np.zeros(1, np.bool_), row[0])
@@ -61,3 +72,18 @@ def test_judging_a_pair_answers_as_confirming_it(one_host: bool) -> None:
     accepted = found[:, :, 0, 0] == 1
     assert accepted[across].any() == (not one_host)
     assert not accepted[across].all()
+
+
+def test_a_print_is_template_by_all_of_its_bits_and_by_its_count() -> None:
+    seen = np.arange(1_000, dtype=np.uint32)
+    identities = (seen % 7) * np.uint32(4_096) + seen // np.uint32(7)  # Seven have the same last twelve bits.
+    identities.sort()
+    counts = np.where(np.arange(len(identities)) % 3, 1, 5).astype(np.uint32)
+    items = (identities << np.uint32(ITEM_COUNT_BITS) | counts).reshape(1, -1)
+    memory = an_empty_memory()._replace(items=items, item_count=np.array([1_000]), pages=np.array([20]))
+    page = Page("pages", 0, 0, "https://a.example/", f"<p>{STORY}".encode(), True, 0)
+    signatures = SpotsieveScheme(SpotsieveSettings()).sign([page])
+    asked_of = np.arange(2**15, dtype=np.uint32)
+    found = _are_template(memory, new_asked(), texts_of(signatures), asked_of << np.uint32(IDENTITY_SHIFT))
+    assert set(np.flatnonzero(found).tolist()) == set(identities[counts == 5].tolist())
+    assert 300 < found.sum() < 400
