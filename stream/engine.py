@@ -12,7 +12,7 @@ from spotsieve.state.identity import check_last_record, check_settings_digest, c
 from spotsieve.state.index import Buckets, Filing, Living, State
 from spotsieve.state.log.record import NO_PAGES, LogRecord, checksum_of, decode
 from spotsieve.state.store.rocks import RocksState
-from spotsieve.stream.judge import PLAIN, Policy, judge, policy_of
+from spotsieve.stream.judge import PLAIN, Judged, Policy, judge_record, policy_of
 from spotsieve.stream.judge.sparing import judge_sparing
 from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Scheme
@@ -155,14 +155,15 @@ class Engine:
         if not len(signatures):
             return no_verdicts(), nothing_filed(signatures, self.state.entry_count)
         part = signatures if end - start == len(signatures) else signatures.part(start, end)
-        view = Living(self.state, clock.floor) if clock.floor else self.state
-        limits = self.limits
-        verdicts, filing, broken = judge_sparing(
-            lambda pages: judge(pages, self.scheme, view, limits.bucket_cap, limits.candidate_limit, self._policy),
-            part,
-        )
+        verdicts, filing, broken = judge_sparing(lambda pages: self._judge_all(pages, clock)[:2], part)
         self._broken |= {start + row: error for row, error in broken.items()}
         return verdicts, filing
+
+    def _judge_all(self, pages: Signatures, clock: Clock) -> Judged:
+        """What is found of pages, none of which may break the code, by what lives at this time of the clock."""
+        view = Living(self.state, clock.floor) if clock.floor else self.state
+        limits = self.limits
+        return judge_record(pages, self.scheme, view, limits.bucket_cap, limits.candidate_limit, self._policy)
 
 
 def nothing_filed(signatures: Signatures, first_number: int) -> Filing:

@@ -1,6 +1,6 @@
-"""Judges records of the log in rounds: answers of all shards, their walks, the outcome; and keeps the outcomes.
+"""Judges records of the log in rounds, and keeps the outcomes: alone, or by answers of all shards and their walks.
 
-The state of one process is kept beside, by filing as its only shard. With one shard it is that shard.
+The state of one process is kept beside the shards, by filing as its only one. Where there are none, it alone judges.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from spotsieve.stream.sharding.keys import lay_out
 from spotsieve.stream.sharding.limits import limits_in_shards
 from spotsieve.stream.sharding.meetings import Meetings
 from spotsieve.stream.sharding.records.frame import Range, range_of
-from spotsieve.stream.sharding.resolving import Resolved, resolve
+from spotsieve.stream.sharding.resolving import Resolved, resolve, resolved_alone
 from spotsieve.stream.sharding.resolving_hosts import check_guess, resolve_walks
 from spotsieve.stream.sharding.rounds import Place, Round
 from spotsieve.stream.sharding.shares import Share
@@ -59,39 +59,18 @@ class Shards(Protocol):
         """Have each file the round. outcome: the body, which is kept by now"""
 
 
-class OnlyShard:
-    """The one shard that is the state of one process; the engine files for it."""
-
-    count = 1
-
-    def __init__(self, shard: Shard) -> None:
-        self._shard = shard
-
-    def answer(self, round_: Round, record: bytes) -> list[Meetings]:  # noqa: ARG002 - the round is at hand
-        return [self._shard.answer(round_)]
-
-    def confirm(self, round_: Round, meetings: Sequence[Meetings]) -> list[Meetings]:
-        return [self._shard.confirm_alone(round_, *meetings)]
-
-    def walk(self, round_: Round, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> list[Walks]:
-        return [self._shard.walk(round_, meetings, guess)]
-
-    def file(self, range_: Range, outcome: bytes) -> None:
-        pass
-
-
 class RoundEngine(Engine):
-    """Applies the log as Engine does, and has its pages judged by shards."""
+    """Applies the log as Engine does, in rounds whose outcomes it keeps; if there are shards, they judge."""
 
     def __init__(
         self, settings: Settings, scheme: Scheme, state: State, outcomes: Outcomes, shards: Shards | None
     ) -> None:
-        """shards: None for the state itself. Raises SettingError for settings that shards do not keep to."""
+        """shards: None where the state alone judges. Raises SettingError for settings that shards do not keep to."""
         digest = settings_digest(verdict_settings_text(settings))
         super().__init__(scheme, state, settings.index, digest, LocalLog.name, policy_of(settings))
         self._limits = limits_in_shards(settings, scheme)
         self._keeper = Shard(Share(0, 1), settings, scheme, state)
-        self._shards: Shards = OnlyShard(self._keeper) if shards is None else shards
+        self._shards = shards
         self._outcomes = outcomes
         first = outcomes.first_from(Place(state.position, state.pages_applied))
         self._unfiled = {kept.range.start: kept for kept in outcomes.read_from(first)}
@@ -120,9 +99,13 @@ class RoundEngine(Engine):
 
     def _resolve_sparing(self, round_: Round) -> tuple[Resolved, Filing]:
         """Judge a round without the pages that break the code, keep its outcome, and have the shards file it."""
+        shards = self._shards
 
         def attempt(trial: Round) -> tuple[Resolved, Filing]:
-            resolved = self._resolve(trial)
+            if shards is None:
+                judged = self._judge_all(trial.signatures, trial.clock)
+                return resolved_alone(trial, judged), judged.filing
+            resolved = self._resolve(trial, shards)
             # Before the outcome is kept: what breaks this alone would stop every later start.
             return resolved, self._keeper.filing(trial, resolved)
 
@@ -133,22 +116,24 @@ class RoundEngine(Engine):
         )
         self._broken |= {round_.start.page + row: error for row, error in broken.items()}
         range_ = range_of(round_)
-        self._shards.file(range_, self._outcomes.append(range_, resolved))
+        body = self._outcomes.append(range_, resolved)
+        if shards is not None:
+            shards.file(range_, body)
         return resolved, filing
 
-    def _resolve(self, round_: Round) -> Resolved:
-        """Judge a round."""
-        meetings = self._shards.answer(round_, self._record)
+    def _resolve(self, round_: Round, shards: Shards) -> Resolved:
+        """Have the shards judge a round."""
+        meetings = shards.answer(round_, self._record)
         if self.scheme.bars is not None:
-            return self._walk(round_, meetings)
+            return self._walk(round_, shards, meetings)
         return resolve(round_, lay_out(round_.signatures, self.scheme), self.scheme, self._limits, meetings)
 
-    def _walk(self, round_: Round, meetings: Sequence[Meetings]) -> Resolved:
+    def _walk(self, round_: Round, shards: Shards, meetings: Sequence[Meetings]) -> Resolved:
         """Have the shards walk under one guess after the other, until none is wrong."""
-        meetings = self._shards.confirm(round_, meetings)
+        meetings = shards.confirm(round_, meetings)
         guess = first_guess(round_, meetings)
         while True:
-            walks = self._shards.walk(round_, meetings, guess)
+            walks = shards.walk(round_, meetings, guess)
             checked = check_guess(round_, self.scheme, self._limits, meetings, walks, guess)
             if checked.guess is None:
                 return resolve_walks(round_, self.scheme, meetings, walks, checked)

@@ -15,7 +15,7 @@ from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.schemes.registry import scheme_in_scope
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.sharding.answering import answer
-from spotsieve.stream.sharding.confirming import Confirms, confirm, confirmed_alone, with_confirms
+from spotsieve.stream.sharding.confirming import Confirms, confirm, with_confirms
 from spotsieve.stream.sharding.filing import file
 from spotsieve.stream.sharding.hosts import Walks, walk_round
 from spotsieve.stream.sharding.keys import Held, hold
@@ -52,10 +52,6 @@ class Shard:
     def confirm(self, round_: Round, meetings: Sequence[Meetings]) -> Confirms:
         """What is said of the entries that the shard holds. meetings: of all shards"""
         return confirm(round_.signatures, meetings, self._scheme, self._view(round_), self.share)
-
-    def confirm_alone(self, round_: Round, meetings: Meetings) -> Meetings:
-        """The answer of the only shard, confirmed."""
-        return confirmed_alone(round_.signatures, meetings, self._view(round_))
 
     def walk(self, round_: Round, meetings: Sequence[Meetings], guess: NDArray[np.bool_]) -> Walks:
         """Verdicts of the pages of the shard's hosts under a guess: bool[n]. meetings: of all shards, confirmed"""

@@ -86,7 +86,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Filter the archives; the exit code."""
-    from spotsieve.stream.backfill.processes import ProcessReaders
+    from spotsieve.stream.backfill.processes.server import begin_loading
+
+    on_ray = options.address is not None or options.shards > 1
+    settings = settings_of(options)
+    if not on_ray:
+        begin_loading()  # Readers are forked from it: it is busy for as long as the imports below.
+    from spotsieve.stream.backfill.processes.readers import ProcessReaders
     from spotsieve.stream.backfill.ray_cluster import RayReaders, RayShards, check_ray, ray_started
     from spotsieve.stream.backfill.running import Backfill
     from spotsieve.stream.files import check_inputs
@@ -95,10 +101,8 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.schemes.registry import scheme_in_scope, scheme_of
     from spotsieve.stream.sharding.limits import limits_in_shards
 
-    on_ray = options.address is not None or options.shards > 1
     if on_ray:
         check_ray()
-    settings = settings_of(options)
     scheme = scheme_in_scope(settings)
     limits_in_shards(settings, scheme)
     if "-" in options.files:
@@ -118,15 +122,16 @@ def run(options: argparse.Namespace) -> int:
             _check_parts(backfill)
         shards = options.shards if options.shards > 1 else 0
         count = options.readers or _readers_here()
-        # They import what they need meanwhile, and ask for kernels with their first pages.
-        readers: Readers | None = None if on_ray else stack.enter_context(ProcessReaders(count, settings))
+        readers: Readers
         with contextlib.closing(ProgressLine(sys.stderr, None)) as notice:
             notice.say("compiling the kernels; after the first time they are read from a cache")
             compile_kernels(scheme_of(settings.scheme))
-            if readers is None:
+            if on_ray:
                 notice.say("starting Ray")
                 ray = stack.enter_context(ray_started(options.address, count + shards))
                 readers = RayReaders(ray, count, settings)
+            else:
+                readers = stack.enter_context(ProcessReaders(count, settings))
         line = ProgressLine(sys.stderr, None)
 
         def tell(text: str) -> None:

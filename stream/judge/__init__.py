@@ -20,6 +20,8 @@ sparing.py a record with a page that breaks the code
 alone.py   the verdicts of pages that are not filed, and all matches of a page
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,7 +37,7 @@ from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.signature import Entry, Signatures, Status, compared_pages
 from spotsieve.stream.verdict import Kind, Reason, Verdicts
 
-__all__ = ["KEEP_FIRST", "PLAIN", "Policy", "entry_of", "judge", "policy_of", "verdicts_of"]
+__all__ = ["KEEP_FIRST", "PLAIN", "Judged", "Policy", "entry_of", "judge", "judge_record", "policy_of", "verdicts_of"]
 
 _REASON_OF_STATUS = np.zeros(max(Status) + 1, np.uint8)
 """Indexed by Status: a page that could not be judged has the reason of its status' name."""
@@ -43,6 +45,20 @@ _REASON_OF_STATUS[Status.FINGERPRINTED] = Reason.NO_MATCH
 for _status in Status:
     if _status is not Status.FINGERPRINTED:
         _REASON_OF_STATUS[_status] = Reason[_status.name]
+
+
+class Judged(NamedTuple):
+    """What is found of the n pages of a record. filed, walked: their originals among the filed pages, and in the record
+
+    taught: uint8[n], is_new: bool[n], as of JudgedWithHosts; None without a memory of hosts
+    """
+
+    verdicts: Verdicts
+    filing: Filing
+    filed: FiledOriginals
+    walked: Walked
+    taught: NDArray[np.uint8] | None = None
+    is_new: NDArray[np.bool_] | None = None
 
 
 def judge(
@@ -55,7 +71,22 @@ def judge(
     *,
     alone: bool = False,
 ) -> tuple[Verdicts, Filing]:
-    """Verdicts of a record's pages, and what filing them adds to the state.
+    """Verdicts of a record's pages, and what filing them adds to the state. As judge_record"""
+    judged = judge_record(signatures, scheme, view, cap, candidate_limit, policy, alone=alone)
+    return judged.verdicts, judged.filing
+
+
+def judge_record(
+    signatures: Signatures,
+    scheme: Scheme,
+    view: StateView,
+    cap: int,
+    candidate_limit: int,
+    policy: Policy = PLAIN,
+    *,
+    alone: bool = False,
+) -> Judged:
+    """Judge the pages of a record.
 
     cap: most postings of a bucket  candidate_limit: most candidates of a page that are confirmed; 0: the scheme's own
     alone: each page is judged by itself, as if it had never come before; pass a cap of 0, so that none is filed
@@ -64,9 +95,9 @@ def judge(
     worths = worth_of_pages(signatures, limits.worth)
     keys, slots = slots_of(scheme.probe(signatures))
     buckets = view.buckets(keys)
-    first_number, learned = view.entry_count, None
+    first_number, learned, taught, is_new = view.entry_count, None, None, None
     if scheme.bars is not None:
-        filed, walked, learned = judge_with_hosts(
+        filed, walked, learned, taught, is_new = judge_with_hosts(
             signatures, slots, buckets, view, scheme.bars, worths, limits, policy.rules, alone
         )
     else:
@@ -89,7 +120,7 @@ def judge(
     verdicts = verdicts_of(signatures, scheme, filed, walked)
     if limits.worth != Worth.LENGTH:
         verdicts.reason[verdicts.reason == Reason.LONGER] = Reason.BETTER
-    return verdicts, filing
+    return Judged(verdicts, filing, filed, walked, taught, is_new)
 
 
 def verdicts_of(signatures: Signatures, scheme: Scheme, filed: FiledOriginals, walked: Walked) -> Verdicts:

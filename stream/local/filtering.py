@@ -124,8 +124,10 @@ def _rows(local: LocalEngine, pages: Sequence[Page], summary: Summary) -> Iterat
 
 
 def _write_lines(page: Page, verdicts: Verdicts, row: int, settings: Settings, outputs: Outputs) -> None:
+    if outputs.verdicts is None and outputs.duplicates is None:
+        return
     dropped = verdicts.kind[row] == Kind.DUPLICATE
-    if outputs.verdicts is None and (outputs.duplicates is None or not dropped):
+    if outputs.verdicts is None and not dropped:
         return
     line = verdict_line(page, verdicts, row, settings.scheme.name)
     if outputs.verdicts is not None:

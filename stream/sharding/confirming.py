@@ -112,15 +112,6 @@ def with_confirms(meetings: Sequence[Meetings], confirms: Sequence[Confirms]) ->
     return found
 
 
-def confirmed_alone(signatures: Signatures, meetings: Meetings, view: StateView) -> Meetings:
-    """The answer of the only shard: all entries are its own, so its walk looks at each, and nothing need be sent."""
-    named = _originals([meetings], signatures.status != Status.EMPTY)
-    found = zip(named.tolist(), view.page_ids(named.astype(np.uint64)), strict=True)
-    usable = {NOBODY, *(number for number, page_id in found if page_id is not None)}
-    known = {page: attempt for page, attempt in meetings.attempts.items() if attempt.original in usable}
-    return meetings._replace(said=np.full(len(meetings.number), OF_HOST, np.uint8), attempts=known)
-
-
 def _seeming_copies(met: Pairs, said: NDArray[np.uint8], pages: int, shards: int) -> NDArray[np.bool_]:
     """Which pages seem to be copies of these entries: bool[n], as a guess (hosts.py).
 

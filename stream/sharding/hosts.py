@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, FiledEntries, StateView
-from spotsieve.stream.distinct import distinct, places_in
+from spotsieve.stream.distinct import distinct
 from spotsieve.stream.judge.addresses import no_addresses
 from spotsieve.stream.judge.by_host.bars import bars_of_pages
 from spotsieve.stream.judge.by_host.known import ELSEWHERE, FILED_ELSEWHERE, NEW, find_known, find_repeated
@@ -112,10 +112,8 @@ def walk_round(
         for page, attempt in one.attempts.items():
             attempts[page] = attempt if mine[page] else None
     sent = SentEntries([one.entries for one in meetings])
-    # The only shard is sent nothing: it holds what decides, too.
-    held_here = (met.proof != 0) & (places_in(sent.numbers.astype(np.uint64), met.number) < 0)
-    own_numbers = met.number[held_here | (merged.said == OF_HOST)]
-    read = _recall(round_, own_numbers, mine, meetings, sent, view)
+    of_host = met.number[(merged.said == OF_HOST) & (met.proof == 0)]
+    read = _recall(round_, of_host, mine, meetings, sent, view)
     rows, filed = np.flatnonzero(mine), nothing_found(len(signatures))
     page_ids = dict(zip(rows.tolist(), page_ids_at(signatures, rows), strict=True))
     known = find_known(page_ids, judged, met, read, attempts, filed)
@@ -164,7 +162,7 @@ def taken(found: Found, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Found:
 
 def _recall(
     round_: Round,
-    own_numbers: NDArray[np.int64],
+    of_host: NDArray[np.int64],
     mine: NDArray[np.bool_],
     meetings: Sequence[Meetings],
     sent: SentEntries,
@@ -172,27 +170,27 @@ def _recall(
 ) -> Recalled:
     """What the walk needs of the state and of the answers.
 
-    own_numbers: int64[...], entries that are the shard's own  sent: those in the answers of all shards
+    of_host: int64[...], entries that are the shard's own  sent: those in the answers of all shards
     """
     signatures = round_.signatures
     hosts, row = np.unique(signatures.host[mine], return_inverse=True)
     memories = view.memories(hosts.astype(np.uint64))
     memory, leads = recall(memories), living_leads(memories, view)
-    wanted = distinct(np.concatenate([own_numbers, leads])).astype(np.uint64)
+    own_numbers = distinct(np.concatenate([of_host, leads])).astype(np.uint64)
     parts, filed = list[Texts](), None
-    if len(wanted):
-        filed = view.filed(wanted)
+    if len(own_numbers):
+        filed = view.filed(own_numbers)
         compared, own = filed.compared(False), filed.own_texts()
-        recall_leads(memory, leads, np.searchsorted(wanted, leads.astype(np.uint64)), own)
+        recall_leads(memory, leads, np.searchsorted(own_numbers, leads.astype(np.uint64)), own)
         parts.append(texts_filed(compared.host, compared.feature_count, compared.sketch, own))
     parts.append(_sent_texts(sent.numbers, meetings, signatures.sketch.shape[1]))
-    numbers = np.concatenate([wanted, sent.numbers.astype(np.uint64)])
+    numbers = np.concatenate([own_numbers, sent.numbers.astype(np.uint64)])
     # An entry of the shard's own that was sent too is taken from its own state: there it has all that it owns.
     different, order = np.unique(numbers, return_index=True)
     rows = np.zeros(len(signatures), np.int64)
     rows[mine] = row
     texts = _chosen(_joined(parts), order)
-    gathered = _Gathered(filed, len(wanted), sent, order) if len(different) else None
+    gathered = _Gathered(filed, len(own_numbers), sent, order) if len(different) else None
     return Recalled(rows, memory, different, gathered, texts, texts.length.astype(np.float64))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
-from spotsieve.stream.judge import verdicts_of
+from spotsieve.stream.judge import Judged, verdicts_of
 from spotsieve.stream.judge.addresses import no_addresses
 from spotsieve.stream.judge.filed import FiledOriginals, choose
 from spotsieve.stream.judge.rules import Limits, final_kinds, nothing_found
@@ -105,3 +105,9 @@ def resolved_of(round_: Round, verdicts: Verdicts, filed: FiledOriginals, walked
     named = np.fromiter((entry is not None for entry in verdicts.replaces), np.bool_, len(verdicts))
     next_number = round_.first_number + int(np.count_nonzero(walked.entry != NOBODY))
     return Resolved(verdicts, walked.entry, next_number, original, np.where(named, longest, NOBODY))
+
+
+def resolved_alone(round_: Round, judged: Judged) -> Resolved:
+    """The outcome of a round that one process has judged."""
+    resolved = resolved_of(round_, judged.verdicts, judged.filed, judged.walked)
+    return resolved._replace(taught=judged.taught, is_new=judged.is_new)

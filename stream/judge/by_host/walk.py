@@ -103,6 +103,19 @@ class _Copied(NamedTuple):
     sure: NDArray[np.bool_]
 
 
+class JudgedWithHosts(NamedTuple):
+    """What judging a record of n pages with the memory of its hosts found.
+
+    taught: uint8[n] (TAUGHT_NOTHING, ...)  is_new: bool[n], pages of whose ids nothing was known
+    """
+
+    filed: FiledOriginals
+    walked: Walked
+    learned: Learned
+    taught: NDArray[np.uint8]
+    is_new: NDArray[np.bool_]
+
+
 def judge_with_hosts(
     signatures: Signatures,
     slots: Slots,
@@ -113,7 +126,7 @@ def judge_with_hosts(
     limits: Limits,
     rules: PageRules | None = None,
     alone: bool = False,
-) -> tuple[FiledOriginals, Walked, Learned]:
+) -> JudgedWithHosts:
     """Judge and file the pages of a record in order.
 
     worths: of the pages  alone: each by itself; none is filed or teaches
@@ -148,7 +161,8 @@ def judge_with_hosts(
         not alone,
     )
     learned = _learned(signatures, walk.walked, filed, known, walk.within, read.memory, page_ids)
-    return FiledOriginals(filed, read.numbers, read.filed, addresses), walk.walked, learned
+    originals = FiledOriginals(filed, read.numbers, read.filed, addresses)
+    return JudgedWithHosts(originals, walk.walked, learned, walk.taught, known.state == NEW)
 
 
 class Walk(NamedTuple):

@@ -12,7 +12,7 @@ import pytest
 
 from spotsieve.stream.backfill.driver import Progress
 from spotsieve.stream.backfill.parts import Parts
-from spotsieve.stream.backfill.processes import ProcessReaders
+from spotsieve.stream.backfill.processes.readers import ProcessReaders
 from spotsieve.stream.backfill.running import Backfill
 from spotsieve.stream.backfill.schedule import LostReader
 from spotsieve.stream.errors import SettingError

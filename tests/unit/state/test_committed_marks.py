@@ -42,10 +42,10 @@ class Filed:
 def engine_over(state: Filed, monkeypatch: pytest.MonkeyPatch, horizon_hours: int = 0) -> Engine:
     """An engine whose judge files nothing."""
 
-    def judge(signatures: Any, _: object, view: Any, *__: object) -> object:
+    def judge_record(signatures: Any, _: object, view: Any, *__: object) -> object:
         return no_verdicts(), nothing_filed(signatures, view.entry_count)
 
-    monkeypatch.setattr(engine_module, "judge", judge)
+    monkeypatch.setattr(engine_module, "judge_record", judge_record)
     limits = IndexSettings(horizon_hours=horizon_hours)
     return Engine(cast("Any", None), cast("State", state), limits, DIGEST, "log")
 

@@ -64,13 +64,13 @@ class Breaking:
             for step in steps:
                 patch.setattr(module, step, self._broken(step, getattr(module, step)))
 
-        whole = vars(engine)["judge"]
+        whole = vars(engine)["judge_record"]
 
-        def judge(signatures: Signatures, *arguments: Any, **named: Any) -> Any:
+        def judge_record(signatures: Signatures, *arguments: Any, **named: Any) -> Any:
             self._look(signatures, lambda _step, _shard: True)
             return whole(signatures, *arguments, **named)
 
-        patch.setattr(engine, "judge", judge)
+        patch.setattr(engine, "judge_record", judge_record)
 
     def _broken(self, step: str, whole: Callable[..., Any]) -> Callable[..., Any]:
         def broken(*arguments: Any) -> Any:

@@ -1,7 +1,6 @@
-"""Starts readers as processes of this machine, and speaks to them through pipes."""
+"""Has readers forked, and speaks to them through pipes."""
 
 import contextlib
-import multiprocessing
 import pickle
 import queue
 import signal
@@ -11,13 +10,11 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, Self
 
+from spotsieve.stream.backfill.processes.server import CONTEXT
 from spotsieve.stream.backfill.reader import Reader
 from spotsieve.stream.backfill.schedule import Call, LostReader
-from spotsieve.stream.service.allocator import keep_freed_memory, pass_over_what_stays
 from spotsieve.stream.settings.model import Settings
 
-_CONTEXT = multiprocessing.get_context("spawn")
-"""A process that is forked has our threads' locks as they were, and RocksDB's."""
 _END_S = 5.0
 """Before a reader that does not end is killed."""
 
@@ -60,8 +57,8 @@ class _Process:
     """One reader. What comes back is in the order of the calls."""
 
     def __init__(self, settings: Settings) -> None:
-        self.connection, theirs = _CONTEXT.Pipe()
-        self.process = _CONTEXT.Process(target=_read, args=(theirs, settings), daemon=True)
+        self.connection, theirs = CONTEXT.Pipe()
+        self.process = CONTEXT.Process(target=_read, args=(theirs, settings), daemon=True)
         self.process.start()
         theirs.close()
         self._waiting = deque[_ProcessCall]()
@@ -132,12 +129,10 @@ def _read(connection: Connection, settings: Settings) -> None:
     # A person who presses Ctrl-C stops the command, and the command its readers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    keep_freed_memory()
     calls = queue.SimpleQueue[tuple[str, tuple[object, ...]] | None]()
     # What is asked is always taken at once: were both sides to write into full pipes, neither would go on.
     threading.Thread(target=_take_calls, args=(connection, calls), daemon=True).start()
     with contextlib.closing(Reader(settings)) as reader, contextlib.suppress(OSError):
-        pass_over_what_stays()
         while (call := calls.get()) is not None:
             method, arguments = call
             try:
