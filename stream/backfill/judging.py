@@ -44,8 +44,6 @@ class Shards(Protocol):
     Raises what breaks on a page as it is, and a StateError where the shards do not go on for another reason.
     """
 
-    count: int
-
     def answer(self, round_: Round, record: bytes) -> list[Meetings]:
         """What each meets. record: of the log, which the round lies in; the other steps are of the same round"""
 

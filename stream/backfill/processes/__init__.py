@@ -1,6 +1,6 @@
 """Readers as processes of this machine.
 
 server.py    the process that readers are forked from
-loaded.py    what it loads, once for all of them
+loaded.py    what it loads beside their modules, once for all of them
 readers.py   the readers, and the pipes through which they are asked
 """

@@ -1,9 +1,8 @@
-"""Loads what every reader needs when it is imported: its modules, and the kernels of the default scheme.
+"""Loads the kernels of the default scheme when it is imported, and sets up the memory that readers begin with.
 
 Another scheme's kernels are read from numba's cache with the first page; what numba itself loads is there by then.
 """
 
-import spotsieve.stream.backfill.processes.readers  # noqa: F401 - it has all that a reader imports
 from spotsieve.stream.kernels import STORY
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.registry import scheme_in_scope
