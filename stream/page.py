@@ -3,6 +3,7 @@
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +29,8 @@ class Filtered(enum.IntEnum):
     """A rule exempts pages of its address."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """One crawled document.
+class Page(NamedTuple):
+    """One crawled document. A frozen dataclass with as many fields takes twice as long to make.
 
     The page id is (source, partition, offset): topic, partition, offset in Kafka; path, a number of the record's bytes
     (31 bits of a digest), record number in files.

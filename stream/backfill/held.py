@@ -68,4 +68,4 @@ def _light(outcome: Outcome, keep_record: bool) -> Outcome:
     if not isinstance(outcome.result, Page):
         return outcome
     record = outcome.record if keep_record else replace(outcome.record, raw=b"", place=None)
-    return replace(outcome, record=record, result=replace(outcome.result, body=b""))
+    return Outcome(record, outcome.layout, outcome.result._replace(body=b""))

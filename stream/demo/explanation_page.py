@@ -1,6 +1,5 @@
 """Writes the demo's explanation page: one dropped page, explained by the state of the filter that runs."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,4 +48,4 @@ def _with_id(page: Page, text: str) -> Page:
     if page_id is None:
         return page
     source, partition, offset = page_id
-    return replace(page, source=source, partition=partition, offset=offset)
+    return page._replace(source=source, partition=partition, offset=offset)

@@ -2,7 +2,7 @@
 
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,4 +115,4 @@ def _page_itself(name: str, raw: bytes, url: str, settings: InputSettings) -> Gi
 
 def named_apart(page: Page, name: str) -> Page:
     """The page with an address, where none was given: two files without addresses count as pages of two hosts."""
-    return page if page.url else replace(page, url=f"https://{name}.invalid/")
+    return page if page.url else page._replace(url=f"https://{name}.invalid/")

@@ -16,7 +16,7 @@ from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.by_address.rules import page_rules
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import logged_address
-from spotsieve.stream.verdict import Kind, Verdicts
+from spotsieve.stream.verdict import Verdicts
 
 
 def filter_files(
@@ -126,7 +126,7 @@ def _rows(local: LocalEngine, pages: Sequence[Page], summary: Summary) -> Iterat
 def _write_lines(page: Page, verdicts: Verdicts, row: int, settings: Settings, outputs: Outputs) -> None:
     if outputs.verdicts is None and outputs.duplicates is None:
         return
-    dropped = verdicts.kind[row] == Kind.DUPLICATE
+    dropped = verdicts.is_duplicate(row)
     if outputs.verdicts is None and not dropped:
         return
     line = verdict_line(page, verdicts, row, settings.scheme.name)

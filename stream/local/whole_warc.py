@@ -12,7 +12,7 @@ from spotsieve.stream.files.warc.revisits import Originals, revisit_of
 from spotsieve.stream.files.writer import OutputFile
 from spotsieve.stream.local.summary import Summary
 from spotsieve.stream.page import Page
-from spotsieve.stream.verdict import Kind, Reason, Verdicts
+from spotsieve.stream.verdict import Reason, Verdicts
 
 
 class WholeWarc:
@@ -29,7 +29,7 @@ class WholeWarc:
     def take_page(self, outcome: Outcome, page: Page, verdicts: Verdicts, row: int) -> None:
         """Write a page, unless it is dropped. Raises SettingError for records of several layouts, or no WARC."""
         record, layout = outcome.record, outcome.layout
-        dropped = verdicts.kind[row] == Kind.DUPLICATE
+        dropped = verdicts.is_duplicate(row)
         if layout is not Layout.WARC:
             if self._revisits:
                 rule = f"stand for dropped pages of WARC files, and {page.source} is {layout.value}"

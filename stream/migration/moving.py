@@ -24,7 +24,6 @@ from spotsieve.stream.migration.differences import Judged, counted, lines, pairs
 from spotsieve.stream.migration.journal import Journal
 from spotsieve.stream.migration.translating import Translator, filed_as, unsent_pages
 from spotsieve.stream.signature import Signatures
-from spotsieve.stream.verdict import Kind
 
 PAGES, FORGOTTEN, UNSENT, GONE, UNLIKE, FROM_FILES = "pages", "forgotten", "unsent", "gone", "unlike", "from_files"
 
@@ -180,9 +179,7 @@ class Migration:
                 rows = [
                     new_row
                     for row, of, new_row in met
-                    if of == number
-                    and old.verdicts.kind[row] == Kind.DUPLICATE
-                    and part.verdicts.kind[new_row] != Kind.DUPLICATE
+                    if of == number and old.verdicts.is_duplicate(row) and not part.verdicts.is_duplicate(new_row)
                 ]
                 unsent += unsent_pages(part.signatures, rows, self._new)
         counts[UNSENT] = len(unsent)

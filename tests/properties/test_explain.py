@@ -1,7 +1,6 @@
 """An explanation says what the judge says, and what it tells of the bars implies the verdict: for random worlds."""
 
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -110,7 +109,7 @@ def test_a_page_in_the_state_is_told_of_with_the_verdict_that_it_had() -> None:
 def test_every_scheme_tells_in_its_own_terms_what_its_judge_says(name: str) -> None:
     scheme, state = scheme_of(settings_named(name)), MemoryState()
     filed = [page for number, page in enumerate(CRAWL) if number % 3 < 2]
-    asked = [*CRAWL[2::3][:12], replace(CRAWL[0], offset=len(CRAWL))]
+    asked = [*CRAWL[2::3][:12], CRAWL[0]._replace(offset=len(CRAWL))]
     _, filing = judge(scheme.sign(filed), scheme, state, 256, 0)
     state.file(filing, 1, 0)
     signatures = scheme.sign(asked)

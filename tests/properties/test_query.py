@@ -66,7 +66,7 @@ def on_top(state: MemoryState, filing: Filing) -> Filing:
 
 def asked() -> list[Page]:
     """The crawl twice: as it is, and as copies with other ids, which meet originals and each other."""
-    return [*CRAWL, *(replace(one, offset=one.offset + len(CRAWL)) for one in CRAWL)]
+    return [*CRAWL, *(one._replace(offset=one.offset + len(CRAWL)) for one in CRAWL)]
 
 
 @pytest.mark.promise(

@@ -90,7 +90,7 @@ def test_a_page_that_comes_again_has_the_verdict_it_had_and_a_novel_one_says_why
 def test_a_copy_finds_the_page_that_was_let_through_and_not_one_word_is_missing(
     name: str, sizes: tuple[int, ...]
 ) -> None:
-    copies = [replace(one, offset=one.offset + len(CRAWL)) for one in CRAWL]
+    copies = [one._replace(offset=one.offset + len(CRAWL)) for one in CRAWL]
     scheme, changed = scheme_named(name), 0
     found = judged(scheme, MemoryState(), [*CRAWL, *copies], sizes)
     for place, ((kind, reason, original, _), copy) in enumerate(zip(found, found[len(CRAWL) :], strict=False)):
@@ -109,8 +109,8 @@ def test_a_copy_finds_the_page_that_was_let_through_and_not_one_word_is_missing(
 @schemes
 def test_a_filtered_page_meets_none_and_is_no_original_not_even_of_its_own_bytes(name: str) -> None:
     one = next(page for page in CRAWL if len(page.body) > 1000)
-    gone = replace(one, offset=len(CRAWL), judgeable=False, filtered=Filtered.HTTP_STATUS)
-    found = judged(scheme_named(name), MemoryState(), [gone, one, replace(gone, offset=len(CRAWL) + 1)], (1, 1, 1))
+    gone = one._replace(offset=len(CRAWL), judgeable=False, filtered=Filtered.HTTP_STATUS)
+    found = judged(scheme_named(name), MemoryState(), [gone, one, gone._replace(offset=len(CRAWL) + 1)], (1, 1, 1))
     assert [verdict[:3] for verdict in found] == [
         (Kind.UNCHECKED, Reason.HTTP_STATUS, None),
         (Kind.NOVEL, Reason.NO_MATCH, None),
@@ -179,7 +179,7 @@ def test_with_the_longest_kept_a_page_replaces_what_it_outgrows_and_nothing_else
 def test_with_the_best_kept_a_page_replaces_what_is_worth_less_and_nothing_else(name: str, worth: Worth) -> None:
     scheme, ranks = scheme_named(name), (2.0, None, -1.0, 7.5, 2.0)
     pages = [
-        replace(one, rank=ranks[turn], event_time_ms=1_000 + (5, 0, 3, 9, 5)[turn])
+        one._replace(rank=ranks[turn], event_time_ms=1_000 + (5, 0, 3, 9, 5)[turn])
         for place, one in enumerate(growing_copies())
         for turn in [(place * 5 // 40 + place) % 5]
     ]

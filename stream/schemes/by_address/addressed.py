@@ -6,7 +6,6 @@ keys. A pair of two scopes that meets by an accident, or is made to, is refused 
 (stream/judge/addresses.py).
 """
 
-import dataclasses
 from collections.abc import Sequence
 
 from spotsieve.stream.page import Filtered, Page
@@ -40,4 +39,4 @@ class AddressedScheme(WrappedScheme):
     def _judged(self, page: Page) -> Page:
         if page.filtered or not self._rules.exempt(page.url):
             return page
-        return dataclasses.replace(page, filtered=Filtered.EXEMPT, judgeable=False)
+        return page._replace(filtered=Filtered.EXEMPT, judgeable=False)

@@ -6,7 +6,7 @@ another address. A copy is found if its verdict names its own original. Every ki
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 
 from spotsieve.stream.evaluation.trial import Trial
@@ -161,7 +161,7 @@ def copy_of(page: Page, html: str, host: str | None) -> Page:
         url = f"{scheme}://{rest.partition('/')[0]}/copies/{page.label}"
     else:
         url = f"https://{host}/{page.label}"
-    return replace(page, source="copies", url=url, body=html.encode(), label=f"copy of {page.label}")
+    return page._replace(source="copies", url=url, body=html.encode(), label=f"copy of {page.label}")
 
 
 @dataclass(frozen=True, slots=True)

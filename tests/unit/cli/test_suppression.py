@@ -92,7 +92,7 @@ def test_filling_every_bucket_of_a_page_first_hides_only_its_copies_on_other_hos
     assert (judged(GLOBAL, state, attack).kind == Kind.NOVEL).all()
     assert verdict_of(GLOBAL, state, VICTIM) == (Kind.NOVEL, Reason.NO_MATCH, None)
     # digests are met however full the other buckets are, and the victim still finds itself
-    copy = dataclasses.replace(VICTIM, url="https://copy.example/1", offset=1_001)
+    copy = VICTIM._replace(url="https://copy.example/1", offset=1_001)
     assert verdict_of(GLOBAL, state, copy) == (Kind.DUPLICATE, Reason.EXACT, 1_000)
     assert verdict_of(GLOBAL, state, VICTIM) == (Kind.NOVEL, Reason.FIRST_ATTEMPT, None)
     # keys of the victim's own host are mixed with it: nobody else fills their buckets
@@ -117,7 +117,7 @@ def test_only_pages_of_a_host_teach_what_its_template_is() -> None:
     ]
     for state, url in ((elsewhere, "https://attacker.example/"), (here, "https://victim.example/")):
         for one in story:
-            verdict_of(PER_HOST, state, dataclasses.replace(one, url=f"{url}{one.offset}"))
+            verdict_of(PER_HOST, state, one._replace(url=f"{url}{one.offset}"))
     host = PER_HOST.sign([VICTIM]).host
     assert elsewhere.memories(host).pages.tolist() == [0]
     assert here.memories(host).pages[0] > 0
@@ -198,7 +198,7 @@ def test_in_host_scope_each_page_has_the_verdict_that_its_host_alone_would_give_
     crawl = crawl_of_two_hosts()
     some = [*crawl[:24], *crawl[-6:]]
     pages = [
-        dataclasses.replace(one, url=hosts[(place // 3 + turn) % len(hosts)], offset=turn * len(some) + place)
+        one._replace(url=hosts[(place // 3 + turn) % len(hosts)], offset=turn * len(some) + place)
         for turn in range(3)
         for place, one in enumerate(some)
     ]
@@ -226,7 +226,7 @@ def test_mixing_with_a_host_keeps_the_keys_of_a_page_apart_and_their_tags() -> N
     plain, mixed = GLOBAL.probe(signed), PER_HOST.probe(signed)
     assert (plain.keys >> np.uint64(56) == mixed.keys >> np.uint64(56)).all()
     assert not (mixed.keys == plain.keys).any()
-    elsewhere = [dataclasses.replace(one, url=f"https://of.{number}.example/") for number, one in enumerate(pages)]
+    elsewhere = [one._replace(url=f"https://of.{number}.example/") for number, one in enumerate(pages)]
     assert not np.isin(mixed.keys, PER_HOST.probe(PER_HOST.sign(elsewhere)).keys).any()
     for row in range(len(pages)):
         keys = mixed.keys[mixed.bounds[row] : mixed.bounds[row + 1]]

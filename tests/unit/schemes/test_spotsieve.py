@@ -180,7 +180,7 @@ def test_goods_of_a_shop_are_told_apart_from_its_first_page_on_and_a_copy_is_fou
     assert [verdict[:2] for verdict in found[: len(GOODS)]] == [NOVEL] * len(GOODS)
     assert [verdict.original for verdict in found[len(GOODS) :]] == list(range(len(GOODS)))
     # their Jaccard alone would not tell them apart
-    between = judged([pages[0], dataclasses.replace(pages[1], url=THERE)])[1]
+    between = judged([pages[0], pages[1]._replace(url=THERE)])[1]
     assert between[:3] == (Kind.DUPLICATE, Reason.NEAR, 0)
 
 
@@ -203,7 +203,7 @@ def test_a_page_that_comes_again_has_its_verdict_whatever_its_host_learned_since
         assert found[-2] == found[1]
         assert [found[place][:2] for place in (-3, -1)] == [(Kind.NOVEL, Reason.FIRST_ATTEMPT)] * 2
         # the same page under another id is judged by what is known now
-        other = dataclasses.replace(two[1], offset=500, body=two[1].body + b"<!-- again -->")
+        other = two[1]._replace(offset=500, body=two[1].body + b"<!-- again -->")
         assert judged([*two, *then, other], batch=batch)[-1].kind is Kind.NOVEL
 
 

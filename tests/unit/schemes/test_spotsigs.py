@@ -166,7 +166,7 @@ def test_a_page_with_fewer_spots_in_the_range_than_the_least_is_not_judged(tmp_p
 def test_a_page_with_more_spots_than_a_record_holds_is_compared_by_its_digest(tmp_path: Path) -> None:
     long = page(0, "", "<p>" + "was early seen late in rain " * 70_000)
     scheme = scheme_of(tmp_path, [long, SAMPLE[0]])
-    signed = scheme.sign([long, replace(long, offset=1), replace(SAMPLE[0], offset=2)])
+    signed = scheme.sign([long, long._replace(offset=1), SAMPLE[0]._replace(offset=2)])
     assert signed.feature_count[0] > MAX_FEATURES
     verdicts, filing = judge(signed, scheme, MemoryState(), LIMITS.bucket_cap, LIMITS.candidate_limit)
     assert verdicts.kind.tolist() == [Kind.UNCHECKED, Kind.DUPLICATE, Kind.NOVEL]

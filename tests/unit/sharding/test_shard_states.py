@@ -3,7 +3,6 @@
 import json
 import random
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -56,7 +55,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
     scheme = scheme_in_scope(SETTINGS)
     one = OneProcess(scheme, SETTINGS.index)
     # So that each shard has hosts.
-    pages = [replace(page, url=page.url.replace("//", f"//h{page.offset % 4}.")) for page in crawled(dice)]
+    pages = [page._replace(url=page.url.replace("//", f"//h{page.offset % 4}.")) for page in crawled(dice)]
     signed_log(dice, one, scheme.sign(pages))
     made = Judged(pages, one, folder, folder / "earlier")
     cluster = Shards(one, SHARDS)

@@ -1,7 +1,6 @@
 """Logs that shards judge beside one process: pages, limits that bite, and a look whether the verdicts are the same."""
 
 import random
-from dataclasses import replace
 
 import numpy as np
 
@@ -48,5 +47,5 @@ def crawled(dice: random.Random) -> list[Page]:
     """The small crawl in any order, with a page of each second; some come again."""
     pages = [*CRAWL, *dice.sample(CRAWL, 20)]
     dice.shuffle(pages)
-    numbered = [replace(page, offset=n, event_time_ms=n * 1000) for n, page in enumerate(pages)]
+    numbered = [page._replace(offset=n, event_time_ms=n * 1000) for n, page in enumerate(pages)]
     return numbered + dice.sample(numbered, 10)
