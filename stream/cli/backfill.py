@@ -87,11 +87,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Filter the archives; the exit code."""
     from spotsieve.stream.backfill.processes.server import begin_loading
+    from spotsieve.stream.quick_start import quick_start
 
     on_ray = options.address is not None or options.shards > 1
     settings = settings_of(options)
     if not on_ray:
         begin_loading()  # Readers are forked from it: it is busy for as long as the imports below.
+    quick_start()
     from spotsieve.stream.backfill.processes.readers import ProcessReaders
     from spotsieve.stream.backfill.ray_cluster import RayReaders, RayShards, check_ray, ray_started
     from spotsieve.stream.backfill.running import Backfill

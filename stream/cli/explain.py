@@ -101,8 +101,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _explained(options: argparse.Namespace) -> "Explanation":
-    from spotsieve.stream.cli.quick_start import quick_start
     from spotsieve.stream.progress import ProgressLine
+    from spotsieve.stream.quick_start import quick_start
 
     files = _inputs(options.pages)
     line = ProgressLine(sys.stderr, None)

@@ -77,6 +77,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Filter the files; the exit code."""
+    from spotsieve.stream.quick_start import quick_start
+
+    quick_start()
     from spotsieve.stream.files import Layout, check_inputs, total_bytes
     from spotsieve.stream.files.outputs import Outputs
     from spotsieve.stream.files.reader import columns_before

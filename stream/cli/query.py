@@ -65,6 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Ask about the files; the exit code."""
+    from spotsieve.stream.quick_start import quick_start
+
+    quick_start()
     from spotsieve.state.still.reading import still_state
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.files.outputs import Outputs

@@ -32,6 +32,9 @@ def run(options: argparse.Namespace) -> int:
         },
     )
     # Not imported for --help: numba and aiokafka take a second.
+    from spotsieve.stream.quick_start import quick_start
+
+    quick_start()
     from spotsieve.stream.observe.logs import configure_logs, logger
     from spotsieve.stream.service.roles.opening import opener_of
     from spotsieve.stream.service.run import Service

@@ -8,7 +8,9 @@ from multiprocessing import forkserver
 
 CONTEXT = multiprocessing.get_context("forkserver")
 """A process that is forked from the command itself has its threads' locks as they were, and RocksDB's."""
-CONTEXT.set_forkserver_preload([f"spotsieve.stream.backfill.processes.{name}" for name in ("readers", "loaded")])
+CONTEXT.set_forkserver_preload(
+    [f"spotsieve.stream.backfill.processes.{name}" for name in ("first", "readers", "loaded")]
+)
 
 
 def begin_loading() -> None:

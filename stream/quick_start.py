@@ -1,4 +1,4 @@
-"""Makes a short command start sooner: it loads numba without what our kernels have no use for."""
+"""Makes a command start sooner: it loads numba without what our kernels have no use for."""
 
 import atexit
 import gc
