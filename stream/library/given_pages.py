@@ -67,11 +67,10 @@ class PageMaker:
         body, url = _body_of(name, given.body), _text_of(name, "url", given.url) or ""
         content_type = _text_of(name, "content_type", given.content_type)
         now_ms = int(self._clock() * 1000)
-        raw = body.encode("utf-8", "replace") if isinstance(body, str) else body
         page = make_page(
             body,
             source=SOURCE,
-            partition=content_number(raw),
+            partition=0 if isinstance(body, str) else content_number(body),
             offset=xxhash.xxh3_64_intdigest(name.encode("utf-8", "surrogatepass")) >> 1,
             url=url,
             content_type=content_type,
@@ -82,6 +81,9 @@ class PageMaker:
             max_page_bytes=self._max_page_bytes,
             rank=read_rank(given.rank) if self._ranked else None,
         )
+        if isinstance(body, str):
+            # Of text the page has the bytes now: to encode it here once more would take longer than all else.
+            page = page._replace(partition=content_number(page.body))
         if self._ranked and page.rank is None and not self._told:
             self._told = True
             shown = escape_control_characters(name)
