@@ -31,7 +31,7 @@ class Outputs:
         return cls(wanted)
 
     def flush(self) -> None:
-        """Call it after a micro-batch, so that the reader of a pipe sees its pages."""
+        """Call it after a micro-batch, so that the reader of a pipe or of NAME.partial sees its pages."""
         for output in self._open:
             output.flush()
 

@@ -18,11 +18,11 @@ _FREE = "free disk space, and run again: a --state repeats its verdicts"
 class Target(Protocol):
     """A place for one output.
 
-    file: what is open there  direct: a reader may wait for what is written now  next_step: where that fails
+    file: what is open there  watched: somebody may look at what is written so far  next_step: where that fails
     """
 
     file: BinaryIO
-    direct: bool
+    watched: bool
     next_step: str
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ class _Direct:
     """Standard output, a pipe, or /dev/null."""
 
     left = None
-    direct = True
+    watched = True
     next_step = _FREE
 
     def __init__(self, file: BinaryIO, *, owned: bool) -> None:
@@ -94,7 +94,7 @@ class _Direct:
 class _Local:
     """A file that is NAME.partial until it is complete."""
 
-    direct = False
+    watched = True
     next_step = _FREE
 
     def __init__(self, path: Path, private: bool) -> None:
@@ -120,7 +120,7 @@ class _Remote:
     """The same behind a URL. An object store copies and removes where a disk renames."""
 
     left = None
-    direct = False
+    watched = False
     next_step = "check the server and your access to it, and run again: a --state repeats its verdicts"
 
     def __init__(self, url: str) -> None:

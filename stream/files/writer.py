@@ -122,8 +122,8 @@ class OutputFile:
             self._guard(self._sink_of_rows().know, record.place)
 
     def flush(self) -> None:
-        """Hand what was written to the reader of a pipe now. A file that waits for its end needs nothing."""
-        if self._target.direct and self._sink is None and self._rows is None:
+        """Hand what was written to the reader of a pipe or of NAME.partial now. What is compressed waits for its end."""
+        if self._target.watched and self._sink is None and self._rows is None:
             self._guard(self._file.flush)
 
     def complete(self) -> None:

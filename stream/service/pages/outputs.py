@@ -25,8 +25,6 @@ CLOCKS_MS = 60_000
 SHORT_ADDRESS_BYTES = 256
 """Of addresses and ids in a report that would not fit otherwise: the topic may prescribe that nothing is compressed."""
 
-_DUPLICATE = int(Kind.DUPLICATE)
-
 OUTPUT_ROLES = ("novel", "duplicates", "rejected")
 
 
@@ -121,7 +119,7 @@ class OutputBuilder:
         kind, reason = int(verdicts.kind[row]), int(verdicts.reason[row])
         page = page_id_text(message.topic, message.partition, message.offset)
         headers: Headers = ()
-        if kind == _DUPLICATE:
+        if verdicts.is_duplicate(row):
             for most in (MAX_ADDRESS_BYTES, SHORT_ADDRESS_BYTES):
                 report = orjson.dumps(self._report(page, batch.signatures.urls[row], verdicts, row, most))
                 if writers["duplicates"].add(message, report, (), most_key_bytes=KEY_BYTES):

@@ -76,6 +76,7 @@ class IntoFile:
         for row in range(len(batch.verdicts)):
             page = entry_of(batch.signatures, row)
             self._file.write_line(verdict_line(page, batch.verdicts, row, self._scheme))
+        self._file.flush()
 
     async def close(self, complete: bool) -> list[str]:
         """Give the file its name, or leave it as NAME.partial."""

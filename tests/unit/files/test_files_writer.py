@@ -74,6 +74,14 @@ def test_an_abandoned_output_is_readable_and_has_another_name(tmp_path: Path) ->
     assert path.read_bytes() == b"of an earlier run"
 
 
+def test_a_partial_file_shows_what_was_written_when_it_is_flushed(tmp_path: Path) -> None:
+    output = OutputFile(str(tmp_path / "novel.jsonl"))
+    output.write_line(b"{}")
+    output.flush()
+    assert (tmp_path / "novel.jsonl.partial").read_bytes() == b"{}\n"
+    output.complete()
+
+
 def test_what_is_no_regular_file_is_written_directly(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
