@@ -122,7 +122,7 @@ class OutputFile:
             self._guard(self._sink_of_rows().know, record.place)
 
     def flush(self) -> None:
-        """Hand what was written to the reader of a pipe or of NAME.partial now. What is compressed waits for its end."""
+        """Hand what was written to the reader of a pipe or of NAME.partial now. The compressed waits for its end."""
         if self._target.watched and self._sink is None and self._rows is None:
             self._guard(self._file.flush)
 
