@@ -11,6 +11,7 @@ was accepted as the original. record is the text in the file; a record that was 
 """
 
 import math
+from collections.abc import Mapping
 
 import orjson
 import pybase64
@@ -22,8 +23,8 @@ from spotsieve.stream.signature import Entry, page_id_text
 from spotsieve.stream.text_safety import escape_control_characters
 from spotsieve.stream.verdict import Kind, Reason, Verdicts
 
-_VERDICT_TEXT = {kind: kind.name.lower() for kind in Kind}
-_REASON_TEXT = {reason: reason.label for reason in Reason}
+_VERDICT_TEXT: Mapping[int, str] = {kind: kind.name.lower() for kind in Kind}
+_REASON_TEXT: Mapping[int, str] = {reason: reason.label for reason in Reason}
 
 
 def verdict_line(page: Page | Entry, verdicts: Verdicts, row: int, scheme: str) -> bytes:
@@ -37,11 +38,11 @@ def verdict_fields(page: Page | Entry, verdicts: Verdicts, row: int, scheme: str
     score = float(verdicts.score[row])
     line: dict[str, object] = {
         "id": page.label or page_id_text(page.source, page.partition, page.offset),
-        "verdict": _VERDICT_TEXT[Kind(verdicts.kind[row])],
+        "verdict": _VERDICT_TEXT[int(verdicts.kind[row])],
         "duplicate_of": original.id if original else None,
         "score": None if math.isnan(score) else round(score, 6),
         "scheme": scheme,
-        "reason": _REASON_TEXT[Reason(verdicts.reason[row])],
+        "reason": _REASON_TEXT[int(verdicts.reason[row])],
         "url": page.url,
         "original_url": original.url if original else None,
     }

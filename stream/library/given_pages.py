@@ -70,7 +70,7 @@ class PageMaker:
         page = make_page(
             body,
             source=SOURCE,
-            partition=0 if isinstance(body, str) else content_number(body),
+            partition=0,  # The number of its content is known below.
             offset=xxhash.xxh3_64_intdigest(name.encode("utf-8", "surrogatepass")) >> 1,
             url=url,
             content_type=content_type,
@@ -81,9 +81,8 @@ class PageMaker:
             max_page_bytes=self._max_page_bytes,
             rank=read_rank(given.rank) if self._ranked else None,
         )
-        if isinstance(body, str):
-            # Of text the page has the bytes now: to encode it here once more would take longer than all else.
-            page = page._replace(partition=content_number(page.body))
+        # It is of the bytes as they were given. Text is not encoded a second time: the page has its bytes.
+        page = page._replace(partition=content_number(page.body if isinstance(body, str) else body))
         if self._ranked and page.rank is None and not self._told:
             self._told = True
             shown = escape_control_characters(name)
