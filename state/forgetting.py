@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spotsieve.state.index import Buckets, Removal, State
+from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.page import PageId
 
 
@@ -44,11 +45,11 @@ def removal_of(pages: Sequence[ForgottenPage], state: State, whole: bool = True)
     keys = np.unique(np.array([key for page in posted for key in page.keys], np.uint64))
     held = state.buckets(keys)
     taken = np.isin(held.numbers, np.array([page.number for page in posted], np.uint64))
-    bucket = np.repeat(np.arange(len(keys)), np.diff(held.bounds))
+    bucket = np.repeat(np.arange(len(keys)), sizes_of(held.bounds))
     shrunk = np.unique(bucket[taken])
     kept = ~taken & np.isin(bucket, shrunk)
     sizes = np.bincount(np.searchsorted(shrunk, bucket[kept]), minlength=len(shrunk))
-    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    bounds = bounds_of(sizes)
     ids = tuple(page.page_id for page in there.values())
     last = np.array([number for number, page in there.items() if page.with_host], np.uint64)
     hosts = np.unique(state.filed(last).compared(with_features=False).host)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.horizon import Clock
+from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.page import PageId
 from spotsieve.stream.signature import Compared, Entry, OwnText, Signatures, emptied
 
@@ -37,18 +38,16 @@ class Buckets:
         keep = self.numbers >= np.uint64(floor)
         if keep.all():
             return self
-        kept = np.zeros(len(keep) + 1, np.int64)
-        np.cumsum(keep, out=kept[1:])
+        kept = bounds_of(keep)
         return Buckets(kept[self.bounds], self.numbers[keep], self.inlines[keep])
 
     def take(self, rows: NDArray[np.int64]) -> "Buckets":
         """Choose buckets by their rows: int64[r], ascending, each once -> r buckets."""
-        sizes = np.diff(self.bounds)
+        sizes = sizes_of(self.bounds)
         chosen = np.zeros(len(sizes), np.bool_)
         chosen[rows] = True
         postings = np.repeat(chosen, sizes)
-        bounds = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum(sizes[rows], out=bounds[1:])
+        bounds = bounds_of(sizes[rows])
         return Buckets(bounds, self.numbers[postings], self.inlines[postings])
 
 

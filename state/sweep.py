@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets, Filing
+from spotsieve.stream.bounds import sizes_of
 
 VISITS_PER_POSTING = 2
 VISITS_PER_MEMORY = 2
@@ -77,7 +78,7 @@ def walk_on(sweep: Sweep, floor: int, filing: Filing, visit: Visit) -> Swept | N
     most = VISITS_PER_POSTING * added
     keys, buckets = visit(sweep.next_key, most)
     living = buckets.living(floor)
-    changed = np.flatnonzero(np.diff(living.bounds) != np.diff(buckets.bounds))
+    changed = np.flatnonzero(sizes_of(living.bounds) != sizes_of(buckets.bounds))
     return Swept(_moved(sweep, floor, keys, most), len(keys), keys[changed], living.take(changed))
 
 

@@ -7,6 +7,8 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import bounds_of, sizes_of
+
 
 class ByteTexts(Sequence[bytes]):
     """n byte strings. Each is cut out when somebody asks for it: most readers of a record ask for few or none.
@@ -51,14 +53,15 @@ def byte_texts(texts: Sequence[bytes]) -> ByteTexts:
     """Lay byte strings one after the other, if they do not lie so."""
     if isinstance(texts, ByteTexts):
         return texts
-    bounds = np.zeros(len(texts) + 1, np.int64)
-    np.cumsum(text_lengths(texts), out=bounds[1:])
+    bounds = bounds_of(text_lengths(texts))
     return ByteTexts(b"".join(texts), bounds)
 
 
 def text_lengths(texts: Sequence[bytes]) -> NDArray[np.int64]:
     """N byte strings -> how long each is: int64[n], bytes."""
-    return np.diff(texts.bounds) if isinstance(texts, ByteTexts) else np.fromiter(map(len, texts), np.int64, len(texts))
+    return (
+        sizes_of(texts.bounds) if isinstance(texts, ByteTexts) else np.fromiter(map(len, texts), np.int64, len(texts))
+    )
 
 
 def joined_texts(parts: Sequence[Sequence[bytes]]) -> ByteTexts:

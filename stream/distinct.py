@@ -22,6 +22,15 @@ def distinct(values: NDArray[Value]) -> NDArray[Value]:
     return ordered[new]
 
 
+def distinct_places(values: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The different ones of m values, ascending, and where each value is among them: int64[m].
+
+    np.unique with its inverse takes twice as long, for 1 value and for 11,000.
+    """
+    different = distinct(values)
+    return different, places_in(different, values.view(np.int64))
+
+
 def places_in(values: NDArray[np.uint64], asked: NDArray[np.int64]) -> NDArray[np.int64]:
     """Where each of m values is among v different ones: int64[m]; -1 where it is not. values: uint64[v]
 

@@ -12,6 +12,7 @@ from spotsieve.state.identity import check_last_record, check_settings_digest, c
 from spotsieve.state.index import Buckets, Filing, Living, State
 from spotsieve.state.log.record import NO_PAGES, LogRecord, checksum_of, decode
 from spotsieve.state.store.rocks import RocksState
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.judge import PLAIN, Judged, Policy, judge_record, policy_of
 from spotsieve.stream.judge.sparing import judge_sparing
 from spotsieve.stream.page import PageId
@@ -175,7 +176,7 @@ def nothing_filed(signatures: Signatures, first_number: int) -> Filing:
 
 def _applied(record: LogRecord, parts: Sequence[Verdicts], filings: Sequence[Filing], cap: int, again: bool) -> Applied:
     """What judging and filing a record run by run did."""
-    sizes = np.concatenate([np.empty(0, np.int64), *(np.diff(filing.buckets.bounds) for filing in filings)])
+    sizes = np.concatenate([np.empty(0, np.int64), *(sizes_of(filing.buckets.bounds) for filing in filings)])
     return Applied(
         record,
         parts[0] if len(parts) == 1 else concatenate(parts),

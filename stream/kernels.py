@@ -16,6 +16,7 @@ from spotsieve.state.log.record import encode
 from spotsieve.state.store.entry_cache import EntryCache
 from spotsieve.state.store.filed_pages import ReadEntries, all_found
 from spotsieve.state.store.memory import MemoryState
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge.alone import find_matches, judge_alone
 from spotsieve.stream.page import Page
@@ -42,7 +43,7 @@ class _StoredState(MemoryState):
     def buckets(self, keys: NDArray[np.uint64]) -> Buckets:
         """keys: uint64[u] -> their postings."""
         found = super().buckets(keys)
-        sizes = np.diff(found.bounds).tolist()
+        sizes = sizes_of(found.bounds).tolist()
         stored = zip(encode_buckets(keys, found), sizes, strict=True)
         return decode_buckets(keys, [value if size else None for value, size in stored])
 

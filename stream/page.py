@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import bounds_of
+
 KERNEL_PADDING_BYTES = 128
 """Zero bytes after the last page of a batch: a kernel may load whole vectors without a bounds check."""
 
@@ -75,8 +77,7 @@ class BodyBatch:
 def lay_out(pages: Sequence[Page]) -> BodyBatch:
     """Concatenate the bodies of pages into one padded buffer."""
     bodies = [page.body if page.judgeable else b"" for page in pages]
-    bounds = np.zeros(len(bodies) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, bodies), np.int64, len(bodies)), out=bounds[1:])
+    bounds = bounds_of(np.fromiter(map(len, bodies), np.int64, len(bodies)))
     bodies.append(bytes(KERNEL_PADDING_BYTES))
     buffer = np.frombuffer(b"".join(bodies), np.uint8)
     markup = np.fromiter((page.markup for page in pages), np.uint8, len(pages))

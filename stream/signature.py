@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.byte_texts import joined_texts
 from spotsieve.stream.page import Filtered, PageId
 
@@ -164,8 +165,8 @@ def joined(parts: Sequence[Signatures]) -> Signatures:
         )
     }
     for name in ("features_bounds", "prints_bounds", "titles_bounds"):
-        sizes = [np.diff(getattr(part, name)) for part in parts]
-        columns[name] = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate(sizes))])
+        sizes = [sizes_of(getattr(part, name)) for part in parts]
+        columns[name] = bounds_of(np.concatenate(sizes))
     return Signatures(
         sources=sources,
         source=np.concatenate(
@@ -195,10 +196,8 @@ def emptied(
     column: NDArray[Any], bounds: NDArray[np.int64], which: NDArray[np.bool_]
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """A ragged column of n rows with nothing left in those that are False, and its new bounds. which: bool[n]"""
-    sizes = np.diff(bounds)
-    kept = np.zeros_like(bounds)
-    np.cumsum(sizes * which, out=kept[1:])
-    return column[np.repeat(which, sizes)], kept
+    sizes = sizes_of(bounds)
+    return column[np.repeat(which, sizes)], bounds_of(sizes * which)
 
 
 def no_own_text(count: int) -> dict[str, Any]:

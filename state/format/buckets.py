@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from spotsieve.state.format.keys import encode_keys
 from spotsieve.state.format.little_endian import read_word, write_word
 from spotsieve.state.index import Buckets
+from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.errors import CorruptRecord
 from spotsieve.stream.fingerprints.tables import BARE_TAGS, KEY_BITS
 
@@ -31,8 +32,7 @@ def encode_buckets(keys: NDArray[np.uint64], buckets: Buckets) -> list[bytes]:
     A posting is the entry number in 5 bytes, then as much of the inline word as the key's tag keeps (INLINE_BYTES).
     """
     sizes = _posting_bytes(keys)
-    ends = np.zeros(len(keys) + 1, np.int64)
-    np.cumsum(np.diff(buckets.bounds) * sizes + 1, out=ends[1:])
+    ends = bounds_of(sizes_of(buckets.bounds) * sizes + 1)
     buffer = np.empty(int(ends[-1]), np.uint8)
     _write_buckets(sizes, buckets.bounds, buckets.numbers, buckets.inlines, buffer)
     raw, cuts = buffer.tobytes(), ends.tolist()
@@ -46,8 +46,7 @@ def decode_buckets(keys: NDArray[np.uint64], values: Sequence[bytes | None]) -> 
     """
     sizes = _posting_bytes(keys)
     lengths = np.array([-1 if value is None else len(value) for value in values], np.int64)
-    bounds = np.zeros(len(keys) + 1, np.int64)
-    np.cumsum(np.maximum(lengths - 1, 0) // sizes, out=bounds[1:])
+    bounds = bounds_of(np.maximum(lengths - 1, 0) // sizes)
     numbers, inlines = np.empty(bounds[-1], np.uint64), np.empty(bounds[-1], np.uint64)
     wrong = _read_buckets(sizes, np.frombuffer(b"".join(filter(None, values)), np.uint8), lengths, numbers, inlines)
     if wrong >= 0:

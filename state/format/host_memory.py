@@ -20,6 +20,7 @@ from spotsieve.state.format.buckets import NUMBER_BYTES
 from spotsieve.state.format.keys import encode_keys
 from spotsieve.state.format.little_endian import read_word, write_word
 from spotsieve.state.index import ITEM_COUNT_BITS, NOBODY, WORD_COUNT_BITS, HostMemories
+from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.errors import CorruptRecord
 
 LEAD_VERSION = 1
@@ -41,7 +42,7 @@ def encode_memories(memories: HostMemories) -> list[bytes | None]:
 
     Raises ValueError where there are more items or words than a value has room for, or a lead has some.
     """
-    items, words = np.diff(memories.item_bounds), np.diff(memories.word_bounds)
+    items, words = sizes_of(memories.item_bounds), sizes_of(memories.word_bounds)
     lead = memories.first != NOBODY
     if (
         items.max(initial=0) > MAX_ITEMS
@@ -52,9 +53,8 @@ def encode_memories(memories: HostMemories) -> list[bytes | None]:
             f"a memory must have at most {MAX_ITEMS} items and {MAX_WORDS} words, and none of either while the entry "
             "of its only page stands for them"
         )
-    ends = np.zeros(len(lead) + 1, np.int64)
     sizes = np.where(lead, _LEAD_BYTES, _HEAD_BYTES + _ITEM_BYTES * items + _WORD_BYTES * words)
-    np.cumsum(np.where(memories.pages > 0, sizes, 0), out=ends[1:])
+    ends = bounds_of(np.where(memories.pages > 0, sizes, 0))
     buffer = np.empty(ends[-1], np.uint8)
     _write_memories(*memories[1:], ends, buffer)
     raw = buffer.tobytes()
@@ -67,8 +67,7 @@ def decode_memories(hosts: NDArray[np.uint64], values: Sequence[bytes | None]) -
     Raises CorruptRecord, which names the host.
     """
     raw = np.frombuffer(b"".join([value for value in values if value is not None]), np.uint8)
-    ends = np.zeros(len(values) + 1, np.int64)
-    np.cumsum([0 if value is None else len(value) for value in values], out=ends[1:])
+    ends = bounds_of([0 if value is None else len(value) for value in values])
     item_bounds, word_bounds = np.zeros_like(ends), np.zeros_like(ends)
     wrong = _measure_memories(raw, ends, item_bounds, word_bounds)
     memories = HostMemories(

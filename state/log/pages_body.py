@@ -22,10 +22,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Committed
+from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.byte_texts import ByteTexts, text_lengths
 from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
 from spotsieve.stream.page import PageId
@@ -74,6 +76,8 @@ _COLUMNS = (
     _Column("rank", "<u8"),
 )
 """In the order of their bits."""
+_COLUMN_BYTES = sum(column.bytes for column in _COLUMNS)
+"""Of a page in all of them."""
 _DTYPES = tuple(column.dtype for column in _COLUMNS)
 _RAGGED = {"features": ("<u8", MAX_FEATURES), "prints": ("<u4", MOST_PRINTS), "titles": ("<u2", MOST_TITLE_WORDS)}
 """The columns of as many numbers as a page has: dtype, and the most that a page may have."""
@@ -87,8 +91,8 @@ def encode_pages(signatures: Signatures, committed: Sequence[Committed]) -> byte
     number = {source: row for row, source in enumerate(sources)}
     marks = [_MARK.pack(number[mark.source], mark.partition, mark.offset) for mark in committed]
     named = [source.encode() for source in sources]
-    columns = [np.ascontiguousarray(*made) for made in zip(_columns(signatures), _DTYPES, strict=True)]
-    present = [bool(column.any()) for column in columns]
+    columns = [np.ascontiguousarray(*made).tobytes() for made in zip(_columns(signatures), _DTYPES, strict=True)]
+    present = [raw != bytes(len(raw)) for raw in columns]
     mask = sum(bit << place for place, bit in enumerate(present))
     alone = len(sources) - len(signatures.sources)
     return b"".join(
@@ -97,7 +101,7 @@ def encode_pages(signatures: Signatures, committed: Sequence[Committed]) -> byte
             *(part for source in named for part in (_LENGTH.pack(len(source)), source)),
             *marks,
             np.ascontiguousarray(signatures.offset, "<i8").tobytes(),
-            *(column.tobytes() for column, there in zip(columns, present, strict=True) if there),
+            *(raw for raw, there in zip(columns, present, strict=True) if there),
             np.ascontiguousarray(signatures.features, "<u8").tobytes(),
             np.ascontiguousarray(signatures.sketch, "<u8").tobytes(),
             np.ascontiguousarray(signatures.prints, "<u4").tobytes(),
@@ -129,10 +133,11 @@ def decode_pages(body: bytes) -> tuple[Signatures, tuple[Committed, ...]]:
         columns[name], columns[f"{name}_bounds"], at = _ragged(raw, name, counts, at)
     # URLs and labels share a buffer of their own: whoever holds one of them holds no whole record.
     lengths = np.concatenate([url_lengths, label_lengths])
-    bounds = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=bounds[1:])
+    bounds = bounds_of(lengths)
     texts = ByteTexts(body[at:], bounds)
-    if bounds[-1] != len(texts.raw) or not _sound(columns, source_count):
+    own = tuple(columns[name] for name in ("prints", "prints_bounds", "titles", "titles_bounds"))
+    sound = _sound(columns["source"], source_count, columns["status"], _KNOWN_STATUS, *own)
+    if bounds[-1] != len(texts.raw) or not sound:
         raise ValueError
     named = tuple(sources[:source_count])
     return Signatures(sources=named, offset=offset, urls=texts[:pages], labels=texts[pages:], **columns), committed
@@ -165,16 +170,19 @@ def split(
     frame_bytes: of a record without its body  committed: the marks that the record of the first part will carry
     URLs and labels are cut to MAX_ADDRESS_BYTES here, at a whole UTF-8 character. A part holds at least one page.
     """
+    of_marks = marks_bytes(signatures, committed)
+    room = max_bytes - frame_bytes - _COUNTS.size - _source_bytes(signatures.sources) - of_marks
+    if _surely_fits(signatures, room):
+        yield signatures
+        return
     urls, labels = tuple(map(cut_address, signatures.urls)), tuple(map(cut_address, signatures.labels))
     cut, start = replace(signatures, urls=urls, labels=labels), 0
     extra = _OFFSET_BYTES + 8 * signatures.sketch.shape[1] + text_lengths(urls) + text_lengths(labels)
     for name, (dtype, _) in _RAGGED.items():
-        extra = extra + np.dtype(dtype).itemsize * np.diff(getattr(signatures, f"{name}_bounds"))
+        extra = extra + np.dtype(dtype).itemsize * sizes_of(getattr(signatures, f"{name}_bounds"))
     made = zip(_COLUMNS, _columns(cut), strict=True)
     filled = np.stack([column.reshape(len(cut), of.words).any(axis=1) for of, column in made])
     widths = np.array([column.bytes for column in _COLUMNS])
-    of_marks = marks_bytes(signatures, committed)
-    room = max_bytes - frame_bytes - _COUNTS.size - _source_bytes(signatures.sources) - of_marks
     while start < len(signatures):
         # No part has more pages than this: a page takes the bytes of its offset at least.
         stop = min(len(signatures), start + max(room // _OFFSET_BYTES, 0) + 1)
@@ -186,6 +194,14 @@ def split(
         if not start:
             room += of_marks
         start = end
+
+
+def _surely_fits(signatures: Signatures, room: int) -> bool:
+    """Whether a record of all pages takes no more than `room` bytes even with every column, and no address is cut."""
+    pages, ragged = len(signatures), (signatures.features, signatures.sketch, signatures.prints, signatures.titles)
+    texts = [len(text) for texts in (signatures.urls, signatures.labels) for text in texts]
+    most = pages * (_OFFSET_BYTES + _COLUMN_BYTES) + sum(texts) + sum(column.nbytes for column in ragged)
+    return pages > 0 and most <= room and max(texts) <= MAX_ADDRESS_BYTES
 
 
 def marks_bytes(signatures: Signatures, committed: Sequence[Committed]) -> int:
@@ -202,13 +218,16 @@ def cut_address(text: bytes) -> bytes:
 
 
 def _check_sizes(signatures: Signatures, words: int, marks: int) -> None:
-    most = {name: int(np.diff(getattr(signatures, f"{name}_bounds")).max(initial=0)) for name in _RAGGED}
+    most = {name: int(sizes_of(getattr(signatures, f"{name}_bounds")).max(initial=0)) for name in _RAGGED}
     if words > MAX_SKETCH_WORDS or most["features"] > MAX_FEATURES:
         raise ValueError(f"a page has at most {MAX_SKETCH_WORDS} sketch words and {MAX_FEATURES} features")
     if most["prints"] > MOST_PRINTS or most["titles"] > MOST_TITLE_WORDS:
         raise ValueError(f"a page has at most {MOST_PRINTS} prints and {MOST_TITLE_WORDS} title words")
     if marks > MAX_MARKS:
         raise ValueError(f"a record has at most {MAX_MARKS} marks, got {marks}")
+    own = signatures.prints, signatures.prints_bounds, signatures.titles, signatures.titles_bounds
+    if not _sound(signatures.source, len(signatures.sources), signatures.status, _KNOWN_STATUS, *own):
+        raise ValueError("a page has a known source and status, and prints and title words that ascend")
 
 
 def _sources(signatures: Signatures, committed: Sequence[Committed]) -> list[str]:
@@ -226,7 +245,7 @@ def _columns(signatures: Signatures) -> Iterator[NDArray[Any]]:
     texts = {"urls": signatures.urls, "labels": signatures.labels}
     for column in _COLUMNS:
         if column.name in _RAGGED:
-            yield np.diff(getattr(signatures, f"{column.name}_bounds"))
+            yield sizes_of(getattr(signatures, f"{column.name}_bounds"))
         elif column.name in texts:
             yield text_lengths(texts[column.name])
         else:
@@ -273,26 +292,23 @@ def _ragged(
     dtype, most = _RAGGED[name]
     if int(counts[name].max(initial=0)) > most:
         raise ValueError
-    bounds = np.zeros(len(counts[name]) + 1, np.int64)
-    np.cumsum(counts[name], out=bounds[1:])
+    bounds = bounds_of(counts[name])
     numbers = np.frombuffer(raw, dtype, int(bounds[-1]), at)
     return numbers, bounds, at + numbers.nbytes
 
 
-def _sound(columns: dict[str, NDArray[Any]], source_count: int) -> bool:
-    """Whether sources and statuses are known, and prints and title words ascend within a page, all different."""
-    source = columns["source"]
-    return (
-        (not len(source) or int(source.max()) < source_count)
-        and bool(_KNOWN_STATUS[columns["status"]].all())
-        and _ascend(columns["prints"] >> np.uint32(IDENTITY_SHIFT), columns["prints_bounds"])
-        and _ascend(columns["titles"], columns["titles_bounds"])
-    )
-
-
-def _ascend(numbers: NDArray[Any], bounds: NDArray[np.int64]) -> bool:
-    """Whether the numbers of each page ascend, all different."""
-    rises = numbers[1:] > numbers[:-1]
-    begins = bounds[1:-1]
-    rises[begins[(begins > 0) & (begins < len(numbers))] - 1] = True
-    return bool(rises.all())
+@numba.njit(nogil=True, cache=True)
+def _sound(source, sources, status, known, prints, print_bounds, titles, title_bounds):  # type: ignore[no-untyped-def]
+    # source: uint16[n], indices into so many sources  status: uint8[n]  known: bool[256]  prints: uint32[p], titles:
+    # uint16[t], bounds: int64[n + 1]  ->  whether sources and statuses are known, and prints and title words ascend
+    # within a page, all different
+    for page in range(len(source)):
+        if source[page] >= sources or not known[status[page]]:
+            return False
+        for place in range(print_bounds[page] + 1, print_bounds[page + 1]):
+            if prints[place] >> IDENTITY_SHIFT <= prints[place - 1] >> IDENTITY_SHIFT:
+                return False
+        for place in range(title_bounds[page] + 1, title_bounds[page + 1]):
+            if titles[place] <= titles[place - 1]:
+                return False
+    return True

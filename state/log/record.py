@@ -151,24 +151,34 @@ def decode(record: bytes, log_name: str = "log", offset: int = 0) -> LogRecord:
         return LogRecord(b"", 0, b"", NO_PAGES, checksum_of(record), foreign=True)
     _check(record, log_name, offset)
     _, _, kind, writer, sequence, digest = _HEAD.unpack_from(record)
-    body, found = (
-        record[_HEAD.size : -_CHECKSUM_BYTES],
-        LogRecord(writer, sequence, digest, NO_PAGES, checksum_of(record)),
-    )
+    body, checksum = record[_HEAD.size : -_CHECKSUM_BYTES], checksum_of(record)
     try:
+        if kind == KIND_SIGNATURES:
+            signatures, committed = decode_pages(body)
+            return LogRecord(writer, sequence, digest, signatures, checksum, committed=committed)
+        found = LogRecord(writer, sequence, digest, NO_PAGES, checksum)
         if kind == KIND_FORGET:
             return replace(found, forgotten=decode_body(body))
         if kind == KIND_CONFIGURATION:
             return replace(found, configuration=_settings_text(body, digest))
         if kind == KIND_SKIP:
             return replace(found, skips=_OFFSET.unpack(body)[0])
-        if kind == KIND_HANDOVER:
-            return replace(found, handover=decode_handover_body(body))
-        signatures, committed = decode_pages(body)
-        return replace(found, signatures=signatures, committed=committed)
+        return replace(found, handover=decode_handover_body(body))
     except (ValueError, struct.error, IndexError):
         what = {KIND_SIGNATURES: "columns", KIND_FORGET: "pages"}.get(kind, _KINDS[kind])
         raise DamagedRecord(log_name, offset, f"must hold the {what} that it declares", _NEXT_STEP) from None
+
+
+def as_encoded(
+    record: bytes,
+    signatures: Signatures,
+    writer: bytes,
+    sequence: int,
+    settings_digest: bytes,
+    committed: Sequence[Committed] = (),
+) -> LogRecord:
+    """What decode() returns of a record that encode() made of this: its writer need not read it again."""
+    return LogRecord(writer, sequence, settings_digest, signatures, checksum_of(record), committed=tuple(committed))
 
 
 def may_name(record: memoryview, name: bytes, page_id: PageId | None) -> bool:

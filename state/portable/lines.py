@@ -36,6 +36,7 @@ from spotsieve.state.horizon import NO_TIME, Clock, Mark
 from spotsieve.state.index import ITEM_COUNT_BITS, NOBODY, WORD_COUNT_BITS, Attempt, Buckets, HostMemories
 from spotsieve.state.still.reading import StillState
 from spotsieve.state.sweep import Sweep
+from spotsieve.stream.bounds import bounds_of
 from spotsieve.stream.fingerprints.tables import KEY_BITS
 from spotsieve.stream.settings.verdicts import settings_digest
 
@@ -220,8 +221,7 @@ def _packed(rows: Sequence[Sequence[Sequence[int]]], count_bits: int) -> tuple[N
         if not 0 <= count < 2**count_bits:
             raise ValueError
         words.append(counted << count_bits | count)
-    bounds = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum(list(map(len, rows)), out=bounds[1:])
+    bounds = bounds_of(list(map(len, rows)))
     return np.array(words, np.uint32), bounds
 
 

@@ -27,6 +27,7 @@ from spotsieve.state.still.reading import StillState, still_state
 from spotsieve.state.store.directory import check_free, made_beside, put_in_place, sync_directory
 from spotsieve.state.store.source_numbers import SourceNumbers
 from spotsieve.state.sweep import Sweep
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.errors import CorruptRecord, StateError
 from spotsieve.stream.progress import OnProgress, ignore_progress
 from spotsieve.stream.sharding.shares import shards_of
@@ -204,7 +205,7 @@ class _Merge:
             keys, values = [key for key, _ in items], [value for _, value in items]
             names = decode_keys(keys)
             buckets = decode_buckets(names, values).living(floor)
-            living = np.flatnonzero(np.diff(buckets.bounds))
+            living = np.flatnonzero(sizes_of(buckets.bounds))
             values = encode_buckets(names[living], buckets.take(living))
             self._state.put("buckets", zip([keys[place] for place in living.tolist()], values, strict=True))
             written += len(living)

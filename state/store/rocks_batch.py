@@ -14,11 +14,12 @@ from spotsieve.state.format.keys import encode_keys
 from spotsieve.state.format.sources import encode_source
 from spotsieve.state.index import Buckets, Filing, HostMemories, Learned
 from spotsieve.state.store.source_numbers import Numbered, SourceNumbers
+from spotsieve.stream.bounds import sizes_of
 
 
 def put_buckets(batch: WriteBatch, keys: NDArray[np.uint64], buckets: Buckets) -> None:
     """Put buckets into the family of the batch. An empty bucket is deleted."""
-    sizes = np.diff(buckets.bounds).tolist()
+    sizes = sizes_of(buckets.bounds).tolist()
     values = encode_buckets(keys, buckets)
     for name, value, size in zip(encode_keys(keys), values, sizes, strict=True):
         if size:

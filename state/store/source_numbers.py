@@ -43,12 +43,7 @@ class SourceNumbers:
             known = self._numbers.get(text)
             return new.setdefault(text, len(self.texts) + len(new)) if known is None else known
 
-        texts, named = filing.signatures.sources, filing.signatures.source[filing.pages]
-        count = len(named)
-        first = np.full(len(texts), count)
-        first[named[::-1]] = np.arange(count)[::-1]  # Where a source comes again, the last value stays.
-        numbers = np.zeros(len(texts), np.uint32)
-        for at in np.argsort(first)[: np.count_nonzero(first < count)].tolist():
-            numbers[at] = numbered(texts[at])
+        texts, named = filing.signatures.sources, filing.signatures.source[filing.pages].tolist()
+        number_of = {source: numbered(texts[source]) for source in dict.fromkeys(named)}
         attempts = [numbered(page_id[0]) for page_id in filing.learned.page_ids] if filing.learned else []
-        return Numbered(numbers[named], attempts, list(new))
+        return Numbered(np.array([number_of[source] for source in named], np.uint32), attempts, list(new))

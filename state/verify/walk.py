@@ -40,6 +40,7 @@ from spotsieve.state.verify.families import Family, open_families
 from spotsieve.state.verify.findings import Findings
 from spotsieve.state.verify.log import examine_log
 from spotsieve.state.verify.remembered import Remembered
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.errors import SpotsieveError
 from spotsieve.stream.fingerprints.tables import PRINT_TAG, RETIRED_TAG, TITLE_TAG
 from spotsieve.stream.progress import OnProgress, ignore_progress
@@ -270,7 +271,7 @@ class _Walk:
             # Buckets of a part name entries that other shards hold.
             lost[known] = (~self._present & self._named | self._forgotten)[numbers]
         swept = names < self._sweep.next_key if self._sweep.next_key else np.ones(len(names), np.bool_)
-        left = (buckets.numbers < self._sweep.floor) & np.repeat(swept, np.diff(buckets.bounds))
+        left = (buckets.numbers < self._sweep.floor) & np.repeat(swept, sizes_of(buckets.bounds))
         for place in np.flatnonzero(left).tolist():
             self._found.add(
                 f"buckets[{int(names[_bucket_of(buckets, place)]):016x}]",

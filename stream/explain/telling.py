@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Buckets, FiledPages, StateView
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.explain.told import Fate, HostMemory, Looked, MetPage, PairBar, PairWay, Told
 from spotsieve.stream.features.prints import identity_of
 from spotsieve.stream.hosts import address_of
@@ -331,7 +332,7 @@ def _keys_shared(slots: Slots, buckets: Buckets) -> dict[int, dict[FoundBy, int]
 
 
 def _looked(slots: Slots, buckets: Buckets) -> dict[FoundBy, Looked]:
-    sizes = np.diff(buckets.bounds)[slots.bucket]
+    sizes = sizes_of(buckets.bounds)[slots.bucket]
     found = {}
     for kind in np.unique(slots.kind).tolist():
         of_kind = sizes[slots.kind == kind]

@@ -7,6 +7,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.features.spots import SpotModel, chain_spots, choose_antecedents, mark_words
 from spotsieve.stream.text.batch import batch_at, check_batch, in_padded_parts, scan_page, scan_state
 from spotsieve.stream.text.machine import slots
@@ -66,7 +67,7 @@ def _run(
     buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_], model: SpotModel
 ) -> PageFeatures:
     # The arrays whose addresses are in the state must outlive the call.
-    state, arrays = scan_state(int(np.diff(bounds).max()))
+    state, arrays = scan_state(int(sizes_of(bounds).max()))
     features = PageFeatures(
         *_kernel()(batch_at(buffer, bounds, markup), state, model.table, model.settings.chain_length)
     )

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import bounds_of
 from spotsieve.stream.features.shingles import shingle_hashes
 from spotsieve.stream.text.machine.memory import load_int
 from spotsieve.stream.text.machine.sources import part, sources_digest
@@ -25,7 +26,7 @@ def shingle_pages(tokens: PageTokens, shortest: int, longest: int) -> tuple[NDAr
         raise ValueError(f"shingles must have 1 <= shortest <= longest tokens, got {shortest} and {longest}")
     counts = tokens.counts
     sizes = sum((np.maximum(counts - width + 1, 0) for width in range(shortest, longest + 1)), np.zeros_like(counts))
-    bounds = np.concatenate([[0], np.cumsum(sizes)])
+    bounds = bounds_of(sizes)
     hashes = np.empty(bounds[-1], np.uint64)
     token_hashes, token_bounds = np.ascontiguousarray(tokens.hashes), np.ascontiguousarray(tokens.bounds)
     _kernel()(token_hashes.ctypes.data, token_bounds.ctypes.data, len(tokens), shortest, longest, hashes)

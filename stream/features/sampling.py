@@ -15,6 +15,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.errors import SettingError
 
 MOST_WORDS = 10**9
@@ -73,8 +74,8 @@ def sample_shingles(
     shingles: uint64[m], of page i shingles[bounds[i]:bounds[i + 1]]  bounds: int64[n + 1]  ratios: uint64[n], n of 1/n,
     powers of two
     """
-    sampled = shingles & (np.repeat(ratios, np.diff(bounds)) - np.uint64(1)) == 0
-    before = np.concatenate([[0], np.cumsum(sampled, dtype=np.int64)])[bounds].tolist()
+    sampled = shingles & (np.repeat(ratios, sizes_of(bounds)) - np.uint64(1)) == 0
+    before = bounds_of(sampled)[bounds].tolist()
     kept = reversed_bits(shingles[sampled])
     # This is numpy's sort because it stays below n log n, whatever order a page gives its shingles.
     rows = [np.unique(kept[first:last]) for first, last in pairwise(before)]

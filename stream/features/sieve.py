@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.features.prints import MOST_PRINTS, find_prints, room_for_prints
 from spotsieve.stream.features.scorecard import KEPT_IN_NEED, REASONS, Scorecard, scorecard
@@ -139,7 +140,7 @@ def blocks_of(page: bytes, markup: bool) -> list[ReadBlock]:
     )
     words = arrays[slots.TRACE][: state[slots.TRACE_LENGTH // 8]].tobytes().decode().split("\n")
     count = int(state[slots.BLOCK_COUNT // 8])
-    ends = np.concatenate([[0], np.cumsum(blocks.words[:count], dtype=np.int64)]).tolist()
+    ends = bounds_of(blocks.words[:count]).tolist()
     return [
         ReadBlock(
             tuple(words[start:end]),
@@ -187,7 +188,7 @@ def _run(
     buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_], settings: SieveSettings
 ) -> SievedPages:
     # The arrays whose addresses are in the state must outlive the call.
-    state, arrays = scan_state(int(np.diff(bounds).max()))
+    state, arrays = scan_state(int(sizes_of(bounds).max()))
     sieved = _call(batch_at(buffer, bounds, markup), state, empty_blocks(len(arrays[slots.TOKENS])), settings)
     arrays.clear()
     return sieved

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import bounds_of
 from spotsieve.stream.text.machine.sources import part
 
 
@@ -28,7 +29,7 @@ def directory_of(hashes: NDArray[np.uint64]) -> Directory:
     bits = max(1, len(hashes).bit_length())
     shift = np.uint64(64 - bits)
     sizes = np.bincount((hashes >> shift).astype(np.int64), minlength=2**bits)
-    return Directory(hashes, np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]), shift)
+    return Directory(hashes, bounds_of(sizes), shift)
 
 
 @part

@@ -10,6 +10,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import bounds_of
 from spotsieve.stream.text.tokens import PageTokens
 
 _BITS = 0xFFFFFFFF
@@ -24,8 +25,7 @@ def sha1_shingles(tokens: PageTokens, width: int) -> tuple[NDArray[np.uint64], N
     """
     if width < 1:
         raise ValueError(f"shingles must have at least 1 token, got {width}")
-    bounds = np.zeros(len(tokens) + 1, np.int64)
-    np.cumsum(np.maximum(tokens.counts - width + 1, 0), out=bounds[1:])
+    bounds = bounds_of(np.maximum(tokens.counts - width + 1, 0))
     hashes = np.empty(bounds[-1], np.uint64)
     _hash_shingles(tokens.hashes.copy(), tokens.bounds.copy(), width, hashes)
     return hashes, bounds

@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.text.machine.memory import load_int
 from spotsieve.stream.text.machine.sources import part, sources_digest
 from spotsieve.stream.text.machine.vectors import count_bits
@@ -28,11 +29,11 @@ def simhash64(features: NDArray[np.uint64], bounds: NDArray[np.int64]) -> tuple[
         raise TypeError(f"features must be uint64[m], got {features.dtype}[{features.ndim} dimensions]")
     if bounds.dtype != np.int64 or bounds.ndim != 1 or len(bounds) == 0:
         raise TypeError(f"bounds must be int64[n + 1], got {bounds.dtype}[{bounds.shape}]")
-    if bounds[0] < 0 or bounds[-1] > len(features) or (np.diff(bounds) < 0).any():
+    if bounds[0] < 0 or bounds[-1] > len(features) or (sizes_of(bounds) < 0).any():
         raise ValueError(f"bounds must ascend within 0..{len(features)}, got {bounds[0]}..{bounds[-1]}")
     features, bounds = np.ascontiguousarray(features), np.ascontiguousarray(bounds)
     fingerprints: NDArray[np.uint64] = _kernel()(features.ctypes.data, bounds.ctypes.data, len(bounds) - 1)
-    return fingerprints, np.diff(bounds) > 0
+    return fingerprints, sizes_of(bounds) > 0
 
 
 @part

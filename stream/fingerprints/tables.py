@@ -23,6 +23,7 @@ from spotsieve.stream.errors import SettingError
 FINGERPRINT_BITS = 64
 KEY_BITS = 56
 KEY_MASK = np.uint64(2**KEY_BITS - 1)
+_KEY_BITS = np.uint64(KEY_BITS)
 DIGEST_TAG = 255
 """The tag of keys that hold the low 56 bits of a body's digest; the inline bits are its high word."""
 TEXT_TAG = 254
@@ -79,10 +80,10 @@ class TableDesign:
         return keys
 
 
-def tagged(tag: int, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """words: uint64[...] -> keys of this tag that hold their low 56 bits: uint64[...]."""
-    keys: NDArray[np.uint64] = np.uint64(tag << KEY_BITS) | words & KEY_MASK
-    return keys
+@numba.njit(nogil=True, cache=True)
+def tagged(tag, words):  # type: ignore[no-untyped-def]
+    """words: uint64, or an array of them -> keys of this tag that hold their low 56 bits, alike."""
+    return np.uint64(tag) << _KEY_BITS | words & KEY_MASK
 
 
 @cache

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import FiledPages, StateView
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.judge import judge
 from spotsieve.stream.judge.by_host.confirming import confirm_all
 from spotsieve.stream.judge.filed import confirm_met
@@ -56,7 +57,7 @@ def find_matches(signatures: Signatures, scheme: Scheme, view: StateView, policy
     scores[by_proof] = scheme.score(met.distance[by_proof])
     reasons = reasons_of(met.proof, reasons)
     accepted = np.flatnonzero(copies)
-    asking = np.repeat(np.arange(len(signatures)), np.diff(met.bounds))[accepted]
+    asking = np.repeat(np.arange(len(signatures)), sizes_of(met.bounds))[accepted]
     found: list[list[Match]] = [[] for _ in range(len(signatures))]
     entries = filed.entries(place[accepted])
     for page, entry, score, reason in zip(

@@ -12,6 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets, FiledEntries, FiledPages, StateView
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.distinct import distinct
 from spotsieve.stream.judge.addresses import Addresses, addresses_of, no_addresses, relation_to_filed
 from spotsieve.stream.judge.met import NEVER, Met, meet_filed
@@ -49,7 +50,7 @@ class FiledOriginals:
 
     def entries(self, numbers: NDArray[np.int64]) -> list[Entry]:
         """numbers: int64[a], of entries that were read -> the filed pages."""
-        if self.filed is None:
+        if self.filed is None or not len(numbers):
             return []
         return self.filed.entries(np.searchsorted(self.numbers, numbers.astype(np.uint64)))
 
@@ -141,7 +142,7 @@ def confirm_met(
     entries = filed.compared(scheme.compares_features and len(pair) > 0)
     confirmed = NO_PAIRS
     if len(pair):
-        page = np.repeat(np.arange(len(pages)), np.diff(met.bounds))
+        page = np.repeat(np.arange(len(pages)), sizes_of(met.bounds))
         confirmed = scheme.confirm(pages.take(page[pair]), entries.take(place[pair]))
     if limits is None or not weighed:
         return Answers(np.zeros(len(place)), row, confirmed)

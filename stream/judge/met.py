@@ -14,6 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.fingerprints.distance import count_bits
 from spotsieve.stream.judge.rules import Pair, judge_sources
 from spotsieve.stream.judge.slots import Slots, filed_postings, inlined
@@ -63,7 +64,7 @@ def meet_filed(slots: Slots, buckets: Buckets, candidate_limit: int, final: np.u
 
 def _most_met(slots: Slots, buckets: Buckets, candidate_limit: int, final: np.uint8) -> int:
     """Pairs that there can be: one a posting, and where any decisive key ends the search, no more than that."""
-    postings = int(np.diff(buckets.bounds)[slots.bucket].sum())
+    postings = int(sizes_of(buckets.bounds)[slots.bucket].sum())
     any_ends = (slots.kind[slots.decisive] & final).all()
     return min(postings, (len(slots.bounds) - 1) * (candidate_limit + 1)) if any_ends else postings
 

@@ -39,6 +39,7 @@ The rules, so that a verdict depends on the log's order and on nothing else:
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
@@ -53,6 +54,7 @@ from spotsieve.stream.verdict import FoundBy, Reason
 LENGTH = int(Worth.LENGTH)
 NO_PAIRS = Confirmed(np.empty(0, np.bool_), np.empty(0))
 _BODY, _SAME_TEXT = np.uint8(FoundBy.BODY), np.uint8(FoundBy.TEXT | FoundBy.ADDRESS)
+_EXACT, _TEXT_IS_SAME, _NEAR = np.uint8(Reason.EXACT), np.uint8(Reason.SAME_TEXT), np.uint8(Reason.NEAR)
 
 
 class Limits(NamedTuple):
@@ -135,12 +137,23 @@ def final_kinds(limits: Limits) -> np.uint8:
     return np.uint8(FoundBy.BODY & limits.same_address if limits.worth == LENGTH else 0)
 
 
-def reasons_of(proof: NDArray[np.uint8], confirmed: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Why pairs were accepted, by the kinds of decisive keys (FoundBy), or by what confirmed them: uint8[m] each."""
-    reason = np.where(proof != 0, np.uint8(Reason.NEAR), confirmed)
-    reason[proof & _SAME_TEXT != 0] = Reason.SAME_TEXT
-    reason[proof & _BODY != 0] = Reason.EXACT
-    return reason
+@inlined
+def reason_of(proof, confirmed):  # uint8, uint8 -> uint8
+    """Why a pair was accepted, by the kinds of decisive keys (FoundBy), or by what confirmed it."""
+    if proof & _BODY:
+        return _EXACT
+    if proof & _SAME_TEXT:
+        return _TEXT_IS_SAME
+    return _NEAR if proof else confirmed
+
+
+@njit(nogil=True, cache=True)
+def reasons_of(proof, confirmed):
+    """The same of m pairs: uint8[m] each -> uint8[m]."""
+    reasons = np.empty(len(proof), np.uint8)
+    for pair in range(len(proof)):
+        reasons[pair] = reason_of(proof[pair], confirmed[pair])
+    return reasons
 
 
 def judge_sources() -> int:

@@ -7,6 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets
+from spotsieve.stream.distinct import distinct_places
 from spotsieve.stream.fingerprints.tables import (
     ADDRESS_TAG,
     DIGEST_TAG,
@@ -61,7 +62,7 @@ class Postings(NamedTuple):
 
 def slots_of(probes: Probes) -> tuple[NDArray[np.uint64], Slots]:
     """-> the different keys: uint64[u], ascending, and the slots that lead to them."""
-    keys, bucket = np.unique(probes.keys, return_inverse=True)
+    keys, bucket = distinct_places(probes.keys)
     kind = kinds_of(probes.keys)
     slots = (probes.bounds, bucket, probes.inline, probes.limit, probes.decisive, probes.cap, kind, probes.least_shared)
     return keys, Slots(*slots)

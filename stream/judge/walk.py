@@ -11,6 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Buckets
+from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.judge.addresses import APART, Addresses, relation_within
 from spotsieve.stream.judge.filed import FiledOriginals
 from spotsieve.stream.judge.met import NEVER, begin, drop_candidates, new_cursors, next_met
@@ -116,7 +117,7 @@ def walk_record(
         if confirming:
             others = find_candidates(record, walked.added, start, end, limits, bounds, cursors)
         if len(others):
-            page = np.repeat(np.arange(start, end), np.diff(bounds[start : end + 1]))
+            page = np.repeat(np.arange(start, end), sizes_of(bounds[start : end + 1]))
             confirmed = scheme.confirm(pages.take(page), pages.take(others))
         candidates = _Candidates(bounds, others, confirmed)
         number, left_out = settle(record, start, end, candidates, limits, number, cursors, walked)
@@ -311,8 +312,7 @@ def grown_buckets(buckets: Buckets, postings: Postings, entry: NDArray[np.int64]
     """
     added = postings.end - postings.first
     grown = np.flatnonzero(added)
-    bounds = np.zeros(len(grown) + 1, np.int64)
-    np.cumsum(np.diff(buckets.bounds)[grown] + added[grown], out=bounds[1:])
+    bounds = bounds_of(sizes_of(buckets.bounds)[grown] + added[grown])
     contents = Postings(bounds[:-1], bounds[1:], np.empty(bounds[-1], np.uint64), np.empty(bounds[-1], np.uint64))
     _grow_kernel()(grown, filed_postings(buckets), postings, entry, contents)
     return grown, Buckets(bounds, contents.number, contents.inline)

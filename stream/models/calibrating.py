@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import bounds_of
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.features.page_shingles import shingle_pages
 from spotsieve.stream.files.inputs import Input
@@ -62,7 +63,7 @@ class SampledPages:
         for number, words in enumerate((0, *sizes)):
             rows = [self._shingles[page] for page in np.flatnonzero(place == number).tolist()]
             shingles = np.concatenate([np.empty(0, np.uint64), *rows])
-            bounds = np.cumsum([0, *map(len, rows)])
+            bounds = bounds_of(list(map(len, rows)))
             yield SizeClass(words, len(rows), sampling_trials(shingles, bounds, threshold, fewest, levels))
 
 

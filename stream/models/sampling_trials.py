@@ -14,6 +14,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import bounds_of, sizes_of
+
 
 class Trials(NamedTuple):
     """All pairs of some pages, with and without sampling.
@@ -60,9 +62,9 @@ def sampling_trials(
     """
     widest = 1 << (levels - 1)
     remainder = (shingles & np.uint64(widest - 1)).astype(np.int64)
-    page = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    page = np.repeat(np.arange(len(bounds) - 1), sizes_of(bounds))
     _, number = np.unique(shingles, return_inverse=True)
-    posting_bounds = np.concatenate([[0], np.cumsum(np.bincount(number))])
+    posting_bounds = bounds_of(np.bincount(number))
     sizes = np.zeros((len(bounds) - 1, widest), np.int64)
     np.add.at(sizes, (page, remainder), 1)
     found, both = np.zeros((levels, widest), np.int64), np.zeros((levels, widest), np.int64)

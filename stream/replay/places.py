@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import bounds_of
+
 OUTSIDE = -1
 """The place of a page that is not in the range, or of another topic."""
 
@@ -18,8 +20,7 @@ class Places:
         self.spans = tuple((first, max(first, end)) for first, end in spans)
         self._first = np.array([first for first, _ in self.spans], np.int64)
         self._end = np.array([end for _, end in self.spans], np.int64)
-        self._base = np.zeros(len(self.spans) + 1, np.int64)
-        np.cumsum(self._end - self._first, out=self._base[1:])
+        self._base = bounds_of(self._end - self._first)
 
     def __len__(self) -> int:
         return int(self._base[-1])

@@ -27,6 +27,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.features.page_shingles import shingle_pages
 from spotsieve.stream.features.sampling import RatioTable, head_sizes, sample_shingles
@@ -69,14 +70,14 @@ class AdaptiveShinglesScheme(CandidateSearch):
         tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_))
         shingles, bounds = shingle_pages(tokens, self.settings.w, self.settings.w)
         sample = sample_shingles(shingles, bounds, self.table.of(tokens.counts), self.settings.most_shingles)
-        counts = np.diff(sample.bounds)
+        counts = sizes_of(sample.bounds)
         status = status_of(pages, counts >= self.settings.min_shingles)
         columns = features_compared(status, sample.shingles, sample.bounds)
         judged = (status == Status.FINGERPRINTED)[:, None]
         columns["text_digest"] = np.where(judged, text_digests(tokens), np.uint64(0))
         columns["sketch"] = sample.ratios[:, None]
         # Features of the whole page: samples of two sizes do not say which of two pages is the longer.
-        return signed(pages, feature_count=np.diff(bounds), **columns)
+        return signed(pages, feature_count=sizes_of(bounds), **columns)
 
     def probe(self, signatures: Signatures) -> Probes:
         """The digests of body and text, which decide, and the first shingles of the sample."""
@@ -90,15 +91,14 @@ class AdaptiveShinglesScheme(CandidateSearch):
     def _prefix_keys(self, signatures: Signatures) -> Keys:
         """The candidate keys of each page, different within a page."""
         starts = signatures.features_bounds[:-1]
-        lengths = self._prefixes[np.diff(signatures.features_bounds)]
+        lengths = self._prefixes[sizes_of(signatures.features_bounds)]
         page = np.repeat(np.arange(len(lengths)), lengths)
         place = np.arange(len(page)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         # the high bits, so that equal keys of a page stand beside each other
         values = signatures.features[starts[page] + place] >> _DROPPED
         first = np.ones(len(page), np.bool_)
         first[1:] = (values[1:] != values[:-1]) | (page[1:] != page[:-1])
-        bounds = np.zeros(len(lengths) + 1, np.int64)
-        np.cumsum(np.bincount(page[first], minlength=len(lengths)), out=bounds[1:])
+        bounds = bounds_of(np.bincount(page[first], minlength=len(lengths)))
         return listed(tagged(MINIMA_TAG, values[first]), bounds)
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:

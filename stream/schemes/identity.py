@@ -1,8 +1,7 @@
 """Fills the columns that every scheme's signatures share: who a page is, where it is from, and its body's digest."""
 
-import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -10,10 +9,13 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.hosts import host_of, site_of
 from spotsieve.stream.page import Page
 from spotsieve.stream.ranks import rank_words
 from spotsieve.stream.signature import MAX_FEATURES, Signatures, Status, emptied, unused_columns
+
+_JUDGED, _TOO_FEW = np.uint8(Status.FINGERPRINTED), np.uint8(Status.TOO_FEW_FEATURES)
 
 
 def identity_columns(pages: Sequence[Page], digests: NDArray[np.uint64] | None = None) -> dict[str, Any]:
@@ -37,7 +39,7 @@ def identity_columns(pages: Sequence[Page], digests: NDArray[np.uint64] | None =
 
 def status_of(pages: Sequence[Page], enough: NDArray[np.bool_]) -> NDArray[np.uint8]:
     """enough: bool[n], whether a page has the features that the scheme needs -> Status: uint8[n]."""
-    status = np.where(enough, Status.FINGERPRINTED, Status.TOO_FEW_FEATURES).astype(np.uint8)
+    status = np.where(enough, _JUDGED, _TOO_FEW)
     for index, page in enumerate(pages):
         if page.filtered:
             status[index] = page.filtered
@@ -58,7 +60,7 @@ def features_compared(
     all that are not FINGERPRINTED.
     """
     judged = status == Status.FINGERPRINTED
-    status = np.where(judged & (np.diff(bounds) > MAX_FEATURES), np.uint8(Status.TOO_MANY_FEATURES), status)
+    status = np.where(judged & (sizes_of(bounds) > MAX_FEATURES), np.uint8(Status.TOO_MANY_FEATURES), status)
     features, bounds = emptied(features, bounds, status == Status.FINGERPRINTED)
     return {"status": status, "features": features, "features_bounds": bounds}
 
@@ -71,33 +73,31 @@ def signed(
     digests: as of identity_columns  feature_count, columns: of Signatures, those that the scheme fills, with status
     """
     own = {"fingerprint": np.zeros(len(pages), np.uint64)} | unused_columns(len(pages)) | columns
-    own["rank"] = rank_words([page.rank for page in pages])
-    count = feature_count.astype(np.uint32)
-    return _sealed(Signatures(**identity_columns(pages, digests), feature_count=count, **own), pages)
+    own |= identity_columns(pages, digests)
+    own["rank"], own["feature_count"] = rank_words([page.rank for page in pages]), feature_count.astype(np.uint32)
+    own["digest"] = _sealed(own, pages)
+    return Signatures(**own)
 
 
-def _sealed(signatures: Signatures, pages: Sequence[Page]) -> Signatures:
-    """The signatures with digests that nobody can forge: of what decides alone, no part may be plain arithmetic.
+def _sealed(columns: Mapping[str, Any], pages: Sequence[Page]) -> NDArray[np.uint64]:
+    """Digests that nobody can forge: of what decides alone, no part may be plain arithmetic. uint64[n, 2]
 
+    columns: of the signatures, with the XXH3 of the bodies as digest
     XXH3 has no key: bytes with the digest of another page's body are built in milliseconds. So the digest of a page
     that has features is BLAKE2b-128 (RFC 7693) over its body's XXH3 and all that was read from its text. Equal bodies
     that are read alike have these equal; a forger would need the same features, and with them the victim's own text. A
     page that has nothing else is digested by BLAKE2b itself, a tenth as fast as XXH3.
     """
-    fixed = np.empty(len(pages), _sealed_columns(signatures.sketch.shape[1]))
+    fixed = np.empty(len(pages), _sealed_columns(columns["sketch"].shape[1]))
     for name in fixed.dtype.names or ():
-        fixed[name] = getattr(signatures, name)
+        fixed[name] = columns[name]
     rows, size = fixed.tobytes(), fixed.itemsize
     ragged = [
-        (getattr(signatures, name).tobytes(), (getattr(signatures, name).itemsize * bounds).tolist())
-        for name, bounds in (
-            ("features", signatures.features_bounds),
-            ("prints", signatures.prints_bounds),
-            ("titles", signatures.titles_bounds),
-        )
-        if len(getattr(signatures, name))
+        (columns[name].tobytes(), (columns[name].itemsize * columns[f"{name}_bounds"]).tolist())
+        for name in ("features", "prints", "titles")
+        if len(columns[name])
     ]
-    judged = (signatures.status == Status.FINGERPRINTED).tolist()
+    judged = (columns["status"] == _JUDGED).tolist()
     digests = bytearray()
     for index, page in enumerate(pages):
         if judged[index]:
@@ -107,7 +107,7 @@ def _sealed(signatures: Signatures, pages: Sequence[Page]) -> Signatures:
         else:
             digest = hashlib.blake2b(page.body, digest_size=16, person=b"body")
         digests += digest.digest()
-    return dataclasses.replace(signatures, digest=np.frombuffer(bytes(digests), "<u8").astype(np.uint64).reshape(-1, 2))
+    return np.frombuffer(bytes(digests), "<u8").astype(np.uint64).reshape(-1, 2)
 
 
 @cache

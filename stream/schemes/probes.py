@@ -9,6 +9,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.fingerprints.tables import KEY_BITS, KEY_MASK, TableDesign, tagged
 from spotsieve.stream.schemes import UNCAPPED, Probes
 
@@ -94,16 +95,17 @@ def listed(keys: NDArray[np.uint64], bounds: NDArray[np.int64], which: NDArray[n
 
     keys: uint64[k]  bounds: int64[n + 1]  which: bool[n], the pages that have them; None: all
     """
-    count = np.diff(bounds)
+    count = sizes_of(bounds)
     if which is not None:
         count *= which
     return Keys(keys, bounds[:-1], count, np.zeros(len(count), np.uint64))
 
 
-def mixed_with_host(bits: NDArray[np.uint64], host: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """bits: uint64[m], below 2^56  host: uint64[m]  ->  uint64[m], below 2^56; of one host no two become one."""
+@numba.njit(nogil=True, cache=True)
+def mixed_with_host(bits, host):  # type: ignore[no-untyped-def]
+    """bits: uint64, below 2^56  host: uint64  ->  uint64, below 2^56; of one host no two become one. Or arrays[m]."""
     mixed = (bits ^ (host & KEY_MASK)) * _FIRST & KEY_MASK
-    mixed ^= mixed >> _HALF
+    mixed = mixed ^ (mixed >> _HALF)
     mixed = (mixed ^ (host >> _REST)) * _SECOND & KEY_MASK
     return mixed ^ (mixed >> _HALF)
 

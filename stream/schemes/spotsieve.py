@@ -17,24 +17,30 @@ both own beside its template, by their titles, and by their sketches (Yuan et al
 their sketches. docs/quality.md has the figures.
 """
 
-from collections.abc import Sequence
+# mypy: disable-error-code="no-untyped-def"
+# numba compiles the kernel from its argument types; its comment says what these are.
 
-import numba
+from collections.abc import Sequence
+from functools import cache
+
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.stream.features.prints import CLASS_MASK, IDENTITY_SHIFT, MIDDLE_FEATURES, SHORT_FEATURES
 from spotsieve.stream.features.sieve import SieveSettings, sieve_pages
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_MASK, MINIMA_TAG, PRINT_TAG, TITLE_TAG, tagged
 from spotsieve.stream.page import Page, lay_out
-from spotsieve.stream.schemes import CANDIDATE_LIMIT, Bar, Bars, Confirmed, Probes, Way
+from spotsieve.stream.schemes import CANDIDATE_LIMIT, UNCAPPED, Bar, Bars, Confirmed, Probes, Way
 from spotsieve.stream.schemes.identity import hash_hosts_and_sites, signed, status_of
-from spotsieve.stream.schemes.probes import Keys, build_probes, digest_keys, listed, mixed_with_host
+from spotsieve.stream.schemes.probes import mixed_with_host
 from spotsieve.stream.settings.schemes import SpotsieveSettings
 from spotsieve.stream.signature import IN_NEED, Compared, Signatures, Status, emptied, has_keys
+from spotsieve.stream.text.machine.sources import part, sources_digest
 
 PRINT_CAP = 4
 """Pages of a host under one print: more novel pages have only its template."""
+_JUDGED = np.uint8(Status.FINGERPRINTED)
 FEW_KEYS, SOME_KEYS, MOST_KEYS = 2, 4, 6
 """Prints that a page is filed under: most where it is shorter than SHORT_FEATURES, some below MIDDLE_FEATURES."""
 
@@ -71,7 +77,7 @@ class SpotsieveScheme:
         batch = lay_out(pages)
         sieved = sieve_pages(batch.buffer, batch.bounds, batch.markup.view(np.bool_), self.sieve)
         status = status_of(pages, sieved.feature_counts >= self.settings.min_features)
-        judged = status == Status.FINGERPRINTED
+        judged = status == _JUDGED
         prints, prints_bounds = emptied(sieved.prints, sieved.print_bounds, judged)
         titles, titles_bounds = emptied(sieved.titles, sieved.title_bounds, judged)
         hosts, sites = hash_hosts_and_sites(pages)
@@ -96,13 +102,13 @@ class SpotsieveScheme:
         """Body digest, smallest hashes, prints and title of a fingerprinted page; the body digest of one without; none
         of an empty one.
         """
-        cap, judged = self.settings.minima_cap, signatures.status == Status.FINGERPRINTED
-        minima = listed(tagged(MINIMA_TAG, signatures.features), signatures.features_bounds, judged)
-        return build_probes(
-            digest_keys(DIGEST_TAG, signatures.digest, has_keys(signatures.status)),
-            minima._replace(cap=cap),
-            _title_keys(signatures, judged)._replace(cap=cap),
-            _print_keys(signatures, judged)._replace(cap=PRINT_CAP),
+        status, own = signatures.status, signatures
+        return Probes(
+            *_probe_kernel()(
+                *(has_keys(status), status == _JUDGED, own.digest, own.features, own.features_bounds),
+                *(own.titles, own.titles_bounds, own.prints, own.prints_bounds, own.host, own.feature_count),
+                self.settings.minima_cap,
+            )
         )
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
@@ -122,63 +128,76 @@ class SpotsieveScheme:
         return np.ones(len(distance))
 
 
-def _mixed(values: NDArray[np.uint64], bounds: NDArray[np.int64], host: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Values of pages, below 2^56, mixed with the hosts of these: host: uint64[n]."""
-    return mixed_with_host(values, np.repeat(host, np.diff(bounds)))
+@cache
+def _probe_kernel():
+    sources = sources_digest("spotsieve.stream.schemes")
+
+    @njit(nogil=True, cache=True)
+    def probe(
+        filed, judged, digest, minima, minima_bounds, titles, title_bounds, prints, print_bounds, host, size, cap
+    ):
+        # filed: bool[n], pages that have a digest's key  judged: bool[n], those that have the others
+        # digest: uint64[n, 2]  minima: uint64[m], titles: uint16[t], prints: uint32[p], by bounds: int64[n + 1]
+        # host: uint64[n]  size: uint32[n], features  cap: int64, of keys of minima and titles
+        # ->  keys, bounds, inline, limit, decisive, cap: as of Probes
+        pages = len(filed) if sources >= 0 else 0
+        most = pages * (2 + MOST_KEYS) + len(minima)
+        keys, inline, caps = np.empty(most, np.uint64), np.zeros(most, np.uint64), np.full(most, cap)
+        decisive, bounds = np.zeros(most, np.bool_), np.zeros(pages + 1, np.int64)
+        weights, at = np.empty(MOST_KEYS, np.uint32), 0
+        for page in range(pages):
+            if filed[page]:
+                keys[at], inline[at] = tagged(DIGEST_TAG, digest[page, 0]), digest[page, 1]
+                decisive[at], caps[at] = True, UNCAPPED
+                at += 1
+            if judged[page]:
+                for place in range(minima_bounds[page], minima_bounds[page + 1]):
+                    keys[at] = tagged(MINIMA_TAG, minima[place])
+                    at += 1
+                first, end = title_bounds[page], title_bounds[page + 1]
+                if first < end:
+                    words = _title_words(titles, first, end) & KEY_MASK
+                    keys[at] = tagged(TITLE_TAG, mixed_with_host(words, host[page]))
+                    at += 1
+                wanted = MOST_KEYS if size[page] < SHORT_FEATURES else FEW_KEYS
+                if SHORT_FEATURES <= size[page] < MIDDLE_FEATURES:
+                    wanted = SOME_KEYS
+                first, end = print_bounds[page], print_bounds[page + 1]
+                chosen = _heaviest(prints, first, end, host[page], min(wanted, end - first), weights, keys, at)
+                caps[at : at + chosen] = PRINT_CAP
+                at += chosen
+            bounds[page + 1] = at
+        return keys[:at], bounds, inline[:at], np.zeros(at, np.uint8), decisive[:at], caps[:at]
+
+    return probe
 
 
-def _title_keys(signatures: Signatures, judged: NDArray[np.bool_]) -> Keys:
-    """One key for all words of a page's title, where there are any. judged: bool[n], the pages that have keys"""
-    bounds, counts = signatures.titles_bounds, np.diff(signatures.titles_bounds)
-    words = _title_words(signatures.titles, bounds)
-    keys = tagged(TITLE_TAG, mixed_with_host(words & KEY_MASK, signatures.host))
-    return Keys(keys, np.arange(len(keys)), ((counts > 0) & judged).astype(np.int64), np.zeros(len(keys), np.uint64))
+@part
+def _heaviest(prints, first, end, host, wanted, weights, keys, at):
+    """The heaviest of prints[first:end] as keys; of equal class pairs those first whose mixed key is the least.
 
-
-def _print_keys(signatures: Signatures, judged: NDArray[np.bool_]) -> Keys:
-    """The heaviest prints of each page; of equal class pairs those first whose mixed key is the least.
-
-    judged: bool[n], the pages that have keys
+    prints: uint32[p]  host: uint64  wanted: int64, how many  weights: uint32[MOST_KEYS], written over
+    ->  keys: uint64[...], from `at` on, kept in order as they come in; how many: int64
     """
-    bounds = signatures.prints_bounds
-    keys = tagged(
-        PRINT_TAG, _mixed((signatures.prints >> np.uint32(IDENTITY_SHIFT)).astype(np.uint64), bounds, signatures.host)
-    )
-    length = signatures.feature_count
-    wanted = np.where(length < SHORT_FEATURES, MOST_KEYS, np.where(length < MIDDLE_FEATURES, SOME_KEYS, FEW_KEYS))
-    counts = np.minimum(np.diff(bounds), wanted) * judged
-    heaviest = _heaviest(keys, signatures.prints, bounds, counts)
-    return Keys(heaviest, np.arange(len(counts)) * MOST_KEYS, counts, np.zeros(len(counts), np.uint64))
+    held = 0
+    for place in range(first, end):
+        weight = (prints[place] & CLASS_MASK) // np.uint32(2)
+        key = tagged(PRINT_TAG, mixed_with_host(np.uint64(prints[place] >> np.uint32(IDENTITY_SHIFT)), host))
+        slot = held
+        while slot > 0 and (weight > weights[slot - 1] or (weight == weights[slot - 1] and key < keys[at + slot - 1])):
+            slot -= 1
+        if slot < wanted:
+            held = min(held + 1, wanted)
+            for later in range(held - 1, slot, -1):
+                weights[later], keys[at + later] = weights[later - 1], keys[at + later - 1]
+            weights[slot], keys[at + slot] = weight, key
+    return held
 
 
-@numba.njit(nogil=True, cache=True)
-def _heaviest(keys, prints, bounds, counts):  # type: ignore[no-untyped-def]
-    # keys: uint64[p], prints: uint32[p], of n pages by bounds: int64[n + 1]  counts: int64[n], how many are wanted
-    # ->  uint64[n * MOST_KEYS], page i has the first counts[i] from i * MOST_KEYS on, kept in order as they come in
-    chosen = np.empty(len(counts) * MOST_KEYS, np.uint64)
-    weights = np.empty(MOST_KEYS, np.uint32)
-    for page in range(len(counts)):
-        first, wanted, held = page * MOST_KEYS, counts[page], 0
-        for place in range(bounds[page], bounds[page + 1]):
-            weight, key = (prints[place] & CLASS_MASK) // np.uint32(2), keys[place]
-            at = held
-            while at > 0 and (weight > weights[at - 1] or (weight == weights[at - 1] and key < chosen[first + at - 1])):
-                at -= 1
-            if at < wanted:
-                held = min(held + 1, wanted)
-                for later in range(held - 1, at, -1):
-                    weights[later], chosen[first + later] = weights[later - 1], chosen[first + later - 1]
-                weights[at], chosen[first + at] = weight, key
-    return chosen
-
-
-@numba.njit(nogil=True, cache=True)
-def _title_words(titles, bounds):  # type: ignore[no-untyped-def]
-    # titles: uint16[t]  bounds: int64[n + 1]  ->  uint64[n], a hash of each page's words (FNV-1a over 16-bit words)
-    hashes = np.empty(len(bounds) - 1, np.uint64)
-    for page in range(len(hashes)):
-        mixed = np.uint64(0xCBF29CE484222325)
-        for place in range(bounds[page], bounds[page + 1]):
-            mixed = (mixed ^ np.uint64(titles[place])) * np.uint64(0x100000001B3)
-        hashes[page] = mixed
-    return hashes
+@part
+def _title_words(titles, first, end):
+    """A hash of the words titles[first:end]: uint16[t] -> uint64 (FNV-1a over 16-bit words)."""
+    mixed = np.uint64(0xCBF29CE484222325)
+    for place in range(first, end):
+        mixed = (mixed ^ np.uint64(titles[place])) * np.uint64(0x100000001B3)
+    return mixed

@@ -15,6 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Attempt, Buckets, FiledPages, HostMemories, StateView
+from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.sharding.keys import own_keys
@@ -76,10 +77,9 @@ class ReadAhead:
             return self._state.buckets(keys)
         missing = size == _MISSING
         rest = self._state.buckets(keys[missing])
-        first[missing], size[missing] = rest.bounds[:-1] + postings, np.diff(rest.bounds)
+        first[missing], size[missing] = rest.bounds[:-1] + postings, sizes_of(rest.bounds)
         found.append(rest)
-        bounds = np.zeros(len(keys) + 1, np.int64)
-        np.cumsum(size, out=bounds[1:])
+        bounds = bounds_of(size)
         numbers, inlines = (np.concatenate([getattr(one, name) for one in found]) for name in ("numbers", "inlines"))
         return Buckets(bounds, _gather(first, bounds, numbers), _gather(first, bounds, inlines))
 

@@ -16,6 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Attempt, Buckets, FiledPages, StateView
+from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.distinct import distinct
 from spotsieve.stream.judge.addresses import PLAIN_PAIR
 from spotsieve.stream.judge.filed import confirm_met
@@ -122,14 +123,13 @@ def _by_number(numbers: NDArray[np.int64], entries: Sequence[Entry]) -> dict[int
 
 def _postings(own: Own, buckets: Buckets) -> NDArray[np.int64]:
     """How many postings lie in the buckets of each page: int64[n]."""
-    reached = np.zeros(len(own.slots.bucket) + 1, np.int64)
-    np.cumsum(np.diff(buckets.bounds)[own.slots.bucket], out=reached[1:])
-    return np.diff(reached[own.slots.bounds])
+    reached = bounds_of(sizes_of(buckets.bounds)[own.slots.bucket])
+    return sizes_of(reached[own.slots.bounds])
 
 
 def _near_sizes(own: Own, buckets: Buckets, cap: int) -> Sizes:
     """The sizes of the buckets that could take no more if all pages of the round were filed."""
-    sizes, slots = np.diff(buckets.bounds), own.slots
+    sizes, slots = sizes_of(buckets.bounds), own.slots
     least = np.full(len(sizes), cap, np.int64)
     np.minimum.at(least, slots.bucket, slots.cap)
     near = sizes + np.bincount(slots.bucket, minlength=len(sizes)) > least
@@ -153,8 +153,7 @@ def _kept_pairs(
     NDArray[np.int64],
 ]:
     """The pairs that are sent, as columns of Meetings from `bounds` on. kept: bool[m]"""
-    before = np.zeros(len(kept) + 1, np.int64)
-    np.cumsum(kept, out=before[1:])
+    before = bounds_of(kept)
     return (
         before[met.bounds],
         met.number[kept],

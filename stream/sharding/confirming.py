@@ -17,6 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, StateView
+from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.distinct import distinct
 from spotsieve.stream.judge.by_host.pairs import could_be_copy_across
 from spotsieve.stream.judge.by_host.texts import estimated_jaccard, texts_filed, texts_of
@@ -91,7 +92,7 @@ def with_confirms(meetings: Sequence[Meetings], confirms: Sequence[Confirms]) ->
     Raises ValueError where the holders have heard other answers.
     """
     said = np.concatenate([one.said for one in confirms])
-    reached = np.cumsum([0, *(len(one.said) for one in confirms)])
+    reached = bounds_of([len(one.said) for one in confirms])
     ends, at = reached[1:], reached[:-1].copy()
     gone, found = _gone(meetings, confirms), list[Meetings]()
     for one, held in zip(meetings, confirms, strict=True):
@@ -158,7 +159,7 @@ def _say(signatures: Signatures, met: Pairs, originals: NDArray[np.int64], bars:
     sent = np.flatnonzero(decided)
     sketch = compared.sketch[sent] * is_open[sent, None]
     titles, bounds = emptied(text.titles, text.title_bounds, is_open)
-    kept = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(bounds)[sent])])
+    kept = bounds_of(sizes_of(bounds)[sent])
     none = np.zeros(len(sent), np.uint8)
     no_prints = np.empty(0, np.uint32), np.zeros_like(kept)
     own = OwnText(text.site[sent], none, none.astype(np.uint16), *no_prints, titles, kept)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, Filing, Learned, Places, StateView
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.distinct import distinct
 from spotsieve.stream.judge.by_host.learning import TAUGHT_NOTHING, TAUGHT_REST, learn_again, owned_texts
 from spotsieve.stream.judge.by_host.memory import living_leads, recall, recall_leads, to_remember
@@ -35,7 +36,7 @@ def file(
     """
     own = held.own if held else hold_own(round_.signatures, scheme, view, share, resolved.entry != NOBODY)
     buckets = own.buckets
-    given = file_given(own.slots, np.diff(buckets.bounds), resolved.entry, limits.cap)
+    given = file_given(own.slots, sizes_of(buckets.bounds), resolved.entry, limits.cap)
     grown, contents = grown_buckets(buckets, given.added, resolved.entry)
     kept, learned, is_filed = given.fits, None, resolved.entry != NOBODY
     if scheme.bars is not None:

@@ -15,6 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets, StateView
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.distinct import distinct
 from spotsieve.stream.fingerprints.tables import KEY_BITS, PRINT_TAG, TITLE_TAG
 from spotsieve.stream.judge.slots import Slots, kinds_of, slots_of
@@ -113,7 +114,7 @@ def hold(signatures: Signatures, scheme: Scheme, view: StateView, share: Share) 
 def hold_own(signatures: Signatures, scheme: Scheme, view: StateView, share: Share, filed: NDArray[np.bool_]) -> Own:
     """Read the buckets that a shard files a round to. view: as of hold  filed: bool[n], the pages that are filed"""
     probes, own = _probed_by(signatures, scheme, share)
-    keys, slots = slots_of(_kept(probes, own & np.repeat(filed, np.diff(probes.bounds))))
+    keys, slots = slots_of(_kept(probes, own & np.repeat(filed, sizes_of(probes.bounds))))
     return Own(keys, slots, view.buckets(keys))
 
 

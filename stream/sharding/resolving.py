@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
+from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.judge import Judged, verdicts_of
 from spotsieve.stream.judge.addresses import no_addresses
 from spotsieve.stream.judge.filed import FiledOriginals, choose
@@ -85,9 +86,8 @@ def counted_postings(
     walked: Walked, laid: Laid, sizes: NDArray[np.int64], meetings: Sequence[Meetings]
 ) -> NDArray[np.int64]:
     """How many postings lay in the buckets of each page: int64[n]. sizes: those that the walk knew of"""
-    reached = np.zeros(len(laid.slots.bucket) + 1, np.int64)
-    np.cumsum(sizes[laid.slots.bucket], out=reached[1:])
-    in_round = walked.postings - np.diff(reached[laid.slots.bounds])
+    reached = bounds_of(sizes[laid.slots.bucket])
+    in_round = walked.postings - sizes_of(reached[laid.slots.bounds])
     total: NDArray[np.int64] = in_round + sum(one.postings for one in meetings)
     return total
 

@@ -18,6 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.judge import verdicts_of
 from spotsieve.stream.judge.addresses import no_addresses
 from spotsieve.stream.judge.by_host.pairs import could_be_copy_across
@@ -60,7 +61,7 @@ def check_guess(
     """Compare what the walks found with the guess under which they walked: bool[n]. walks: of all shards, in order"""
     pages, signatures = len(guess), round_.signatures
     shard, is_filed, settled = np.zeros(pages, np.int64), np.zeros(pages, np.bool_), np.zeros(pages, np.bool_)
-    most_met: NDArray[np.int64] = np.sum([np.diff(one.bounds) for one in meetings], axis=0)
+    most_met: NDArray[np.int64] = np.sum([sizes_of(one.bounds) for one in meetings], axis=0)
     for number, one in enumerate(walks):
         shard[one.rows], is_filed[one.rows] = number, one.is_filed
         settled[one.rows] = one.filed.number != NOBODY
@@ -70,7 +71,7 @@ def check_guess(
         return Checked(None, more)
     laid = lay_out(signatures, scheme)
     slots = laid.slots
-    page = np.repeat(np.arange(pages), np.diff(slots.bounds))
+    page = np.repeat(np.arange(pages), sizes_of(slots.bounds))
     in_round = np.bincount(slots.bucket, minlength=len(laid.keys))
     np.add.at(most_met, page, in_round[slots.bucket])
     near, has_wrong = np.zeros(len(laid.keys), np.bool_), np.zeros(len(laid.keys), np.bool_)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
+from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.judge.sparing import unjudged
 from spotsieve.stream.sharding.hosts import Walks, taken
 from spotsieve.stream.sharding.meetings import Meetings
@@ -45,10 +46,9 @@ def is_spared(round_: Round) -> NDArray[np.bool_]:
 
 
 def _without(meetings: Meetings, spared: NDArray[np.bool_]) -> Meetings:
-    page = np.repeat(np.arange(len(spared)), np.diff(meetings.bounds))
+    page = np.repeat(np.arange(len(spared)), sizes_of(meetings.bounds))
     kept = ~spared[page]
-    bounds = np.zeros(len(spared) + 1, np.int64)
-    np.cumsum(np.where(spared, 0, np.diff(meetings.bounds)), out=bounds[1:])
+    bounds = bounds_of(np.where(spared, 0, sizes_of(meetings.bounds)))
     of_pairs = ("number", "proof", "kinds", "distance", "said", "score", "length")
     return meetings._replace(
         postings=np.where(spared, 0, meetings.postings),

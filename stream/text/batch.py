@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.text.html.elements import element_table
 from spotsieve.stream.text.html.scan import scan_markup
 from spotsieve.stream.text.machine import slots
@@ -45,7 +46,7 @@ def check_batch(
         raise TypeError(f"buffer must be uint8[N], got {buffer.dtype}[{buffer.ndim} dimensions]; use numpy.frombuffer")
     if bounds.dtype != np.int64 or bounds.ndim != 1 or len(bounds) == 0:
         raise TypeError(f"bounds must be int64[n + 1], got {bounds.dtype}[{bounds.shape}]; begin it with 0")
-    sizes = np.diff(bounds)
+    sizes = sizes_of(bounds)
     if bounds[0] < 0 or bounds[-1] > len(buffer) or (sizes < 0).any():
         raise ValueError(f"bounds must ascend within 0..{len(buffer)}, got {bounds[0]}..{bounds[-1]}; check the batch")
     if len(sizes) and sizes.max() > MAX_PAGE_BYTES:

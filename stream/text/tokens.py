@@ -7,6 +7,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.text.batch import batch_at, check_batch, in_padded_parts, scan_page, scan_state
 from spotsieve.stream.text.hashing import HASH_BITS
 from spotsieve.stream.text.machine import slots
@@ -30,7 +31,7 @@ class PageTokens:
     @property
     def counts(self) -> NDArray[np.int64]:
         """Tokens of each page: int64[n]."""
-        return np.diff(self.bounds)
+        return sizes_of(self.bounds)
 
     def without(self, left_out: NDArray[np.uint64]) -> "PageTokens":
         """The same pages without the tokens of these hashes: uint64[s], ascending."""
@@ -38,7 +39,7 @@ class PageTokens:
             return self
         place = np.minimum(np.searchsorted(left_out, self.hashes), len(left_out) - 1)
         kept = left_out[place] != self.hashes
-        before = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
+        before = bounds_of(kept)
         return PageTokens(self.hashes[kept], before[self.bounds])
 
 
@@ -59,7 +60,7 @@ def extract_tokens(
 
 def _run(buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.bool_]) -> PageTokens:
     # the arrays whose addresses are in the state must outlive the call
-    state, arrays = scan_state(int(np.diff(bounds).max()))
+    state, arrays = scan_state(int(sizes_of(bounds).max()))
     tokens = PageTokens(*_kernel()(batch_at(buffer, bounds, markup), state))
     arrays.clear()
     return tokens

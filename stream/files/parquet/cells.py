@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 import pybase64
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import bounds_of
+
 
 def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
     """The bytes of each row, with every value of a dictionary counted where it stands. int64[n]"""
@@ -52,7 +54,7 @@ def _cell_bytes(array: pa.Array) -> Any:
         starts = _offsets(array)
         elements = [array.keys, array.items] if pa.types.is_map(kind) else [array.values]
         inside = [_cell_bytes(part.slice(starts[0], starts[-1] - starts[0])) for part in elements]
-        sums = np.concatenate([[0], np.cumsum(sum(inside, np.int64(8)))])
+        sums = bounds_of(sum(inside[1:], inside[0] + 8))
         return np.diff(sums[starts - starts[0]])
     return np.full(len(array), 8, np.int64)
 

@@ -15,21 +15,26 @@ that is sent again long after its commit is judged by what is known then.
 # numba compiles the kernels from their argument types; the comment of each says what these are.
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, StateView
 from spotsieve.stream.judge.by_host.recalled import Recalled
 from spotsieve.stream.judge.met import Met
-from spotsieve.stream.judge.rules import Found
+from spotsieve.stream.judge.rules import Found, judge_sources
 from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.judge.walk import Walked
 from spotsieve.stream.page import PageId
 from spotsieve.stream.verdict import FoundBy, Reason
 
 _BODY = np.uint8(FoundBy.BODY)
+_EXACT, _LONGER, _RECRAWL, _NO_MATCH = (
+    np.uint8(reason) for reason in (Reason.EXACT, Reason.LONGER, Reason.RECRAWL, Reason.NO_MATCH)
+)
 NEW, SETTLED, AGAIN, FILED_ELSEWHERE, ELSEWHERE = (np.uint8(state) for state in range(5))
 """How a page is judged: as any; its verdict is known; an earlier place of the record has its id; where its host is
 remembered, and it is taken to be filed, or not to be (stream/sharding)."""
@@ -74,9 +79,11 @@ def find_known(
     page_ids: by page, of those that are judged at least  judged: bool[n]
     """
     known = Known(np.full(len(judged), NEW, np.uint8), np.full(len(judged), NOBODY, np.int64))
-    under_body = np.flatnonzero(met.proof & FoundBy.BODY)
-    asking = np.searchsorted(met.bounds, under_body, side="right") - 1
-    entries = read.filed.entries(read.place(met.number[under_body])) if read.filed is not None else []
+    under_body = (met.proof & _BODY).nonzero()[0]
+    asking = met.bounds.searchsorted(under_body, side="right") - 1
+    entries = (
+        read.filed.entries(read.place(met.number[under_body])) if read.filed is not None and len(under_body) else []
+    )
     for pair, page, entry in zip(under_body.tolist(), asking.tolist(), entries, strict=True):
         if judged[page] and (entry.source, entry.partition, entry.offset) == page_ids[page]:
             known.state[page], found.number[page] = SETTLED, met.number[pair]
@@ -108,31 +115,54 @@ def find_repeated(page_ids: Mapping[int, PageId], judged: NDArray[np.bool_], kno
             known.state[page], known.first[page] = AGAIN, first
 
 
-def attempts_of(pages: NDArray[np.int64], filed: Found, walked: Walked) -> tuple[Attempt, ...]:
-    """The verdicts of pages that are not filed, or that replace another: int64[a], by page -> a attempts."""
-    within, from_state = walked.found, filed.number[pages] != NOBODY
+def attempts_of(
+    judged: NDArray[np.bool_], known: Known, filed: Found, walked: Walked
+) -> tuple[NDArray[np.int64], tuple[Attempt, ...]]:
+    """The new verdicts of pages that are not filed, or that replace another, whose entry does not say what.
 
-    def found(name: str) -> NDArray[Any]:
-        column: NDArray[Any] = np.where(from_state, getattr(filed, name)[pages], getattr(within, name)[pages])
-        return column
+    judged: bool[n] -> the pages: int64[a], and their attempts
+    """
+    pages, *columns = _attempts_kernel()(judged, known.state, filed, walked.found, walked.entry)
+    return pages, tuple(map(Attempt, *(column.tolist() for column in columns))) if len(pages) else ()
 
-    def entry_numbers(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.where(numbers == NOBODY, NOBODY, walked.entry[numbers])
 
-    original = np.where(from_state, filed.number[pages], entry_numbers(within.number[pages]))
-    replaced = within.replaced[pages]
-    replaced = np.where(replaced == NOBODY, filed.replaced[pages], entry_numbers(replaced))
-    copy, exact = original != NOBODY, found("proof") & _BODY != 0
-    longer = ~copy & (replaced != NOBODY)
-    recrawl = filed.recrawl[pages] | within.recrawl[pages]
-    without = np.where(longer, Reason.LONGER, np.where(recrawl, Reason.RECRAWL, Reason.NO_MATCH))
-    columns = (
-        np.where(copy, original, replaced),
-        np.where(copy, np.where(exact, 1.0, found("score")), np.where(longer, 0.0, np.nan)),
-        np.where(copy, np.where(exact, Reason.EXACT, found("reason")), without),
-        np.where(copy, found("found_by"), 0),
-    )
-    return tuple(map(Attempt, *(column.tolist() for column in columns)))
+@cache
+def _attempts_kernel():
+    sources = judge_sources()
+
+    @njit(nogil=True, cache=True)
+    def attempts(judged, state, filed, within, entry):
+        # judged: bool[n]  state: uint8[n], as of Known  filed, within: Found  entry: int64[n]
+        # ->  pages: int64[a]; original: int64[a], score: float64[a], reason and found_by: uint8[a], as of Attempt
+        pages = np.empty(len(entry), np.int64)
+        originals, scores = np.empty(len(entry), np.int64), np.empty(len(entry))
+        reasons, kinds = np.empty(len(entry), np.uint8), np.empty(len(entry), np.uint8)
+        count = 0
+        for page in range(len(entry) if sources >= 0 else 0):
+            replaces = filed.replaced[page] != NOBODY or within.replaced[page] != NOBODY
+            if not judged[page] or state[page] != NEW or (entry[page] != NOBODY and not replaces):
+                continue
+            from_state = filed.number[page] != NOBODY
+            found = filed if from_state else within
+            original, exact = found.number[page], found.proof[page] & _BODY
+            if not from_state and original != NOBODY:
+                original = entry[original]
+            replaced = within.replaced[page]
+            replaced = filed.replaced[page] if replaced == NOBODY else entry[replaced]
+            score, kind = np.nan, np.uint8(0)
+            if original != NOBODY:
+                score, reason = (1.0, _EXACT) if exact else (found.score[page], found.reason[page])
+                kind = found.found_by[page]
+            elif replaced != NOBODY:
+                original, score, reason = replaced, 0.0, _LONGER
+            else:
+                reason = _RECRAWL if filed.recrawl[page] or within.recrawl[page] else _NO_MATCH
+            pages[count], originals[count], scores[count] = page, original, score
+            reasons[count], kinds[count] = reason, kind
+            count += 1
+        return pages[:count], originals[:count], scores[:count], reasons[:count], kinds[:count]
+
+    return attempts
 
 
 @inlined

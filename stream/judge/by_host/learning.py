@@ -69,26 +69,29 @@ def learn_again(
 
 def owned_texts(signatures: Signatures, within: Texts, pages: NDArray[np.int64]) -> OwnText:
     """What the entries of these pages keep: int64[f], rows. within: as of _Record"""
-    print_bounds, title_bounds = np.zeros(len(pages) + 1, np.int64), np.zeros(len(pages) + 1, np.int64)
-    first, title_first = signatures.prints_bounds[:-1][pages], signatures.titles_bounds[:-1][pages]
-    np.cumsum(within.print_end[pages] - first, out=print_bounds[1:])
-    np.cumsum(np.diff(signatures.titles_bounds)[pages], out=title_bounds[1:])
-    prints, titles = _places(first, print_bounds), _places(title_first, title_bounds)
+    bounds = signatures.titles_bounds
     return OwnText(
         signatures.site[pages],
         within.share[pages],
         within.listed[pages],
-        within.prints[prints],
-        print_bounds,
-        signatures.titles[titles],
-        title_bounds,
+        *_runs(within.prints, within.print_first, within.print_end, pages),
+        *_runs(signatures.titles, bounds[:-1], bounds[1:], pages),
     )
 
 
-def _places(first: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The places first[i], first[i] + 1, ... of each of r runs, as many as bounds: int64[r + 1] leave room for."""
-    sizes = np.diff(bounds)
-    return np.repeat(first - bounds[:-1], sizes) + np.arange(bounds[-1])
+@njit(nogil=True, cache=True)
+def _runs(column, first, end, rows):
+    # column: [c]  first, end: int64[n]  rows: int64[r]  ->  column[first[i]:end[i]] of these rows i, one after the
+    # other, and where each lies there: int64[r + 1]
+    bounds = np.zeros(len(rows) + 1, np.int64)
+    for at in range(len(rows)):
+        bounds[at + 1] = bounds[at] + end[rows[at]] - first[rows[at]]
+    taken = np.empty(bounds[-1], column.dtype)
+    for at in range(len(rows)):
+        begin = first[rows[at]]
+        for place in range(bounds[at], bounds[at + 1]):
+            taken[place] = column[begin + place - bounds[at]]
+    return taken, bounds
 
 
 @inlined

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import ITEM_COUNT_BITS, NOBODY, WORD_COUNT_BITS, HostMemories, StateView
+from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.features.prints import IDENTITY_SHIFT, MOST_PRINTS
 from spotsieve.stream.judge.slots import inlined
 from spotsieve.stream.signature import OwnText
@@ -104,9 +105,7 @@ def to_remember(memory: Memory) -> HostMemories:
     """What the state is to know of the hosts that learned."""
     rows = np.flatnonzero(memory.changed)
     stored = memory.first[rows] == NOBODY
-    item_bounds, word_bounds = np.zeros(len(rows) + 1, np.int64), np.zeros(len(rows) + 1, np.int64)
-    np.cumsum(memory.item_count[rows] * stored, out=item_bounds[1:])
-    np.cumsum(memory.word_count[rows] * stored, out=word_bounds[1:])
+    item_bounds, word_bounds = bounds_of(memory.item_count[rows] * stored), bounds_of(memory.word_count[rows] * stored)
     return HostMemories(
         memory.hosts[rows],
         memory.pages[rows].astype(np.uint32),
@@ -125,7 +124,7 @@ def _rows(
     """A ragged column as rows of one width, and how much of each is used."""
     rows = np.empty((len(bounds) - 1, width), np.uint32)
     _spread(column, bounds, rows)
-    return rows, np.diff(bounds)
+    return rows, sizes_of(bounds)
 
 
 @numba.njit(nogil=True, cache=True)

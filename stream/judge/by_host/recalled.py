@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, FiledEntries, StateView
-from spotsieve.stream.distinct import distinct, places_in
+from spotsieve.stream.distinct import distinct, distinct_places, places_in
 from spotsieve.stream.judge.by_host.memory import Memory, living_leads, recall, recall_leads
 from spotsieve.stream.judge.by_host.texts import Texts, texts_filed
 from spotsieve.stream.judge.met import Met
@@ -41,8 +41,8 @@ def recall_record(
 
     by: what pages are worth (Worth)
     """
-    hosts, row = np.unique(signatures.host, return_inverse=True)
-    memories = view.memories(hosts.astype(np.uint64))
+    hosts, row = distinct_places(np.ascontiguousarray(signatures.host, np.uint64))
+    memories = view.memories(hosts)
     memory, leads = recall(memories), living_leads(memories, view)
     originals = [attempt.original for attempt in attempts if attempt is not None and attempt.original != NOBODY]
     wanted = distinct(np.concatenate([met.number, leads, np.array(originals, np.int64)])).astype(np.uint64)
@@ -50,7 +50,7 @@ def recall_record(
         return Recalled(row, memory, wanted, None, no_texts(signatures.sketch.shape[1]), np.empty(0))
     filed = view.filed(wanted)
     compared, own = filed.compared(False), filed.own_texts()
-    recall_leads(memory, leads, np.searchsorted(wanted, leads.astype(np.uint64)), own)
+    recall_leads(memory, leads, places_in(wanted, leads), own)
     texts = texts_filed(compared.host, compared.feature_count, compared.sketch, own)
     return Recalled(row, memory, wanted, filed, texts, worth_of_filed(filed, compared.feature_count, by))
 

@@ -14,6 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Buckets, Learned, StateView
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.features.prints import MOST_PRINTS
 from spotsieve.stream.judge.addresses import Addresses, relation_to_filed, relation_within
 from spotsieve.stream.judge.by_host.bars import bars_in, bars_of_pages
@@ -64,6 +65,8 @@ from spotsieve.stream.schemes import Bars
 from spotsieve.stream.schemes.by_address.rules import PageRules
 from spotsieve.stream.signature import Signatures, Status, page_ids_of
 from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS
+
+_JUDGED = np.uint8(Status.FINGERPRINTED)
 
 
 class _Record(NamedTuple):
@@ -132,7 +135,7 @@ def judge_with_hosts(
     worths: of the pages  alone: each by itself; none is filed or teaches
     """
     met = meet_filed(slots, buckets, limits.candidates, final_kinds(limits))
-    judged = signatures.status == Status.FINGERPRINTED
+    judged = signatures.status == _JUDGED
     page_ids = page_ids_of(signatures)
     attempts = known_attempts(page_ids, judged, view)
     read = recall_record(signatures, met, view, attempts, limits.worth)
@@ -142,7 +145,7 @@ def judge_with_hosts(
     if not alone:
         find_repeated(by_page, judged, known)
     addresses = known_addresses(signatures, read.filed, len(read.numbers), limits, rules)
-    place, sizes = read.place(met.number), np.diff(buckets.bounds)
+    place, sizes = read.place(met.number), sizes_of(buckets.bounds)
     walk = walk_hosts(
         signatures,
         slots,
@@ -160,7 +163,7 @@ def judge_with_hosts(
         filed,
         not alone,
     )
-    learned = _learned(signatures, walk.walked, filed, known, walk.within, read.memory, page_ids)
+    learned = _learned(signatures, judged, walk.walked, filed, known, walk.within, read.memory, page_ids)
     originals = FiledOriginals(filed, read.numbers, read.filed, addresses)
     return JudgedWithHosts(originals, walk.walked, learned, walk.taught, known.state == NEW)
 
@@ -209,6 +212,7 @@ def walk_hosts(
 
 def _learned(
     signatures: Signatures,
+    judged: NDArray[np.bool_],
     walked: Walked,
     filed: Found,
     known: Known,
@@ -218,11 +222,7 @@ def _learned(
 ) -> Learned:
     """What the state is to remember beside postings."""
     texts = owned_texts(signatures, within, np.flatnonzero(walked.entry != NOBODY))
-    new = (signatures.status == Status.FINGERPRINTED) & (known.state == NEW)
-    # The entry of a page does not say what it replaced.
-    replaces = (filed.replaced != NOBODY) | (walked.found.replaced != NOBODY)
-    told = np.flatnonzero(new & ((walked.entry == NOBODY) | replaces))
-    attempts = attempts_of(told, filed, walked)
+    told, attempts = attempts_of(judged, known, filed, walked)
     return Learned(texts, to_remember(memory), tuple(page_ids[page] for page in told.tolist()), attempts)
 
 

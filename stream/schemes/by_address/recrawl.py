@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.features.prints import KEPT
 from spotsieve.stream.fingerprints.tables import ADDRESS_TAG
 from spotsieve.stream.hosts import address_of
@@ -38,7 +39,7 @@ class TextsByAddress(WrappedScheme):
 def appended(probes: Probes, keys: Keys) -> Probes:
     """Probes of n pages with the keys of one more kind, behind those that a page has."""
     more = build_probes(keys)
-    counts, added = np.diff(probes.bounds), np.diff(more.bounds)
+    counts, added = sizes_of(probes.bounds), sizes_of(more.bounds)
     pages = np.arange(len(counts))
     order = np.argsort(np.concatenate([np.repeat(pages, counts), np.repeat(pages, added)]), kind="stable")
     columns: dict[str, Any] = {
@@ -51,7 +52,7 @@ def appended(probes: Probes, keys: Keys) -> Probes:
 def _digests(signatures: Signatures, addresses: Sequence[str]) -> NDArray[np.uint64]:
     """Of what each signature holds of the text, and of the address: uint64[n, 2]."""
     kept = signatures.prints & KEPT != 0
-    bounds = np.concatenate([[0], np.cumsum(kept)])[signatures.prints_bounds]
+    bounds = bounds_of(kept)[signatures.prints_bounds]
     prints = signatures.prints[kept]
     fixed = np.empty(
         len(signatures),

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.fingerprints.tables import BARE_TAGS, KEY_BITS, KEY_MASK
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes import Bar, Bars, Confirmed, Probes, Way
@@ -43,7 +44,7 @@ class HostScope(WrappedScheme):
     def probe(self, signatures: Signatures) -> Probes:
         """The scheme's probes, keys below their tags and inline bits, where there are any, mixed with the host."""
         probes = self.inner.probe(signatures)
-        return _mixed(probes, np.repeat(signatures.host, np.diff(probes.bounds)))
+        return _mixed(probes, np.repeat(signatures.host, sizes_of(probes.bounds)))
 
     def confirm(self, pages: Compared, others: Compared) -> Confirmed:
         """The scheme's answer, but for pairs of two hosts: these are refused."""
@@ -58,7 +59,7 @@ class HostScope(WrappedScheme):
 
 def mixed_probes(probes: Probes, scopes: NDArray[np.uint64]) -> Probes:
     """Probes of n pages mixed with their scopes: uint64[n]. Those of a page whose scope is 0 stay as they are."""
-    of_keys = np.repeat(scopes, np.diff(probes.bounds))
+    of_keys = np.repeat(scopes, sizes_of(probes.bounds))
     mixed, without = _mixed(probes, of_keys), of_keys == 0
     return dataclasses.replace(
         probes,

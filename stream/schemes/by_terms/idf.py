@@ -21,6 +21,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import bounds_of
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.page import Page
 from spotsieve.stream.schemes.by_terms.concept_model import VERSION as CONCEPTS_VERSION
@@ -191,5 +192,5 @@ def ranks_of(
         return hashes[:0], np.zeros_like(bounds)
     place = np.minimum(np.searchsorted(lexicon, hashes), len(lexicon) - 1)
     kept = lexicon[place] == hashes
-    before = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
+    before = bounds_of(kept)
     return ranks[place[kept]], before[bounds]

@@ -32,6 +32,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, MINIMA_TAG, tagged
 from spotsieve.stream.page import Page
@@ -79,7 +80,7 @@ class SpotsigsScheme(CandidateSearch):
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """Digest every body; number the spots in the range of pages that have enough of them, the rarest first."""
         ranks, bounds = ranks_of(*self.terms.of(pages), self.lexicon, self.rank)
-        counts = np.diff(bounds)
+        counts = sizes_of(bounds)
         ordered, before = order_repeats(ranks, bounds)
         features = ordered << np.uint64(REPEAT_BITS) | before
         compared = features_compared(status_of(pages, counts >= self.settings.min_spots), features, bounds)
@@ -88,11 +89,10 @@ class SpotsigsScheme(CandidateSearch):
     def probe(self, signatures: Signatures) -> Probes:
         """The body's digest; the rarest spots in the page's own partition, under which it is filed, and in others."""
         status, features_bounds = signatures.status, signatures.features_bounds
-        lengths = np.diff(features_bounds) * (status == Status.FINGERPRINTED)
+        lengths = sizes_of(features_bounds) * (status == Status.FINGERPRINTED)
         own, others, tau = np.zeros_like(lengths), np.zeros_like(lengths), self.settings.tau
         _count_keys(lengths, self.boundaries, tau, self.c, own, others)
-        bounds = np.zeros(len(lengths) + 1, np.int64)
-        np.cumsum(own + others, out=bounds[1:])
+        bounds = bounds_of(own + others)
         keys = np.empty(bounds[-1], np.uint64)
         _fill_keys(signatures.features, features_bounds, lengths, self.boundaries, tau, self.c, bounds, keys)
         spots = listed(tagged(MINIMA_TAG, keys), bounds)

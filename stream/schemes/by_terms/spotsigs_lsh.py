@@ -20,6 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.fingerprints.minhash import linear_hashes, minimum_hashes
 from spotsieve.stream.page import Page
@@ -55,7 +56,7 @@ class SpotsigsLshScheme(CandidateSearch):
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """Digest every body; take the minima over the numbered spots of pages that have enough in the range."""
         spots, bounds = only(*self.terms.of(pages), self.lexicon)
-        counts = np.diff(bounds)
+        counts = sizes_of(bounds)
         minima = minimum_hashes(number_equal(spots, bounds), bounds, self.functions)
         status = status_of(pages, counts >= self.settings.min_spots)
         return signed(pages, status=status, feature_count=counts, sketch=pack_minima(minima))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.features.extract import extract_spots
 from spotsieve.stream.features.spots import (
     DEFAULT_ANTECEDENTS,
@@ -91,7 +92,7 @@ def order_repeats(
 
     bounds: int64[n + 1], page i's are terms[bounds[i]:bounds[i + 1]]
     """
-    page = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    page = np.repeat(np.arange(len(bounds) - 1), sizes_of(bounds))
     ordered = terms[np.lexsort((terms, page))]
     new = np.ones(len(ordered), np.bool_)
     new[1:] = (ordered[1:] != ordered[:-1]) | (page[1:] != page[:-1])

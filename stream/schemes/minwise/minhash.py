@@ -21,6 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.features.page_shingles import shingle_pages
 from spotsieve.stream.fingerprints.minhash import linear_hashes, minimum_hashes
 from spotsieve.stream.page import Page, lay_out
@@ -48,7 +49,7 @@ class MinhashScheme(CandidateSearch):
         batch = lay_out(pages)
         tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_))
         shingles, bounds = shingle_pages(tokens, self.settings.w, self.settings.w)
-        counts = np.diff(bounds)
+        counts = sizes_of(bounds)
         status = status_of(pages, (tokens.counts >= self.settings.min_tokens) & (counts > 0))
         minima = minimum_hashes(shingles, bounds, self.functions)
         return signed(pages, status=status, feature_count=counts, sketch=pack_minima(minima))

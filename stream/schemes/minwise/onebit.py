@@ -20,6 +20,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.errors import SettingError
 from spotsieve.stream.features.page_shingles import shingle_pages
 from spotsieve.stream.fingerprints.grouping import cut_groups, group_values
@@ -57,7 +58,7 @@ class OnebitScheme(CandidateSearch):
         batch = lay_out(pages)
         tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_))
         shingles, bounds = shingle_pages(tokens, self.settings.w, self.settings.w)
-        counts = np.diff(bounds)
+        counts = sizes_of(bounds)
         bits = minimum_hashes(shingles, bounds, self.functions) & np.uint32(1)
         status = status_of(pages, counts >= self.settings.min_shingles)
         return signed(pages, status=status, feature_count=counts, sketch=pack_bits(bits))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.features.extract import extract_spots
 from spotsieve.stream.features.spots import DEFAULT_ANTECEDENTS, DEFAULT_STOP_WORDS, SpotModel, SpotSettings
 from spotsieve.stream.fingerprints.tables import design_tables
@@ -35,4 +36,4 @@ class ChainScheme(FingerprintSearch):
         """Digest every body; extract the spots of those that can be judged, and fold them where there are enough."""
         batch = lay_out(pages)
         found = extract_spots(batch.buffer, batch.bounds, batch.markup.view(np.bool_), self.model)
-        return fold_signatures(pages, found.spots, found.spot_bounds, np.diff(found.spot_bounds), self.min_features)
+        return fold_signatures(pages, found.spots, found.spot_bounds, sizes_of(found.spot_bounds), self.min_features)

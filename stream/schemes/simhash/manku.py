@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.features.page_shingles import shingle_pages
 from spotsieve.stream.features.spots import DEFAULT_STOP_WORDS, check_words
 from spotsieve.stream.fingerprints.tables import design_tables
@@ -44,7 +45,7 @@ class MankuScheme(FingerprintSearch):
         batch = lay_out(pages)
         tokens = extract_tokens(batch.buffer, batch.bounds, batch.markup.view(np.bool_)).without(self.stop_words)
         features, bounds = shingle_pages(tokens, 1, self.settings.phrase_words)
-        return fold_signatures(pages, features, bounds, np.diff(bounds), self.settings.min_features)
+        return fold_signatures(pages, features, bounds, sizes_of(bounds), self.settings.min_features)
 
 
 def _hashes_of(words: Sequence[str]) -> NDArray[np.uint64]:

@@ -9,11 +9,12 @@
 
 import numpy as np
 
+from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.sharding.confirming import Confirms
 from spotsieve.stream.sharding.meetings import SentTexts
 from spotsieve.stream.sharding.records.columns import ColumnReader, ColumnWriter
 from spotsieve.stream.sharding.records.entries import PackedEntries, write_entries
-from spotsieve.stream.sharding.records.meetings import bounds_of
+from spotsieve.stream.sharding.records.meetings import checked_bounds
 from spotsieve.stream.signature import MAX_SKETCH_WORDS, OwnText
 
 _OF_BYTES = 8
@@ -60,7 +61,7 @@ def _write_texts(columns: ColumnWriter, texts: SentTexts | None) -> None:
     columns.bits(is_open)
     columns.count(texts.sketch.shape[1])
     columns.words(texts.sketch[is_open].reshape(-1))
-    columns.numbers(np.diff(own.title_bounds))
+    columns.numbers(sizes_of(own.title_bounds))
     columns.numbers(own.titles)
 
 
@@ -72,7 +73,7 @@ def _read_texts(columns: ColumnReader, entries: int) -> SentTexts | None:
     words = columns.count(MAX_SKETCH_WORDS)
     sketch = np.zeros((entries, words), np.uint64)
     sketch[is_open] = columns.words(int(is_open.sum()) * words).reshape(-1, words)
-    bounds = bounds_of(columns.numbers(entries, 2**16))
+    bounds = checked_bounds(columns.numbers(entries, 2**16))
     titles = columns.numbers(int(bounds[-1]), 2**16 - 1).astype(np.uint16)
     none = np.zeros(entries, np.uint8)
     prints = np.empty(0, np.uint32), np.zeros(entries + 1, np.int64)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Attempt
+from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.sharding.meetings import ACCEPTED, Meetings, Sizes
 from spotsieve.stream.sharding.records.columns import MOST_ROWS, ColumnReader, ColumnWriter
 from spotsieve.stream.sharding.records.entries import PackedEntries, ascending, write_entries
@@ -28,7 +29,7 @@ def write_meetings(meetings: Meetings, first_number: int) -> bytes:
     decisive = meetings.proof != 0
     columns.count(len(meetings.postings))
     columns.numbers(meetings.postings)
-    columns.numbers(np.diff(meetings.bounds))
+    columns.numbers(sizes_of(meetings.bounds))
     columns.numbers(first_number - meetings.number)
     columns.numbers(meetings.kinds | meetings.said << np.uint8(_KIND_BITS))
     columns.bits(decisive)
@@ -53,7 +54,7 @@ def write_meetings(meetings: Meetings, first_number: int) -> bytes:
 def read_meetings(columns: ColumnReader, first_number: int) -> Meetings:
     """Read the body. Raises ValueError."""
     pages = columns.count()
-    postings, bounds = columns.numbers(pages), bounds_of(columns.numbers(pages, MOST_ROWS))
+    postings, bounds = columns.numbers(pages), checked_bounds(columns.numbers(pages, MOST_ROWS))
     pairs = int(bounds[-1])
     number = first_number - columns.numbers(pairs, first_number)
     word, decisive = columns.numbers(pairs, 255).astype(np.uint8), columns.bits(pairs)
@@ -90,10 +91,9 @@ def read_meetings(columns: ColumnReader, first_number: int) -> Meetings:
     )
 
 
-def bounds_of(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+def checked_bounds(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Where rows of these sizes begin and end: int64[n + 1]. Raises ValueError where they are too many."""
-    bounds = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=bounds[1:])
+    bounds = bounds_of(sizes)
     if bounds[-1] > MOST_ROWS:
         raise ValueError
     return bounds

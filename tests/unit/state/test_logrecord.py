@@ -9,10 +9,13 @@ import xxhash
 
 from spotsieve.state.forgetting import ForgottenPage
 from spotsieve.state.index import Committed
+from spotsieve.state.log import pages_body
 from spotsieve.state.log.forget_body import split_pages
 from spotsieve.state.log.pages_body import MAX_MARKS
 from spotsieve.state.log.record import (
     FRAME_BYTES,
+    NO_PAGES,
+    as_encoded,
     checksum_of,
     decode,
     encode,
@@ -245,10 +248,26 @@ TITLES = {"prints": np.empty(0, np.uint32), "prints_bounds": np.array([0, 0]), "
     ],
     ids=["no status", "no source", "prints fall", "one block twice", "title words fall", "a title word twice"],
 )
-def test_columns_that_break_their_rules_are_corrupt_even_with_a_sound_checksum(columns: dict[str, Any]) -> None:
-    record = encode(dataclasses.replace(one_page(), **columns), WRITER, 1, DIGEST)
+def test_columns_that_break_their_rules_are_neither_written_nor_read(
+    columns: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = dataclasses.replace(one_page(), **columns)
+    with pytest.raises(ValueError, match="known source and status, and prints and title words that ascend"):
+        encode(broken, WRITER, 1, DIGEST)
+    with monkeypatch.context() as careless:
+        careless.setattr(pages_body, "_sound", lambda *_: True)
+        record = encode(broken, WRITER, 1, DIGEST)
     with pytest.raises(CorruptRecord, match="must hold the columns that it declares"):
         decode(record)
+
+
+def test_a_record_that_its_writer_does_not_read_again_is_as_decoded() -> None:
+    marks = (Committed("pages", 3, 77),)
+    for signatures in (make_signatures(40, seed=5), one_page(), NO_PAGES):
+        record = encode(signatures, WRITER, 9, DIGEST, marks)
+        kept, read = as_encoded(record, signatures, WRITER, 9, DIGEST, list(marks)), decode(record)
+        assert dataclasses.replace(kept, signatures=NO_PAGES) == dataclasses.replace(read, signatures=NO_PAGES)
+        assert_same(kept.signatures, read.signatures)
 
 
 def test_prints_and_titles_ascend_within_each_page_alone() -> None:
