@@ -17,8 +17,9 @@ LONG_SECONDS = 0.05
 """A piece that took longer in the event loop was not short. 100 pages take 5 ms, beside threads that sign 15."""
 PAUSE_SECONDS = 1.0
 """For so long nothing is short then: a slow disk keeps the event loop once a second."""
-SHORT_BYTES = 128 * 1024
-"""Messages of so many bytes are signed in 2 ms, and written to an output in less."""
+SHORT_BYTES = 1536 * 1024
+"""Messages of so many bytes are signed in 5 ms, and written to an output in less. Under a load at which that would fill
+the event loop, micro-batches are larger and signed beside it."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
