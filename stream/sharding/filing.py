@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, Filing, Learned, Places, StateView
 from spotsieve.stream.bounds import sizes_of
-from spotsieve.stream.distinct import distinct
+from spotsieve.stream.distinct import distinct, distinct_places
 from spotsieve.stream.judge.by_host.learning import TAUGHT_NOTHING, TAUGHT_REST, learn_again, owned_texts
 from spotsieve.stream.judge.by_host.memory import living_leads, recall, recall_leads, to_remember
 from spotsieve.stream.judge.by_host.recalled import no_texts
@@ -110,10 +110,10 @@ def _learn(
 ) -> Learned:
     """What the shard is to remember beside postings. held: int64[f], the pages whose entries it holds"""
     signatures, taught = round_.signatures, np.asarray(resolved.taught)
-    hosts, row = np.unique(signatures.host[mine], return_inverse=True)
+    hosts, row = distinct_places(signatures.host[mine])
     rows = np.full(len(signatures), NOBODY)
     rows[mine] = row
-    memories = view.memories(hosts.astype(np.uint64))
+    memories = view.memories(hosts)
     memory, leads = recall(memories), living_leads(memories, view)
     original = np.where(mine & (taught == TAUGHT_REST), resolved.original, NOBODY)
     in_round = np.flatnonzero(original >= round_.first_number)

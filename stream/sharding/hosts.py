@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Attempt, FiledEntries, StateView
-from spotsieve.stream.distinct import distinct
+from spotsieve.stream.distinct import distinct, distinct_places, places_in
 from spotsieve.stream.judge.addresses import no_addresses
 from spotsieve.stream.judge.by_host.bars import bars_of_pages
 from spotsieve.stream.judge.by_host.known import ELSEWHERE, FILED_ELSEWHERE, NEW, find_known, find_repeated
@@ -173,15 +173,15 @@ def _recall(
     of_host: int64[...], entries that are the shard's own  sent: those in the answers of all shards
     """
     signatures = round_.signatures
-    hosts, row = np.unique(signatures.host[mine], return_inverse=True)
-    memories = view.memories(hosts.astype(np.uint64))
+    hosts, row = distinct_places(signatures.host[mine])
+    memories = view.memories(hosts)
     memory, leads = recall(memories), living_leads(memories, view)
     own_numbers = distinct(np.concatenate([of_host, leads])).astype(np.uint64)
     parts, filed = list[Texts](), None
     if len(own_numbers):
         filed = view.filed(own_numbers)
         compared, own = filed.compared(False), filed.own_texts()
-        recall_leads(memory, leads, np.searchsorted(own_numbers, leads.astype(np.uint64)), own)
+        recall_leads(memory, leads, places_in(own_numbers, leads), own)
         parts.append(texts_filed(compared.host, compared.feature_count, compared.sketch, own))
     parts.append(_sent_texts(sent.numbers, meetings, signatures.sketch.shape[1]))
     numbers = np.concatenate([own_numbers, sent.numbers.astype(np.uint64)])

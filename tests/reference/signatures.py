@@ -1,10 +1,14 @@
 """Signatures for tests of state and log: any number of pages, some near others, with addresses."""
 
 import dataclasses
+from typing import Any
+from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.state.log import pages_body
+from spotsieve.state.log.record import encode
 from spotsieve.stream.signature import Signatures, Status
 
 SKETCH_WORDS = 2
@@ -93,6 +97,12 @@ def one_page() -> Signatures:
         np.array([0, 3]),
         np.zeros(1, np.uint64),
     )
+
+
+def record_of_broken_columns(**columns: Any) -> bytes:
+    """A record of one page whose columns break rules, as a careless writer would seal it."""
+    with mock.patch.object(pages_body, "_sound", return_value=True):
+        return encode(dataclasses.replace(one_page(), **columns), bytes(16), 1, bytes(16))
 
 
 def assert_same(one: Signatures, other: Signatures) -> None:
