@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from spotsieve.stream.demo.filter_process import FilterProcess
 from spotsieve.stream.demo.localkafka import LocalKafka
 from tests.measure.bench.pages import json_messages
-from tests.measure.bench.pipeline import GUARANTEES, PARTITIONS, TIMEOUT_S, make_topics
+from tests.measure.bench.pipeline import GUARANTEES, PARTITIONS, POLL_S, SYSTEMS, TIMEOUT_S, make_topics, passthrough
 
 RATES = (200, 2_000)
 PAGE_BYTES = 16_000
@@ -23,36 +23,50 @@ OUTPUTS = ("novel", "duplicates")
 def measure_latency(
     seconds: float = 10.0, rounds: int = 3, progress: Callable[[str], None] = print
 ) -> dict[str, dict[str, float]]:
-    """Medians over rounds by "guarantee.rate" -> p50_ms and p99_ms of pages of 16 KB, sent one by one when each is due.
+    """Medians over rounds by "guarantee.rate" -> p50_ms and p99_ms of pages of 16 KB, sent one by one when each is due;
+    passthrough_p50_ms and passthrough_p99_ms: of the plain pass-through, in turn.
 
     A page has arrived when a consumer with read_committed has it, or its report. The first two seconds do not count.
     """
-    figures: dict[str, list[tuple[float, float]]] = {}
+    figures: dict[str, dict[str, list[tuple[float, float]]]] = {}
     with LocalKafka(heap_mb=1024) as kafka, tempfile.TemporaryDirectory() as scratch:
         for number in range(rounds):
             for guarantee in GUARANTEES:
                 for rate in RATES:
                     pages = list(json_messages(round(rate * (WARM_S + seconds)), 1 + number, PAGE_BYTES))
-                    taken = _run(kafka, Path(scratch), guarantee, rate, number, pages)
-                    figures.setdefault(f"{guarantee}.{rate}", []).append(taken)
-                    progress(
-                        f"  round {number + 1}, {guarantee}, {rate}/s: p50 {taken[0]:.0f} ms, p99 {taken[1]:.0f} ms"
-                    )
+                    for system in SYSTEMS:
+                        taken = _run(kafka, Path(scratch), system, guarantee, rate, number, pages)
+                        named = figures.setdefault(f"{guarantee}.{rate}", {})
+                        named.setdefault(system, []).append(taken)
+                        p50, p99 = taken
+                        progress(
+                            f"  round {number + 1}, {guarantee}, {rate}/s, {system}: p50 {p50:.0f} ms, p99 {p99:.0f} ms"
+                        )
     return {
         name: {
-            "p50_ms": round(statistics.median(p50 for p50, _ in several), 1),
-            "p99_ms": round(statistics.median(p99 for _, p99 in several), 1),
+            f"{'' if system == 'filter' else 'passthrough_'}{figure}_ms": round(statistics.median(values), 1)
+            for system, several in systems.items()
+            for figure, values in zip(("p50", "p99"), zip(*several, strict=True), strict=True)
         }
-        for name, several in figures.items()
+        for name, systems in figures.items()
     }
 
 
 def _run(
-    kafka: LocalKafka, scratch: Path, guarantee: str, rate: int, number: int, pages: list[tuple[bytes, bytes]]
+    kafka: LocalKafka,
+    scratch: Path,
+    system: str,
+    guarantee: str,
+    rate: int,
+    number: int,
+    pages: list[tuple[bytes, bytes]],
 ) -> tuple[float, float]:
-    servers, name = kafka.bootstrap_servers, f"latency-{guarantee}-{rate}-{number}"
+    servers, name = kafka.bootstrap_servers, f"latency-{system}-{guarantee}-{rate}-{number}"
     topics = {role: f"{name}-{role}" for role in ("input", *OUTPUTS, "rejected", "log")}
     asyncio.run(make_topics(servers, {topic: 1 if role == "log" else PARTITIONS for role, topic in topics.items()}))
+    if system == "passthrough":
+        with passthrough(servers, topics["input"], topics["novel"], name, guarantee):
+            return asyncio.run(_drive(servers, topics, rate, pages))
     settings = {f"topics.{role}": topic for role, topic in topics.items()} | {
         "kafka.bootstrap_servers": servers,
         "kafka.group_id": name,
@@ -67,7 +81,10 @@ def _run(
 async def _drive(
     servers: str, topics: dict[str, str], rate: int, pages: list[tuple[bytes, bytes]]
 ) -> tuple[float, float]:
-    """Send the pages when they are due, read what comes out; -> p50 and p99 in ms, counted from when a page was due."""
+    """Send the pages when they are due, read what comes out; -> p50 and p99 in ms, counted from when a page was due.
+
+    The first one is sent alone, and the others when it has arrived: then the group is joined.
+    """
     due, taken = dict[bytes, float](), list[float]()
     consumer = AIOKafkaConsumer(
         *(topics[role] for role in OUTPUTS),
@@ -89,6 +106,9 @@ async def _drive(
                 await asyncio.sleep(early)
             due[key] = at
             await producer.send(topics["input"], value, key=key, partition=number % PARTITIONS)
+            while not taken:
+                await asyncio.sleep(POLL_S)
+                began = time.perf_counter()
         await reading
     counted = sorted(taken[round(rate * WARM_S) :])
     return counted[len(counted) // 2] * 1000, counted[len(counted) * 99 // 100] * 1000

@@ -108,7 +108,7 @@ def _run(kafka: LocalKafka, scratch: Path, system: str, guarantee: str, number: 
     asyncio.run(make_topics(servers, {topic: 1 if role == "log" else PARTITIONS for role, topic in topics.items()}))
     try:
         if system == "passthrough":
-            with _passthrough(servers, topics["novel"], name, guarantee) as pid:
+            with passthrough(servers, "pages", topics["novel"], name, guarantee) as pid:
                 return asyncio.run(_watch(servers, name, pages, pid, kafka.pid or 0, None))
         settings = {f"topics.{role}": topic for role, topic in topics.items()} | {
             "kafka.bootstrap_servers": servers,
@@ -125,9 +125,10 @@ def _run(kafka: LocalKafka, scratch: Path, system: str, guarantee: str, number: 
 
 
 @contextmanager
-def _passthrough(servers: str, target: str, group: str, guarantee: str) -> Iterator[int]:
+def passthrough(servers: str, source: str, target: str, group: str, guarantee: str) -> Iterator[int]:
+    """A process that copies a topic to another while the context lasts; -> its number."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.measure.bench.passthrough", servers, "pages", target, group, guarantee]
+        [sys.executable, "-m", "tests.measure.bench.passthrough", servers, source, target, group, guarantee]
     )
     try:
         yield process.pid

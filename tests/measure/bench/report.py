@@ -171,6 +171,9 @@ def _latency_rows(latency: dict[str, Any]) -> Iterator[Row]:
             f"<= {most_p50}, {most_p99} ms",
             met(p50 <= most_p50 and p99 <= most_p99),
         )
+        if "passthrough_p50_ms" in latency[name]:
+            p50, p99 = latency[name]["passthrough_p50_ms"], latency[name]["passthrough_p99_ms"]
+            yield "the same of the plain aiokafka pass-through, in turn", f"{p50:.0f}, {p99:.0f} ms", "", ""
 
 
 def _compression_rows(compression: dict[str, Any]) -> Iterator[Row]:
