@@ -36,6 +36,8 @@ class Status(enum.IntEnum):
     EXEMPT = Filtered.EXEMPT
 
 
+FINGERPRINTED = np.uint8(Status.FINGERPRINTED)
+"""As columns have it: to compare a column with a member of an enum takes numpy 3 us more."""
 FILTERED = (Status.HTTP_STATUS, Status.REDIRECT, Status.MEDIA_TYPE, Status.EXEMPT)
 """Of pages that the settings keep out of judging."""
 MATCHING_NOTHING = (Status.EMPTY, *FILTERED)

@@ -14,10 +14,9 @@ from spotsieve.stream.judge.filed import FiledOriginals
 from spotsieve.stream.judge.rules import judge_sources, reason_of
 from spotsieve.stream.judge.walk import Walked
 from spotsieve.stream.schemes import Scheme
-from spotsieve.stream.signature import Entry, Signatures, Status
+from spotsieve.stream.signature import FINGERPRINTED, Entry, Signatures, Status
 from spotsieve.stream.verdict import Kind, Reason, Verdicts
 
-_JUDGED = np.uint8(Status.FINGERPRINTED)
 _NOVEL, _DUPLICATE, _UNCHECKED = (np.uint8(kind) for kind in (Kind.NOVEL, Kind.DUPLICATE, Kind.UNCHECKED))
 _NO_MATCH, _FIRST_ATTEMPT, _LONGER, _RECRAWL = (
     np.uint8(reason) for reason in (Reason.NO_MATCH, Reason.FIRST_ATTEMPT, Reason.LONGER, Reason.RECRAWL)
@@ -63,7 +62,7 @@ def _say_kernel():
         # filed, within: Found  ->  kind, reason, found_by, distance: uint8[n], score: float64[n], nan where no pair was
         # confirmed, by_proof: bool[n], its score is that of its distance, replaces: bool[n]
         for page in range(len(status) if sources >= 0 else 0):
-            judged = status[page] == _JUDGED
+            judged = status[page] == FINGERPRINTED
             kind[page], reason[page] = _NOVEL if judged else _UNCHECKED, of_status[status[page]]
             found = filed if filed.number[page] != NOBODY else within
             if found.number[page] != NOBODY and not itself[page]:

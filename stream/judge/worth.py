@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import FiledPages
 from spotsieve.stream.ranks import ranks_of
-from spotsieve.stream.signature import Signatures, Status
+from spotsieve.stream.signature import FINGERPRINTED, Signatures
 
 LEAST_WORTH = float(np.finfo(np.float64).min)
 """Of a page without a rank: no page is worth less, and none outgrows any by it."""
@@ -44,7 +44,7 @@ def worth_of_pages(signatures: Signatures, by: int) -> Worths:
         length = signatures.feature_count.astype(np.float64)
         return Worths(length, length)
     worth = _worth(signatures.event_time_ms if by == Worth.TIME else signatures.rank, by)
-    return Worths(np.where(signatures.status == Status.FINGERPRINTED, worth, LEAST_WORTH), worth)
+    return Worths(np.where(signatures.status == FINGERPRINTED, worth, LEAST_WORTH), worth)
 
 
 def worth_of_filed(filed: FiledPages, length: NDArray[np.uint32], by: int) -> NDArray[np.float64]:

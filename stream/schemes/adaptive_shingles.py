@@ -39,7 +39,7 @@ from spotsieve.stream.schemes.candidates import CandidateSearch
 from spotsieve.stream.schemes.identity import features_compared, signed, status_of
 from spotsieve.stream.schemes.probes import Keys, build_probes, digest_keys, listed
 from spotsieve.stream.settings.schemes import AdaptiveShinglesSettings
-from spotsieve.stream.signature import MAX_FEATURES, Compared, Signatures, Status, has_keys
+from spotsieve.stream.signature import FINGERPRINTED, MAX_FEATURES, Compared, Signatures, has_keys
 from spotsieve.stream.text.tokens import PageTokens, extract_tokens
 
 _DROPPED = np.uint64(64 - KEY_BITS)
@@ -73,7 +73,7 @@ class AdaptiveShinglesScheme(CandidateSearch):
         counts = sizes_of(sample.bounds)
         status = status_of(pages, counts >= self.settings.min_shingles)
         columns = features_compared(status, sample.shingles, sample.bounds)
-        judged = (status == Status.FINGERPRINTED)[:, None]
+        judged = (status == FINGERPRINTED)[:, None]
         columns["text_digest"] = np.where(judged, text_digests(tokens), np.uint64(0))
         columns["sketch"] = sample.ratios[:, None]
         # Features of the whole page: samples of two sizes do not say which of two pages is the longer.
@@ -84,7 +84,7 @@ class AdaptiveShinglesScheme(CandidateSearch):
         status = signatures.status
         return build_probes(
             digest_keys(DIGEST_TAG, signatures.digest, has_keys(status)),
-            digest_keys(TEXT_TAG, signatures.text_digest, status == Status.FINGERPRINTED),
+            digest_keys(TEXT_TAG, signatures.text_digest, status == FINGERPRINTED),
             self._prefix_keys(signatures),
         )
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from spotsieve.stream.fingerprints.tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG
 from spotsieve.stream.schemes import CANDIDATE_LIMIT, Probes
 from spotsieve.stream.schemes.probes import build_probes, digest_keys, same_number
-from spotsieve.stream.signature import Signatures, Status, has_keys
+from spotsieve.stream.signature import FINGERPRINTED, Signatures, has_keys
 
 
 class CandidateSearch:
@@ -34,7 +34,7 @@ def candidate_probes(
     inline: uint64[n], of all keys of a page, None for none  limit: as of Probes, of these keys
     """
     status = signatures.status
-    candidates = same_number(keys, status == Status.FINGERPRINTED, inline)._replace(limit=limit)
+    candidates = same_number(keys, status == FINGERPRINTED, inline)._replace(limit=limit)
     return build_probes(digest_keys(DIGEST_TAG, signatures.digest, has_keys(status)), candidates)
 
 

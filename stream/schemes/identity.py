@@ -13,9 +13,9 @@ from spotsieve.stream.bounds import sizes_of
 from spotsieve.stream.hosts import host_of, site_of
 from spotsieve.stream.page import Page
 from spotsieve.stream.ranks import rank_words
-from spotsieve.stream.signature import MAX_FEATURES, Signatures, Status, emptied, unused_columns
+from spotsieve.stream.signature import FINGERPRINTED, MAX_FEATURES, Signatures, Status, emptied, unused_columns
 
-_JUDGED, _TOO_FEW = np.uint8(Status.FINGERPRINTED), np.uint8(Status.TOO_FEW_FEATURES)
+_TOO_FEW = np.uint8(Status.TOO_FEW_FEATURES)
 
 
 def identity_columns(pages: Sequence[Page], digests: NDArray[np.uint64] | None = None) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def identity_columns(pages: Sequence[Page], digests: NDArray[np.uint64] | None =
 
 def status_of(pages: Sequence[Page], enough: NDArray[np.bool_]) -> NDArray[np.uint8]:
     """enough: bool[n], whether a page has the features that the scheme needs -> Status: uint8[n]."""
-    status = np.where(enough, _JUDGED, _TOO_FEW)
+    status = np.where(enough, FINGERPRINTED, _TOO_FEW)
     for index, page in enumerate(pages):
         if page.filtered:
             status[index] = page.filtered
@@ -59,9 +59,9 @@ def features_compared(
     different and ascending). A page with more of them than a record holds is TOO_MANY_FEATURES; it has none then, like
     all that are not FINGERPRINTED.
     """
-    judged = status == Status.FINGERPRINTED
+    judged = status == FINGERPRINTED
     status = np.where(judged & (sizes_of(bounds) > MAX_FEATURES), np.uint8(Status.TOO_MANY_FEATURES), status)
-    features, bounds = emptied(features, bounds, status == Status.FINGERPRINTED)
+    features, bounds = emptied(features, bounds, status == FINGERPRINTED)
     return {"status": status, "features": features, "features_bounds": bounds}
 
 
@@ -97,7 +97,7 @@ def _sealed(columns: Mapping[str, Any], pages: Sequence[Page]) -> NDArray[np.uin
         for name in ("features", "prints", "titles")
         if len(columns[name])
     ]
-    judged = (columns["status"] == _JUDGED).tolist()
+    judged = (columns["status"] == FINGERPRINTED).tolist()
     digests = bytearray()
     for index, page in enumerate(pages):
         if judged[index]:

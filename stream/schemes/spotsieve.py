@@ -35,12 +35,11 @@ from spotsieve.stream.schemes import CANDIDATE_LIMIT, UNCAPPED, Bar, Bars, Confi
 from spotsieve.stream.schemes.identity import hash_hosts_and_sites, signed, status_of
 from spotsieve.stream.schemes.probes import mixed_with_host
 from spotsieve.stream.settings.schemes import SpotsieveSettings
-from spotsieve.stream.signature import IN_NEED, Compared, Signatures, Status, emptied, has_keys
+from spotsieve.stream.signature import FINGERPRINTED, IN_NEED, Compared, Signatures, emptied, has_keys
 from spotsieve.stream.text.machine.sources import part, sources_digest
 
 PRINT_CAP = 4
 """Pages of a host under one print: more novel pages have only its template."""
-_JUDGED = np.uint8(Status.FINGERPRINTED)
 FEW_KEYS, SOME_KEYS, MOST_KEYS = 2, 4, 6
 """Prints that a page is filed under: most where it is shorter than SHORT_FEATURES, some below MIDDLE_FEATURES."""
 
@@ -77,7 +76,7 @@ class SpotsieveScheme:
         batch = lay_out(pages)
         sieved = sieve_pages(batch.buffer, batch.bounds, batch.markup.view(np.bool_), self.sieve)
         status = status_of(pages, sieved.feature_counts >= self.settings.min_features)
-        judged = status == _JUDGED
+        judged = status == FINGERPRINTED
         prints, prints_bounds = emptied(sieved.prints, sieved.print_bounds, judged)
         titles, titles_bounds = emptied(sieved.titles, sieved.title_bounds, judged)
         hosts, sites = hash_hosts_and_sites(pages)
@@ -105,7 +104,7 @@ class SpotsieveScheme:
         status, own = signatures.status, signatures
         return Probes(
             *_probe_kernel()(
-                *(has_keys(status), status == _JUDGED, own.digest, own.features, own.features_bounds),
+                *(has_keys(status), status == FINGERPRINTED, own.digest, own.features, own.features_bounds),
                 *(own.titles, own.titles_bounds, own.prints, own.prints_bounds, own.host, own.feature_count),
                 self.settings.minima_cap,
             )

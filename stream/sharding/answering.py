@@ -27,7 +27,7 @@ from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.sharding.keys import Held, Own
 from spotsieve.stream.sharding.meetings import ACCEPTED, OF_HOST, REFUSED, Meetings, Sizes
 from spotsieve.stream.sharding.shares import Share, shards_of_pages
-from spotsieve.stream.signature import Entry, Signatures, Status, compared_pages, page_ids_at
+from spotsieve.stream.signature import FINGERPRINTED, Entry, Signatures, compared_pages, page_ids_at
 
 
 def answer(
@@ -112,7 +112,7 @@ def _listed(held: Held, limits: Limits) -> int:
 def _own_attempts(signatures: Signatures, view: StateView, share: Share) -> dict[int, Attempt]:
     """The remembered verdicts of pages whose ids are the shard's own, by page; of some the original is gone."""
     own = shards_of_pages(signatures, share.shards) == share.number
-    rows = np.flatnonzero(own & (signatures.status == Status.FINGERPRINTED))
+    rows = np.flatnonzero(own & (signatures.status == FINGERPRINTED))
     found = view.attempts(page_ids_at(signatures, rows))
     return {row: attempt for row, attempt in zip(rows.tolist(), found, strict=True) if attempt is not None}
 

@@ -23,7 +23,7 @@ from spotsieve.stream.sharding.keys import Held, hold_own
 from spotsieve.stream.sharding.resolving import Resolved
 from spotsieve.stream.sharding.rounds import CommittedPages, Round
 from spotsieve.stream.sharding.shares import Share, shards_of, shards_of_entries, shards_of_pages
-from spotsieve.stream.signature import Status, page_ids_at
+from spotsieve.stream.signature import FINGERPRINTED, page_ids_at
 from spotsieve.stream.verdict import Kind, Reason
 
 
@@ -71,7 +71,7 @@ def _told(round_: Round, resolved: Resolved, share: Share) -> NDArray[np.int64]:
     signatures = round_.signatures
     # The entry of a page does not say what it replaced.
     unsaid = (resolved.entry == NOBODY) | (resolved.replaced != NOBODY)
-    told = (signatures.status == Status.FINGERPRINTED) & unsaid
+    told = (signatures.status == FINGERPRINTED) & unsaid
     told &= np.asarray(resolved.is_new) & (shards_of_pages(signatures, share.shards) == share.number)
     rows = np.flatnonzero(told)
     if not round_.marks:

@@ -32,7 +32,7 @@ from spotsieve.stream.sharding.keys import Held
 from spotsieve.stream.sharding.meetings import OF_HOST, Meetings, merge
 from spotsieve.stream.sharding.resolving import counted_postings, known_sizes
 from spotsieve.stream.sharding.rounds import Round
-from spotsieve.stream.signature import Entry, Status, page_ids_at
+from spotsieve.stream.signature import FINGERPRINTED, Entry, page_ids_at
 
 
 class Walks(NamedTuple):
@@ -106,7 +106,7 @@ def walk_round(
     local = answer_of_hosts(held, limits)
     answers = [*meetings, local]
     merged = merge(answers, limits.candidates, final_kinds(limits), mine)
-    met, judged = merged.met, mine & (signatures.status == Status.FINGERPRINTED)
+    met, judged = merged.met, mine & (signatures.status == FINGERPRINTED)
     attempts: list[Attempt | None] = [None] * len(signatures)
     for one in meetings:
         for page, attempt in one.attempts.items():

@@ -16,7 +16,7 @@ from spotsieve.stream.judge.by_host.own_text import ask, listed_words, new_asked
 from spotsieve.stream.judge.by_host.texts import Texts, texts_of
 from spotsieve.stream.judge.rules import judge_sources
 from spotsieve.stream.judge.slots import inlined
-from spotsieve.stream.signature import OwnText, Signatures, Status
+from spotsieve.stream.signature import FINGERPRINTED, OwnText, Signatures
 from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS
 
 _MOST_LISTED = 65_535
@@ -47,7 +47,7 @@ def learn_again(
     entry: int64[n], entry numbers of filed pages, or NOBODY  first_number: entry number of the first filed page
     original_row, place: int64[n], of sure copies, where the original is among the pages, else NOBODY, and in `filed`
     """
-    pages, judged = texts_of(signatures), signatures.status == Status.FINGERPRINTED
+    pages, judged = texts_of(signatures), signatures.status == FINGERPRINTED
     within = nothing_owned(pages)
     _learn_kernel()(
         pages,

@@ -63,10 +63,8 @@ from spotsieve.stream.judge.worth import Worths
 from spotsieve.stream.page import PageId
 from spotsieve.stream.schemes import Bars
 from spotsieve.stream.schemes.by_address.rules import PageRules
-from spotsieve.stream.signature import Signatures, Status, page_ids_of
+from spotsieve.stream.signature import FINGERPRINTED, Signatures, page_ids_of
 from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS
-
-_JUDGED = np.uint8(Status.FINGERPRINTED)
 
 
 class _Record(NamedTuple):
@@ -135,7 +133,7 @@ def judge_with_hosts(
     worths: of the pages  alone: each by itself; none is filed or teaches
     """
     met = meet_filed(slots, buckets, limits.candidates, final_kinds(limits))
-    judged = signatures.status == _JUDGED
+    judged = signatures.status == FINGERPRINTED
     page_ids = page_ids_of(signatures)
     attempts = known_attempts(page_ids, judged, view)
     read = recall_record(signatures, met, view, attempts, limits.worth)

@@ -22,7 +22,7 @@ from spotsieve.stream.hosts import address_of
 from spotsieve.stream.schemes import Probes
 from spotsieve.stream.schemes.by_address.wrapped import WrappedScheme
 from spotsieve.stream.schemes.probes import Keys, build_probes, digest_keys
-from spotsieve.stream.signature import Signatures, Status
+from spotsieve.stream.signature import FINGERPRINTED, Signatures
 
 
 class TextsByAddress(WrappedScheme):
@@ -32,7 +32,7 @@ class TextsByAddress(WrappedScheme):
         """The scheme's probes, and one key more for each page that has text and an address."""
         probes = self.inner.probe(signatures)
         addresses = list(map(address_of, signatures.addresses()))
-        which = (signatures.status == Status.FINGERPRINTED) & np.array([bool(one) for one in addresses], np.bool_)
+        which = (signatures.status == FINGERPRINTED) & np.array([bool(one) for one in addresses], np.bool_)
         return appended(probes, digest_keys(ADDRESS_TAG, _digests(signatures, addresses), which))
 
 

@@ -28,7 +28,7 @@ from spotsieve.stream.schemes.decisive import DecisiveSearch
 from spotsieve.stream.schemes.identity import signed, status_of
 from spotsieve.stream.schemes.probes import build_probes, digest_keys
 from spotsieve.stream.settings.schemes import ImatchSettings, ImatchSSettings
-from spotsieve.stream.signature import Signatures, Status, has_keys
+from spotsieve.stream.signature import FINGERPRINTED, Signatures, has_keys
 
 
 class ImatchScheme(DecisiveSearch):
@@ -49,7 +49,7 @@ class ImatchScheme(DecisiveSearch):
         raw = b"".join([hashlib.sha1(terms.astype("<u8").tobytes()).digest()[:16] for terms in distinct])
         digests = np.frombuffer(raw, "<u8").astype(np.uint64).reshape(-1, 2)
         status = status_of(pages, counts >= self.min_terms)
-        judged = (status == Status.FINGERPRINTED)[:, None]
+        judged = (status == FINGERPRINTED)[:, None]
         return signed(pages, status=status, feature_count=counts, text_digest=np.where(judged, digests, np.uint64(0)))
 
     def probe(self, signatures: Signatures) -> Probes:
@@ -57,7 +57,7 @@ class ImatchScheme(DecisiveSearch):
         status = signatures.status
         return build_probes(
             digest_keys(DIGEST_TAG, signatures.digest, has_keys(status)),
-            digest_keys(TEXT_TAG, signatures.text_digest, status == Status.FINGERPRINTED),
+            digest_keys(TEXT_TAG, signatures.text_digest, status == FINGERPRINTED),
         )
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:

@@ -43,7 +43,7 @@ from spotsieve.stream.schemes.candidates import CandidateSearch
 from spotsieve.stream.schemes.identity import features_compared, signed, status_of
 from spotsieve.stream.schemes.probes import build_probes, digest_keys, listed
 from spotsieve.stream.settings.schemes import SpotsigsSettings
-from spotsieve.stream.signature import MAX_FEATURES, Compared, Signatures, Status, has_keys
+from spotsieve.stream.signature import FINGERPRINTED, MAX_FEATURES, Compared, Signatures, has_keys
 
 NOT_FILED = 0
 """The cap of keys that a page looks under and is not filed under: those of neighbour partitions."""
@@ -89,7 +89,7 @@ class SpotsigsScheme(CandidateSearch):
     def probe(self, signatures: Signatures) -> Probes:
         """The body's digest; the rarest spots in the page's own partition, under which it is filed, and in others."""
         status, features_bounds = signatures.status, signatures.features_bounds
-        lengths = sizes_of(features_bounds) * (status == Status.FINGERPRINTED)
+        lengths = sizes_of(features_bounds) * (status == FINGERPRINTED)
         own, others, tau = np.zeros_like(lengths), np.zeros_like(lengths), self.settings.tau
         _count_keys(lengths, self.boundaries, tau, self.c, own, others)
         bounds = bounds_of(own + others)

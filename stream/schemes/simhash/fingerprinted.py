@@ -16,7 +16,7 @@ from spotsieve.stream.schemes import Probes
 from spotsieve.stream.schemes.decisive import DecisiveSearch
 from spotsieve.stream.schemes.identity import signed, status_of
 from spotsieve.stream.schemes.probes import build_probes, digest_keys, table_keys
-from spotsieve.stream.signature import Signatures, Status, has_keys
+from spotsieve.stream.signature import FINGERPRINTED, Signatures, has_keys
 
 
 def fold_signatures(
@@ -34,7 +34,7 @@ def fold_signatures(
     status = status_of(pages, present & (counts >= fewest))
     return signed(
         pages,
-        fingerprint=np.where(status == Status.FINGERPRINTED, fingerprints, np.uint64(0)),
+        fingerprint=np.where(status == FINGERPRINTED, fingerprints, np.uint64(0)),
         status=status,
         feature_count=counts,
     )
@@ -49,7 +49,7 @@ class FingerprintSearch(DecisiveSearch):
     def probe(self, signatures: Signatures) -> Probes:
         """T tagged keys for a fingerprinted page, the digest key for one without, none for an empty one."""
         status = signatures.status
-        judged = status == Status.FINGERPRINTED
+        judged = status == FINGERPRINTED
         without = ~judged & has_keys(status)
         return build_probes(
             digest_keys(DIGEST_TAG, signatures.digest, without),

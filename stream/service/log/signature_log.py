@@ -8,7 +8,7 @@ from aiokafka.errors import KafkaError
 
 from spotsieve.state.identity import check_last_record, check_log_range
 from spotsieve.state.index import Committed
-from spotsieve.state.log.record import LogRecord, as_encoded, checksum_of, encode, split
+from spotsieve.state.log.record import as_encoded, checksum_of, encode, split
 from spotsieve.state.recent import RecentPartitions
 from spotsieve.state.snapshot.requests import Requests
 from spotsieve.stream.engine import Applied, Engine
@@ -23,6 +23,7 @@ from spotsieve.stream.service.log.catchup import CatchUp
 from spotsieve.stream.service.log.log_follower import LogFollower
 from spotsieve.stream.service.log.record_writer import RecordWriter
 from spotsieve.stream.service.log.skipping import skipped_offsets, stopped_at
+from spotsieve.stream.service.log.written import Written
 from spotsieve.stream.service.one_by_one import OneByOne
 from spotsieve.stream.settings.model import Settings
 from spotsieve.stream.signature import Signatures, page_id_text
@@ -69,7 +70,7 @@ class SignatureLog:
         self._skipped, self._told = set[int](), set[str]()
         self._filling = False
         self._waiting: dict[int, asyncio.Future[Applied]] = {}
-        self._written: dict[int, tuple[bytes, LogRecord]] = {}
+        self._written = Written()
         self._judging = OneByOne("judge", heartbeats)
         self._lives = False
         self._reading = LogFollower(settings, metrics, waits, lambda: engine.state.position)
@@ -143,7 +144,7 @@ class SignatureLog:
             marks = () if futures else committed
             of_record = part, self._writer, self._sequence, self._engine.settings_digest, marks
             value = encode(*of_record)
-            self._written[checksum_of(value)] = value, as_encoded(value, *of_record)
+            self._written.keep(value, as_encoded(value, *of_record))
             future: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
             self._waiting[self._sequence] = future
             self._sequence += 1
@@ -203,10 +204,8 @@ class SignatureLog:
         """
         # What lies in the log at the start comes without a pause, and would leave the event loop no time.
         do = self._judging.do_short if self._lives and len(value) <= SHORT_RECORD_BYTES else self._judging.do
-        # A record of this writer comes back as it was written, and need not be decoded.
-        written, own = self._written.pop(checksum_of(value), (b"", None))
         try:
-            applied = await do(self._engine.apply, own if own is not None and written == value else value, offset)
+            applied = await do(self._engine.apply, self._written.take(value), offset)
         except (DamagedRecord, SettingsMismatch) as error:
             if offset not in self._skipped:
                 self._skipped |= await skipped_offsets(self._settings, offset + 1)
