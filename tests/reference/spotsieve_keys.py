@@ -1,0 +1,56 @@
+"""The keys of the scheme `spotsieve`, page by page. Twin of SpotsieveScheme.probe."""
+
+from typing import NamedTuple
+
+from spotsieve.stream.fingerprints.tables import DIGEST_TAG, MINIMA_TAG, PRINT_TAG, TITLE_TAG
+from spotsieve.stream.schemes import UNCAPPED
+from spotsieve.stream.signature import MATCHING_NOTHING, Signatures, Status
+
+WORD, LOW = 2**64, 2**56
+
+
+class Key(NamedTuple):
+    """A key of a page, with its columns of Probes."""
+
+    key: int
+    inline: int
+    decisive: bool
+    cap: int
+
+
+def keys_of_page(signatures: Signatures, row: int, minima_cap: int) -> list[Key]:
+    """Digest; minima; title; the heaviest prints, of equal ones those of the least keys."""
+    status = int(signatures.status[row])
+    if status in MATCHING_NOTHING:
+        return []
+    low, high = map(int, signatures.digest[row])
+    keys = [Key(_tagged(DIGEST_TAG, low), high, True, UNCAPPED)]
+    if status != Status.FINGERPRINTED:
+        return keys
+    host, features = int(signatures.host[row]), int(signatures.feature_count[row])
+    keys += [Key(_tagged(MINIMA_TAG, value), 0, False, minima_cap) for value in _own(signatures, "features", row)]
+    if words := _own(signatures, "titles", row):
+        mixed = 0xCBF29CE484222325
+        for word in words:
+            mixed = (mixed ^ word) * 0x100000001B3 % WORD
+        keys.append(Key(_tagged(TITLE_TAG, _mixed(mixed % LOW, host)), 0, False, minima_cap))
+    prints = [(-(one % 16 // 2), _tagged(PRINT_TAG, _mixed(one >> 5, host))) for one in _own(signatures, "prints", row)]
+    wanted = 6 if features < 150 else 4 if features < 300 else 2
+    return keys + [Key(key, 0, False, 4) for _, key in sorted(prints)[:wanted]]
+
+
+def _own(signatures: Signatures, name: str, row: int) -> list[int]:
+    first, end = getattr(signatures, f"{name}_bounds")[row : row + 2].tolist()
+    values: list[int] = getattr(signatures, name)[first:end].tolist()
+    return values
+
+
+def _tagged(tag: int, word: int) -> int:
+    return tag * LOW + word % LOW
+
+
+def _mixed(bits: int, host: int) -> int:
+    mixed = (bits ^ host % LOW) * 0xBF58476D1CE4E5B9 % LOW
+    mixed ^= mixed >> 28
+    mixed = (mixed ^ host >> 8) * 0x94D049BB133111EB % LOW
+    return mixed ^ mixed >> 28
