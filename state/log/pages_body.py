@@ -198,9 +198,9 @@ def split(
 
 def _surely_fits(signatures: Signatures, room: int) -> bool:
     """Whether a record of all pages takes no more than `room` bytes even with every column, and no address is cut."""
-    pages, ragged = len(signatures), (signatures.features, signatures.sketch, signatures.prints, signatures.titles)
+    pages, rest = len(signatures), (signatures.features, signatures.sketch, signatures.prints, signatures.titles)
     texts = [len(text) for texts in (signatures.urls, signatures.labels) for text in texts]
-    most = pages * (_OFFSET_BYTES + _COLUMN_BYTES) + sum(texts) + sum(column.nbytes for column in ragged)
+    most = pages * (_OFFSET_BYTES + _COLUMN_BYTES) + sum(texts) + sum(column.nbytes for column in rest)
     return pages > 0 and most <= room and max(texts) <= MAX_ADDRESS_BYTES
 
 
@@ -298,10 +298,20 @@ def _ragged(
 
 
 @numba.njit(nogil=True, cache=True)
-def _sound(source, sources, status, known, prints, print_bounds, titles, title_bounds):  # type: ignore[no-untyped-def]
-    # source: uint16[n], indices into so many sources  status: uint8[n]  known: bool[256]  prints: uint32[p], titles:
-    # uint16[t], bounds: int64[n + 1]  ->  whether sources and statuses are known, and prints and title words ascend
-    # within a page, all different
+def _sound(
+    source: NDArray[np.uint16],
+    sources: int,
+    status: NDArray[np.uint8],
+    known: NDArray[np.bool_],
+    prints: NDArray[np.uint32],
+    print_bounds: NDArray[np.int64],
+    titles: NDArray[np.uint16],
+    title_bounds: NDArray[np.int64],
+) -> bool:
+    """Whether sources and statuses are known, and prints and title words ascend within a page, all different.
+
+    source: uint16[n], indices into so many sources  status: uint8[n]  known: bool[256], by status
+    """
     for page in range(len(source)):
         if source[page] >= sources or not known[status[page]]:
             return False

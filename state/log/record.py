@@ -115,6 +115,20 @@ def encode(
     return _sealed(KIND_SIGNATURES, writer, sequence, settings_digest, encode_pages(signatures, committed))
 
 
+def encode_and_keep(
+    signatures: Signatures,
+    writer: bytes,
+    sequence: int,
+    settings_digest: bytes,
+    committed: Sequence[Committed] = (),
+) -> tuple[bytes, LogRecord]:
+    """Write a record as encode() does; -> it, and what decode() returns of it, so its writer need not read it again."""
+    record = encode(signatures, writer, sequence, settings_digest, committed)
+    return record, LogRecord(
+        writer, sequence, settings_digest, signatures, checksum_of(record), committed=tuple(committed)
+    )
+
+
 def encode_forget(pages: Sequence[ForgottenPage], writer: bytes, sequence: int, settings_digest: bytes) -> bytes:
     """Write a record that forgets these pages. writer, sequence, settings_digest: as in encode()"""
     return _sealed(KIND_FORGET, writer, sequence, settings_digest, encode_body(pages))
@@ -167,18 +181,6 @@ def decode(record: bytes, log_name: str = "log", offset: int = 0) -> LogRecord:
     except (ValueError, struct.error, IndexError):
         what = {KIND_SIGNATURES: "columns", KIND_FORGET: "pages"}.get(kind, _KINDS[kind])
         raise DamagedRecord(log_name, offset, f"must hold the {what} that it declares", _NEXT_STEP) from None
-
-
-def as_encoded(
-    record: bytes,
-    signatures: Signatures,
-    writer: bytes,
-    sequence: int,
-    settings_digest: bytes,
-    committed: Sequence[Committed] = (),
-) -> LogRecord:
-    """What decode() returns of a record that encode() made of this: its writer need not read it again."""
-    return LogRecord(writer, sequence, settings_digest, signatures, checksum_of(record), committed=tuple(committed))
 
 
 def may_name(record: memoryview, name: bytes, page_id: PageId | None) -> bool:

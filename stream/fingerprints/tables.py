@@ -81,8 +81,8 @@ class TableDesign:
 
 
 @numba.njit(nogil=True, cache=True)
-def tagged(tag, words):  # type: ignore[no-untyped-def]
-    """words: uint64, or an array of them -> keys of this tag that hold their low 56 bits, alike."""
+def tagged(tag: int, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """words: uint64[...], or one in a kernel -> keys of this tag that hold their low 56 bits, alike."""
     return np.uint64(tag) << _KEY_BITS | words & KEY_MASK
 
 

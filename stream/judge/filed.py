@@ -50,7 +50,7 @@ class FiledOriginals:
 
     def entries(self, numbers: NDArray[np.int64]) -> list[Entry]:
         """numbers: int64[a], of entries that were read -> the filed pages."""
-        if self.filed is None or not len(numbers):
+        if self.filed is None:
             return []
         return self.filed.entries(np.searchsorted(self.numbers, numbers.astype(np.uint64)))
 

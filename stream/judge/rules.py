@@ -148,7 +148,7 @@ def reason_of(proof, confirmed):  # uint8, uint8 -> uint8
 
 
 @njit(nogil=True, cache=True)
-def reasons_of(proof, confirmed):
+def reasons_of(proof: NDArray[np.uint8], confirmed: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The same of m pairs: uint8[m] each -> uint8[m]."""
     reasons = np.empty(len(proof), np.uint8)
     for pair in range(len(proof)):

@@ -13,10 +13,9 @@ from spotsieve.state.identity import check_first_record, check_last_record, chec
 from spotsieve.state.log.handover import is_migrating
 from spotsieve.state.log.local import RECORD_BYTES, LocalLog, TornTail
 from spotsieve.state.log.record import (
-    as_encoded,
     checksum_of,
     decode,
-    encode,
+    encode_and_keep,
     encode_configuration,
     first_of_ours,
     split,
@@ -132,10 +131,9 @@ class LocalEngine:
     def _apply(self, signatures: Signatures) -> Verdicts:
         # Nothing is marked as committed. A file can be filtered again at any time, and its pages get the verdicts that
         # they had: each that was not filed costs the state some 30 bytes, and the log has its signature anyway.
-        of_record = signatures, self._writer, self._sequence, self._digest
-        record = encode(*of_record)
+        record, kept = encode_and_keep(signatures, self._writer, self._sequence, self._digest)
         self._sequence += 1
-        return self.engine.apply(as_encoded(record, *of_record), self._log.append(record)).verdicts
+        return self.engine.apply(kept, self._log.append(record)).verdicts
 
     def judge_record(self, record: bytes) -> Verdicts:
         """Log and judge a record of pages that was signed and encoded under these settings."""

@@ -90,22 +90,23 @@ def same_number(keys: NDArray[np.uint64], which: NDArray[np.bool_], inline: NDAr
     return Keys(np.ascontiguousarray(keys).reshape(-1), first, which * np.int64(each), none)
 
 
-def listed(keys: NDArray[np.uint64], bounds: NDArray[np.int64], which: NDArray[np.bool_] | None = None) -> Keys:
+def listed(keys: NDArray[np.uint64], bounds: NDArray[np.int64]) -> Keys:
     """Any number of keys a page, without inline bits: page i has keys[bounds[i]:bounds[i + 1]].
 
-    keys: uint64[k]  bounds: int64[n + 1]  which: bool[n], the pages that have them; None: all
+    keys: uint64[k]  bounds: int64[n + 1]
     """
     count = sizes_of(bounds)
-    if which is not None:
-        count *= which
     return Keys(keys, bounds[:-1], count, np.zeros(len(count), np.uint64))
 
 
 @numba.njit(nogil=True, cache=True)
-def mixed_with_host(bits, host):  # type: ignore[no-untyped-def]
-    """bits: uint64, below 2^56  host: uint64  ->  uint64, below 2^56; of one host no two become one. Or arrays[m]."""
+def mixed_with_host(bits: NDArray[np.uint64], host: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """bits: uint64[m], below 2^56  host: uint64[m]  ->  uint64[m], below 2^56; of one host no two become one.
+
+    In a kernel: of one and one.
+    """
     mixed = (bits ^ (host & KEY_MASK)) * _FIRST & KEY_MASK
-    mixed = mixed ^ (mixed >> _HALF)
+    mixed ^= mixed >> _HALF
     mixed = (mixed ^ (host >> _REST)) * _SECOND & KEY_MASK
     return mixed ^ (mixed >> _HALF)
 

@@ -158,9 +158,8 @@ def _probe_kernel():
                     words = _title_words(titles, first, end) & KEY_MASK
                     keys[at] = tagged(TITLE_TAG, mixed_with_host(words, host[page]))
                     at += 1
-                wanted = MOST_KEYS if size[page] < SHORT_FEATURES else FEW_KEYS
-                if SHORT_FEATURES <= size[page] < MIDDLE_FEATURES:
-                    wanted = SOME_KEYS
+                few = SOME_KEYS if size[page] < MIDDLE_FEATURES else FEW_KEYS
+                wanted = MOST_KEYS if size[page] < SHORT_FEATURES else few
                 first, end = print_bounds[page], print_bounds[page + 1]
                 chosen = _heaviest(prints, first, end, host[page], min(wanted, end - first), weights, keys, at)
                 caps[at : at + chosen] = PRINT_CAP

@@ -81,9 +81,7 @@ def find_known(
     known = Known(np.full(len(judged), NEW, np.uint8), np.full(len(judged), NOBODY, np.int64))
     under_body = (met.proof & _BODY).nonzero()[0]
     asking = met.bounds.searchsorted(under_body, side="right") - 1
-    entries = (
-        read.filed.entries(read.place(met.number[under_body])) if read.filed is not None and len(under_body) else []
-    )
+    entries = read.filed.entries(read.place(met.number[under_body])) if read.filed is not None else []
     for pair, page, entry in zip(under_body.tolist(), asking.tolist(), entries, strict=True):
         if judged[page] and (entry.source, entry.partition, entry.offset) == page_ids[page]:
             known.state[page], found.number[page] = SETTLED, met.number[pair]

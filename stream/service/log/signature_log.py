@@ -8,7 +8,7 @@ from aiokafka.errors import KafkaError
 
 from spotsieve.state.identity import check_last_record, check_log_range
 from spotsieve.state.index import Committed
-from spotsieve.state.log.record import as_encoded, checksum_of, encode, split
+from spotsieve.state.log.record import checksum_of, encode_and_keep, split
 from spotsieve.state.recent import RecentPartitions
 from spotsieve.state.snapshot.requests import Requests
 from spotsieve.stream.engine import Applied, Engine
@@ -142,9 +142,8 @@ class SignatureLog:
         futures = list[asyncio.Future[Applied]]()
         for part in split(signatures, LOG_RECORD_BYTES, committed):
             marks = () if futures else committed
-            of_record = part, self._writer, self._sequence, self._engine.settings_digest, marks
-            value = encode(*of_record)
-            self._written.keep(value, as_encoded(value, *of_record))
+            value, kept = encode_and_keep(part, self._writer, self._sequence, self._engine.settings_digest, marks)
+            self._written.keep(value, kept)
             future: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
             self._waiting[self._sequence] = future
             self._sequence += 1

@@ -14,10 +14,10 @@ from spotsieve.state.log.pages_body import MAX_MARKS
 from spotsieve.state.log.record import (
     FRAME_BYTES,
     NO_PAGES,
-    as_encoded,
     checksum_of,
     decode,
     encode,
+    encode_and_keep,
     encode_configuration,
     encode_forget,
     encode_skip,
@@ -258,8 +258,9 @@ def test_columns_that_break_their_rules_are_neither_written_nor_read(columns: di
 def test_a_record_that_its_writer_does_not_read_again_is_as_decoded() -> None:
     marks = (Committed("pages", 3, 77),)
     for signatures in (make_signatures(40, seed=5), one_page(), NO_PAGES):
-        record = encode(signatures, WRITER, 9, DIGEST, marks)
-        kept, read = as_encoded(record, signatures, WRITER, 9, DIGEST, list(marks)), decode(record)
+        record, kept = encode_and_keep(signatures, WRITER, 9, DIGEST, list(marks))
+        assert record == encode(signatures, WRITER, 9, DIGEST, marks)
+        read = decode(record)
         assert dataclasses.replace(kept, signatures=NO_PAGES) == dataclasses.replace(read, signatures=NO_PAGES)
         assert_same(kept.signatures, read.signatures)
 
