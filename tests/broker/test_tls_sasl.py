@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -272,14 +273,23 @@ def test_a_service_that_is_refused_while_it_runs_ends_and_one_without_a_broker_w
     async def told_why() -> bool:
         return bool(waits.texts())
 
+    async def all_closed() -> bool:
+        """Aiokafka closes a login that was refused, and does not wait for the broker's answer to the end of TLS."""
+        loop: Any = asyncio.get_running_loop()
+        own_pipe = 1
+        return len(loop._selector.get_map()) == own_pipe
+
     async def look() -> None:
         watch = BrokerWatch(load_settings(None, {}, {**right, changed: other[changed]}), waits)
-        async with asyncio.timeout(SECONDS) as waiting:
-            watching = asyncio.create_task(watch.run())
-            if not told:
-                await wait_until_async(told_why, SECONDS, "what the service waits for")
-                waiting.reschedule(asyncio.get_running_loop().time() + 3)
-            await watching
+        try:
+            async with asyncio.timeout(SECONDS) as waiting:
+                watching = asyncio.create_task(watch.run())
+                if not told:
+                    await wait_until_async(told_why, SECONDS, "what the service waits for")
+                    waiting.reschedule(asyncio.get_running_loop().time() + 3)
+                await watching
+        finally:
+            await wait_until_async(all_closed, SECONDS, "the end of the connections")
 
     with pytest.raises(BrokerError if told else TimeoutError) as ended:
         asyncio.run(look())
