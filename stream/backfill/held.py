@@ -1,4 +1,7 @@
-"""Holds batches of records until their verdicts come: first in memory, and what is more in a temporary file."""
+"""Holds batches until their verdicts come: their records are read again if that is cheap, else they are held, too.
+
+They are held first in memory, and what is more in a temporary file.
+"""
 
 import pickle
 import tempfile
@@ -6,26 +9,33 @@ from collections import deque
 from dataclasses import replace
 from typing import BinaryIO, cast
 
+from spotsieve.stream.backfill.again import RecordsAgain
+from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.reader import Outcome
 from spotsieve.stream.local.read_ahead import Batch
 from spotsieve.stream.page import Page
 
 MOST_HELD_BYTES = 256 * 2**20
 """Of one input, in memory. A file that is read ahead of the judge may be larger than any memory."""
+_OUTCOME_BYTES = 1024
+"""What an outcome takes beside its record: about so much, with its address and the objects of Python."""
 
 
 class HeldBatches:
-    """A queue of batches: the first that is put is the first that is taken."""
+    """A queue of the batches of an input: the first that is put is the first that is taken."""
 
-    def __init__(self, most_bytes: int = MOST_HELD_BYTES) -> None:
-        self._most, self._bytes = most_bytes, 0
+    def __init__(self, file: Input, keep_records: bool, most_bytes: int = MOST_HELD_BYTES) -> None:
+        """keep_records: whether pages' records are to be written. Raises InputError where it cannot be opened."""
+        self._again = RecordsAgain.of(file) if keep_records else None
+        self._keep_records, self._most, self._bytes = keep_records, most_bytes, 0
         self._waiting: deque[tuple[int, Batch | int]] = deque()
         self._file: BinaryIO | None = None
         self._in_file = 0
 
     def put(self, batch: Batch) -> None:
-        """Hold a batch. Raises OSError where the disk for temporary files is full."""
-        size = batch.held_bytes
+        """Hold a batch, without what signing alone needs. Raises OSError where the disk for temporary files is full."""
+        batch = replace(batch, outcomes=list(map(self._light, batch.outcomes)))
+        size = sum(_OUTCOME_BYTES + len(outcome.record.raw) for outcome in batch.outcomes)
         # Rows of Parquet lie in Arrow's memory, many to a part, and are held as they are.
         if self._bytes + size <= self._most or any(outcome.record.place for outcome in batch.outcomes):
             self._bytes += size
@@ -39,33 +49,37 @@ class HeldBatches:
         self._waiting.append((0, place))
 
     def take(self) -> Batch:
-        """The next batch."""
+        """The next batch, with its records. Raises InputError where those have changed in their file."""
         size, batch = self._waiting.popleft()
         self._bytes -= size
-        if isinstance(batch, Batch):
+        if not isinstance(batch, Batch):
+            batch = self._from_file(batch)
+        again = self._again
+        if again is None:
             return batch
+        outcomes = [again.read(outcome) if again.has(outcome) else outcome for outcome in batch.outcomes]
+        return replace(batch, outcomes=outcomes)
+
+    def close(self) -> None:
+        """Let go of all."""
+        self._waiting.clear()
+        for file in (self._file, self._again):
+            if file is not None:
+                file.close()
+
+    def _from_file(self, place: int) -> Batch:
         assert self._file is not None
-        self._file.seek(batch)
+        self._file.seek(place)
         read: Batch = pickle.load(self._file)
         self._in_file -= 1
         if not self._in_file:
             self._file.truncate(0)
         return read
 
-    def close(self) -> None:
-        """Let go of all."""
-        self._waiting.clear()
-        if self._file is not None:
-            self._file.close()
-
-
-def without_bodies(batch: Batch, keep_records: bool) -> Batch:
-    """The batch without what signing alone needs. keep_records: whether pages' records are to be written"""
-    return replace(batch, outcomes=[_light(outcome, keep_records) for outcome in batch.outcomes])
-
-
-def _light(outcome: Outcome, keep_record: bool) -> Outcome:
-    if not isinstance(outcome.result, Page):
-        return outcome
-    record = outcome.record if keep_record else replace(outcome.record, raw=b"", place=None)
-    return Outcome(record, outcome.layout, outcome.result._replace(body=b""))
+    def _light(self, outcome: Outcome) -> Outcome:
+        if not isinstance(outcome.result, Page):
+            return outcome
+        record = outcome.record
+        if not self._keep_records or (self._again is not None and self._again.has(outcome)):
+            record = replace(record, raw=b"", place=None)
+        return Outcome(record, outcome.layout, outcome.result._replace(body=b""))

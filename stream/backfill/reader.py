@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from spotsieve.state.log.local import RECORD_BYTES
 from spotsieve.state.log.record import encode, split
-from spotsieve.stream.backfill.held import HeldBatches, without_bodies
+from spotsieve.stream.backfill.held import HeldBatches
 from spotsieve.stream.backfill.parts import Parts, VerdictRows
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.outputs import Outputs
@@ -60,7 +60,7 @@ class Reader:
             return None
         pages = count_pages(batch, self._settings, reading.summary)
         records = tuple(map(self._encode, split(self._scheme.sign(pages), RECORD_BYTES))) if pages else ()
-        reading.held.put(without_bodies(batch, reading.parts.out is not None))
+        reading.held.put(batch)
         return Signed(records, len(pages), batch.bytes_read)
 
     def write(self, number: int, verdicts: Verdicts) -> None:
@@ -89,7 +89,8 @@ class _Reading:
     """One input that is being read."""
 
     def __init__(self, file: Input, parts: Parts, settings: Settings) -> None:
-        self.parts, self.held, self.summary = parts, HeldBatches(), Summary()
+        self.summary = Summary()
+        self.held = HeldBatches(file, keep_records=parts.out is not None)
         self._settings = settings
         self._closing = contextlib.ExitStack()
         self._closing.callback(self.held.close)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from spotsieve.stream.errors import InputError, Reject
-from spotsieve.stream.files.records import MAX_RECORD_BYTES, Record, too_large
+from spotsieve.stream.files.records import MAX_RECORD_BYTES, Record, Span, too_large
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -14,7 +14,7 @@ def split_lines(chunks: Iterator[bytes], max_record_bytes: int = MAX_RECORD_BYTE
     A line longer than max_record_bytes has the fault TOO_LARGE and keeps its first SHOWN_BYTES. A line that is cut by
     damage to the file has the fault TRUNCATED. The InputError of a damaged file is raised after the last record.
     """
-    number = 0
+    number = start = 0
     line = bytearray()
     dropped = 0
     fault: InputError | None = None
@@ -27,19 +27,20 @@ def split_lines(chunks: Iterator[bytes], max_record_bytes: int = MAX_RECORD_BYTE
             break
         *ended, begun = chunk.split(b"\n")
         for part in ended:
+            raw, length = part, len(part)
             if line or dropped:
-                whole = _append(line, part, dropped, max_record_bytes)
-                record = _record(number, bytes(line), whole, max_record_bytes)
+                length = _append(line, part, dropped, max_record_bytes)
+                raw = bytes(line)
                 line.clear()
                 dropped = 0
-            else:
-                record = _record(number, part, len(part), max_record_bytes)
+            record = _record(number, raw, start, length, max_record_bytes)
+            start += length + 1
             if record is not None:
                 yield record
                 number += 1
         dropped = max(0, _append(line, begun, dropped, max_record_bytes) - len(line))
     if line:
-        yield from _last(number, bytes(line), dropped, fault, max_record_bytes)
+        yield from _last(number, bytes(line), start, dropped, fault, max_record_bytes)
     if fault is not None:
         raise fault
 
@@ -51,16 +52,17 @@ def _append(line: bytearray, part: bytes, dropped: int, most: int) -> int:
     return whole
 
 
-def _record(number: int, raw: bytes, length: int, most: int) -> Record | None:
+def _record(number: int, raw: bytes, start: int, length: int, most: int) -> Record | None:
     if length > most:
         return too_large(number, raw, length, most)
     if number == 0:
         raw = raw.removeprefix(_BYTE_ORDER_MARK)
-    return Record(number, raw) if raw.strip() else None
+    end = start + length
+    return Record(number, raw, span=Span(end - len(raw), end)) if raw.strip() else None
 
 
-def _last(number: int, line: bytes, dropped: int, fault: InputError | None, most: int) -> Iterator[Record]:
-    record = _record(number, line, len(line) + dropped, most)
+def _last(number: int, line: bytes, start: int, dropped: int, fault: InputError | None, most: int) -> Iterator[Record]:
+    record = _record(number, line, start, len(line) + dropped, most)
     if record is not None and record.fault is None and fault is not None:
         record = Record(number, line, (Reject.TRUNCATED, "is cut: the file is damaged here"))
     if record is not None:

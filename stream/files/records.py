@@ -1,8 +1,8 @@
 """One record of a file, whole or cut, and the layout of the file: what a reader hands on."""
 
 import enum
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from spotsieve.stream.errors import Reject
 
@@ -33,6 +33,13 @@ class RowPlace:
     table: Any
 
 
+class Span(NamedTuple):
+    """Where the bytes of a record stand in its unpacked file: from `start`, and before `end`."""
+
+    start: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """One record as it stands in its file.
@@ -41,12 +48,14 @@ class Record:
     raw: its bytes without the line feed (JSONL), with the line ends that close it (WARC), or the row as JSON (Parquet)
     fault: why it cannot be a page, and the rule that it broke; raw may then hold its beginning only
     place: of a row of Parquet
+    span: of `raw`, where it is a line of JSONL
     """
 
     number: int
     raw: bytes
     fault: tuple[Reject, str] | None = None
     place: RowPlace | None = None
+    span: Span | None = field(default=None, compare=False)
 
 
 def too_large(number: int, shown: bytes, size: int, most: int) -> Record:

@@ -16,7 +16,8 @@ from spotsieve.stream.files.reader import FileReader, Outcome
 from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import Settings
 
-_BATCHES_AHEAD = 2
+_BATCHES_AHEAD = 1
+"""Beside the one that is being read. A second one is never waited for, and takes memory."""
 _POLL_S = 0.1
 
 

@@ -42,11 +42,12 @@ PAGES = [page for page in CRAWL if page.judgeable]
 
 
 def write_inputs(directory: Path, form: str, files: int = 3) -> list[str]:
-    """The small crawl, cut into files of this form: jsonl, warc or parquet."""
+    """The small crawl, cut into files of this form: jsonl, warc or parquet. The first of jsonl is not compressed."""
     names = list[str]()
     for number in range(files):
         pages = PAGES[number::files]
-        name = directory / f"{number}.{form}{'' if form == 'parquet' else '.gz'}"
+        plain = form == "parquet" or (form == "jsonl" and number == 0)
+        name = directory / f"{number}.{form}{'' if plain else '.gz'}"
         bodies = [page.body.decode("utf-8", "replace") for page in pages]
         if form == "parquet":
             parquet.write_table(pa.table({"url": [page.url for page in pages], "body": bodies}), name)
@@ -55,7 +56,8 @@ def write_inputs(directory: Path, form: str, files: int = 3) -> list[str]:
             name.write_bytes(b"".join(gzip.compress(record) for record in records))
         else:
             lines = [json.dumps({"url": page.url, "body": body}) for page, body in zip(pages, bodies, strict=True)]
-            name.write_bytes(gzip.compress("\n".join([*lines, "no page"]).encode()))
+            content = "\n".join([*lines, "no page"]).encode()
+            name.write_bytes(content if plain else gzip.compress(content))
         names.append(str(name))
     return names
 
@@ -213,4 +215,4 @@ def records_out(directory: Path) -> bytes:
     parts = sorted((directory / "out").iterdir())
     if parts[0].suffix == ".parquet":
         return json.dumps([row for part in parts for row in parquet.read_table(part).to_pylist()]).encode()
-    return b"".join(gzip.decompress(part.read_bytes()) for part in parts)
+    return b"".join(gzip.decompress(part.read_bytes()) if part.suffix == ".gz" else part.read_bytes() for part in parts)

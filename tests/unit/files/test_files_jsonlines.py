@@ -58,4 +58,12 @@ def test_lines_do_not_depend_on_the_chunks(data: bytes, cuts: list[int]) -> None
     places = [0, *sorted(cuts), len(data)]
     chunks = [data[a:b] for a, b in itertools.pairwise(places)]
     expected = [line for line in data.split(b"\n") if line.strip()]
-    assert [record.raw for record in split_lines(iter(chunks), 1000)] == expected
+    records = list(split_lines(iter(chunks), 1000))
+    assert [record.raw for record in records] == expected
+    assert [record.span and data[slice(*record.span)] for record in records] == expected
+
+
+def test_a_record_says_where_its_bytes_stand() -> None:
+    data = b"\xef\xbb\xbfone\n\n" + b"x" * 101 + b"\r\ntwo\r\n three"
+    records = lines(data[:2], data[2:9], data[9:])
+    assert [record.span and data[slice(*record.span)] for record in records] == [b"one", None, b"two\r", b" three"]

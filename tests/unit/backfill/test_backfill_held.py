@@ -1,0 +1,100 @@
+"""Batches wait for their verdicts with their records, or without those that can be read again."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from spotsieve.stream.backfill.held import HeldBatches
+from spotsieve.stream.errors import InputError
+from spotsieve.stream.files import check_inputs
+from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.reader import FileReader
+from spotsieve.stream.files.records import Record
+from spotsieve.stream.local.read_ahead import Batch
+from spotsieve.stream.page import Page
+from spotsieve.stream.settings.model import Settings
+
+LINES = [
+    b"\xef\xbb\xbf" + json.dumps({"url": "https://a.example/1", "body": "one"}).encode(),
+    b"",
+    b"no page",
+    json.dumps({"url": "https://a.example/2", "body": "two" * 1000}).encode() + b"\r",
+    json.dumps({"url": "https://b.example/3", "body": "three"}).encode(),
+]
+
+
+def written(directory: Path, name: str) -> Input:
+    content = b"\n".join(LINES)
+    path = directory / name
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    (file,) = check_inputs([str(path)])
+    return file
+
+
+def batches_of(file: Input) -> list[Batch]:
+    """Each record is a batch."""
+    with FileReader(file, Settings().input) as reader:
+        return [Batch(file, [outcome], len(outcome.record.raw)) for outcome in reader]
+
+
+def told(batch: Batch, *, with_bodies: bool) -> list[tuple[Record, Page | str]]:
+    """Records and results of a batch; a PageError equals no other one, but for its text."""
+    results = [outcome.result for outcome in batch.outcomes]
+    pages = [page if with_bodies or not isinstance(page, Page) else page._replace(body=b"") for page in results]
+    told = [page if isinstance(page, Page) else str(page) for page in pages]
+    return list(zip([outcome.record for outcome in batch.outcomes], told, strict=True))
+
+
+@pytest.mark.parametrize("most_bytes", [0, 3000, 2**30])
+@pytest.mark.parametrize("name", ["pages.jsonl", "pages.jsonl.gz"])
+def test_batches_come_back_in_order_with_their_records(tmp_path: Path, name: str, most_bytes: int) -> None:
+    file = written(tmp_path, name)
+    batches, held = batches_of(file), HeldBatches(file, keep_records=True, most_bytes=most_bytes)
+    for _ in range(2):
+        for batch in batches:
+            held.put(batch)
+        assert [told(held.take(), with_bodies=True) for _ in batches] == [
+            told(one, with_bodies=False) for one in batches
+        ]
+    held.close()
+
+
+def test_records_of_a_plain_file_of_this_machine_are_not_held(tmp_path: Path) -> None:
+    file = written(tmp_path, "pages.jsonl")
+    held = HeldBatches(file, keep_records=True)
+    for batch in batches_of(file):
+        held.put(batch)
+    waiting = [outcome for _, batch in held._waiting if isinstance(batch, Batch) for outcome in batch.outcomes]
+    assert [outcome.record.raw for outcome in waiting] == [b"", b"no page", b"", b""], "a line that is no page is held"
+    held.close()
+
+
+@pytest.mark.parametrize("name", ["pages.jsonl", "pages.jsonl.gz"])
+def test_records_that_nobody_writes_are_neither_held_nor_read_again(tmp_path: Path, name: str) -> None:
+    file = written(tmp_path, name)
+    held = HeldBatches(file, keep_records=False)
+    batches = batches_of(file)
+    for batch in batches:
+        held.put(batch)
+    Path(name if file.path is None else file.path).unlink()
+    records = [outcome.record.raw for _ in batches for outcome in held.take().outcomes]
+    assert records == [b"", b"no page", b"", b""]
+    held.close()
+
+
+@pytest.mark.promise("an input that changes while it is read is told, and no wrong record goes out", fault="rewritten")
+@pytest.mark.parametrize("change", ["rewritten", "cut"])
+def test_a_record_that_has_changed_is_refused(tmp_path: Path, change: str) -> None:
+    file = written(tmp_path, "pages.jsonl")
+    assert file.path is not None
+    held = HeldBatches(file, keep_records=True)
+    *_, last = batches_of(file)
+    held.put(last)
+    content = file.path.read_bytes()
+    file.path.write_bytes(content.replace(b"three", b"threw") if change == "rewritten" else content[:-1])
+    with pytest.raises(InputError, match="must stay as it is while it is read, and record 3 has changed") as refused:
+        held.take()
+    assert str(file.path) in str(refused.value)
+    held.close()
