@@ -1,5 +1,6 @@
 """Reads records again when their verdicts come, from an input that lets it, so that nobody holds them meanwhile."""
 
+import contextlib
 import os
 from dataclasses import replace
 from typing import Self
@@ -25,14 +26,16 @@ class RecordsAgain:
     def of(cls, file: Input) -> Self | None:
         """None for an input whose records cannot be had twice, or not for little: a pipe, a URL, a compressed file.
 
-        Raises InputError where it cannot be opened.
+        None, too, for a file that cannot be opened: who reads it says why.
         """
         if file.path is None or not file.path.is_file():
             return None
-        again = cls(file)
-        if compression_of(again._read(0, _HEAD_BYTES)) is None:
-            return again
-        again.close()
+        with contextlib.suppress(InputError), contextlib.ExitStack() as stack:
+            again = cls(file)
+            stack.callback(again.close)
+            if compression_of(again._read(0, _HEAD_BYTES)) is None:
+                stack.pop_all()
+                return again
         return None
 
     def has(self, outcome: Outcome) -> bool:

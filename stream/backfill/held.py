@@ -25,7 +25,7 @@ class HeldBatches:
     """A queue of the batches of an input: the first that is put is the first that is taken."""
 
     def __init__(self, file: Input, keep_records: bool, most_bytes: int = MOST_HELD_BYTES) -> None:
-        """keep_records: whether pages' records are to be written. Raises InputError where it cannot be opened."""
+        """keep_records: whether pages' records are to be written"""
         self._again = RecordsAgain.of(file) if keep_records else None
         self._keep_records, self._most, self._bytes = keep_records, most_bytes, 0
         self._waiting: deque[tuple[int, Batch | int]] = deque()

@@ -92,19 +92,20 @@ class _Reading:
         self.summary = Summary()
         self.held = HeldBatches(file, keep_records=parts.out is not None)
         self._settings = settings
-        self._closing = contextlib.ExitStack()
-        self._closing.callback(self.held.close)
-        self._outputs = self._closing.enter_context(
-            Outputs.open(out=parts.out, duplicates=None, verdicts=None, rejected=parts.rejected)
-        )
-        self._rows = VerdictRows(parts.verdicts, settings.scheme.name) if parts.verdicts else None
         self._whole: WholeWarc | None = None
-        if self._outputs.out is not None and parts.out is not None:
-            columns = columns_before([file], parts.out)
-            if columns is not None:
-                self._outputs.out.know_record(columns, Layout.PARQUET)
-            self._whole = WholeWarc(self._outputs.out, self.summary, revisits=False)
-        self._batches = iter(self._closing.enter_context(ReadAhead([file], settings, threading.Event())))
+        with contextlib.ExitStack() as stack:
+            stack.callback(self.held.close)
+            self._outputs = stack.enter_context(
+                Outputs.open(out=parts.out, duplicates=None, verdicts=None, rejected=parts.rejected)
+            )
+            if self._outputs.out is not None and parts.out is not None:
+                columns = columns_before([file], parts.out)
+                if columns is not None:
+                    self._outputs.out.know_record(columns, Layout.PARQUET)
+                self._whole = WholeWarc(self._outputs.out, self.summary, revisits=False)
+            self._rows = VerdictRows(parts.verdicts, settings.scheme.name) if parts.verdicts else None
+            self._batches = iter(stack.enter_context(ReadAhead([file], settings, threading.Event())))
+            self._closing = stack.pop_all()
 
     def next_batch(self) -> Batch | None:
         batch = next(self._batches, None)

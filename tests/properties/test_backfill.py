@@ -340,3 +340,19 @@ def test_an_input_that_changed_under_a_run_is_refused(
     Path(names[0]).write_bytes(lines.replace(b"https://www", b"https://xxx", 1))
     with pytest.raises(InputError, match="must be as it was when the run began"):
         backfilled(names, tmp_path, expected.settings)
+
+
+def test_an_input_that_changes_while_it_is_read_ends_the_run(
+    tmp_path: Path, of_filter: dict[tuple[str, str], Filtered]
+) -> None:
+    names = write_inputs(tmp_path, "jsonl")
+    plain = Path(names[0])
+
+    def change(method: str, _: int) -> bool:
+        if method == "write":
+            plain.write_bytes(plain.read_bytes().replace(b"https://", b"HTTPS://"))
+        return False
+
+    with pytest.raises(InputError, match=f"{plain.name} must stay as it is while it is read"):
+        backfilled(names, tmp_path, of_filter["spotsieve", "jsonl"].settings, lose=change)
+    assert [part.name for part in (tmp_path / "out").iterdir() if not part.name.endswith(".partial")] == []

@@ -84,6 +84,16 @@ def test_records_that_nobody_writes_are_neither_held_nor_read_again(tmp_path: Pa
     held.close()
 
 
+def test_a_file_that_is_gone_is_told_of_by_who_reads_it(tmp_path: Path) -> None:
+    file = written(tmp_path, "pages.jsonl")
+    assert file.path is not None
+    file.path.unlink()
+    held = HeldBatches(file, keep_records=True)
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        batches_of(file)
+    held.close()
+
+
 @pytest.mark.promise("an input that changes while it is read is told, and no wrong record goes out", fault="rewritten")
 @pytest.mark.parametrize("change", ["rewritten", "cut"])
 def test_a_record_that_has_changed_is_refused(tmp_path: Path, change: str) -> None:
