@@ -17,7 +17,7 @@ from spotsieve.stream.page import Page
 from spotsieve.stream.settings.model import Settings
 
 _BATCHES_AHEAD = 1
-"""Beside the one that is being read. A second one is never waited for, and takes memory."""
+"""Beside the one that is being read. A second one brings no speed, and takes memory."""
 _POLL_S = 0.1
 
 

@@ -43,8 +43,8 @@ def told(batch: Batch, *, with_bodies: bool) -> list[tuple[Record, Page | str]]:
     """Records and results of a batch; a PageError equals no other one, but for its text."""
     results = [outcome.result for outcome in batch.outcomes]
     pages = [page if with_bodies or not isinstance(page, Page) else page._replace(body=b"") for page in results]
-    told = [page if isinstance(page, Page) else str(page) for page in pages]
-    return list(zip([outcome.record for outcome in batch.outcomes], told, strict=True))
+    shown = [page if isinstance(page, Page) else str(page) for page in pages]
+    return list(zip([outcome.record for outcome in batch.outcomes], shown, strict=True))
 
 
 @pytest.mark.parametrize("most_bytes", [0, 3000, 2**30])
@@ -74,11 +74,12 @@ def test_records_of_a_plain_file_of_this_machine_are_not_held(tmp_path: Path) ->
 @pytest.mark.parametrize("name", ["pages.jsonl", "pages.jsonl.gz"])
 def test_records_that_nobody_writes_are_neither_held_nor_read_again(tmp_path: Path, name: str) -> None:
     file = written(tmp_path, name)
+    assert file.path is not None
     held = HeldBatches(file, keep_records=False)
     batches = batches_of(file)
     for batch in batches:
         held.put(batch)
-    Path(name if file.path is None else file.path).unlink()
+    file.path.unlink()
     records = [outcome.record.raw for _ in batches for outcome in held.take().outcomes]
     assert records == [b"", b"no page", b"", b""]
     held.close()
