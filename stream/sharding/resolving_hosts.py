@@ -1,9 +1,10 @@
 """Resolves a round that the shards of its hosts have walked through: checks what each took from a guess, and numbers.
 
-A page rests on the guess of an earlier one, of a host that another shard remembers, where they share a key and it
-matters whether that page is filed: the key decides, or may become full; the page may meet more candidates than count;
-or, whatever the memories of hosts say, the two could be copies. Pages that have their original among the filed ones
-rest on nothing in the round.
+A wrong guess about a page of another shard's hosts puts it into buckets or keeps it out, and with it those for whom a
+bucket has no room then. A later page rests on that guess where its search for the original comes to one of them, and
+it matters: the key decides, the page may meet more candidates than count, or, whatever the memories of hosts say, the
+two could be copies. The search ends at the original. So a third copy of a story does not rest on the second one. Who is
+filed rests on no guess beside: a page without an original fits the bucket of its bytes, which nobody else is in.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -32,7 +33,7 @@ from spotsieve.stream.sharding.entries import SentEntries
 from spotsieve.stream.sharding.hosts import Walks
 from spotsieve.stream.sharding.keys import lay_out
 from spotsieve.stream.sharding.meetings import Meetings
-from spotsieve.stream.sharding.resolving import Resolved, known_sizes, places_of, resolved_of
+from spotsieve.stream.sharding.resolving import Resolved, known_sizes, resolved_of
 from spotsieve.stream.sharding.rounds import Round
 
 _NONE, _NO_WORDS = np.empty(0, np.int64), np.empty(0, np.uint64)
@@ -60,11 +61,12 @@ def check_guess(
 ) -> Checked:
     """Compare what the walks found with the guess under which they walked: bool[n]. walks: of all shards, in order"""
     pages, signatures = len(guess), round_.signatures
-    shard, is_filed, settled = np.zeros(pages, np.int64), np.zeros(pages, np.bool_), np.zeros(pages, np.bool_)
+    shard, is_filed, reached = np.zeros(pages, np.int64), np.zeros(pages, np.bool_), np.full(pages, pages)
     most_met: NDArray[np.int64] = np.sum([sizes_of(one.bounds) for one in meetings], axis=0)
     for number, one in enumerate(walks):
         shard[one.rows], is_filed[one.rows] = number, one.is_filed
-        settled[one.rows] = one.filed.number != NOBODY
+        original = np.where(one.within.number == NOBODY, pages, one.within.number)
+        reached[one.rows] = np.where(one.filed.number == NOBODY, original, NOBODY)
         most_met[one.rows] += one.postings
     wrong, more = guess != is_filed, np.zeros(pages, np.int64)
     if not wrong.any() or scheme.bars is None:
@@ -74,21 +76,16 @@ def check_guess(
     page = np.repeat(np.arange(pages), sizes_of(slots.bounds))
     in_round = np.bincount(slots.bucket, minlength=len(laid.keys))
     np.add.at(most_met, page, in_round[slots.bucket])
-    near, has_wrong = np.zeros(len(laid.keys), np.bool_), np.zeros(len(laid.keys), np.bool_)
-    for sizes in (one.sizes.keys for one in meetings):
-        near[places_of(laid, sizes)[0]] = True
+    size = known_sizes(laid, [one.sizes for one in meetings])[slots.bucket]
+    room = np.minimum(slots.cap, limits.cap) - size
+    has_wrong = np.zeros(len(laid.keys), np.bool_)
     has_wrong[slots.bucket[wrong[page]]] = True
     # Nobody is met in a bucket that was full before the round, whoever is filed.
-    size = known_sizes(laid, [one.sizes for one in meetings])
-    has_room = size[slots.bucket] < np.minimum(slots.cap, limits.cap)
-    some = np.flatnonzero(has_room & has_wrong[slots.bucket] & (in_round[slots.bucket] > 1))
+    some = np.flatnonzero((room > 0) & has_wrong[slots.bucket] & (in_round[slots.bucket] > 1))
     some = some[np.argsort(slots.bucket[some], kind="stable")]
-    bucket = slots.bucket[some]
-    decides = near[bucket] | slots.decisive[some]
-    change = is_filed.astype(np.int64) - guess
-    crowded = most_met > limits.candidates
-    texts = texts_of(signatures)
-    rests = _check_kernel()(bucket, page[some], decides, shard, change, crowded, settled, texts, scheme.bars, more)
+    of_slots = slots.bucket[some], page[some], slots.decisive[some], room[some]
+    of_pages = shard, guess, is_filed, most_met > limits.candidates, reached
+    rests = _check_kernel()(*of_slots, *of_pages, texts_of(signatures), scheme.bars, more)
     return Checked(is_filed if rests else None, more)
 
 
@@ -97,25 +94,33 @@ def _check_kernel():
     sources = judge_sources()
 
     @njit(nogil=True, cache=True)
-    def check(bucket, page, decides, shard, change, crowded, settled, texts, bars, more):
-        # bucket, page: int64[s], of slots, by bucket and page  decides: bool[s]  shard: int64[n]  crowded, settled:
-        # bool[n]  change: int64[n], 1 or -1 of a page that was guessed wrong  texts: Texts  bars: Bars
+    def check(bucket, page, decides, room, shard, guess, is_filed, crowded, reached, texts, bars, more):
+        # bucket, page: int64[s], of slots, by bucket and page  decides: bool[s]  room: int64[s], how many of the round
+        # the bucket takes  shard: int64[n]  guess, is_filed, crowded: bool[n]  reached: int64[n], the last page of the
+        # round that the search of each reached  texts: Texts  bars: Bars
         # ->  more: int64[n]; returns whether a page rests on a wrong guess
         first = 0
         for at in range(len(bucket) if sources >= 0 else 0):
             if bucket[at] != bucket[first]:
                 first = at
             asking = page[at]
+            walked, right = 0, 0
             for before in range(first, at):
                 other = page[before]
-                if change[other] == 0 or shard[other] == shard[asking]:
+                same = shard[other] == shard[asking]
+                was_met = (is_filed[other] if same else guess[other]) and walked < room[before]
+                is_met = is_filed[other] and right < room[before]
+                walked += was_met
+                right += is_met
+                if was_met == is_met:
                     continue
-                if decides[at] or (not settled[asking] and crowded[asking]):
-                    return True
-                jaccard = estimated_jaccard(texts, asking, texts, other)
-                if not settled[asking] and could_be_copy_across(texts, asking, texts, other, bars, jaccard):
-                    return True
-                more[asking] += change[other]
+                if other <= reached[asking]:
+                    if same or decides[at] or crowded[asking]:
+                        return True
+                    jaccard = estimated_jaccard(texts, asking, texts, other)
+                    if could_be_copy_across(texts, asking, texts, other, bars, jaccard):
+                        return True
+            more[asking] += right - walked
         return False
 
     return check

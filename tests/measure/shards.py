@@ -18,6 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ def made_log(pages: int, a_round: int, digest: bytes = DIGEST) -> list[bytes]:
 
 
 def measure_one(log: Sequence[bytes], counted: int) -> Figures:
-    """The judge of one process over its state."""
+    """The judge of one process over its state. counted: pages in the second half of the log"""
     charged = Charged()
     with states_on_disk(1) as (state,):
         for offset, record in enumerate(log):
@@ -130,24 +131,27 @@ def state_bytes(stored: Sequence[RocksState]) -> float:
     return sum(state.compact() for state in stored) / max(state.entry_count for state in stored)
 
 
-def measure_shards(log: Sequence[bytes], counted: int, number: int) -> Figures:
-    """Resolver and S shards over their states, round by round; and a shard that files the log again."""
+def measure_shards(log: Sequence[bytes], coming: bytes, counted: int, number: int) -> Figures:
+    """Resolver and S shards over their states, round by round; and a shard that files the log again.
+
+    coming: the record behind the log, which is read ahead and no more: else the last round would read nothing ahead
+    """
     with states_on_disk(number) as states:
-        figures, outcomes = _measure_shards(log, counted, number, states)
+        figures, outcomes = _measure_shards(log, coming, counted, number, states)
         figures |= {"state_bytes": state_bytes(states)}
     seconds = sum(_measure_rebuild(log, outcomes, Share(one, number)) for one in range(number))
     return figures | {"rebuild_us": seconds / counted * 1e6}
 
 
 def _measure_shards(
-    log: Sequence[bytes], counted: int, number: int, states: Sequence[RocksState]
+    log: Sequence[bytes], coming: bytes, counted: int, number: int, states: Sequence[RocksState]
 ) -> tuple[Figures, list[bytes]]:
     """-> the figures, and the outcomes of all rounds."""
     shares = [Share(one, number) for one in range(number)]
     charged, sent, walks = Charged(), Counter[int](), 0
     aheads = [ReadAhead(state) for state in states]
     entry_count, held_entries, outcomes = 0, 0, list[bytes]()
-    for offset, record in enumerate(log):
+    for offset, (record, following) in enumerate(pairwise([*log, coming])):
         if offset == len(log) // 2:
             charged, sent, walks = Charged(), Counter(), 0
         with charged.to("resolver: read"):
@@ -205,10 +209,10 @@ def _measure_shards(
             list(verdicts.originals)
         for share, ahead in zip(shares, aheads, strict=True):
             with charged.to("shard: read"):
-                coming = [decode(one).signatures for one in log[offset + 1 : offset + 2]]
+                after = decode(following).signatures
             with charged.to("shard: ahead"):
                 ahead.drop()
-                for number_of_part, part in enumerate(_parts(coming)):
+                for number_of_part, part in enumerate(_parts(after)):
                     ahead.read(number_of_part, part, SCHEME, share)
         for share, state, ahead in zip(shares, states, aheads, strict=True):
             with charged.to("shard: file"):
@@ -253,11 +257,10 @@ def _with_confirms(met: Sequence[Meetings], confirmed: Sequence[bytes], first_nu
     return with_confirms(met, [read_confirms(_columns(one, len(met)), first_number) for one in confirmed])
 
 
-def _parts(coming: Sequence[Signatures]) -> Iterator[Signatures]:
+def _parts(signatures: Signatures) -> Iterator[Signatures]:
     """The pages that come next, as records of the log hold them."""
-    for signatures in coming:
-        for first in range(0, len(signatures), LOG_PAGES):
-            yield signatures.part(first, min(first + LOG_PAGES, len(signatures)))
+    for first in range(0, len(signatures), LOG_PAGES):
+        yield signatures.part(first, min(first + LOG_PAGES, len(signatures)))
 
 
 def _told(round_: Round, kind: int, share: Share, body: bytes, sent: Counter[int]) -> bytes:
@@ -277,12 +280,12 @@ def _columns(record: bytes, shards: int) -> ColumnReader:
 
 def measure(pages: int, a_round: int) -> dict[str, Any]:
     """The figures of one process, and by "S=1" and so on those of shards and resolver."""
-    log = made_log(pages, a_round)
+    *log, coming = made_log(pages + a_round, a_round)
     counted, warm = pages - len(log) // 2 * a_round, log[:2]
     measure_one(warm, a_round)
-    measure_shards(warm, a_round, 2)
+    measure_shards(warm, coming, a_round, 2)
     figures = {"pages": pages, "round": a_round, "log_bytes": sum(map(len, log)) / pages, **measure_one(log, counted)}
-    return {**figures, **{f"S={one}": measure_shards(log, counted, one) for one in NUMBERS}}
+    return {**figures, **{f"S={one}": measure_shards(log, coming, counted, one) for one in NUMBERS}}
 
 
 def main() -> None:

@@ -124,6 +124,31 @@ def test_a_wrong_guess_costs_a_walk_and_changes_no_verdict() -> None:
     assert walked(1, ~right).walks == 1, "one shard takes nothing from a guess"
 
 
+@pytest.mark.promise(
+    "shards and a resolver give the verdicts of one process", fault="any guess about pages of other hosts"
+)
+@pytest.mark.parametrize("seed", range(40))
+def test_no_page_rests_unseen_on_a_wrong_guess(seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    for _ in range(5):
+        load = CandidateLoad(60, dice, hosts=int(dice.integers(2, 12)))
+        # A few stories on many hosts, whose copies have some of their bytes, hashes and sketches; and crowded buckets.
+        story, kept = dice.integers(0, 12, 60), dice.random(60) < 0.7
+        load.sketch[kept] = load.sketch[story[kept]]
+        load.digest[::5] = load.digest[story[::5]]
+        load.minima[:, :2] = dice.integers(0, dice.choice([2, 8, 30]), (60, 2), np.uint64) * np.uint64(2) + np.arange(
+            2, dtype=np.uint64
+        )
+        load.minima[kept, 2:4] = load.minima[story[kept], 2:4]
+        cap, candidates = int(dice.choice([1, 2, 4, 256])), int(dice.choice([1, 3, 64]))
+        settings = IndexSettings.model_construct(bucket_cap=cap, candidate_limit=candidates, horizon_hours=0)
+        one = OneProcess(SpotsieveScheme(SpotsieveSettings()), settings)
+        for first in (0, 20):
+            one.sign(load.signatures(first, 60 if first else 20))
+        cluster = Shards(one, int(dice.integers(2, 5)), lambda pages: dice.random(pages) < dice.random())
+        assert_verdicts_equal(cluster.apply(one.log, [20, 40]), concatenate(one.verdicts))
+
+
 def test_a_wrong_guess_about_a_page_in_a_full_bucket_costs_nothing() -> None:
     load = CandidateLoad(4, np.random.default_rng(8))
     hosts = np.arange(1, 64, dtype=np.uint64)

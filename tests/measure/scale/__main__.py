@@ -28,7 +28,8 @@ DOCS = Path(__file__).resolve().parents[3] / "docs"
 FIGURES, DOCUMENT, PLOT = DOCS / "scale.json", DOCS / "sizing.md", DOCS / "images" / "sizing.svg"
 ROUNDS = ((98_304, 4_096), (24_576, 512))
 """Pages, and pages a round: of two sizes, so that what a round costs is told apart from what a page costs."""
-LARGER = (393_216, 4_096)
+LARGER = (1_048_576, 16_384)
+"""As many pages as one judge was measured with when shards were planned, in rounds of the greatest size by default."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -83,9 +84,16 @@ def _roles() -> list[dict[str, Any]]:
 def _larger() -> dict[str, Any]:
     """One process and LOST_SHARDS shards over states that RocksDB compacts meanwhile."""
     pages, a_round = LARGER
-    log = made_log(pages, a_round)
-    one, shards = measure_one(log, pages // 2), measure_shards(log, pages // 2, LOST_SHARDS)
-    return {"pages": pages, "judge_us": one["judge_us"], "shards": LOST_SHARDS, "shards_us": shards["shards_us"]}
+    *log, coming = made_log(pages + a_round, a_round)
+    one, shards = measure_one(log, pages // 2), measure_shards(log, coming, pages // 2, LOST_SHARDS)
+    return {
+        "pages": pages,
+        "round": a_round,
+        "judge_us": one["judge_us"],
+        "shards": LOST_SHARDS,
+        "shards_us": shards["shards_us"],
+        "walks_a_round": shards["walks_a_round"],
+    }
 
 
 def _hops() -> dict[str, list[float]]:

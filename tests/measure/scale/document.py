@@ -113,8 +113,9 @@ def _costs(figures: Figures, large: Figures, costs: Costs, client_us: float) -> 
         tables.costs_table(large),
         fill(
             f"Over {larger['pages']:,} pages RocksDB reads more from files, and compacts them: one process takes "
-            f"{larger['judge_us']:.0f} us a page there, and {larger['shards']} shards together "
-            f"{larger['shards_us']:.0f} us, {larger['shards_us'] / larger['judge_us']:.2f} of it.",
+            f"{larger['judge_us']:.0f} us a page there, and {larger['shards']} shards together, in rounds of "
+            f"{larger['round']:,} pages, {larger['shards_us']:.0f} us, {larger['shards_us'] / larger['judge_us']:.2f} "
+            f"of it. They walk over a round {larger['walks_a_round']:.2f} times.",
             120,
         ),
         fill(

@@ -100,7 +100,8 @@ class OneProcess:
 class Shards:
     """S shards that hold parts of one state, and what a resolver knows beside them. They read some buckets ahead.
 
-    guess: of every round the first guess, or of all its pages the same; None: the one that is made of the answers
+    guess: of every round the first guess, or of all its pages the same, or what makes one for so many pages; None: the
+    one that is made of the answers
     resizes: before the round of this number so many shards take over, which have filled themselves
     """
 
@@ -108,7 +109,7 @@ class Shards:
         self,
         one: OneProcess,
         shards: int,
-        guess: NDArray[np.bool_] | bool | None = None,
+        guess: NDArray[np.bool_] | bool | Callable[[int], NDArray[np.bool_]] | None = None,
         resizes: Mapping[int, int] | None = None,
     ) -> None:
         self.scheme, self.limits = one.scheme, limits_in_shards(one.settings, one.scheme)
@@ -236,7 +237,8 @@ class Shards:
         meetings = with_confirms(meetings, confirms)
         guess: NDArray[np.bool_] | None = first_guess(round_, meetings)
         if self._guess is not None:
-            guess = np.broadcast_to(self._guess, len(round_.signatures))
+            pages = len(round_.signatures)
+            guess = self._guess(pages) if callable(self._guess) else np.broadcast_to(self._guess, pages)
         while guess is not None:
             self.walks, used = self.walks + 1, guess
             walks = [

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.judge.sparing import do_sparing
+from spotsieve.stream.judge.sparing import Done, do_sparing
 from spotsieve.stream.schemes import Scheme
 from spotsieve.stream.service.roles.answers import confirmed_of
 from spotsieve.stream.service.roles.told import Heard
@@ -18,7 +18,7 @@ from spotsieve.stream.sharding.limits import limits_in_shards
 from spotsieve.stream.sharding.meetings import Meetings
 from spotsieve.stream.sharding.records.outcome import write_outcome
 from spotsieve.stream.sharding.resolving import Resolved, resolve
-from spotsieve.stream.sharding.resolving_hosts import check_guess, resolve_walks
+from spotsieve.stream.sharding.resolving_hosts import Checked, check_guess, resolve_walks
 from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.sharding.sparing import is_spared, left_out, left_out_of_walks, spare, spare_all_but
 
@@ -58,7 +58,7 @@ class ResolverWork:
 
     def resolve(self, round_: Round, meetings: Sequence[Meetings]) -> Outcome:
         """The outcome where the scheme confirms candidates by itself."""
-        return _sparing(round_, lambda trial: self._resolve(trial, left_out(meetings, trial)))
+        return _outcome(round_, lambda trial: self._resolve(trial, left_out(meetings, trial)))
 
     def _resolve(self, round_: Round, meetings: Sequence[Meetings]) -> Outcome:
         laid = lay_out(round_.signatures, self._scheme)
@@ -87,28 +87,36 @@ class ResolverWork:
         self, round_: Round, meetings: Sequence[Meetings], walks: Sequence[Walks], guess: NDArray[np.bool_]
     ) -> Outcome:
         """The outcome, or a better guess where a page rests on a wrong one."""
+        scheme = self._scheme
+
+        def check(trial: Round) -> Checked:
+            met, found, used = left_out(meetings, trial), left_out_of_walks(walks, trial), guess & ~is_spared(trial)
+            return check_guess(trial, scheme, self._limits, met, found, used)
+
+        # Apart from the outcome, which nobody comes to where a guess is wrong: else a page that breaks it would hide
+        # behind one that breaks the check.
+        checked, broken = _sparing(round_, check)
+        if broken or checked.guess is not None:
+            return Outcome(None, b"", checked.guess, broken)
 
         def resolve_without(trial: Round) -> Outcome:
-            met, found, used = left_out(meetings, trial), left_out_of_walks(walks, trial), guess & ~is_spared(trial)
-            return self._resolve_walks(trial, met, found, used)
+            met, found = left_out(meetings, trial), left_out_of_walks(walks, trial)
+            resolved = resolve_walks(trial, scheme, met, found, checked)
+            return Outcome(resolved, write_outcome(resolved), None)
 
-        return _sparing(round_, resolve_without)
-
-    def _resolve_walks(
-        self, round_: Round, meetings: Sequence[Meetings], walks: Sequence[Walks], guess: NDArray[np.bool_]
-    ) -> Outcome:
-        checked = check_guess(round_, self._scheme, self._limits, meetings, walks, guess)
-        if checked.guess is not None:
-            return Outcome(None, b"", checked.guess)
-        resolved = resolve_walks(round_, self._scheme, meetings, walks, checked)
-        return Outcome(resolved, write_outcome(resolved), None)
+        return _outcome(round_, resolve_without)
 
 
-def _sparing(round_: Round, work: Callable[[Round], Outcome]) -> Outcome:
-    """Resolve a round, or say which of its pages break that."""
-    outcome, broken = do_sparing(
+def _sparing(round_: Round, work: Callable[[Round], Done]) -> tuple[Done, Mapping[int, Exception]]:
+    """Do work on a round without the pages that break it, and say which these are."""
+    return do_sparing(
         lambda rows: work(spare(round_, rows)),
         lambda start, end: work(spare_all_but(round_, start, end)),
         len(round_.signatures),
     )
+
+
+def _outcome(round_: Round, work: Callable[[Round], Outcome]) -> Outcome:
+    """Resolve a round, or say which of its pages break that."""
+    outcome, broken = _sparing(round_, work)
     return outcome._replace(broken=broken)
