@@ -35,7 +35,7 @@ class HeldBatches:
     def put(self, batch: Batch) -> None:
         """Hold a batch, without what signing alone needs. Raises OSError where the disk for temporary files is full."""
         batch = replace(batch, outcomes=list(map(self._light, batch.outcomes)))
-        size = sum(_OUTCOME_BYTES + len(outcome.record.raw) for outcome in batch.outcomes)
+        size = sum(map(_size_of, batch.outcomes))
         # Rows of Parquet lie in Arrow's memory, many to a part, and are held as they are.
         if self._bytes + size <= self._most or any(outcome.record.place for outcome in batch.outcomes):
             self._bytes += size
@@ -81,5 +81,11 @@ class HeldBatches:
             return outcome
         record = outcome.record
         if not self._keep_records or (self._again is not None and self._again.has(outcome)):
-            record = replace(record, raw=b"", place=None)
+            record = replace(record, raw=b"", place=None, packed=None)
         return Outcome(record, outcome.layout, outcome.result._replace(body=b""))
+
+
+def _size_of(outcome: Outcome) -> int:
+    """Bytes that it takes in memory."""
+    record = outcome.record
+    return _OUTCOME_BYTES + len(record.raw) + len(record.packed or b"")

@@ -3,6 +3,7 @@
 import bz2
 import lzma
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -21,6 +22,9 @@ members of 8 bytes."""
 # so small pieces bound the memory. Pages (ratio 4 to 20) come out in pieces of 8 to 40 KB.
 _ZSTD_FEED_BYTES = 2048
 _XZ_MEMORY_BYTES = 512 * 2**20
+_MOST_MEMBER_BYTES = 2**20
+_MEMBERS_KEPT = 8
+"""A reader is at most a few members ahead of the record that it hands on."""
 
 _MAGIC = {
     b"\x1f\x8b": "gzip",
@@ -51,6 +55,39 @@ class _Decompressor(Protocol):
     def feed(self, data: bytes) -> Iterator[bytes]: ...
 
 
+class Members:
+    """The gzip members that were unpacked last, as they stand in their file, by where their content stands unpacked.
+
+    A record that is a member by itself is written as it came. Members of more than 1 MiB are left out.
+    """
+
+    def __init__(self) -> None:
+        self._packed, self._start, self._end = bytearray(), 0, 0
+        self._last: deque[tuple[int, int, bytes]] = deque(maxlen=_MEMBERS_KEPT)
+
+    def unpacked(self, size: int) -> None:
+        """So many bytes of the open member were unpacked."""
+        self._end += size
+
+    def read(self, packed: bytes, ended: bool) -> None:
+        """These bytes of the file belong to the open member. ended: they are its last ones"""
+        if len(self._packed) <= _MOST_MEMBER_BYTES:
+            self._packed += packed
+        if ended:
+            if len(self._packed) <= _MOST_MEMBER_BYTES:
+                self._last.append((self._start, self._end, bytes(self._packed)))
+            self._packed.clear()
+            self._start = self._end
+
+    def may_end(self, start: int, end: int) -> bool:
+        """Whether these bytes of the unpacked file are all that was unpacked of the open member."""
+        return bool(self._packed) and (self._start, self._end) == (start, end)
+
+    def of(self, start: int, end: int) -> bytes | None:
+        """The member whose content is these bytes of the unpacked file, and nothing else; None where there is none."""
+        return next((packed for first, last, packed in self._last if (first, last) == (start, end)), None)
+
+
 def compression_of(head: bytes) -> str | None:
     """gzip, xz, zstd or bzip2, by a file's first bytes; None for any other file."""
     for magic, name in _MAGIC.items():
@@ -61,11 +98,12 @@ def compression_of(head: bytes) -> str | None:
     return None
 
 
-def read_chunks(source: Source, name: str) -> Iterator[bytes]:
+def read_chunks(source: Source, name: str, members: Members | None = None) -> Iterator[bytes]:
     """The decompressed bytes of a file, in chunks of bounded size.
 
     A file may hold several members, streams or frames; zeros after the last one are padding. A cut or damaged file
     gives everything before the fault and then raises InputError. name: of the file, for that error
+    members: learns of each member of gzip before its last bytes are given
     """
     head = _read_head(source)
     kind = compression_of(head)
@@ -75,7 +113,8 @@ def read_chunks(source: Source, name: str) -> Iterator[bytes]:
             head = source.read(READ_BYTES)
         return
     try:
-        yield from _decompress(source, head, _DECOMPRESSORS[kind], name, kind)
+        learning = members if kind == "gzip" else None
+        yield from _decompress(source, head, _DECOMPRESSORS[kind], name, kind, learning)
     except (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # The disk is at fault, not the file.
@@ -92,7 +131,9 @@ def _read_head(source: Source) -> bytes:
     return head
 
 
-def _decompress(source: Source, data: bytes, new: Callable[[], _Decompressor], name: str, kind: str) -> Iterator[bytes]:
+def _decompress(
+    source: Source, data: bytes, new: Callable[[], _Decompressor], name: str, kind: str, members: Members | None
+) -> Iterator[bytes]:
     decompressor = new()
     started = False
     while data:
@@ -103,10 +144,22 @@ def _decompress(source: Source, data: bytes, new: Callable[[], _Decompressor], n
                 if not started and not (piece := piece.lstrip(b"\0")):
                     break
                 started = True
-                yield from decompressor.feed(piece)
-                piece = b""
-                if decompressor.finished:
-                    piece = decompressor.rest
+                # The last bytes wait until it is known whether the member ends with them.
+                last = b""
+                for chunk in filter(None, decompressor.feed(piece)):
+                    if last:
+                        yield last
+                    last = chunk
+                    if members is not None:
+                        members.unpacked(len(chunk))
+                ended = decompressor.finished
+                rest = decompressor.rest if ended else b""
+                if members is not None:
+                    members.read(piece[: len(piece) - len(rest)], ended)
+                if last:
+                    yield last
+                piece = rest
+                if ended:
                     decompressor, started = new(), False
         data = source.read(READ_BYTES)
     if started:

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Self
 import xxhash
 
 from spotsieve.stream.errors import InputError, PageError
-from spotsieve.stream.files.compression import compression_of, read_chunks
+from spotsieve.stream.files.compression import Members, compression_of, read_chunks
 from spotsieve.stream.files.inputs import Input, open_input, unreadable
 from spotsieve.stream.files.jsonlines import split_lines
 from spotsieve.stream.files.misread import Tally, foreign_format
@@ -94,9 +94,10 @@ class FileReader:
         return data
 
     def __iter__(self) -> Iterator[Outcome]:
-        chunks = read_chunks(self, self._input.source)
+        members = Members()
+        chunks = read_chunks(self, self._input.source, members)
         beginning, fault = _begin(chunks)
-        layout, records = self._records_of(beginning, _again(beginning, chunks, fault))
+        layout, records = self._records_of(beginning, _again(beginning, chunks, fault), members)
         self._tally = Tally(self._input.source, beginning, layout)
         for record, fields in records:
             result = self._decode(record, layout, fields)
@@ -108,7 +109,7 @@ class FileReader:
         if self._tally is not None:
             self._tally.check()
 
-    def _records_of(self, beginning: bytes, chunks: Iterator[bytes]) -> tuple[Layout, _Records]:
+    def _records_of(self, beginning: bytes, chunks: Iterator[bytes], members: Members) -> tuple[Layout, _Records]:
         """The layout of the file, by its first bytes, and its records."""
         name, most = self._input.source, self._max_record_bytes
         if beginning.startswith(_PARQUET):
@@ -119,7 +120,7 @@ class FileReader:
             return Layout.WARC, _plain(self._arc_records(chunks))
         head = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
         if head.startswith(b"WARC/") or ".warc" in Path(name).suffixes:
-            return Layout.WARC, _plain(split_warc(chunks, most))
+            return Layout.WARC, _plain(split_warc(chunks, most, members=members))
         foreign = foreign_format(beginning) or foreign_format(head)
         if foreign is not None:
             rule = f"must be JSONL, WARC or Parquet, plain or as gzip, xz, zstd or bzip2, and looks like {foreign[0]}"

@@ -49,6 +49,7 @@ class Record:
     fault: why it cannot be a page, and the rule that it broke; raw may then hold its beginning only
     place: of a row of Parquet
     span: of `raw`, where it is a line of JSONL
+    packed: the member of gzip that holds `raw` and nothing else, as it stands in its file, where there is one
     """
 
     number: int
@@ -56,6 +57,7 @@ class Record:
     fault: tuple[Reject, str] | None = None
     place: RowPlace | None = None
     span: Span | None = field(default=None, compare=False)
+    packed: bytes | None = field(default=None, compare=False, repr=False)
 
 
 def too_large(number: int, shown: bytes, size: int, most: int) -> Record:

@@ -81,7 +81,7 @@ class OutputFile:
         self._target = target_of(name, stdout, private)
         self._file = self._target.file
         ending = path.suffix.lower()
-        self._member = _MEMBERS.get(ending)
+        self._member, self._keeps_members = _MEMBERS.get(ending), ending == ".gz"
         self._sink: _Sink | None = None
         self._rows: ParquetSink | None = None
         self._open_stream = _STREAMS.get(ending)
@@ -93,7 +93,7 @@ class OutputFile:
 
     def write_record(self, record: Record, layout: Layout) -> None:
         """Write a record: the bytes of a JSONL line, of a WARC record, compressed by itself as WARC readers expect, or
-        a row of Parquet.
+        a row of Parquet. A WARC record that came as a member of gzip by itself goes to a .gz as it came.
 
         Raises SettingError if records of several layouts, or rows of several schemas, would go into one file.
         """
@@ -102,6 +102,8 @@ class OutputFile:
             self._guard(self._rows.write, record.place)
         elif layout is Layout.JSONL:
             self.write_line(record.raw)
+        elif self._keeps_members and record.packed is not None:
+            self._guard(self._file.write, record.packed)
         elif self._member is not None:
             self._guard(self._file.write, self._member(record.raw))
         else:

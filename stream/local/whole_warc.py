@@ -75,5 +75,5 @@ class WholeWarc:
             float(verdicts.score[row]),
             exact=reason is Reason.EXACT,
         )
-        self._out.write_record(replace(record, raw=raw), Layout.WARC)
+        self._out.write_record(replace(record, raw=raw, packed=None), Layout.WARC)
         self._summary.revisits_written += 1

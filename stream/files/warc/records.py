@@ -5,9 +5,10 @@ which needs its bytes. And FastWARC 2.0.1 with auto_decode swallowed the record 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from spotsieve.stream.errors import InputError, PageError, Reject
+from spotsieve.stream.files.compression import Members
 from spotsieve.stream.files.records import MAX_RECORD_BYTES, SHOWN_BYTES, Record, too_large
 from spotsieve.stream.files.warc.http import header_end, read_http
 from spotsieve.stream.intake.times import read_time
@@ -34,15 +35,24 @@ class Capture:
     headers: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
-def split_warc(chunks: Iterator[bytes], max_record_bytes: int = MAX_RECORD_BYTES, number: int = 0) -> Iterator[Record]:
-    """WARC records with all their bytes, each up to the beginning of the next. number: of the first record
+def split_warc(
+    chunks: Iterator[bytes],
+    max_record_bytes: int = MAX_RECORD_BYTES,
+    number: int = 0,
+    members: Members | None = None,
+) -> Iterator[Record]:
+    """WARC records with all their bytes, each up to the beginning of the next.
+
+    number: of the first record  members: of the file, from its beginning, as chunks are taken
 
     Faults: BAD_WARC (no header or no Content-Length; the reader skips to the next record), TRUNCATED (the file ends
     within the record), TOO_LARGE. The InputError of a damaged file is raised after the last record.
     """
     window = _Window(chunks)
     while window.skip_line_ends():
-        yield _next_record(window, number, max_record_bytes)
+        start = window.taken
+        record = _next_record(window, number, max_record_bytes)
+        yield record if members is None else _with_member(record, start, window, members)
         number += 1
     if window.fault is not None:
         raise window.fault
@@ -132,12 +142,25 @@ def _next_record(window: "_Window", number: int, most: int) -> Record:
     return Record(number, raw + window.take_line_ends())
 
 
+def _with_member(record: Record, start: int, window: "_Window", members: Members) -> Record:
+    """The record with the member that it is. start: where it begins in the file; the window has just taken it"""
+    end = window.taken
+    if members.may_end(start, end):
+        window.look_further()  # The checksum that ends the member is still to come.
+    packed = None if record.fault is not None else members.of(start, end)
+    return record if packed is None else replace(record, packed=packed)
+
+
 class _Window:
-    """The part of the file in memory. It grows as far as a record needs, and remembers the fault of a damaged file."""
+    """The part of the file in memory. It grows as far as a record needs, and remembers the fault of a damaged file.
+
+    taken: how many bytes of the file lie before it
+    """
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
         self._data = bytearray()
+        self.taken = 0
         self.fault: InputError | None = None
         self.ended = False
 
@@ -171,15 +194,19 @@ class _Window:
     def take(self, size: int) -> bytes:
         self._fill(size)
         raw = bytes(self._data[:size])
-        del self._data[:size]
+        self._drop(len(raw))
         return raw
+
+    def look_further(self) -> None:
+        """Read on, if the file has not ended."""
+        self._more()
 
     def take_line_ends(self) -> bytes:
         """Remove and return the line ends that close a record, two at most."""
         self._fill(_CLOSING_BYTES)
         head = self.peek(_CLOSING_BYTES)
         raw = head[: len(head) - len(head.lstrip(b"\r\n"))]
-        del self._data[: len(raw)]
+        self._drop(len(raw))
         return raw
 
     def skip(self, size: int) -> bytes:
@@ -187,7 +214,7 @@ class _Window:
         shown = self.peek(min(size, SHOWN_BYTES))
         while size:
             step = min(size, len(self._data))
-            del self._data[:step]
+            self._drop(step)
             size -= step
             if size and not self._more():
                 break
@@ -200,14 +227,17 @@ class _Window:
         while True:
             found = self._data.find(b"\n" + _VERSION, start)
             if found >= 0:
-                del self._data[: found + 1]
+                self._drop(found + 1)
                 return shown
-            keep = len(_VERSION)
-            del self._data[:-keep]
+            self._drop(max(len(self._data) - len(_VERSION), 0))
             start = 0
             if not self._more():
-                self._data.clear()
+                self._drop(len(self._data))
                 return shown
+
+    def _drop(self, size: int) -> None:
+        del self._data[:size]
+        self.taken += size
 
     def _fill(self, size: int) -> None:
         while len(self._data) < size and self._more():

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import io
+import itertools
 import lzma
 import random
 import tracemalloc
@@ -12,7 +13,7 @@ import pytest
 import zstandard
 
 from spotsieve.stream.errors import InputError
-from spotsieve.stream.files.compression import CHUNK_BYTES, compression_of, read_chunks
+from spotsieve.stream.files.compression import CHUNK_BYTES, Members, compression_of, read_chunks
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
@@ -50,6 +51,28 @@ def test_members_one_after_the_other_are_read_through_and_zeros_are_padding(kind
     parts = [DATA[:1000], b"", DATA[1000:5000], DATA[5000:]]
     padding = b"" if kind in ("zstd", "bzip2") else bytes(512)
     assert read(b"".join(COMPRESS[kind](part) + padding for part in parts) + bytes(4096)) == DATA
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_members_of_gzip_are_known_by_where_their_content_stands(seed: int) -> None:
+    dice, members, seen, given = random.Random(seed), Members(), set[int](), 0
+    parts = [dice.randbytes(dice.choice([1, 50, 8_000, 40_000])) * dice.choice([1, 1, 100]) for _ in range(60)]
+    packed = [gzip.compress(part, dice.choice([0, 6])) for part in parts]
+    ends = list(itertools.accumulate(map(len, parts)))
+    for chunk in read_chunks(io.BytesIO(bytes(3).join(packed)), "pages.gz", members):
+        given += len(chunk)
+        for number, end in enumerate(ends):
+            start = end - len(parts[number])
+            known, waits = members.of(start, end), members.may_end(start, end)
+            assert known is None or known == packed[number]
+            assert members.of(start, end - 1) is None
+            if given == end:
+                assert waits != (known is not None) or len(packed[number]) > 2**20
+            if known is not None:
+                seen.add(number)
+        assert len(members._last) <= 8
+    assert given == ends[-1]
+    assert seen == {number for number, one in enumerate(packed) if len(one) <= 2**20}
 
 
 @kinds

@@ -5,6 +5,7 @@ import gc
 import gzip
 import hashlib
 import io
+import random
 import zlib
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.cli import main as warcio
 from warcio.warcwriter import WARCWriter
 
-from spotsieve.stream.files.compression import read_chunks
+from spotsieve.stream.files.compression import Members, read_chunks
 from spotsieve.stream.files.records import Record
 from spotsieve.stream.files.warc import companions, split_warc
 from spotsieve.stream.files.warc.companions import Companions
@@ -115,6 +116,37 @@ def test_what_goes_with_a_kept_page_is_kept_and_what_goes_with_a_dropped_one_is_
     given = crawl()
     assert ours(out) == [given[0], given[1], given[2], given[3], given[10]], "byte for byte"
     assert (summary["companions"], summary["revisits_written"], summary["other_records"]) == (3, 0, 7)
+
+
+def test_members_that_are_records_are_kept_as_they_came(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given, path = crawl(), tmp_path / "crawl.warc.gz"
+    came = [gzip.compress(raw, level % 10, mtime=level) for level, raw in enumerate(given)]
+    path.write_bytes(b"\0\0".join(came))
+    filter_json(capsys, path, "--out", tmp_path / "novel.warc.gz")
+    assert (tmp_path / "novel.warc.gz").read_bytes() == b"".join(came[place] for place in (0, 1, 2, 3, 10))
+    filter_json(capsys, path, "--out", tmp_path / "novel.warc", "--revisits")
+    assert ours(tmp_path / "novel.warc")[:4] == given[:4]
+
+
+def test_each_record_has_its_member_wherever_it_lies_in_the_file() -> None:
+    dice = random.Random(5)
+    given = [record("resource", number, block=dice.randbytes(dice.randrange(2000))) for number in range(8000)]
+    came, found = [gzip.compress(raw) for raw in given], Members()
+    chunks = read_chunks(io.BytesIO(b"".join(came)), "crawl.warc.gz", found)
+    assert [one.packed for one in split_warc(chunks, members=found)] == came
+
+
+@pytest.mark.parametrize("size", [1, 700, 2**30])
+def test_records_that_are_no_members_are_compressed_one_by_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], size: int
+) -> None:
+    given, path, out = crawl(), tmp_path / "crawl.warc.gz", tmp_path / "novel.warc.gz"
+    whole = b"".join(given)
+    path.write_bytes(b"".join(gzip.compress(whole[at : at + size]) for at in range(0, len(whole), size)))
+    filter_json(capsys, path, "--out", out)
+    kept = [given[place] for place in (0, 1, 2, 3, 10)]
+    assert members(out) == kept
+    assert out.read_bytes() == b"".join(gzip.compress(raw, 6, mtime=0) for raw in kept)
 
 
 def test_revisits_stand_for_dropped_pages_and_warcio_accepts_the_file(
