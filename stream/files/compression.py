@@ -58,7 +58,8 @@ class _Decompressor(Protocol):
 class Members:
     """The gzip members that were unpacked last, as they stand in their file, by where their content stands unpacked.
 
-    A record that is a member by itself is written as it came. Members of more than 1 MiB are left out.
+    A record that is a member by itself is written as it came. Members without content, and those of more than 1 MiB, are
+    left out.
     """
 
     def __init__(self) -> None:
@@ -74,7 +75,7 @@ class Members:
         if len(self._packed) <= _MOST_MEMBER_BYTES:
             self._packed += packed
         if ended:
-            if len(self._packed) <= _MOST_MEMBER_BYTES:
+            if self._start < self._end and len(self._packed) <= _MOST_MEMBER_BYTES:
                 self._last.append((self._start, self._end, bytes(self._packed)))
             self._packed.clear()
             self._start = self._end

@@ -55,9 +55,9 @@ def split_wacz(file: BinaryIO, name: str, max_record_bytes: int) -> Iterator[Rec
             for member in members:
                 _check_member(member, name)
                 with archive.open(member) as source:
-                    packed = Members()
-                    chunks = read_chunks(source, f"{name}/{member.filename}", packed)
-                    for record in split_warc(chunks, max_record_bytes, number, packed):
+                    of_gzip = Members()
+                    chunks = read_chunks(source, f"{name}/{member.filename}", of_gzip)
+                    for record in split_warc(chunks, max_record_bytes, number, of_gzip):
                         yield record
                         number = record.number + 1
     except _ZIP_ERRORS as error:
