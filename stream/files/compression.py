@@ -58,8 +58,7 @@ class _Decompressor(Protocol):
 class Members:
     """The gzip members that were unpacked last, as they stand in their file, by where their content stands unpacked.
 
-    A record that is a member by itself is written as it came. Members without content, and those of more than 1 MiB, are
-    left out.
+    A record that is a member by itself is written as it came. Those without content or of more than 1 MiB are left out.
     """
 
     def __init__(self) -> None:

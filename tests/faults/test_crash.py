@@ -15,8 +15,8 @@ PAGES = 20_000
 PARTITIONS = 4
 SETTINGS = 'service.batch_pages = 128\nlog.level = "debug"\n'
 KILL_AFTER = (2_000, 4_000, 3_000)
-"""Messages that each life of the first test's worker commits at least before it is killed. Of those that were sent 6,000
-are left then: this process may stand still for a second on a busy machine, in which the worker goes on."""
+"""Messages that each life of the first test's worker commits at least before it is killed. Of those that were sent
+6,000 are left then: this process may stand still for a second on a busy machine, in which the worker goes on."""
 RESERVE = 1_000
 
 
