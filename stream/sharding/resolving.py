@@ -68,12 +68,12 @@ def known_sizes(laid: Laid, sizes: Sequence[Sizes]) -> NDArray[np.int64]:
     """Postings of the buckets that may become full, 0 of all others, which will not: int64[u]."""
     known = np.zeros(len(laid.keys), np.int64)
     for one in sizes:
-        place, known_here = places_of(laid, one.keys)
+        place, known_here = _places_of(laid, one.keys)
         known[place] = one.size[known_here]
     return known
 
 
-def places_of(laid: Laid, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _places_of(laid: Laid, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Where keys lie: int64[k], of those that are there: bool[...]. Keys of spared pages alone lie nowhere."""
     place = np.searchsorted(laid.keys, keys)
     if not len(laid.keys):

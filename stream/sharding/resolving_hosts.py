@@ -96,7 +96,7 @@ def _check_kernel():
     @njit(nogil=True, cache=True)
     def check(bucket, page, decides, room, shard, guess, is_filed, crowded, reached, texts, bars, more):
         # bucket, page: int64[s], of slots, by bucket and page  decides: bool[s]  room: int64[s], how many of the round
-        # the bucket takes  shard: int64[n]  guess, is_filed, crowded: bool[n]  reached: int64[n], the last page of the
+        # its bucket takes  shard: int64[n]  guess, is_filed, crowded: bool[n]  reached: int64[n], the last page of the
         # round that the search of each reached  texts: Texts  bars: Bars
         # ->  more: int64[n]; returns whether a page rests on a wrong guess
         first = 0
@@ -106,10 +106,13 @@ def _check_kernel():
             asking = page[at]
             walked, right = 0, 0
             for before in range(first, at):
+                # A full bucket takes nobody else. Without this line 16,384 pages of one key take .9 s.
+                if walked >= room[at] and right >= room[at]:
+                    break
                 other = page[before]
                 same = shard[other] == shard[asking]
-                was_met = (is_filed[other] if same else guess[other]) and walked < room[before]
-                is_met = is_filed[other] and right < room[before]
+                was_met = (is_filed[other] if same else guess[other]) and walked < room[at]
+                is_met = is_filed[other] and right < room[at]
                 walked += was_met
                 right += is_met
                 if was_met == is_met:

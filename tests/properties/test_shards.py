@@ -136,9 +136,8 @@ def test_no_page_rests_unseen_on_a_wrong_guess(seed: int) -> None:
         story, kept = dice.integers(0, 12, 60), dice.random(60) < 0.7
         load.sketch[kept] = load.sketch[story[kept]]
         load.digest[::5] = load.digest[story[::5]]
-        load.minima[:, :2] = dice.integers(0, dice.choice([2, 8, 30]), (60, 2), np.uint64) * np.uint64(2) + np.arange(
-            2, dtype=np.uint64
-        )
+        load.minima[:, :2] = 2 * dice.integers(0, dice.choice([2, 8, 30]), (60, 2), np.uint64)
+        load.minima[:, 1] += np.uint64(1)
         load.minima[kept, 2:4] = load.minima[story[kept], 2:4]
         cap, candidates = int(dice.choice([1, 2, 4, 256])), int(dice.choice([1, 3, 64]))
         settings = IndexSettings.model_construct(bucket_cap=cap, candidate_limit=candidates, horizon_hours=0)

@@ -146,7 +146,7 @@ def _with_member(record: Record, start: int, window: "_Window", members: Members
     """The record with the member that it is. start: where it begins in the file; the window has just taken it"""
     end = window.taken
     if members.may_end(start, end):
-        window.look_further()  # The checksum that ends the member is still to come.
+        window.more()  # The checksum that ends the member is still to come.
     packed = None if record.fault is not None else members.of(start, end)
     return record if packed is None else replace(record, packed=packed)
 
@@ -178,7 +178,7 @@ class _Window:
             if self._data:
                 self._fill(len(_VERSION))
                 return True
-            if not self._more():
+            if not self.more():
                 return False
 
     def find_header_end(self) -> int:
@@ -188,7 +188,7 @@ class _Window:
             end = header_end(self._data, _MAX_HEADER_BYTES)
             if end >= 0:
                 return end
-            if len(self._data) >= _MAX_HEADER_BYTES or not self._more():
+            if len(self._data) >= _MAX_HEADER_BYTES or not self.more():
                 return -1
 
     def take(self, size: int) -> bytes:
@@ -196,10 +196,6 @@ class _Window:
         raw = bytes(self._data[:size])
         self._drop(len(raw))
         return raw
-
-    def look_further(self) -> None:
-        """Read on, if the file has not ended."""
-        self._more()
 
     def take_line_ends(self) -> bytes:
         """Remove and return the line ends that close a record, two at most."""
@@ -216,7 +212,7 @@ class _Window:
             step = min(size, len(self._data))
             self._drop(step)
             size -= step
-            if size and not self._more():
+            if size and not self.more():
                 break
         return shown
 
@@ -231,7 +227,7 @@ class _Window:
                 return shown
             self._drop(max(len(self._data) - len(_VERSION), 0))
             start = 0
-            if not self._more():
+            if not self.more():
                 self._drop(len(self._data))
                 return shown
 
@@ -240,10 +236,11 @@ class _Window:
         self.taken += size
 
     def _fill(self, size: int) -> None:
-        while len(self._data) < size and self._more():
+        while len(self._data) < size and self.more():
             pass
 
-    def _more(self) -> bool:
+    def more(self) -> bool:
+        """Read on; False where the file has ended."""
         if self.ended:
             return False
         try:

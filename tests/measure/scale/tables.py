@@ -179,10 +179,7 @@ def targets_table(large: Figures, costs: Costs, cases: Cases, figures: Figures) 
     """What shards are to reach."""
     four, larger, worker_us = large["S=4"], figures["larger"], (costs.intake + costs.commit) * 1e6
     told, state = told_bytes(figures["roles"], 8), state_bytes(figures["roles"], 8)
-    ratio, of_shards = (
-        larger["shards_us"] / larger["judge_us"],
-        f"shards, sum over S = {larger['shards']}, of one process",
-    )
+    ratio = larger["shards_us"] / larger["judge_us"]
     resolver_us = four["resolver_read_us"] + four["resolver_us"]
     again = 1e6 / figures["refill"]["cpu_us"]
     best = max(cases.reached.values(), key=lambda reach: reach.full.pages_per_s)
@@ -194,7 +191,12 @@ def targets_table(large: Figures, costs: Costs, cases: Cases, figures: Figures) 
         ["what", "figure", "target", "met"],
         [
             ["resolver, CPU a page, S = 4", f"{resolver_us:.1f} us", "<= 8 us", met(resolver_us <= 8)],
-            [f"{of_shards}, {larger['pages']:,} pages", f"{ratio:.2f}", "<= 1.3", met(ratio <= 1.3)],
+            [
+                f"shards, sum over S = {larger['shards']}, of one process, {larger['pages']:,} pages",
+                f"{ratio:.2f}",
+                "<= 1.3",
+                met(ratio <= 1.3),
+            ],
             ["worker, CPU a page of 20 KB", f"{worker_us:.0f} us", "<= 120 us", met(worker_us <= 120)],
             [
                 f"a lost shard of {LOST_SHARDS} files again, on a real broker",
