@@ -30,10 +30,12 @@ class Reopened:
     began: list[int]
 
 
-async def reopen_often(settings: Settings, partition: TopicPartition, times: int, ask: Ask, seed: int) -> Reopened:
+async def reopen_often(
+    settings: Settings, partition: TopicPartition, times: int, ask: Ask, seed: int, least_unknown: int = 0
+) -> Reopened:
     """Commit one number after the other to the output, each with its offset, and give each commit up half-way.
 
-    Every opening is a worker's: a new producer with the partition's transactional id, then the committed offset. It
+    So many times, and then until so many commits were given up before their outcome was heard. Every opening is a worker's: a new producer with the partition's transactional id, then the committed offset. It
     begins there. So the output has each number once where the offset that it is told is the one that is committed.
     """
     dice = random.Random(seed)
@@ -42,7 +44,7 @@ async def reopen_often(settings: Settings, partition: TopicPartition, times: int
     unknown, began = 0, list[int]()
     await consumer.start()
     try:
-        for _ in range(times):
+        while len(began) < times or unknown < least_unknown:
             producer = clients.producer(0, f"{settings.kafka.group_id}:{partition.topic}:{partition.partition}")
             try:
                 await producer.start()
