@@ -30,9 +30,7 @@ def save_newest(settings: "Settings", file: str, most: int) -> None:
         try:
             saved = asyncio.run(save_pages(settings, out, most, line.say))
         except BaseException:
-            partial = out.abandon()
-            if partial is not None:
-                partial.unlink()
+            out.discard()
             raise
         out.complete()
     show(f"{saved.pages:,} pages of {settings.topics.input} in {file}")

@@ -78,6 +78,7 @@ class OutputFile:
         if self._named == {Layout.PARQUET}:
             _check_pyarrow(self.name)
         self._layout: Layout | None = None
+        self._is_empty = True
         self._target = target_of(name, stdout, private)
         self._file = self._target.file
         ending = path.suffix.lower()
@@ -89,6 +90,7 @@ class OutputFile:
     def write_line(self, line: bytes) -> None:
         """Write a line and a line feed. Raises SettingError if the name says that there are other records."""
         self._check_named(Layout.JSONL)
+        self._is_empty = False
         self._write(line + b"\n")
 
     def write_record(self, record: Record, layout: Layout) -> None:
@@ -98,6 +100,7 @@ class OutputFile:
         Raises SettingError if records of several layouts, or rows of several schemas, would go into one file.
         """
         self.know_record(record, layout)
+        self._is_empty = False
         if self._rows is not None and record.place is not None:
             self._guard(self._rows.write, record.place)
         elif layout is Layout.JSONL:
@@ -134,12 +137,18 @@ class OutputFile:
         self._guard(self._target.name_it)
 
     def abandon(self) -> Path | None:
-        """Close it and leave it as NAME.partial. Returns that path, or None for an output that is no file here."""
+        """Close it and leave it as NAME.partial; one without a line or a record is removed.
+
+        Returns that path, or None for an output that is no file here.
+        """
+        if self._is_empty:
+            self.discard()
+            return None
         self._close()
         return self._target.left
 
     def discard(self) -> None:
-        """Close it and remove it: nothing was written yet."""
+        """Close it and remove it: nothing of use is in it."""
         self._close()
         self._guard(self._target.discard)
 

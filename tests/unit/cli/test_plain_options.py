@@ -191,6 +191,7 @@ def test_records_go_into_no_file_that_is_named_as_of_the_other_format(
     assert "of another format than the JSON lines" in refused(capsys, jsonl, "--out", tmp_path / "out.warc.gz")[1]
     assert "of another format than the WARC records" in refused(capsys, warc, "--out", tmp_path / "out.jsonl")[1]
     assert "of another format than the JSON lines" in refused(capsys, warc, "--verdicts", tmp_path / "v.warc")[1]
+    assert not list(tmp_path.glob("*.partial"))
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")

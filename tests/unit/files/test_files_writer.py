@@ -74,6 +74,12 @@ def test_an_abandoned_output_is_readable_and_has_another_name(tmp_path: Path) ->
     assert path.read_bytes() == b"of an earlier run"
 
 
+@pytest.mark.parametrize("name", ["novel.jsonl", "novel.jsonl.gz", "novel.parquet"])
+def test_an_abandoned_output_without_content_leaves_no_file(tmp_path: Path, name: str) -> None:
+    assert OutputFile(str(tmp_path / name)).abandon() is None
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_partial_file_shows_what_was_written_when_it_is_flushed(tmp_path: Path) -> None:
     output = OutputFile(str(tmp_path / "novel.jsonl"))
     output.write_line(b"{}")

@@ -35,8 +35,9 @@ async def reopen_often(
 ) -> Reopened:
     """Commit one number after the other to the output, each with its offset, and give each commit up half-way.
 
-    So many times, and then until so many commits were given up before their outcome was heard. Every opening is a worker's: a new producer with the partition's transactional id, then the committed offset. It
-    begins there. So the output has each number once where the offset that it is told is the one that is committed.
+    So many times, and then until so many commits were given up before their outcome was heard. Every opening is a
+    worker's: a new producer with the partition's transactional id, then the committed offset. It begins there. So the
+    output has each number once where the offset that it is told is the one that is committed.
     """
     dice = random.Random(seed)
     consumer, clients = pages_consumer(settings), SharedClients(settings)
