@@ -47,7 +47,7 @@ def write_broken(broken: BrokenRows) -> bytes:
 
 def read_broken(columns: ColumnReader) -> BrokenRows:
     """Read the body. Raises ValueError."""
-    pages = columns.count()
+    pages = columns.pages()
     rows = np.flatnonzero(columns.bits(pages)).tolist()
     texts = [*columns.texts(columns.count(MOST_TEXTS)), ""]
     which = columns.numbers(len(rows), len(texts) - 1).tolist()

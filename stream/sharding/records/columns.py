@@ -16,8 +16,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_ROWS = 2**24
-"""Of one column: a damaged count is not to take all memory."""
+from spotsieve.stream.settings.cluster import MOST_ROUND_PAGES
+
 _COUNT = struct.Struct("<I")
 
 
@@ -85,13 +85,30 @@ class PackedTexts(Sequence[str]):
 
 
 class ColumnReader:
-    """Reads columns in the order in which they were written. Raises ValueError where they are not there."""
+    """Reads columns in the order in which they were written. Raises ValueError where they are not there.
+
+    A body of few bytes may not ask for much memory, so every count has a bound: the pages of a round, or what the bytes
+    that are left can hold.
+    """
 
     def __init__(self, body: bytes) -> None:
         self._body, self._at = body, 0
 
-    def count(self, most: int = MOST_ROWS) -> int:
-        """How many rows follow."""
+    @property
+    def left(self) -> int:
+        """How many bytes are left."""
+        return len(self._body) - self._at
+
+    def pages(self) -> int:
+        """How many pages the round has. Their columns may take no bytes, so the bytes that are left are no bound."""
+        return self.count(MOST_ROUND_PAGES)
+
+    def count_of_words(self) -> int:
+        """How many rows follow, each of which has a word."""
+        return self.count(max(0, self.left - _COUNT.size) // 8)
+
+    def count(self, most: int) -> int:
+        """How many rows follow, of so many at most."""
         (number,) = _COUNT.unpack(self._take(_COUNT.size))
         if number > most:
             raise ValueError
@@ -100,7 +117,7 @@ class ColumnReader:
     def numbers(self, rows: int, most: int = 2**63 - 1) -> NDArray[np.int64]:
         """int64[rows], each of 0..most."""
         width = self._take(1)[0]
-        if width > 8 or rows > MOST_ROWS:
+        if width > 8:
             raise ValueError
         words = np.zeros((rows, 8), np.uint8)
         words[:, :width] = np.frombuffer(self._take(rows * width), np.uint8).reshape(rows, width)
@@ -125,9 +142,15 @@ class ColumnReader:
         return np.frombuffer(self._take(8 * rows), "<f8").astype(np.float64)
 
     def texts(self, rows: int) -> "PackedTexts":
-        """As many texts. Each is decoded when it is asked for; UnicodeDecodeError, a ValueError, where it is none."""
-        ends = np.cumsum(self.numbers(rows, len(self._body)), dtype=np.int64).tolist()
-        return PackedTexts(self._take(ends[-1] if rows else 0), [0, *ends])
+        """As many texts. Each is decoded when it is asked for, and can be: all are looked at here."""
+        ends = np.cumsum(self.numbers(rows, self.left), dtype=np.int64)
+        raw = self._take(int(ends[-1]) if rows else 0)
+        if not raw.isascii():
+            raw.decode("utf-8", "surrogatepass")  # Raises UnicodeDecodeError, a ValueError.
+            begins = np.frombuffer(raw, np.uint8)[ends[ends < len(raw)]]
+            if (begins & 0xC0 == 0x80).any():
+                raise ValueError  # A text begins within a character.
+        return PackedTexts(raw, [0, *ends.tolist()])
 
     def end(self) -> None:
         """Nothing may follow."""

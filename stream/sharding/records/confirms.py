@@ -16,6 +16,7 @@ from spotsieve.stream.sharding.records.columns import ColumnReader, ColumnWriter
 from spotsieve.stream.sharding.records.entries import PackedEntries, write_entries
 from spotsieve.stream.sharding.records.meetings import checked_bounds
 from spotsieve.stream.signature import MAX_SKETCH_WORDS, OwnText
+from spotsieve.stream.text.html.titles import MOST_TITLE_WORDS
 
 _OF_BYTES = 8
 
@@ -42,8 +43,8 @@ def confirmed_answers(body: bytes) -> int:
 def read_confirms(columns: ColumnReader, first_number: int) -> Confirms:
     """Read the body. Raises ValueError."""
     columns.words(1)
-    copies = columns.bits(columns.count())
-    pairs = columns.count()
+    copies = columns.bits(columns.pages())
+    pairs = columns.count(8 * columns.left)
     said = columns.bits(pairs) + 2 * columns.bits(pairs).astype(np.uint8)
     entries = PackedEntries(columns, first_number)
     return Confirms(said, entries.numbers, entries, _read_texts(columns, len(entries)), copies)
@@ -73,7 +74,7 @@ def _read_texts(columns: ColumnReader, entries: int) -> SentTexts | None:
     words = columns.count(MAX_SKETCH_WORDS)
     sketch = np.zeros((entries, words), np.uint64)
     sketch[is_open] = columns.words(int(is_open.sum()) * words).reshape(-1, words)
-    bounds = checked_bounds(columns.numbers(entries, 2**16))
+    bounds = checked_bounds(columns.numbers(entries, MOST_TITLE_WORDS), MOST_TITLE_WORDS * entries)
     titles = columns.numbers(int(bounds[-1]), 2**16 - 1).astype(np.uint16)
     none = np.zeros(entries, np.uint8)
     prints = np.empty(0, np.uint32), np.zeros(entries + 1, np.int64)

@@ -40,9 +40,11 @@ class PackedEntries(Entries):
 
     def __init__(self, columns: ColumnReader, next_number: int) -> None:
         """Raises ValueError."""
-        count = columns.count()
+        count = columns.count_of_words()
         self.numbers = ascending(next_number - columns.numbers(count, next_number))
-        self._sources = columns.texts(columns.count())
+        self._sources = columns.texts(columns.count(count))
+        if count and not len(self._sources):
+            raise ValueError
         self._source = columns.numbers(count, max(len(self._sources) - 1, 0))
         self._partition = columns.numbers(count, 2**32 - 1) - _PARTITION_SHIFT
         self._offset = columns.numbers(count)

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from spotsieve.state.index import Attempt
 from spotsieve.stream.bounds import bounds_of, sizes_of
 from spotsieve.stream.sharding.meetings import ACCEPTED, Meetings, Sizes
-from spotsieve.stream.sharding.records.columns import MOST_ROWS, ColumnReader, ColumnWriter
+from spotsieve.stream.sharding.records.columns import ColumnReader, ColumnWriter
 from spotsieve.stream.sharding.records.entries import PackedEntries, ascending, write_entries
+from spotsieve.stream.verdict import Reason
 
 _KIND_BITS = 6
 _MOST_KINDS = 2**_KIND_BITS - 1
@@ -53,8 +54,10 @@ def write_meetings(meetings: Meetings, first_number: int) -> bytes:
 
 def read_meetings(columns: ColumnReader, first_number: int) -> Meetings:
     """Read the body. Raises ValueError."""
-    pages = columns.count()
-    postings, bounds = columns.numbers(pages), checked_bounds(columns.numbers(pages, MOST_ROWS))
+    pages = columns.pages()
+    postings = columns.numbers(pages)
+    sizes = columns.numbers(pages, 8 * columns.left)
+    bounds = checked_bounds(sizes, 8 * columns.left)
     pairs = int(bounds[-1])
     number = first_number - columns.numbers(pairs, first_number)
     word, decisive = columns.numbers(pairs, 255).astype(np.uint8), columns.bits(pairs)
@@ -65,13 +68,13 @@ def read_meetings(columns: ColumnReader, first_number: int) -> Meetings:
     score = np.full(pairs, np.nan)
     score[said == ACCEPTED] = columns.reals(int((said == ACCEPTED).sum()))
     length = columns.numbers(pairs)
-    count = columns.count()
-    sizes = Sizes(columns.words(count), columns.numbers(count))
+    buckets = columns.count_of_words()
+    keys, size = columns.words(buckets), columns.numbers(buckets)
     entries = PackedEntries(columns, first_number)
     some = columns.count(pages)
     rows = ascending(columns.numbers(some, max(pages - 1, 0)))
     original, scores = columns.numbers(some) - 1, columns.reals(some)
-    reason, found_by = columns.numbers(some, 255), columns.numbers(some, 255)
+    reason, found_by = columns.numbers(some, max(Reason)), columns.numbers(some, 255)
     attempts = zip(original.tolist(), scores.tolist(), reason.tolist(), found_by.tolist(), strict=True)
     return Meetings(
         postings,
@@ -83,7 +86,7 @@ def read_meetings(columns: ColumnReader, first_number: int) -> Meetings:
         said,
         score,
         length,
-        sizes,
+        Sizes(keys, size),
         entries.numbers,
         entries,
         None,
@@ -91,9 +94,9 @@ def read_meetings(columns: ColumnReader, first_number: int) -> Meetings:
     )
 
 
-def checked_bounds(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where rows of these sizes begin and end: int64[n + 1]. Raises ValueError where they are too many."""
+def checked_bounds(sizes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Where rows of these sizes begin and end: int64[n + 1]. Raises ValueError where they are more than so many."""
     bounds = bounds_of(sizes)
-    if bounds[-1] > MOST_ROWS:
+    if bounds[-1] > most:
         raise ValueError
     return bounds

@@ -11,11 +11,12 @@ of the entry. `remembers` is whether the scheme has a memory of hosts: new and t
 import numpy as np
 
 from spotsieve.state.index import NOBODY
+from spotsieve.stream.judge.by_host.learning import TAUGHT_REST
 from spotsieve.stream.sharding.records.columns import ColumnReader, ColumnWriter
 from spotsieve.stream.sharding.records.entries import NamedEntries, PackedEntries, write_entries
 from spotsieve.stream.sharding.resolving import Resolved
 from spotsieve.stream.signature import Entry
-from spotsieve.stream.verdict import Kind, Verdicts
+from spotsieve.stream.verdict import Kind, Reason, Verdicts
 
 _FILED_BIT, _CUT_BIT, _NEW_BIT, _TAUGHT_BIT = 2, 3, 4, 5
 _MOST_FLAGS = 2**7 - 1
@@ -51,13 +52,14 @@ def write_outcome(resolved: Resolved) -> bytes:
 
 def read_outcome(columns: ColumnReader, first_number: int) -> Resolved:
     """Read the body. first_number: of the round. Raises ValueError."""
-    remembers, pages = bool(columns.bits(8).all()), columns.count()
+    remembers, pages = bool(columns.bits(8).all()), columns.pages()
     flags = columns.numbers(pages, _MOST_FLAGS)
     kind = (flags & 3).astype(np.uint8)
-    if (kind > max(Kind)).any():
+    taught, new = (flags >> _TAUGHT_BIT).astype(np.uint8), flags >> _NEW_BIT & 1 != 0
+    if (kind > max(Kind)).any() or (taught > TAUGHT_REST).any():
         raise ValueError
     filed, copies = flags >> _FILED_BIT & 1 != 0, kind == Kind.DUPLICATE
-    reason, postings = columns.numbers(pages, 255).astype(np.uint8), columns.numbers(pages)
+    reason, postings = columns.numbers(pages, max(Reason)).astype(np.uint8), columns.numbers(pages)
     found_by, score = np.zeros(pages, np.uint8), np.full(pages, np.nan)
     found_by[copies] = columns.numbers(int(copies.sum()), 255)
     score[copies] = columns.reals(int(copies.sum()))
@@ -79,7 +81,6 @@ def read_outcome(columns: ColumnReader, first_number: int) -> Resolved:
         NamedEntries(entries, replaced),
     )
     entry = np.where(filed, first_number + np.cumsum(filed) - 1, NOBODY)
-    taught, new = (flags >> _TAUGHT_BIT).astype(np.uint8), flags >> _NEW_BIT & 1 != 0
     if not remembers:
         return Resolved(verdicts, entry, next_number, original, replaced)
     return Resolved(verdicts, entry, next_number, original, replaced, taught, new)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.horizon import Mark
 from spotsieve.stream.sharding.records.columns import ColumnReader, ColumnWriter
+from spotsieve.stream.sharding.shares import MOST_SHARDS
 
 
 class Named(NamedTuple):
@@ -50,10 +51,10 @@ def write_named(named: Named) -> bytes:
 def read_named(columns: ColumnReader, first_record: int) -> Named:
     """Read the body of kind 4. first_record: offset of the record in which the round begins. Raises ValueError."""
     last_record = int(columns.words(1)[0])
-    marks = columns.count()
+    marks = columns.count_of_words()
     steps, numbers = columns.words(marks).view(np.int64), columns.numbers(marks)
-    answers = columns.numbers(columns.count())
-    records = columns.count()
+    answers = columns.numbers(columns.count(MOST_SHARDS))
+    records = columns.pages()
     offsets, pages = columns.numbers(records) + first_record, columns.numbers(records)
     if (np.diff(steps) <= 0).any() or (np.diff(numbers) <= 0).any() or (np.diff(offsets) <= 0).any():
         raise ValueError
@@ -75,4 +76,4 @@ def write_guess(guess: NDArray[np.bool_]) -> bytes:
 
 def read_guess(columns: ColumnReader) -> NDArray[np.bool_]:
     """Read the body of kind 5. Raises ValueError."""
-    return columns.bits(columns.count())
+    return columns.bits(columns.pages())

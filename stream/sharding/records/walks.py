@@ -18,6 +18,7 @@ from spotsieve.stream.judge.rules import Found, nothing_found
 from spotsieve.stream.sharding.hosts import Walks
 from spotsieve.stream.sharding.records.columns import ColumnReader, ColumnWriter
 from spotsieve.stream.sharding.records.entries import PackedEntries, write_entries
+from spotsieve.stream.verdict import Reason
 
 _FILED, _NEW, _CUT, _TAUGHT_SHIFT = 1, 2, 4, 3
 _OF_PAIR = ("proof", "distance", "found_by", "reason")
@@ -43,7 +44,7 @@ def write_walks(walks: Walks, guess: NDArray[np.bool_], first_number: int) -> by
 
 def read_walks(columns: ColumnReader, first_number: int) -> tuple[Walks, NDArray[np.bool_]]:
     """Read the body, and the guess under which the shard walked. Raises ValueError."""
-    pages = columns.count()
+    pages = columns.pages()
     guess = columns.bits(pages)
     rows = np.flatnonzero(columns.bits(pages))
     flags = columns.numbers(len(rows), int(TAUGHT_REST) << _TAUGHT_SHIFT | _FILED | _NEW | _CUT)
@@ -74,7 +75,8 @@ def _read_found(columns: ColumnReader, rows: int, end: int) -> Found:
         number[:] = np.where(age == 0, NOBODY, end - age)
     some = found.number != NOBODY
     for name in _OF_PAIR:
-        getattr(found, name)[some] = columns.numbers(int(some.sum()), 255)
+        most = max(Reason) if name == "reason" else 255
+        getattr(found, name)[some] = columns.numbers(int(some.sum()), most)
     scored = some & (found.proof == 0)
     found.score[scored] = columns.reals(int(scored.sum()))
     return found

@@ -34,6 +34,7 @@ INSTRUMENTED = (
     "spotsieve.state.format.sources",
     "spotsieve.state.snapshot.manifest",
     "spotsieve.state.verify.log",
+    "spotsieve.stream.sharding.records",
     "tests.reference.text",
     "tests.reference.blocks",
     "tests.reference.scorecard",

@@ -37,9 +37,11 @@ from spotsieve.stream.schemes.simhash.chain import ChainScheme
 from spotsieve.stream.settings.model import IndexSettings
 from spotsieve.stream.settings.schemes import ChainSettings
 from spotsieve.stream.settings.verdicts import settings_digest
+from spotsieve.stream.sharding.records.frame import encode_told
 from tests.measure.fuzz.targets import DECODERS
 from tests.reference.lexbor import DATA, pages_of
 from tests.reference.signatures import make_signatures
+from tests.worlds.states.round_records import RANGE, SETTINGS, SHARE, kept
 
 REAL_PAGES, REAL_BYTES = 12, 3_000
 ARTICLE = (
@@ -122,6 +124,13 @@ def log_records() -> list[bytes]:
     return [record[:-8] for record in (*records, *others)]
 
 
+def round_records() -> list[bytes]:
+    """For each kind a body and a whole record, after the byte that chooses it."""
+    found = list(kept().values())
+    records = [encode_told(of.kind, SETTINGS, SHARE, RANGE, of.body)[:-8] for of in found]
+    return [bytes([kind]) + given for kind, of in enumerate(found) for given in (of.body, records[kind])]
+
+
 def state_values() -> list[bytes]:
     """A value for each decoder, after the byte that chooses it."""
     signatures = make_signatures(2, seed=1)
@@ -170,6 +179,7 @@ SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "warc": warc_records,
     "markup": lambda: [b"\1" + body for body in bodies()],
     "log-record": log_records,
+    "round-record": round_records,
     "local-log": lambda: [b"\0".join(log_records()), b"one\0two\0"],
     "state-value": state_values,
     "manifest": manifests,

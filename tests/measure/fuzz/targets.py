@@ -53,7 +53,10 @@ from spotsieve.stream.progress import ignore_progress
 from spotsieve.stream.schemes.identity import identity_columns
 from spotsieve.stream.schemes.registry import SCHEMES as REGISTERED
 from spotsieve.stream.schemes.registry import scheme_of
+from spotsieve.stream.settings.cluster import MOST_ROUND_PAGES
 from spotsieve.stream.settings.model import FieldPaths, InputSettings
+from spotsieve.stream.sharding.records.columns import ColumnReader
+from spotsieve.stream.sharding.records.frame import decode_body, decode_told, encode_told
 from spotsieve.stream.signature import Signatures, Status
 from tests.reference.blocks import noted_blocks_of
 from tests.reference.scorecard import reasons_of
@@ -61,6 +64,7 @@ from tests.reference.sieve import columns_of
 from tests.reference.text import blocks_of
 from tests.worlds.pages.page_tokens import tokens_of
 from tests.worlds.pages.scheme_settings import settings_named
+from tests.worlds.states.round_records import RANGE, SETTINGS, SHARE, kept
 
 MAX_PAGE_BYTES = 4096
 MAX_RECORD_BYTES = 16_384
@@ -259,6 +263,46 @@ def check_signatures(signatures: Signatures, size: int) -> None:
     for scheme, words in zip(SCHEMES, SKETCH_WORDS, strict=True):
         if signatures.sketch.shape[1] == words:
             scheme.probe(signatures)
+
+
+ROUND_RECORDS = tuple(kept().values())
+
+
+def read_round_record(data: bytes) -> None:
+    """First byte: the kind. The rest as the body of such a record, and as the whole record."""
+    of, rest = ROUND_RECORDS[(data[0] if data else 0) % len(ROUND_RECORDS)], data[1:]
+    for record in (encode_told(of.kind, SETTINGS, SHARE, RANGE, rest), *both_sealed(rest)):
+        try:
+            told = decode_told(record, SETTINGS, None, "matches", 7)
+            found = decode_body(told, of.kind, of.read, "matches", 7)
+        except StateError as error:
+            check_error(error)
+        else:
+            assert bytes_of_arrays(found) <= ROUND_ARRAYS * (MOST_ROUND_PAGES + len(data))
+            # What was read can be told again, and means the same.
+            body = of.write(found)
+            assert of.write(of.read(ColumnReader(body))) == body
+
+
+ROUND_ARRAYS = 100
+"""Bytes of memory for a page of a round, all of whose columns may take no byte; and for a byte of its record."""
+
+
+def bytes_of_arrays(value: object) -> int:
+    """The memory of all arrays in a value, and of what it consists of."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, (dict, list, tuple)):
+        parts = list(value.values()) if isinstance(value, dict) else value
+        return 8 * len(value) + sum(map(bytes_of_arrays, parts))
+    if isinstance(value, (int, float, str, bytes)) or value is None:
+        return 0
+    return sum(map(bytes_of_arrays, (getattr(value, name) for name in names_of(value))))
+
+
+def names_of(value: object) -> list[str]:
+    """The names of an object's attributes, with or without slots."""
+    return [*getattr(value, "__dict__", ()), *getattr(type(value), "__slots__", ())]
 
 
 def read_local_log(data: bytes) -> None:
@@ -496,6 +540,7 @@ TARGETS = {
         Target("warc", "WARC records and HTTP responses", read_warc, ARCHIVES),
         Target("markup", "the text kernels against their plain-Python twins", read_markup, MARKUP),
         Target("log-record", "records of the log", read_log_record, RECORDS),
+        Target("round-record", "records of rounds", read_round_record, NUMBERS),
         Target("local-log", "the local log's file", read_local_log, (MAGIC, *RECORDS)),
         Target("state-value", "values of the state", read_state_value, (*RECORDS, *MANIFESTS)),
         Target("manifest", "a snapshot's manifest", read_snapshot_manifest, MANIFESTS),

@@ -1,5 +1,6 @@
 """What shards and the resolver tell each other is read back as it was written, and nothing else is taken for it."""
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from spotsieve.stream.errors import DamagedRecord, SettingsMismatch, StateError
 from spotsieve.stream.sharding.confirming import Confirms
+from spotsieve.stream.sharding.records.broken import BrokenRows, write_broken
 from spotsieve.stream.sharding.records.columns import ColumnReader
 from spotsieve.stream.sharding.records.confirms import confirmed_answers, read_confirms, write_confirms
 from spotsieve.stream.sharding.records.frame import (
@@ -116,6 +118,44 @@ def test_a_body_whose_columns_are_not_what_it_declares_is_refused(name: str) -> 
             read_record(encode_told(of.kind, SETTINGS, SHARE, RANGE, bytes(changed)), of)
         except DamagedRecord:
             continue
+
+
+NONE, MANY = bytes(4), (2**23).to_bytes(4, "little")
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("meetings", MANY),
+        ("meetings", b"\1\0\0\0" + b"\0" + b"\4" + MANY),
+        ("confirms", bytes(8) + NONE + NONE + NONE + b"\0" + MANY),
+        ("outcome", b"\xff" + MANY),
+        ("range", bytes(8) + NONE + b"\0" + MANY),
+        ("range", bytes(8) + NONE + b"\0" + NONE + b"\0" + MANY),
+    ],
+    ids=["pages", "pairs", "sources", "pages of an outcome", "answers", "records"],
+)
+def test_a_body_of_few_bytes_asks_for_no_memory_before_it_is_refused(name: str, body: bytes) -> None:
+    of, before = kept()[name], tracemalloc.is_tracing()
+    tracemalloc.start()
+    try:
+        with pytest.raises(DamagedRecord):
+            read_record(encode_told(of.kind, SETTINGS, SHARE, RANGE, body + bytes(40)), of)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        if not before:
+            tracemalloc.stop()
+    assert most < 2**22
+
+
+def test_texts_that_are_none_are_refused_when_their_record_is_read() -> None:
+    of, errors = kept()["broken"], {0: "ä", 1: "b", 2: "\udcff"}
+    body = write_broken(BrokenRows(3, errors))
+    assert read_record(encode_told(of.kind, SETTINGS, SHARE, RANGE, body), of).errors == errors
+    for wrong in (body.replace(b"\xa4", b"\xff"), body.replace(b"\2\1\3", b"\1\2\3"), body.replace(b"b", b"\xed")):
+        assert wrong != body
+        with pytest.raises(DamagedRecord, match="must hold the columns"):
+            read_record(encode_told(of.kind, SETTINGS, SHARE, RANGE, wrong), of)
 
 
 def test_records_of_others_are_refused_with_what_to_do() -> None:
