@@ -2,9 +2,10 @@
 
 A wrong guess about a page of another shard's hosts puts it into buckets or keeps it out, and with it those for whom a
 bucket has no room then. A later page rests on that guess where its search for the original comes to one of them, and
-it matters: the key decides, the page may meet more candidates than count, or, whatever the memories of hosts say, the
-two could be copies. The search ends at the original. So a third copy of a story does not rest on the second one. Who is
-filed rests on no guess beside: a page without an original fits the bucket of its bytes, which nobody else is in.
+it matters: the key decides, the page may meet more candidates than count, the other one is the original (all keys that
+lead to it are told), or, whatever the memories of hosts say, the two could be copies. The search ends at the original.
+So a third copy of a story does not rest on the second one. Who is filed rests on no guess beside: a page without an
+original fits the bucket of its bytes, which nobody else is in.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -118,7 +119,7 @@ def _check_kernel():
                 if was_met == is_met:
                     continue
                 if other <= reached[asking]:
-                    if same or decides[at] or crowded[asking]:
+                    if same or decides[at] or crowded[asking] or other == reached[asking]:
                         return True
                     jaccard = estimated_jaccard(texts, asking, texts, other)
                     if could_be_copy_across(texts, asking, texts, other, bars, jaccard):

@@ -144,8 +144,37 @@ def test_no_page_rests_unseen_on_a_wrong_guess(seed: int) -> None:
         one = OneProcess(SpotsieveScheme(SpotsieveSettings()), settings)
         for first in (0, 20):
             one.sign(load.signatures(first, 60 if first else 20))
-        cluster = Shards(one, int(dice.integers(2, 5)), lambda pages: dice.random(pages) < dice.random())
-        assert_verdicts_equal(cluster.apply(one.log, [20, 40]), concatenate(one.verdicts))
+        expected, shards = concatenate(one.verdicts), int(dice.integers(2, 8))
+        cluster = Shards(one, shards, lambda pages: dice.random(pages) < dice.random())
+        assert_verdicts_equal(cluster.apply(one.log, [20, 40]), expected)
+        # Where nearly all is guessed right, no other page has the round walked once more.
+        right = {len(found.entry): found.entry != NOBODY for _, found in cluster.rounds}
+        for _ in range(4):
+            cluster = Shards(one, shards, lambda pages, right=right: nearly(right[pages], dice))  # type: ignore[misc]
+            assert_verdicts_equal(cluster.apply(one.log, [20, 40]), expected)
+
+
+def nearly(right: NDArray[np.bool_], dice: np.random.Generator) -> NDArray[np.bool_]:
+    """The right guess, but for one to three pages."""
+    guess = right.copy()
+    guess[dice.integers(0, len(guess), dice.integers(1, 4))] ^= True
+    return guess
+
+
+def test_how_an_original_was_found_rests_on_who_had_room_before_it() -> None:
+    load = CandidateLoad(3, np.random.default_rng(8))
+    hosts = np.arange(1, 64, dtype=np.uint64)
+    own = [int(hosts[shards_of(hosts, 2) == shard][0]) for shard in range(2)]
+    load.host[:] = [own[0], own[0], own[1]]
+    # The third page has the bytes of the second one. All have a hash whose bucket takes one page: the first one.
+    load.digest[2], load.minima[:, 0] = load.digest[1], 7
+    settings = IndexSettings.model_construct(bucket_cap=1, candidate_limit=64, horizon_hours=0)
+    one = OneProcess(SpotsieveScheme(SpotsieveSettings()), settings)
+    one.sign(load.signatures(0, 3))
+    cluster = Shards(one, 2, np.array([False, True, False]))
+    assert_verdicts_equal(cluster.apply(one.log, [3]), concatenate(one.verdicts))
+    assert one.verdicts[0].kind.tolist() == [0, 0, 1]
+    assert cluster.walks == 2
 
 
 def test_a_wrong_guess_about_a_page_in_a_full_bucket_costs_nothing() -> None:
