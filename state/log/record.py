@@ -129,6 +129,12 @@ def encode_and_keep(
     )
 
 
+def writer_of(record: bytes) -> bytes:
+    """The writer of a record that is sound, 16 bytes, without reading its pages."""
+    writer: bytes = _HEAD.unpack_from(record)[3]
+    return writer
+
+
 def encode_forget(pages: Sequence[ForgottenPage], writer: bytes, sequence: int, settings_digest: bytes) -> bytes:
     """Write a record that forgets these pages. writer, sequence, settings_digest: as in encode()"""
     return _sealed(KIND_FORGET, writer, sequence, settings_digest, encode_body(pages))

@@ -21,6 +21,14 @@ class Progress(NamedTuple):
     duplicates: int = 0
     bytes_read: int = 0
 
+    def plus(self, other: "Progress") -> "Progress":
+        """Give both together."""
+        return Progress(*(one + more for one, more in zip(self, other, strict=True)))
+
+    def less(self, other: "Progress") -> "Progress":
+        """Give what is left without the other."""
+        return Progress(*(one - more for one, more in zip(self, other, strict=True)))
+
 
 class Driver:
     """A run over all inputs, from where it was."""
@@ -41,6 +49,7 @@ class Driver:
         self._with_originals = any(task.parts.verdicts for task in tasks)
         self._digest = local.engine.settings_digest
         self._stopped, self._on_batch, self._progress = stopped, on_batch, Progress()
+        self._so_far = dict[int, Progress]()
         todo = [number for number in range(len(tasks)) if number not in run_file.done]
         self._schedule = Schedule(readers, tasks, todo, stopped, tell)
         self._pages = {number: summary.pages for number, summary in run_file.done.items()}
@@ -64,6 +73,8 @@ class Driver:
     def _drive(self, number: int) -> None:
         """Judge an input, from its first page on; pages that the run has judged before get the verdicts of then."""
         page = first = self._first_page(number)
+        # A reader that is lost may have had pages of it judged.
+        self._progress = self._progress.less(self._so_far.pop(number, Progress()))
         source = self._tasks[number].file.source
         for signed in self._schedule.batches(number):
             parts = list[Verdicts]()
@@ -102,10 +113,9 @@ class Driver:
 
     def _write(self, number: int, signed: Signed, verdicts: Verdicts) -> None:
         """Have the records of a batch written by its verdicts."""
-        so_far, dropped = self._progress, int((verdicts.kind == Kind.DUPLICATE).sum())
-        self._progress = Progress(
-            so_far.pages + signed.pages, so_far.duplicates + dropped, so_far.bytes_read + signed.bytes_read
-        )
+        done = Progress(signed.pages, int((verdicts.kind == Kind.DUPLICATE).sum()), signed.bytes_read)
+        self._progress = self._progress.plus(done)
+        self._so_far[number] = self._so_far.get(number, Progress()).plus(done)
         if not self._with_originals:
             # They take longer to send than all the rest.
             nobody = (None,) * len(verdicts)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import BinaryIO, cast
 
 from spotsieve.stream.backfill.again import RecordsAgain
+from spotsieve.stream.errors import StateError
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.reader import Outcome
 from spotsieve.stream.local.read_ahead import Batch
@@ -33,7 +34,7 @@ class HeldBatches:
         self._in_file = 0
 
     def put(self, batch: Batch) -> None:
-        """Hold a batch, without what signing alone needs. Raises OSError where the disk for temporary files is full."""
+        """Hold a batch, without what signing alone needs. Raises StateError where that cannot be written."""
         batch = replace(batch, outcomes=list(map(self._light, batch.outcomes)))
         size = sum(map(_size_of, batch.outcomes))
         # Rows of Parquet lie in Arrow's memory, many to a part, and are held as they are.
@@ -41,11 +42,15 @@ class HeldBatches:
             self._bytes += size
             self._waiting.append((size, batch))
             return
-        if self._file is None:
-            self._file = cast("BinaryIO", tempfile.TemporaryFile(prefix="spotsieve-"))  # noqa: SIM115 - close() closes it
-        place = self._file.seek(0, 2)
-        pickle.dump(batch, self._file, pickle.HIGHEST_PROTOCOL)
-        self._in_file += 1
+        try:
+            place = self._to_file(batch)
+        except OSError as error:
+            raise StateError(
+                tempfile.gettempdir(),
+                f"must hold the records that wait for their verdicts, and cannot be written: {error.strerror}",
+                None,
+                "free disk space there, or set TMPDIR; then run it again",
+            ) from None
         self._waiting.append((0, place))
 
     def take(self) -> Batch:
@@ -66,6 +71,16 @@ class HeldBatches:
         for file in (self._file, self._again):
             if file is not None:
                 file.close()
+
+    def _to_file(self, batch: Batch) -> int:
+        """Where it stands in the file."""
+        if self._file is None:
+            self._file = cast("BinaryIO", tempfile.TemporaryFile(prefix="spotsieve-"))  # noqa: SIM115 - close() closes it
+        place = self._file.seek(0, 2)
+        pickle.dump(batch, self._file, pickle.HIGHEST_PROTOCOL)
+        self._file.flush()
+        self._in_file += 1
+        return place
 
     def _from_file(self, place: int) -> Batch:
         assert self._file is not None

@@ -28,6 +28,7 @@ from spotsieve.stream.sharding.keys import lay_out
 from spotsieve.stream.sharding.limits import limits_in_shards
 from spotsieve.stream.sharding.meetings import Meetings
 from spotsieve.stream.sharding.records.frame import Range, range_of
+from spotsieve.stream.sharding.records.outcome import write_outcome
 from spotsieve.stream.sharding.resolving import Resolved, resolve, resolved_alone
 from spotsieve.stream.sharding.resolving_hosts import check_guess, resolve_walks
 from spotsieve.stream.sharding.rounds import Place, Round
@@ -72,6 +73,7 @@ class RoundEngine(Engine):
         self._outcomes = outcomes
         first = outcomes.first_from(Place(state.position, state.pages_applied))
         self._unfiled = {kept.range.start: kept for kept in outcomes.read_from(first)}
+        self._kept_to = outcomes.last_end()
         self._offset, self._record = 0, b""
 
     def apply(self, record: bytes | LogRecord, offset: int) -> Applied:
@@ -114,7 +116,9 @@ class RoundEngine(Engine):
         )
         self._broken |= {round_.start.page + row: error for row, error in broken.items()}
         range_ = range_of(round_)
-        body = self._outcomes.append(range_, resolved)
+        # What lies before is judged anew where the index was lost: outcomes stay in the order of the log.
+        follows = range_.start >= self._kept_to
+        body = self._outcomes.append(range_, resolved) if follows else write_outcome(resolved)
         if shards is not None:
             shards.file(range_, body)
         return resolved, filing

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.log.local import LocalLog
-from spotsieve.state.log.record import decode
-from spotsieve.stream.backfill.outcomes import Outcomes
+from spotsieve.state.log.record import decode, writer_of
+from spotsieve.stream.backfill.outcomes import Kept, Outcomes
 from spotsieve.stream.errors import InputError
 from spotsieve.stream.signature import Signatures, page_ids_of
 from spotsieve.stream.verdict import Verdicts
@@ -18,22 +18,31 @@ from spotsieve.stream.verdict import Verdicts
 class JudgedPages:
     """The pages of a run, in the order in which they were judged: those of its rounds.
 
+    A round of another writer's record is none of them: a `filter` that was killed may have left one to be judged.
+
     count: how many there are; whoever judges more adds them
     """
 
-    def __init__(self, log: LocalLog, outcomes: Outcomes, first_round: int) -> None:
-        """first_round: of the run"""
-        self._log, self._outcomes, self._first = log, outcomes, first_round
-        self._behind = list[int]()
+    def __init__(self, log: LocalLog, outcomes: Outcomes, first_round: int, run: bytes) -> None:
+        """first_round: of the run  run: what begins the writer of its records"""
+        self._log, self._outcomes, self._next, self._run = log, outcomes, first_round, run
+        self._rounds, self._behind = list[int](), list[int]()
         self._count_rounds()
         self.count = self._behind[-1] if self._behind else 0
 
     def _count_rounds(self) -> None:
         """Count the pages of the rounds that came since."""
         count = self._behind[-1] if self._behind else 0
-        for kept in self._outcomes.read_from(self._first + len(self._behind)):
-            count += len(kept.resolved.verdicts)
-            self._behind.append(count)
+        for number, kept in enumerate(self._outcomes.read_from(self._next), self._next):
+            self._next = number + 1
+            if writer_of(self._record_of(kept)).startswith(self._run):
+                count += len(kept.resolved.verdicts)
+                self._rounds.append(number)
+                self._behind.append(count)
+
+    def _record_of(self, kept: Kept) -> bytes:
+        _, record = next(self._log.read_from(kept.range.start.record))
+        return record
 
     def verdicts_from(self, page: int, signed: Signatures, source: str) -> Verdicts:
         """The verdicts of these pages, the first of which is the run's page of this number.
@@ -56,11 +65,11 @@ class JudgedPages:
         return _gathered(rows)
 
     def _pages(self, page: int) -> Iterator[tuple[Verdicts, int, tuple[str, int, int]]]:
-        number = int(np.searchsorted(self._behind, page, side="right"))
-        skipped = page - (self._behind[number - 1] if number else 0)
-        for kept in self._outcomes.read_from(self._first + number):
-            _, record = next(self._log.read_from(kept.range.start.record))
-            ids = page_ids_of(decode(record).signatures)
+        first = int(np.searchsorted(self._behind, page, side="right"))
+        skipped = page - (self._behind[first - 1] if first else 0)
+        for number in self._rounds[first:]:
+            kept = next(self._outcomes.read_from(number))
+            ids = page_ids_of(decode(self._record_of(kept)).signatures)
             verdicts = kept.resolved.verdicts
             for row in range(skipped, len(verdicts)):
                 yield verdicts, row, ids[kept.range.start.page + row]

@@ -3,12 +3,11 @@
 By it a run that was killed repeats the verdicts that it has given, and a lost shard is filled without judging.
 """
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from spotsieve.state.log.local import LocalLog
+from spotsieve.state.log.local import LOG_FILE, LocalLog
 from spotsieve.stream.sharding.records.columns import ColumnReader
 from spotsieve.stream.sharding.records.frame import (
     KIND_OUTCOME,
@@ -74,11 +73,15 @@ class Outcomes:
             number -= 1
         return number
 
+    def last_end(self) -> Place:
+        """Where the last round ends in the log."""
+        return next(self.read_from(self.end - 1)).range.end if self.end else Place(0, 0)
+
     def close(self) -> None:
         """Let go of the file."""
         self._log.close()
 
 
 def remove_outcomes(directory: Path) -> None:
-    """Forget all rounds, and what run there was. directory: of the state"""
-    shutil.rmtree(directory / DIRECTORY, ignore_errors=True)
+    """Forget all rounds. directory: of the state"""
+    (directory / DIRECTORY / LOG_FILE).unlink(missing_ok=True)

@@ -6,15 +6,18 @@
 Rows of verdicts have the fields of the lines of `filter --verdicts` (stream/files/verdict_lines.py) as columns.
 """
 
+import contextlib
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from spotsieve.stream.errors import SettingError
+from spotsieve.stream.errors import SettingError, StateError
 from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.remote import shown_url
 from spotsieve.stream.files.targets import target_of
 from spotsieve.stream.files.verdict_lines import verdict_fields
+from spotsieve.stream.files.writer import FOREIGN
 from spotsieve.stream.page import Page
 from spotsieve.stream.text_safety import escape_control_characters
 from spotsieve.stream.verdict import Verdicts
@@ -61,7 +64,12 @@ def _written_as(name: str) -> str:
     packed = path.suffix if path.suffix.lower() in _COMPRESSED else ""
     inner = PurePosixPath(name.removesuffix(packed))
     instead = _READ_ONLY.get(inner.suffix.lower())
-    return name if instead is None else f"{inner.stem}{instead}{packed or '.gz'}"
+    if instead is not None:
+        return f"{inner.stem}{instead}{packed or '.gz'}"
+    # An output may not end as a file of another format does, such as lines of JSON in .csv.
+    endings = inner.suffixes[-1:] if packed else inner.suffixes[-2:]
+    kept = [ending for ending in endings if ending.lower() not in FOREIGN]
+    return inner.name.removesuffix("".join(endings)) + "".join(kept) + packed
 
 
 def _within(directory: str, name: str) -> str:
@@ -85,28 +93,39 @@ class VerdictRows:
         self._scheme = scheme
         text = pa.string()
         self._schema = pa.schema([(column, pa.float64() if column == "score" else text) for column in _COLUMNS])
-        self._target = target_of(name, None)
+        self._name, self._target = name, target_of(name, None)
         self._writer: Any = parquet.ParquetWriter(self._target.file, self._schema, compression="zstd")
         self._rows: list[dict[str, object]] = []
 
     def write(self, pages: Sequence[Page], verdicts: Verdicts) -> None:
-        """Take the verdicts of these pages."""
+        """Take the verdicts of these pages. Raises StateError where the disk is full."""
         self._rows += [verdict_fields(page, verdicts, row, self._scheme) for row, page in enumerate(pages)]
         if len(self._rows) >= _GROUP_ROWS:
-            self._write_group()
+            with self._told():
+                self._write_group()
 
     def complete(self) -> None:
-        """Close the file, and give it its name. Raises OSError."""
-        if self._rows:
-            self._write_group()
-        self._writer.close()
-        self._target.close()
-        self._target.name_it()
+        """Close the file, and give it its name. Raises StateError."""
+        with self._told():
+            if self._rows:
+                self._write_group()
+            self._writer.close()
+            self._target.close()
+            self._target.name_it()
 
     def abandon(self) -> None:
-        """Leave it as it is, without its name."""
-        self._writer.close()
-        self._target.close()
+        """Leave it as it is, without its name. Raises StateError."""
+        with self._told():
+            self._writer.close()
+            self._target.close()
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            rule = f"cannot be written: {error.strerror or error}"
+            raise StateError(shown_url(self._name), rule, None, self._target.next_step) from None
 
     def _write_group(self) -> None:
         import pyarrow as pa

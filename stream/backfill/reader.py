@@ -10,6 +10,7 @@ from spotsieve.state.log.local import RECORD_BYTES
 from spotsieve.state.log.record import encode, split
 from spotsieve.stream.backfill.held import HeldBatches
 from spotsieve.stream.backfill.parts import Parts, VerdictRows
+from spotsieve.stream.errors import InputError, SettingError, StateError
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.outputs import Outputs
 from spotsieve.stream.files.reader import columns_before
@@ -48,8 +49,12 @@ class Reader:
         self._writer, self._sequence = uuid.uuid4().bytes, 0
         self._readings: dict[int, _Reading] = {}
 
-    def open(self, number: int, file: Input, parts: Parts) -> None:
-        """Begin to read an input. Raises SettingError where a part cannot be written."""
+    def open(self, number: int, file: Input, parts: Parts, run: bytes = b"") -> None:
+        """Begin to read an input. run: what begins the writer of its records, by which the run knows them again
+
+        Raises SettingError where a part cannot be written.
+        """
+        self._writer = run + self._writer[len(run) :]
         self._readings[number] = _Reading(file, parts, self._settings)
 
     def sign(self, number: int) -> Signed | None:
@@ -77,7 +82,8 @@ class Reader:
     def close(self) -> None:
         """Leave the parts of all inputs that are not finished without their names."""
         for reading in self._readings.values():
-            reading.close()
+            with contextlib.suppress(OSError, StateError):  # The disk is full, and the run has ended by that.
+                reading.close()
         self._readings.clear()
 
     def _encode(self, signatures: Signatures) -> bytes:
@@ -90,6 +96,7 @@ class _Reading:
 
     def __init__(self, file: Input, parts: Parts, settings: Settings) -> None:
         self.summary = Summary()
+        self._source = file.source
         self.held = HeldBatches(file, keep_records=parts.out is not None)
         self._settings = settings
         self._whole: WholeWarc | None = None
@@ -113,7 +120,23 @@ class _Reading:
             self.summary.bytes_read += batch.bytes_read
             if batch.fault is not None:
                 self.summary.faults.append(batch.fault)
+            self._check_part(batch)
         return batch
+
+    def _check_part(self, batch: Batch) -> None:
+        """Check that the part may hold what the input does, before any page of it is judged. Raises InputError."""
+        first = next((outcome for outcome in batch.outcomes if isinstance(outcome.result, Page)), None)
+        if first is None or self._outputs.out is None:
+            return
+        try:
+            self._outputs.out.know_record(first.record, first.layout)
+        except SettingError as error:
+            raise InputError(
+                self._source,
+                f"must be named as of its format, and its part {error.name} {error.rule}",
+                None,
+                "rename it; delete backfill/run.json in the state directory, and run again",
+            ) from None
 
     def write(self, verdicts: Verdicts) -> None:
         batch = self.held.take()
@@ -133,6 +156,6 @@ class _Reading:
         self._closing.close()
 
     def close(self) -> None:
-        if self._rows is not None:
-            self._rows.abandon()
-        self._closing.close()
+        with self._closing:
+            if self._rows is not None:
+                self._rows.abandon()

@@ -1,11 +1,12 @@
 """Remembers which run a state directory is in the middle of, and which of its inputs are done.
 
 DIR/backfill/run.json    {"version", "settings": digest, "shards", "inputs": [[source, size], ...], "outputs": {...},
-                         "first_round", "complete"}
+                         "id": what begins the writer of its records, "first_round", "complete"}
 DIR/backfill/done.jsonl  {"input": number, "counts": {...}, "faults": [{...}, ...]}, a line for each that is done
 """
 
 import json
+import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -16,10 +17,12 @@ from spotsieve.state.private import open_file
 from spotsieve.stream.backfill.outcomes import DIRECTORY
 from spotsieve.stream.errors import InputError, SettingError, StateError
 from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.targets import place_of
 from spotsieve.stream.files.writer import write_whole
 from spotsieve.stream.local.summary import Summary
 
-VERSION = 1
+VERSION = 2
+_ID_DIGITS = 16
 _RUN, _DONE = "run.json", "done.jsonl"
 
 
@@ -100,7 +103,8 @@ def described(settings_digest: bytes, inputs: Sequence[Input], outputs: Mapping[
         "version": VERSION,
         "settings": settings_digest.hex(),
         "inputs": [[file.source, file.size] for file in inputs],
-        "outputs": dict(outputs),
+        "outputs": {flag: name and place_of(name) for flag, name in outputs.items()},
+        "id": uuid.uuid4().hex[:_ID_DIGITS],
         "first_round": 0,
         "complete": False,
     }

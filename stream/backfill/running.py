@@ -45,11 +45,12 @@ class Backfill:
         """
         self._directory, self._settings, self._scheme = directory, settings, scheme
         self._digest = settings_digest(verdict_settings_text(settings))
-        self.tasks = [Task(file, parts_of(number, file, **outputs)) for number, file in enumerate(inputs)]
         wanted = described(self._digest, inputs, outputs)
         run = unfinished_run(directory, wanted)
         self.resumed = run is not None
         self._run = wanted if run is None else run
+        self._id = bytes.fromhex(self._run["id"])
+        self.tasks = [Task(file, parts_of(number, file, **outputs), self._id) for number, file in enumerate(inputs)]
         self.notices: list[str] = []
         self._closing = contextlib.ExitStack()
 
@@ -63,12 +64,12 @@ class Backfill:
 
         make_shards: None for one shard, here. Raises StateError, SettingError, SettingsMismatch, CorruptRecord.
         """
-        if not self.resumed and make_shards is None:
-            remove_outcomes(self._directory)  # Of other runs: only shards that are filled need them.
         self._log: LocalLog
 
         def make_engine(state: RocksState, log: LocalLog) -> RoundEngine:
-            self._log = log
+            self._log = log  # The state is locked from here on: what another command has begun is not removed.
+            if not self.resumed and make_shards is None:
+                remove_outcomes(self._directory)  # Of other runs: only shards that are filled need them.
             self.outcomes = Outcomes(self._directory, self._digest)
             self._closing.callback(self.outcomes.close)
             shards = None if make_shards is None else make_shards(state, log, self.outcomes)
@@ -81,7 +82,7 @@ class Backfill:
         self.run_file = RunFile(self._directory, self._run)
         if not self.resumed:
             self.run_file.begin(self.outcomes.end)
-        self._judged = JudgedPages(self._log, self.outcomes, self.run_file.first_round)
+        self._judged = JudgedPages(self._log, self.outcomes, self.run_file.first_round, self._id)
         if self.resumed:
             self.notices.append(
                 f"the run goes on: {len(self.run_file.done):,} of {len(self.tasks):,} inputs are done, and "

@@ -51,10 +51,11 @@ class Readers(Protocol):
 
 
 class Task(NamedTuple):
-    """An input and its outputs."""
+    """An input and its outputs. run: what begins the writer of its records"""
 
     file: Input
     parts: Parts
+    run: bytes
 
 
 @dataclass(slots=True)
@@ -214,7 +215,7 @@ class Schedule:
             if self._losses[number] >= TRIES:
                 raise InputError(
                     self._tasks[number].file.source,
-                    f"must leave the process that reads it alive, and {TRIES} were lost over it in a row",
+                    f"must leave the process that reads it alive, and {TRIES} were lost over it",
                     None,
                     "see the system's log, or Ray's, for why: more memory, or fewer --readers; then run it again",
                 )

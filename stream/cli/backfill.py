@@ -112,13 +112,16 @@ def run(options: argparse.Namespace) -> int:
             "FILE", "must be a file that can be read again", "-", "filter standard input by `spotsieve filter`"
         )
     inputs = check_inputs(options.files)
+    if len(inputs) < len(options.files):
+        show("spotsieve: a file that is named twice is read once", to=sys.stderr)
     outputs = {name: getattr(options, name) for name in ("out", "verdicts", "rejected")}
-    _check_outputs(outputs)
+    _check_outputs(outputs, options.state)
     if options.state.exists() and not options.state.is_dir():
         raise StateError("--state", "must be a directory", str(options.state), "name another, or a new one")
     stopping = threading.Event()
     with contextlib.ExitStack() as stack:
         backfill = stack.enter_context(Backfill(options.state, settings, scheme, inputs, outputs))
+        _check_inputs_stay(backfill)
         _make_directories(outputs)
         if not backfill.resumed and not options.force:
             _check_parts(backfill)
@@ -174,10 +177,11 @@ def _count(text: str) -> int:
     return number
 
 
-def _check_outputs(outputs: dict[str, str | None]) -> None:
-    """Raises SettingError where an output is no directory, or two are one."""
+def _check_outputs(outputs: dict[str, str | None], state: Path) -> None:
+    """Raises SettingError where an output is no directory, two are one, or it lies where the state does."""
     from spotsieve.stream.backfill.parts import check_pyarrow
     from spotsieve.stream.files.remote import is_url
+    from spotsieve.stream.files.targets import STDOUT, place_of
 
     if outputs["verdicts"]:
         check_pyarrow()
@@ -185,12 +189,27 @@ def _check_outputs(outputs: dict[str, str | None]) -> None:
     for flag, name in outputs.items():
         if name is None:
             continue
-        if not is_url(name) and Path(name).exists() and not Path(name).is_dir():
+        is_path, place = not is_url(name), place_of(name)
+        if name == STDOUT or (is_path and Path(name).exists() and not Path(name).is_dir()):
             raise SettingError(f"--{flag}", "must be a directory", name, "name another, or a new one")
-        place = name.rstrip("/") if is_url(name) else str(Path(name).resolve())
+        if name.startswith("memory:"):
+            raise SettingError(f"--{flag}", "must outlive the process that writes it", name, "name another place")
+        if is_path and Path(place).is_relative_to(state.resolve()):
+            raise SettingError(f"--{flag}", "must lie outside of --state", name, "name a directory beside it")
         if place in taken:
             raise SettingError(f"--{flag}", f"must not be the directory of --{taken[place]}", name, "name another")
         taken[place] = flag
+
+
+def _check_inputs_stay(backfill: "Backfill") -> None:
+    """Raises SettingError where a part would be written over an input, with --force too."""
+    from spotsieve.stream.files.targets import PARTIAL, place_of
+
+    inputs = {task.file.url or str(task.file.path) for task in backfill.tasks}
+    for parts in backfill.parts:
+        for flag, name in parts._asdict().items():
+            if name is not None and not inputs.isdisjoint((place_of(name), place_of(name + PARTIAL))):
+                raise SettingError(f"--{flag}", "must not be written over an input", name, "name another directory")
 
 
 def _make_directories(outputs: dict[str, str | None]) -> None:

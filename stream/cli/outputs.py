@@ -22,17 +22,19 @@ def check_names(
     """
     if not any(names.values()):
         return
-    taken = {_identity(file): file for file in files if file != "-"}
+    from spotsieve.stream.files.targets import place_of
+
+    taken = {place_of(file): file for file in files if file != "-"}
     taken.update({"-": "--json"} if json_wanted else {})
     for flag, given in names.items():
         if not given:
             continue
-        name, other = str(given), taken.get(_identity(str(given)))
+        name, other = str(given), taken.get(place_of(str(given)))
         if other is not None and not (Path(name).exists() and not Path(name).is_file()):
             raise SettingError(
                 f"--{flag}", f"must not be written where {other} already is", name, "choose another file"
             )
-        taken[_identity(name)] = f"--{flag}"
+        taken[place_of(name)] = f"--{flag}"
     if not overwrite:
         check_new(names)
 
@@ -46,9 +48,3 @@ def check_new(names: Mapping[str, str | Path | None]) -> None:
             raise SettingError(
                 f"--{flag}", "must be a new file", str(name), "name another, or overwrite this one with --force"
             )
-
-
-def _identity(name: str) -> str:
-    from spotsieve.stream.files.remote import is_url, local_name
-
-    return name if name == "-" or is_url(name) else str(Path(local_name(name)).resolve())

@@ -1,6 +1,7 @@
 """Names the inputs of a run, and opens them: paths, URLs and standard input."""
 
 import os
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -96,8 +97,12 @@ def _inputs_of(name: str, stdin_name: str) -> Iterator[Input]:
         for url in RemoteFile(name, InputError).expand():
             yield Input(None, _as_utf8(shown_url(url)), RemoteFile(url, InputError).size(), url)
     else:
-        path = Path(local_name(name)).resolve()
+        given = Path(local_name(name))
+        path = given.resolve()
         try:
+            if stat.S_ISFIFO(given.stat().st_mode):
+                # It can be opened once alone, and its name says nothing of what comes out of it.
+                raise InputError(name, "must be a file, and is a pipe", None, "pipe it into standard input, named -")
             with path.open("rb") as file:
                 yield Input(path, _as_utf8(str(path)), os.fstat(file.fileno()).st_size or None)
         except OSError as error:

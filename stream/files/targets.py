@@ -1,5 +1,7 @@
 """Where an output goes: a file or a URL, which gets its name when it is complete, or a pipe, written directly."""
 
+import errno
+import os
 import sys
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -54,16 +56,31 @@ def target_of(name: str, stdout: BinaryIO | None, private: bool = False) -> Targ
             return _Direct(path.open("wb"), owned=True)
         return _Local(path, private)
     except OSError as error:
-        raise SettingError(
-            name, f"cannot be written: {error.strerror}", None, "check the directory and its permissions"
-        ) from None
+        raise _unwritable(name, error) from None
+
+
+def _unwritable(name: str, error: OSError) -> SettingError:
+    return SettingError(name, f"cannot be written: {error.strerror}", None, "check the directory and its permissions")
+
+
+def place_of(name: str) -> str:
+    """The place of an input or an output: its absolute path, or its URL. Equal places have equal names."""
+    if is_url(name):
+        return name.rstrip("/")
+    return name if name == STDOUT else str(Path(local_name(name)).resolve())
 
 
 def output_exists(name: str) -> bool:
-    """Whether a file of this name is there already; pipes and devices are none. Raises SettingError for a wrong URL."""
+    """Whether a file of this name is there already; pipes and devices are none.
+
+    Raises SettingError for a wrong URL, and for a name that no file can have.
+    """
     if is_url(name):
         return RemoteFile(name, SettingError).exists()
-    return name != STDOUT and Path(local_name(name)).is_file()
+    try:
+        return name != STDOUT and Path(local_name(name)).is_file()
+    except OSError as error:
+        raise _unwritable(name, error) from None
 
 
 class _Direct:
@@ -92,7 +109,11 @@ class _Direct:
 
 
 class _Local:
-    """A file that is NAME.partial until it is complete."""
+    """A file that is NAME.partial until it is complete.
+
+    A process of an earlier run may still have that run's NAME.partial open, if it hung while the run was killed. So
+    this one is a new file, and what that process writes goes nowhere.
+    """
 
     watched = True
     next_step = _FREE
@@ -100,16 +121,18 @@ class _Local:
     def __init__(self, path: Path, private: bool) -> None:
         self._path = path
         self.left = path.with_name(path.name + PARTIAL)
-        if private:
-            self.left.unlink(missing_ok=True)  # What an earlier run has left has a mode already.
+        self.left.unlink(missing_ok=True)
         self.file: BinaryIO = (
             open_file(self.left, "wb", _BUFFER_BYTES) if private else self.left.open("wb", _BUFFER_BYTES)
         )
+        self._opened = os.fstat(self.file.fileno())
 
     def close(self) -> None:
         self.file.close()
 
     def name_it(self) -> None:
+        if not os.path.samestat(self._opened, self.left.stat()):
+            raise FileExistsError(errno.EEXIST, "another run writes it by now")
         self.left.replace(self._path)
 
     def discard(self) -> None:

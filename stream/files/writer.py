@@ -28,7 +28,7 @@ _GZIP_LEVEL = 6
 _ZSTD_LEVEL = 3
 _PARQUET = ".parquet"
 CSV = ".csv"
-_FOREIGN = frozenset(
+FOREIGN = frozenset(
     ".7z .arc .arrow .avro .br .cdx .cdxj .csv .db .feather .htm .html .lz4 .lzma .npy .orc .pickle .pkl .rar "
     ".sqlite .sz .tar .tgz .toml .tsv .wacz .xls .xlsx .xml .yaml .yml .z .zip".split()
 )
@@ -154,7 +154,7 @@ class OutputFile:
 
     def _check_endings(self, endings: list[str]) -> None:
         for ending in endings:
-            if ending in _FOREIGN:
+            if ending in FOREIGN:
                 then = "end it in .jsonl or .warc, and in .gz, .xz, .zst or .bz2 to compress it; or in .parquet"
                 raise SettingError(self.name, f"must not end in {ending}, which is not written", None, then)
         if _PARQUET in endings and endings[-1] != _PARQUET:

@@ -137,6 +137,7 @@ class LocalEngine:
 
     def judge_record(self, record: bytes) -> Verdicts:
         """Log and judge a record of pages that was signed and encoded under these settings."""
+        self.answer_requests()
         return self.engine.apply(record, self._log.append(record)).verdicts
 
     def answer_requests(self) -> None:

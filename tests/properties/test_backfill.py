@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import random
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,18 +15,22 @@ import pytest
 from pyarrow import parquet
 
 from spotsieve.state.log.local import LocalLog
-from spotsieve.state.log.record import decode
+from spotsieve.state.log.record import decode, encode
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.backfill import judging, reader, shard
 from spotsieve.stream.backfill.outcomes import Outcomes
 from spotsieve.stream.backfill.run_file import RunFile
+from spotsieve.stream.backfill.running import Backfill
 from spotsieve.stream.backfill.schedule import TRIES
 from spotsieve.stream.cli import main
 from spotsieve.stream.errors import EXIT_OK, InputError, SettingError, StateError
+from spotsieve.stream.files import check_inputs
+from spotsieve.stream.schemes.registry import scheme_in_scope
 from spotsieve.stream.settings.load import load_settings
 from spotsieve.stream.settings.model import Settings
-from spotsieve.stream.settings.verdicts import verdict_settings_text
+from spotsieve.stream.settings.verdicts import settings_digest, verdict_settings_text
 from spotsieve.stream.signature import page_ids_of
+from tests.reference.signatures import make_signatures
 from tests.worlds.backfills import PAGES, backfilled, logged_pages, records_out, verdict_rows, write_inputs
 from tests.worlds.states.broken_shards import STEPS, STEPS_WITH_HOSTS, Breaking
 
@@ -286,6 +291,36 @@ def test_a_killed_run_goes_on_where_it_was(
     assert_as_filter(tmp_path, expected, "jsonl")
 
 
+def logged_and_not_judged(directory: Path, settings: Settings, pages: int) -> None:
+    """What a `filter` of another file leaves that is killed after it has logged these pages."""
+    digest = settings_digest(verdict_settings_text(settings))
+    with contextlib.closing(LocalLog(directory / "state")) as log:
+        log.append(encode(make_signatures(pages, seed=7), bytes(range(16)), 0, digest))
+
+
+@pytest.mark.promise(
+    "a backfill gives the verdicts and the state of `spotsieve filter`", fault="others write in between; index lost"
+)
+@pytest.mark.parametrize("lose_index", [False, True])
+def test_a_run_knows_its_own_pages_among_those_of_others(
+    tmp_path: Path, of_filter: dict[tuple[str, str], Filtered], lose_index: bool
+) -> None:
+    expected, before = of_filter["spotsieve", "jsonl"], tmp_path / "before.jsonl"
+    before.write_bytes(b"".join(b'{"url":"http://a.example/%d","body":"before %d"}\n' % (n, n) for n in range(9)))
+    assert main(["filter", str(before), "--state", str(tmp_path / "state")]) == EXIT_OK
+    stopped_run(tmp_path, expected)
+    for _ in range(2):
+        logged_and_not_judged(tmp_path, expected.settings, 5)
+        if lose_index:
+            shutil.rmtree(tmp_path / "state" / "index")
+        left = iter(range(5))
+        backfilled(expected.names, tmp_path, expected.settings, stopped=lambda left=left: next(left, None) is None)  # type: ignore[misc]
+    summary = backfilled(expected.names, tmp_path, expected.settings)
+    assert summary.pages == len(PAGES)
+    assert verdict_rows(tmp_path) == expected.verdicts()
+    assert records_out(tmp_path) == expected.records("jsonl")
+
+
 def test_filter_goes_on_with_the_state_of_a_backfill(
     tmp_path: Path, of_filter: dict[tuple[str, str], Filtered], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -325,6 +360,11 @@ def test_a_run_goes_on_only_with_its_inputs_and_settings(
     stopped_run(tmp_path, expected)
     with pytest.raises(SettingError, match=r"with other inputs: 3 then, 2 now, .*; run it again as it was; or delete"):
         backfilled(expected.names[:2], tmp_path, expected.settings)
+    wanted = [{name: f"{tmp_path}/{name}{end}" for name in ("out", "verdicts", "rejected")} for end in ("/", "2")]
+    scheme = scheme_in_scope(expected.settings)
+    assert Backfill(tmp_path / "state", expected.settings, scheme, check_inputs(expected.names), wanted[0]).resumed
+    with pytest.raises(SettingError, match="with other outputs: --out was "):
+        Backfill(tmp_path / "state", expected.settings, scheme, check_inputs(expected.names), wanted[1])
     other = load_settings(None, {}, {"index.bucket_cap": "7"})
     with pytest.raises(SettingError, match="with other settings"):
         backfilled(expected.names, tmp_path, other)

@@ -4,7 +4,8 @@ A reader that starts by itself takes 2.2 s of CPU up to its first page, one that
 """
 
 import multiprocessing
-from multiprocessing import forkserver
+import signal
+from multiprocessing import forkserver, resource_tracker
 
 CONTEXT = multiprocessing.get_context("forkserver")
 """A process that is forked from the command itself has its threads' locks as they were, and RocksDB's."""
@@ -14,5 +15,13 @@ CONTEXT.set_forkserver_preload(
 
 
 def begin_loading() -> None:
-    """Start it, so that it loads while the command does; it ends with the command."""
-    forkserver.ensure_running()
+    """Start it, so that it loads while the command does; it ends with the command.
+
+    Ctrl-C, and a signal to all processes of a job, go past it: the command decides what becomes of its readers.
+    """
+    resource_tracker.ensure_running()  # Otherwise it is started with the other one, and lets these signals through.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

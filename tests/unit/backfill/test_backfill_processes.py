@@ -49,6 +49,7 @@ def test_a_reader_that_is_killed_changes_no_verdict(tmp_path: Path) -> None:
         readers = stack.enter_context(ProcessReaders(2, settings))
         summary = backfill.run(readers, lambda: False, kill, told.append)
     assert not summary.interrupted
+    assert batches[-1].pages == summary.pages, "pages that were read once more count once"
     assert [text.split(",")[0] for text in told] == ["reader 0 is lost"]
     assert verdict_rows(directory) == verdict_rows(tmp_path / "alone")
     assert records_out(directory) == records_out(tmp_path / "alone")

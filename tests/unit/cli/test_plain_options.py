@@ -1,5 +1,6 @@
 """What a person expects of any command: plain options, hints, completion, and outputs that overwrite nothing."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 
 from spotsieve.stream.cli import COMMANDS, main, whole_parser
 from spotsieve.stream.cli.settings import settings_of
+from spotsieve.stream.errors import EXIT_INPUT
 from spotsieve.stream.scoring.truth import NEGATIVE, POSITIVE
 from spotsieve.stream.settings.model import Settings
 from tests.conftest import REPOSITORY
@@ -192,6 +194,13 @@ def test_records_go_into_no_file_that_is_named_as_of_the_other_format(
     assert "of another format than the WARC records" in refused(capsys, warc, "--out", tmp_path / "out.jsonl")[1]
     assert "of another format than the JSON lines" in refused(capsys, warc, "--verdicts", tmp_path / "v.warc")[1]
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_pipe_that_is_named_is_refused_and_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert main(["filter", str(pipe)]) == EXIT_INPUT
+    assert "must be a file, and is a pipe; pipe it into standard input" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")

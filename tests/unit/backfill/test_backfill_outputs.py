@@ -1,0 +1,179 @@
+"""Parts of a backfill lie where nothing else does, are named as of what they hold, and survive what else writes."""
+
+import fcntl
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from spotsieve.state.log.local import LOG_FILE
+from spotsieve.stream.backfill.held import HeldBatches
+from spotsieve.stream.backfill.outcomes import DIRECTORY
+from spotsieve.stream.backfill.parts import Parts, VerdictRows, parts_of
+from spotsieve.stream.backfill.reader import Reader
+from spotsieve.stream.cli import main
+from spotsieve.stream.errors import EXIT_OK, InputError, StateError, StateLocked
+from spotsieve.stream.files import check_inputs
+from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.reader import FileReader
+from spotsieve.stream.files.writer import OutputFile
+from spotsieve.stream.local.read_ahead import Batch
+from spotsieve.stream.settings.model import Settings
+from tests.worlds.backfills import backfilled, logged_pages, records_out, write_inputs
+
+LINE = json.dumps({"url": "https://a.example/1", "body": "a page of some words"}).encode() + b"\n"
+
+
+def refused(capsys: pytest.CaptureFixture[str], *given: str | Path) -> str:
+    """What a command that is refused says."""
+    assert main(list(map(str, ("backfill", *given)))) == 2
+    return capsys.readouterr().err
+
+
+@pytest.fixture
+def pages(tmp_path: Path) -> Path:
+    file = tmp_path / "pages.jsonl"
+    file.write_bytes(LINE)
+    return file
+
+
+def test_outputs_lie_outside_of_the_state(tmp_path: Path, pages: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = tmp_path / "state"
+    for name in ("", DIRECTORY, "out", "../state/out"):
+        said = refused(capsys, pages, "--out", state / name, "--state", state)
+        assert "--out must lie outside of --state" in said
+    assert not state.exists()
+
+
+@pytest.mark.parametrize(("name", "rule"), [("-", "must be a directory"), ("memory://out", "must outlive the process")])
+def test_outputs_that_could_not_remain_are_refused(
+    tmp_path: Path, pages: Path, capsys: pytest.CaptureFixture[str], name: str, rule: str
+) -> None:
+    assert f"--out {rule}" in refused(capsys, pages, "--out", name, "--state", tmp_path / "state")
+
+
+@pytest.mark.parametrize("name", ["00000-pages.jsonl", "00000-pages.jsonl.partial"])
+def test_no_part_is_written_over_an_input(
+    tmp_path: Path, pages: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    (tmp_path / "out").mkdir()
+    other = tmp_path / "out" / name
+    other.write_bytes(LINE)
+    given = (pages, other, "--out", tmp_path / "out", "--state", tmp_path / "state", "--force")
+    assert "--out must not be written over an input" in refused(capsys, *given)
+    assert other.read_bytes() == LINE
+
+
+def test_an_input_that_is_named_twice_is_read_once(
+    tmp_path: Path, pages: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["backfill", str(pages), str(pages), "--state", str(tmp_path / "state")]
+    assert main(given) == EXIT_OK
+    assert "a file that is named twice is read once" in capsys.readouterr().err
+
+
+def test_an_output_name_that_no_file_can_have_is_refused(
+    tmp_path: Path, pages: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = pages.rename(tmp_path / ("n" * 248 + ".jsonl"))
+    said = refused(capsys, long, "--verdicts", tmp_path / "verdicts", "--state", tmp_path / "state")
+    assert "cannot be written: File name too long" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("pages.csv", "00001-pages"),
+        ("pages.2024.csv.gz", "00001-pages.2024.gz"),
+        ("pages.html.jsonl", "00001-pages.jsonl"),
+        ("pages.2024.jsonl", "00001-pages.2024.jsonl"),
+        ("pages", "00001-pages"),
+        ("crawl.arc.gz", "00001-crawl.warc.gz"),
+    ],
+)
+def test_a_part_is_named_as_of_what_it_may_hold(tmp_path: Path, name: str, part: str) -> None:
+    found = parts_of(1, Input(tmp_path / name, name, None), str(tmp_path), None, None)
+    assert found.out == str(tmp_path / part)
+    OutputFile(found.out).discard()
+
+
+def test_an_input_of_a_wrong_name_is_told_before_a_page_of_it_is_judged(tmp_path: Path, pages: Path) -> None:
+    wrong = tmp_path / "wrong.parquet"
+    wrong.write_bytes(LINE.replace(b"/1", b"/2"))
+    with pytest.raises(InputError, match="must be named as of its format, and its part") as caught:
+        backfilled([str(pages), str(wrong)], tmp_path, Settings())
+    assert caught.value.name == str(wrong)
+    assert logged_pages(tmp_path) == 0
+    (tmp_path / "state" / DIRECTORY / "run.json").unlink()
+    assert backfilled([str(pages), str(wrong.rename(tmp_path / "right.jsonl"))], tmp_path, Settings()).pages == 2
+
+
+def test_a_writer_of_an_earlier_run_does_not_touch_what_this_one_writes(tmp_path: Path) -> None:
+    """It hung while its run was killed, and the run was started again."""
+    name = str(tmp_path / "part.jsonl.gz")
+    earlier, later = OutputFile(name), OutputFile(name)
+    for number, output in enumerate((later, earlier)):
+        output.write_line(b"%d" % number * 99)
+    with pytest.raises(StateError, match="another run writes it by now"):
+        earlier.complete()
+    later.complete()
+    whole = (tmp_path / "part.jsonl.gz").read_bytes()
+    one_more = OutputFile(name)
+    one_more.write_line(b"more")
+    one_more.abandon()
+    assert (tmp_path / "part.jsonl.gz").read_bytes() == whole
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_under_verdicts_is_told(tmp_path: Path) -> None:
+    rows = VerdictRows("/dev/full", "spotsieve")
+    with pytest.raises(StateError, match="/dev/full cannot be written: No space left on device; free disk space"):
+        rows.complete()
+    parts, file = Parts(None, "/dev/full", None), check_inputs([str(write_inputs(tmp_path, "jsonl", 1)[0])])[0]
+    reader = Reader(Settings())
+    reader.open(0, file, parts)
+    reader.close()  # It ends for another reason: one more error would hide that.
+
+
+def test_records_that_cannot_be_held_are_told(tmp_path: Path, pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    (file,) = check_inputs([str(pages)])
+    with FileReader(file, Settings().input) as reader:
+        batch = Batch(file, list(reader), len(LINE))
+    held = HeldBatches(file, keep_records=False, most_bytes=0)
+    with pytest.raises(StateError, match="gone must hold the records that wait for their verdicts"):
+        held.put(batch)
+    held.close()
+
+
+def test_a_second_command_leaves_the_run_of_the_first_alone(tmp_path: Path) -> None:
+    names, settings = write_inputs(tmp_path, "jsonl"), Settings()
+    backfilled(names, tmp_path, settings)
+    kept = (tmp_path / "state" / DIRECTORY / LOG_FILE).read_bytes()
+    with (tmp_path / "state" / LOG_FILE).open("rb") as log:
+        fcntl.flock(log, fcntl.LOCK_EX)
+        with pytest.raises(StateLocked):
+            backfilled(names, tmp_path, settings)
+    assert (tmp_path / "state" / DIRECTORY / LOG_FILE).read_bytes() == kept
+
+
+@pytest.mark.parametrize("after_seconds", [0.2, 0.6])
+def test_an_interrupt_while_it_loads_shows_no_traceback(tmp_path: Path, pages: Path, after_seconds: float) -> None:
+    command = [sys.executable, "-m", "spotsieve.stream", "backfill", str(pages), "--state", str(tmp_path / "state")]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    time.sleep(after_seconds)
+    subprocess.run(["kill", f"-{int(signal.SIGINT)}", f"-{running.pid}"], check=False)
+    said = running.communicate(timeout=60)[1]
+    assert "Traceback" not in said
+
+
+def test_a_snapshot_is_answered_while_records_are_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = list[int]()
+    monkeypatch.setattr("spotsieve.stream.local.local_engine.LocalEngine.answer_requests", lambda _: answered.append(1))
+    backfilled(write_inputs(tmp_path, "jsonl"), tmp_path, Settings())
+    assert len(answered) > 3
+    assert records_out(tmp_path)
