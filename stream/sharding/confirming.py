@@ -28,8 +28,8 @@ from spotsieve.stream.sharding.shares import Share, shards_of_entries
 from spotsieve.stream.signature import Entry, OwnText, Signatures, Status, emptied
 
 _OF_HOST, _OPEN = np.uint8(OF_HOST), np.uint8(OPEN)
-_NUMBER_BITS = 40
-"""Room for an entry number below the row of a page. A greater one makes a worse guess, and no wrong verdict."""
+_NUMBER_BITS = 47
+"""Room for an entry number below the row of a page, which takes 16 bits at most."""
 _SHARDS_OF_A_COPY = 3
 """How many shards, or all where there are fewer, have met the original of a copy: most of its keys lead there."""
 

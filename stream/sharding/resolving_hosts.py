@@ -62,12 +62,12 @@ def check_guess(
 ) -> Checked:
     """Compare what the walks found with the guess under which they walked: bool[n]. walks: of all shards, in order"""
     pages, signatures = len(guess), round_.signatures
-    shard, is_filed, reached = np.zeros(pages, np.int64), np.zeros(pages, np.bool_), np.full(pages, pages)
+    shard, is_filed, search_end = np.zeros(pages, np.int64), np.zeros(pages, np.bool_), np.full(pages, pages)
     most_met: NDArray[np.int64] = np.sum([sizes_of(one.bounds) for one in meetings], axis=0)
     for number, one in enumerate(walks):
         shard[one.rows], is_filed[one.rows] = number, one.is_filed
         original = np.where(one.within.number == NOBODY, pages, one.within.number)
-        reached[one.rows] = np.where(one.filed.number == NOBODY, original, NOBODY)
+        search_end[one.rows] = np.where(one.filed.number == NOBODY, original, NOBODY)
         most_met[one.rows] += one.postings
     wrong, more = guess != is_filed, np.zeros(pages, np.int64)
     if not wrong.any() or scheme.bars is None:
@@ -85,7 +85,7 @@ def check_guess(
     some = np.flatnonzero((room > 0) & has_wrong[slots.bucket] & (in_round[slots.bucket] > 1))
     some = some[np.argsort(slots.bucket[some], kind="stable")]
     of_slots = slots.bucket[some], page[some], slots.decisive[some], room[some]
-    of_pages = shard, guess, is_filed, most_met > limits.candidates, reached
+    of_pages = shard, guess, is_filed, most_met > limits.candidates, search_end
     rests = _check_kernel()(*of_slots, *of_pages, texts_of(signatures), scheme.bars, more)
     return Checked(is_filed if rests else None, more)
 
@@ -95,10 +95,11 @@ def _check_kernel():
     sources = judge_sources()
 
     @njit(nogil=True, cache=True)
-    def check(bucket, page, decides, room, shard, guess, is_filed, crowded, reached, texts, bars, more):
+    def check(bucket, page, decides, room, shard, guess, is_filed, crowded, search_end, texts, bars, more):
         # bucket, page: int64[s], of slots, by bucket and page  decides: bool[s]  room: int64[s], how many of the round
-        # its bucket takes  shard: int64[n]  guess, is_filed, crowded: bool[n]  reached: int64[n], the last page of the
-        # round that the search of each reached  texts: Texts  bars: Bars
+        # its bucket takes  shard: int64[n]  guess, is_filed, crowded: bool[n]  texts: Texts  bars: Bars
+        # search_end: int64[n], where the search of each page ends: its original's row, n without an original, and
+        # NOBODY where the original was filed before the round
         # ->  more: int64[n]; returns whether a page rests on a wrong guess
         first = 0
         for at in range(len(bucket) if sources >= 0 else 0):
@@ -118,8 +119,8 @@ def _check_kernel():
                 right += is_met
                 if was_met == is_met:
                     continue
-                if other <= reached[asking]:
-                    if same or decides[at] or crowded[asking] or other == reached[asking]:
+                if other <= search_end[asking]:
+                    if same or decides[at] or crowded[asking] or other == search_end[asking]:
                         return True
                     jaccard = estimated_jaccard(texts, asking, texts, other)
                     if could_be_copy_across(texts, asking, texts, other, bars, jaccard):
