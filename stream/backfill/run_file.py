@@ -79,10 +79,10 @@ def unfinished_run(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any]
         return None
     except (OSError, ValueError):
         raise StateError("--state", "has a run file that cannot be read", str(path), _GIVE_UP.format(path)) from None
+    if isinstance(run, dict) and run.get("complete"):
+        return None
     if not isinstance(run, dict) or run.get("version") != VERSION:
         raise StateError("--state", "has the run file of another release", str(path), _GIVE_UP.format(path))
-    if run.get("complete"):
-        return None
     for name, what in (("settings", "settings"), ("inputs", "inputs"), ("outputs", "outputs")):
         if run.get(name) != wanted[name]:
             raise SettingError(

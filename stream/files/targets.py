@@ -131,12 +131,17 @@ class _Local:
         self.file.close()
 
     def name_it(self) -> None:
-        if not os.path.samestat(self._opened, self.left.stat()):
+        if not self._is_own():
             raise FileExistsError(errno.EEXIST, "another run writes it by now")
         self.left.replace(self._path)
 
     def discard(self) -> None:
-        self.left.unlink(missing_ok=True)
+        if self._is_own():
+            self.left.unlink(missing_ok=True)
+
+    def _is_own(self) -> bool:
+        """Whether NAME.partial is the file that was opened here."""
+        return self.left.exists() and os.path.samestat(self._opened, self.left.stat())
 
 
 class _Remote:

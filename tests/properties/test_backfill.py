@@ -18,7 +18,7 @@ from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, encode
 from spotsieve.state.store.rocks import RocksState
 from spotsieve.stream.backfill import judging, reader, shard
-from spotsieve.stream.backfill.outcomes import Outcomes
+from spotsieve.stream.backfill.outcomes import DIRECTORY, Outcomes
 from spotsieve.stream.backfill.run_file import RunFile
 from spotsieve.stream.backfill.running import Backfill
 from spotsieve.stream.backfill.schedule import TRIES
@@ -368,6 +368,20 @@ def test_a_run_goes_on_only_with_its_inputs_and_settings(
     other = load_settings(None, {}, {"index.bucket_cap": "7"})
     with pytest.raises(SettingError, match="with other settings"):
         backfilled(expected.names, tmp_path, other)
+
+
+def test_a_run_of_another_release_is_no_hindrance_once_it_is_complete(
+    tmp_path: Path, of_filter: dict[tuple[str, str], Filtered]
+) -> None:
+    expected = of_filter["spotsieve", "jsonl"]
+    backfilled(expected.names, tmp_path, expected.settings)
+    file = tmp_path / "state" / DIRECTORY / "run.json"
+    run = json.loads(file.read_bytes()) | {"version": 1}
+    file.write_text(json.dumps(run | {"complete": False}))
+    with pytest.raises(StateError, match="has the run file of another release"):
+        backfilled(expected.names, tmp_path, expected.settings)
+    file.write_text(json.dumps(run))
+    assert not backfilled(expected.names, tmp_path, expected.settings).interrupted
 
 
 def test_an_input_that_changed_under_a_run_is_refused(

@@ -115,7 +115,8 @@ def test_an_input_of_a_wrong_name_is_told_before_a_page_of_it_is_judged(tmp_path
 def test_a_writer_of_an_earlier_run_does_not_touch_what_this_one_writes(tmp_path: Path) -> None:
     """It hung while its run was killed, and the run was started again."""
     name = str(tmp_path / "part.jsonl.gz")
-    earlier, later = OutputFile(name), OutputFile(name)
+    empty, earlier, later = OutputFile(name), OutputFile(name), OutputFile(name)
+    empty.abandon()
     for number, output in enumerate((later, earlier)):
         output.write_line(b"%d" % number * 99)
     with pytest.raises(StateError, match="another run writes it by now"):
