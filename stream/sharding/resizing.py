@@ -54,6 +54,10 @@ class Sizing(NamedTuple):
         """So many partitions of `matches` are written to."""
         return max(self.shards, self.asked)
 
+    def over(self, end: int) -> "Sizing":
+        """The same over a first partition of `matches` that ends here. One that ends before its asks was made anew."""
+        return self if self.answered <= end else self._replace(answered=0)
+
     def told(self, shards: int, resize: Resize | None = None) -> "Sizing":
         """The shards behind a record of `verdicts`.
 

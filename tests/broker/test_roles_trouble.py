@@ -102,6 +102,42 @@ def test_answers_that_are_gone_are_given_once_more(service: Service, killed: boo
 
 
 @pytest.mark.promise(
+    "shards and a resolver give the verdicts of one process", fault="matches made anew, with and without an open round"
+)
+@pytest.mark.parametrize("is_open", [False, True])
+def test_matches_made_anew_stop_no_role(service: Service, is_open: bool) -> None:
+    roles, topics = service.roles, service.topics
+    everybody = [roles[f"{role}-{number}"] for role in ("resolver", "shard", "worker") for number in range(2)]
+    if is_open:
+        roles["shard-1"].freeze()
+        roles.until_answered(0, lambda: service.send(50))
+    for process in everybody:
+        process.kill()
+    topics.make_anew("matches")
+    assert topics.ends("matches")[0] == 0
+    for process in everybody:
+        process.start()
+    service.send(50)
+    service.check()
+
+
+@pytest.mark.promise(
+    "shards and a resolver give the verdicts of one process", fault="a resolver of another group, or of other settings"
+)
+def test_a_resolver_that_does_not_fit_gives_no_verdict(service: Service, tmp_path: Path) -> None:
+    toml, command = service.roles.toml, ("run", "--role", "resolver")
+    with Spotsieve(tmp_path, toml + "scheme.min_features = 9\n", "other-settings", command) as other:
+        assert other.run_to_end() == EXIT_STATE, other.text()
+        assert "scheme.min_features" in other.error()
+    named = toml.replace(f'kafka.group_id = "{service.topics.group}"', f'kafka.group_id = "{service.topics.group}x"')
+    assert named != toml
+    with Spotsieve(tmp_path, named, "other-group", command).start() as other:
+        wait_until(lambda: "standing by" in other.get("/readyz")[1], SECONDS, "it to stand by", 0.2)
+        service.send(50)
+        service.check()
+
+
+@pytest.mark.promise(
     "shards and a resolver give the verdicts of one process",
     fault="a round whose outcome, or the answer to it, is larger than a message",
 )

@@ -164,12 +164,17 @@ def round_consumer(settings: Settings) -> AIOKafkaConsumer:
     )
 
 
+def resolver_group(settings: Settings) -> str:
+    """The group that gives one resolver the rounds. Those that write one topic are in one group, whatever their own."""
+    return f"{settings.topics.verdicts}.resolver"
+
+
 def resolver_consumer(settings: Settings) -> AIOKafkaConsumer:
     """The place of a resolver in the group that gives one of them the rounds, not yet subscribed."""
     session_ms = settings.cluster.resolver_session_ms
     return AIOKafkaConsumer(
         **client_options(settings.kafka),
-        group_id=f"{settings.kafka.group_id}.resolver",
+        group_id=resolver_group(settings),
         # Whoever works goes on working when another one comes to stand by.
         partition_assignment_strategy=(assignor(),),
         enable_auto_commit=False,

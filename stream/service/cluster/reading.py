@@ -9,7 +9,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.stream.errors import DamagedRecord, SettingError, SettingsMismatch, StateError
-from spotsieve.stream.kafka.client.clients import client_options
+from spotsieve.stream.kafka.client.clients import client_options, resolver_group
 from spotsieve.stream.kafka.cluster import administrator
 from spotsieve.stream.kafka.errors import explained
 from spotsieve.stream.kafka.topic.ranges import RangeReader, Spans
@@ -93,8 +93,9 @@ async def read_sizings(settings: Settings) -> tuple[Sizing, Sizing]:
     sizing, (begin, end) = sizing_of(told), spans[asks]
     # A resolver that takes over listens from the answers to the newest round on; it has dealt with all before.
     first = max(begin, sizing.answered, _newest_answers(told).get(0, 0))
-    said = await _read(settings, {asks: (min(first, end), end)}, is_strict=False)
-    return sizing, sizing_after(sizing, said[asks])
+    # A topic that ends before was made anew.
+    said = await _read(settings, {asks: (first if first <= end else begin, end)}, is_strict=False)
+    return sizing, sizing_after(sizing.over(end), said[asks])
 
 
 async def read_ends(settings: Settings, now_ms: int) -> Ends:
@@ -185,7 +186,7 @@ async def _members(settings: Settings, pages: Spans) -> Members:
     group = settings.kafka.group_id
     try:
         async with administrator(**client_options(settings.kafka)) as admin:
-            workers, resolvers = await _size_of(admin, group), await _size_of(admin, f"{group}.resolver")
+            workers, resolvers = await _size_of(admin, group), await _size_of(admin, resolver_group(settings))
             try:
                 committed = await admin.list_consumer_group_offsets(group, partitions=list(pages))
             except KafkaError:
@@ -193,7 +194,8 @@ async def _members(settings: Settings, pages: Spans) -> Members:
     except KafkaError as error:
         raise explained(error, settings, STEP) from None
     at = {one: committed[one].offset if one in committed else -1 for one in pages}
-    return Members(workers, resolvers, sum(end - max(begin, at[one]) for one, (begin, end) in pages.items()))
+    # The ends were read before.
+    return Members(workers, resolvers, sum(max(0, end - max(begin, at[one])) for one, (begin, end) in pages.items()))
 
 
 async def _size_of(admin: AIOKafkaAdminClient, group: str) -> int | None:

@@ -49,7 +49,7 @@ class FillingStatus(NamedTuple):
 class Status(NamedTuple):
     """A service. record: of the log, up to which there are outcomes  outcome_seconds: since the last one
 
-    waits_for: who holds the open round up, in words; "" without one
+    waits_for: who holds the open round up, or the next one, in words; "" without one
     """
 
     shards: int
@@ -117,6 +117,8 @@ def status_of(ends: Ends, now_ms: int) -> Status:
         round_ = RoundStatus(newest, pages, newest.first_number, _ago(named[newest], now_ms), is_open)
     filling = [_filling(number, ends, now_ms) for number in range(sizing.asked)]
     waits_for = _waits_for(ends, newest) if is_open and newest else ""
+    if ends.members.resolvers == 0 and (is_open or ends.log_end > record):
+        waits_for = "a resolver: none runs"
     return Status(
         sizing.shards,
         sizing.asked,

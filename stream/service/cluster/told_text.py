@@ -37,6 +37,8 @@ def _round(status: Status) -> str:
 def _outcomes(status: Status) -> str:
     last = "" if status.outcome_seconds is None else f"; the last {status.outcome_seconds:.1f} s ago"
     behind = f"{status.records_behind:,} records behind its end" if status.records_behind else "which is all of it"
+    if status.record > status.log_end:
+        behind = f"which ends at {status.log_end}: it was made anew"
     return f"up to record {status.record} of the log, {behind}{last}"
 
 

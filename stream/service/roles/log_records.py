@@ -44,8 +44,19 @@ class LogRecords:
         pages_applied: of the record at the position. Raises KafkaError, StateError, SettingsMismatch.
         """
         begin = await self._follower.start()
+        await self._check_reaches(position + (pages_applied > 0))
         end = await self._follower.end()
         check_log_range(self._settings.topics.log, position, begin, end, pages_applied)
+        await self._check_settings(begin, end)
+        self._next = position
+        self._follower.seek(position)
+
+    async def check_settings(self) -> None:
+        """Connect, and check that the log is of these settings. Raises as start()."""
+        begin = await self._follower.start()
+        await self._check_settings(begin, await self._follower.end())
+
+    async def _check_settings(self, begin: int, end: int) -> None:
         if end > begin and await self._follower.check_settings(begin, end, _never, b""):
             raise StateError(
                 f"log {self._settings.topics.log}",
@@ -53,8 +64,6 @@ class LogRecords:
                 None,
                 "start the roles once the migration has ended",
             )
-        self._next = position
-        self._follower.seek(position)
 
     async def close(self) -> None:
         """End the connections."""

@@ -166,7 +166,7 @@ def test_a_second_command_leaves_the_run_of_the_first_alone(tmp_path: Path) -> N
 def test_an_interrupt_while_it_loads_shows_no_traceback(tmp_path: Path, pages: Path, after_seconds: float) -> None:
     command = [sys.executable, "-m", "spotsieve.stream", "backfill", str(pages), "--state", str(tmp_path / "state")]
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    time.sleep(after_seconds)
+    time.sleep(after_seconds)  # Time itself: it is interrupted in the middle of loading.
     subprocess.run(["kill", f"-{int(signal.SIGINT)}", f"-{running.pid}"], check=False)
     said = running.communicate(timeout=60)[1]
     assert "Traceback" not in said

@@ -20,7 +20,7 @@ from spotsieve.stream.sharding.records.frame import (
 )
 from spotsieve.stream.sharding.records.range import Named, write_named
 from spotsieve.stream.sharding.records.resize import write_filled, write_resize
-from spotsieve.stream.sharding.resizing import Change, Filled, Resize
+from spotsieve.stream.sharding.resizing import Change, Filled, Resize, Sizing
 from spotsieve.stream.sharding.rounds import Place
 from spotsieve.stream.sharding.shares import Share
 from tests.conftest import REPOSITORY
@@ -110,6 +110,25 @@ def test_a_round_that_is_over_and_a_service_without_one_wait_for_nobody() -> Non
     assert (none.shards, none.round, none.records_behind) == (0, None, 3)
     assert lines_of(none)[0] == "shards     no round was named yet"
     assert none.as_json()["round"] is None
+
+
+def test_pages_that_no_resolver_takes_and_a_log_made_anew_are_told() -> None:
+    alone, over = Members(2, 0, 431), [*VERDICTS, said(KIND_OUTCOME, TWO, SECOND, 91_000)]
+    for log_end, verdicts, waits_for in (
+        (20, over, "a resolver: none runs"),
+        (12, over, ""),
+        (12, VERDICTS, "a resolver: none runs"),
+    ):
+        assert status_of(Ends(log_end, verdicts, {}, alone, True), NOW).waits_for == waits_for
+    assert lines_of(status({}, over, log_end=2))[2] == (
+        "outcomes   up to record 12 of the log, which ends at 2: it was made anew; the last 9.0 s ago"
+    )
+
+
+def test_asks_of_a_topic_that_was_made_anew_are_heard() -> None:
+    sizing = Sizing(2, 0, 50)
+    assert sizing.over(50).answer(3, 4) is None
+    assert sizing.over(5).answer(3, 4) == Resize(Change.ASKED, 3, 5)
 
 
 def test_shards_that_fill_themselves_show_how_fast_and_how_long() -> None:

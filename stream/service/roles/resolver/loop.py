@@ -16,11 +16,11 @@ from spotsieve.stream.service.roles.resolver.naming import Naming
 from spotsieve.stream.service.roles.resolver.opened import Judging, OpenRound
 from spotsieve.stream.service.roles.resolver.publishing import Publisher
 from spotsieve.stream.service.roles.resolver.standing import Standing
-from spotsieve.stream.service.roles.resolver.taking_over import are_lost, open_of
+from spotsieve.stream.service.roles.resolver.taking_over import open_of
 from spotsieve.stream.service.roles.resolver.telling import Telling
 from spotsieve.stream.service.roles.resolver.work import ResolverWork
 from spotsieve.stream.service.roles.role import Role
-from spotsieve.stream.service.roles.told import RoundReader
+from spotsieve.stream.service.roles.told import RoundReader, are_lost, heard_from
 from spotsieve.stream.service.roles.told_end import find_end
 from spotsieve.stream.service.roles.warming import compile_rounds
 from spotsieve.stream.service.run import Opened
@@ -72,11 +72,21 @@ class Resolver(Role):
         self._open: OpenRound | None = None
 
     async def _start(self) -> None:
+        self.step = "comparing settings with those of the log"
+        await self._check_settings()
         self.step = "standing by: another resolver works"
         await self._standing.until_chosen()
         self.step = "taking over"
         logger().info("this resolver works from now on")
         await self._take_over()
+
+    async def _check_settings(self) -> None:
+        """Check them before another resolver is gone: then none would work."""
+        log = LogRecords(self._settings, self._metrics, self._waits)
+        try:
+            await log.check_settings()
+        finally:
+            await log.close()
 
     async def _take_over(self) -> None:
         """Fence the resolver before, and go on where `verdicts` ends."""
@@ -88,6 +98,7 @@ class Resolver(Role):
         sizing = end.sizing if end.sizing.shards else end.sizing._replace(shards=settings.cluster.shards)
         await self._rounds.read_matches_of(sizing.most)
         spans = await self._rounds.matches_spans()
+        sizing = sizing.over(spans[0][1])
         self._telling.begin_with(sizing, [last for _, last in spans])
         self._answers = Answers(sizing.shards)
         # What was asked for since the last round was named is heard again. Newer partitions begin at their end.
@@ -95,14 +106,13 @@ class Resolver(Role):
         self._naming.begin(end.place, end.clock, end.next_number)
         await self._log.start(end.place.record, end.place.page)
         if end.open is None:
-            self._rounds.seek_matches([max(at, first) for at, (first, _) in zip(answers, spans, strict=False)])
+            self._rounds.seek_matches(heard_from(answers, spans))
             return
         opened = self._open = await open_of(end, *end.open, self._log, settings.topics.log)
         if are_lost(answers, spans):
             # Their first answers are gone: named once more, the round is answered anew.
-            self._rounds.seek_matches([last for _, last in spans])
-            opened.forget_answers()
-            await self._publisher.publish(*await self._telling.name(opened))
+            self._rounds.seek_matches(heard_from(answers, spans))
+            await self._ask_anew(opened)
         else:
             self._rounds.seek_matches(answers)
 
@@ -170,7 +180,7 @@ class Resolver(Role):
             broken = self._answers.broken(opened.range)
             if broken.keys() - opened.errors.keys():
                 await self._go_on_without(opened, broken)
-            if self._tell_missing(opened) and are_lost(opened.named.answers, await self._rounds.matches_spans()):
+            if self._tell_missing(opened) and (not opened.asked_anew or await self._are_lost(opened)):
                 await self._ask_anew(opened)
             await self._resolve(opened)
 
@@ -197,10 +207,18 @@ class Resolver(Role):
         opened.go_on_without(errors)
         await self._publisher.publish(self._telling.broken(opened))
 
+    async def _are_lost(self, opened: OpenRound) -> bool:
+        return are_lost(opened.named.answers, await self._rounds.matches_spans())
+
     async def _ask_anew(self, opened: OpenRound) -> None:
-        """Have an open round answered once more, by naming it again."""
-        logger().warning("answers are gone from the topic of matches: the round is answered once more")
+        """Have an open round answered once more, by naming it again.
+
+        So it is once where it waits for long, whatever the ends of `matches` say: a topic that was made anew and has
+        grown since does not show that answers are gone.
+        """
+        logger().warning("answers may be gone from the topic of matches: the round is answered once more")
         opened.forget_answers()
+        opened.asked_anew = True
         await self._publisher.publish(*await self._telling.name(opened))
 
     async def _end(self, opened: OpenRound, next_number: int, body: bytes) -> None:

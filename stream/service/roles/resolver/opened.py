@@ -30,7 +30,7 @@ class OpenRound:
 
     errors: of the pages that it spares, by row  guess_told: the shards were told the guess that counts now
     awaited: the shards that have not said what is needed next  told_missing: those that a log line has named
-    guesses: how many better ones were found
+    guesses: how many better ones were found  asked_anew: it was named again, since it waited for long
     """
 
     range: Range
@@ -43,6 +43,7 @@ class OpenRound:
     awaited: Sequence[int] = ()
     told_missing: Sequence[int] = ()
     guesses: int = 0
+    asked_anew: bool = False
     since: float = field(default_factory=time.monotonic)
 
     def go_on_without(self, errors: Mapping[int, str]) -> None:

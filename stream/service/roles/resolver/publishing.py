@@ -20,7 +20,8 @@ class Publisher:
 
     async def start(self) -> None:
         """Fence the resolver before, and end its open transaction. Raises KafkaError."""
-        self._producer = output_producer(self._settings, f"{self._settings.kafka.group_id}:resolver")
+        # By the topic: a resolver whose kafka.group_id is misspelt must not write beside another one.
+        self._producer = output_producer(self._settings, f"{self._settings.topics.verdicts}:resolver")
         await self._producer.start()
 
     async def publish(self, *records: bytes) -> None:

@@ -1,7 +1,5 @@
 """Says what a resolver that takes over goes on with: the round that the one before has left open."""
 
-from collections.abc import Sequence
-
 from spotsieve.state.horizon import Clock
 from spotsieve.stream.errors import StateError
 from spotsieve.stream.service.roles.log_records import LogRecords
@@ -31,8 +29,3 @@ async def open_of(end: ToldEnd, range_: Range, named: Named, log: LogRecords, lo
     opened.go_on_without(end.broken)
     opened.guess = end.guess
     return opened
-
-
-def are_lost(answers: Sequence[int], spans: Sequence[tuple[int, int]]) -> bool:
-    """Whether answers to a round are gone from `matches`: who begins in its middle would wait for them for ever."""
-    return any(at < first for at, (first, _) in zip(answers, spans, strict=False))

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import ParamSpec, TypeVar
 
 import numpy as np
@@ -30,7 +29,7 @@ from spotsieve.stream.service.roles.role import Role
 from spotsieve.stream.service.roles.shard.filling import Filling, check_wanted
 from spotsieve.stream.service.roles.shard.place import go_on
 from spotsieve.stream.service.roles.shard.work import Answered, ShardWork
-from spotsieve.stream.service.roles.told import MAKE_ANEW, Heard, RoundReader
+from spotsieve.stream.service.roles.told import MAKE_ANEW, Heard, RoundReader, heard_from
 from spotsieve.stream.service.roles.told_end import find_end
 from spotsieve.stream.service.roles.warming import compile_rounds
 from spotsieve.stream.service.run import Opened
@@ -167,8 +166,9 @@ class Shard(Role):
         if self._listening or opened is None:
             return
         self._listening, answers = True, opened.named.answers
-        begins = [begin for begin, _ in await self._rounds.matches_spans()]
-        self._rounds.seek_matches([max(one) for one in zip_longest(answers[: len(begins)], begins, fillvalue=0)])
+        spans = await self._rounds.matches_spans()
+        known = heard_from(answers, spans)
+        self._rounds.seek_matches([*known, *(begin for begin, _ in spans[len(known) :])])
 
     async def _tell_filled(self) -> None:
         state, clock = self._state, self._state.clock
