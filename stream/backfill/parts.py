@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from spotsieve.stream.errors import SettingError, StateError
+from spotsieve.stream.errors import SettingError
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.remote import shown_url
-from spotsieve.stream.files.targets import target_of
+from spotsieve.stream.files.targets import cut_off, target_of
 from spotsieve.stream.files.verdict_lines import verdict_fields
 from spotsieve.stream.files.writer import FOREIGN
 from spotsieve.stream.page import Page
@@ -124,8 +124,7 @@ class VerdictRows:
         try:
             yield
         except OSError as error:
-            rule = f"cannot be written: {error.strerror or error}"
-            raise StateError(shown_url(self._name), rule, None, self._target.next_step) from None
+            raise cut_off(shown_url(self._name), error, self._target) from None
 
     def _write_group(self) -> None:
         import pyarrow as pa

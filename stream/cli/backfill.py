@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spotsieve.stream.cli.filter import stop_on_signals
+from spotsieve.stream.cli.filter import stop_on_signals, tell_of_repeated
 from spotsieve.stream.cli.outputs import add_force_argument
 from spotsieve.stream.cli.settings import (
     add_scheme_arguments,
@@ -112,8 +112,7 @@ def run(options: argparse.Namespace) -> int:
             "FILE", "must be a file that can be read again", "-", "filter standard input by `spotsieve filter`"
         )
     inputs = check_inputs(options.files)
-    if len(inputs) < len(options.files):
-        show("spotsieve: a file that is named twice is read once", to=sys.stderr)
+    tell_of_repeated(options.files, inputs)
     outputs = {name: getattr(options, name) for name in ("out", "verdicts", "rejected")}
     _check_outputs(outputs, options.state)
     if options.state.exists() and not options.state.is_dir():

@@ -8,8 +8,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spotsieve.stream.cli.outputs import add_force_argument, check_names
 from spotsieve.stream.cli.settings import (
@@ -21,6 +22,9 @@ from spotsieve.stream.cli.settings import (
 )
 from spotsieve.stream.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, SettingError, StateError
 from spotsieve.stream.text_safety import show
+
+if TYPE_CHECKING:
+    from spotsieve.stream.files.inputs import Input
 
 ABOUT = """JSONL (one object a line, see [input] in `spotsieve config example`), WARC, Parquet, WACZ or ARC, by content;
 gzip, xz, zstd and bzip2 are read, and written by the output's name (.jsonl, .warc or .parquet). Inputs and outputs may
@@ -92,8 +96,7 @@ def run(options: argparse.Namespace) -> int:
 
     settings = settings_of(options)
     inputs = check_inputs(options.files, options.stdin_name)
-    if len(inputs) < len(options.files):
-        show("spotsieve: a file that is named twice is read once", to=sys.stderr)
+    tell_of_repeated(options.files, inputs)
     names = {flag: getattr(options, flag) for flag in ("out", "duplicates", "verdicts", "rejected")}
     check_names(names, options.files, options.json, options.force)
     if options.revisits and options.out is None:
@@ -152,6 +155,12 @@ def _state_directory(directory: Path | None) -> contextlib.AbstractContextManage
             yield Path(made)
 
     return temporary()
+
+
+def tell_of_repeated(files: Sequence[str], inputs: "Sequence[Input]") -> None:
+    """Say so where files are named twice. inputs: of their names, each once"""
+    if len(inputs) < len(files):
+        show("spotsieve: a file that is named twice is read once", to=sys.stderr)
 
 
 @contextlib.contextmanager

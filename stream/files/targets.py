@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from spotsieve.state.private import open_file
-from spotsieve.stream.errors import SettingError
+from spotsieve.stream.errors import SettingError, StateError
 from spotsieve.stream.files.remote import RemoteFile, is_url, local_name
 
 PARTIAL = ".partial"
@@ -61,6 +61,11 @@ def target_of(name: str, stdout: BinaryIO | None, private: bool = False) -> Targ
 
 def _unwritable(name: str, error: OSError) -> SettingError:
     return SettingError(name, f"cannot be written: {error.strerror}", None, "check the directory and its permissions")
+
+
+def cut_off(name: str, error: OSError, target: Target) -> StateError:
+    """The error of an output that cannot be written on. Arrow's errors have no strerror. name: as it is shown"""
+    return StateError(name, f"cannot be written: {error.strerror or error}", None, target.next_step)
 
 
 def place_of(name: str) -> str:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import zstandard
 
-from spotsieve.stream.errors import InputError, SettingError, StateError
+from spotsieve.stream.errors import InputError, SettingError
 from spotsieve.stream.files.records import Layout, Record
 from spotsieve.stream.files.remote import shown_url
-from spotsieve.stream.files.targets import STDOUT, target_of
+from spotsieve.stream.files.targets import STDOUT, cut_off, target_of
 
 if TYPE_CHECKING:
     from spotsieve.stream.files.parquet.sink import ParquetSink
@@ -195,7 +195,7 @@ class OutputFile:
         except BrokenPipeError:
             raise  # Nobody reads any more, as behind `head`: that is no trouble of a disk.
         except OSError as error:
-            raise StateError(self.name, f"cannot be written: {error.strerror}", None, self._target.next_step) from None
+            raise cut_off(self.name, error, self._target) from None
 
 
 def write_whole(path: Path, content: bytes) -> None:

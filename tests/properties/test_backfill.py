@@ -6,7 +6,7 @@ import json
 import random
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,12 @@ def remembered(state: Path, settings: Settings) -> dict[bytes, bytes]:
         opened.close()
 
 
+def after(asked: int) -> Callable[[], bool]:
+    """Has a run stop when it has asked so often whether it is to."""
+    left = iter(range(asked))
+    return lambda: next(left, None) is None
+
+
 def assert_as_filter(directory: Path, expected: Filtered, form: str) -> None:
     assert verdict_rows(directory) == expected.verdicts()
     assert records_out(directory) == expected.records(form)
@@ -118,13 +124,13 @@ def test_a_stopped_run_goes_on_where_it_was(
 ) -> None:
     dice, expected, runs = random.Random(seed), of_filter["spotsieve", "jsonl"], 0
     while True:
-        left, losses = iter(range(dice.randrange(1, 30))), iter(range(TRIES - 1))
+        losses = iter(range(TRIES - 1))
         summary = backfilled(
             expected.names,
             tmp_path,
             expected.settings,
             dice.choice([1, shards]),
-            stopped=lambda left=left: next(left, None) is None,  # type: ignore[misc]
+            stopped=after(dice.randrange(1, 30)),
             lose=lambda *_, losses=losses: dice.random() < 0.04 and next(losses, None) is not None,
             batch_pages=dice.choice([1, 3, 20]),
         )
@@ -237,10 +243,8 @@ def test_pages_that_break_the_code_are_passed_on_as_filter_does(
     Breaking(breaking).patch(monkeypatch, ((shard, STEPS_OF_SHARD), (judging, STEPS_OF_JUDGING)))
     expected = filtered(tmp_path / "filtered", name, "jsonl", whole.names)
     assert sum(line["reason"] == "internal_error" for line in expected.verdicts()) > len(steps)
-    left, directory = iter(range(9)), tmp_path / "backfilled"
-    assert backfilled(
-        whole.names, directory, expected.settings, shards, stopped=lambda: next(left, None) is None
-    ).interrupted
+    directory = tmp_path / "backfilled"
+    assert backfilled(whole.names, directory, expected.settings, shards, stopped=after(9)).interrupted
     # Shards that are new are filled with the rounds of before, and spare what was spared then.
     backfilled(whole.names, directory, expected.settings, 5 - shards)
     assert_as_filter(directory, expected, "jsonl")
@@ -313,8 +317,7 @@ def test_a_run_knows_its_own_pages_among_those_of_others(
         logged_and_not_judged(tmp_path, expected.settings, 5)
         if lose_index:
             shutil.rmtree(tmp_path / "state" / "index")
-        left = iter(range(5))
-        backfilled(expected.names, tmp_path, expected.settings, stopped=lambda left=left: next(left, None) is None)  # type: ignore[misc]
+        backfilled(expected.names, tmp_path, expected.settings, stopped=after(5))
     summary = backfilled(expected.names, tmp_path, expected.settings)
     assert summary.pages == len(PAGES)
     assert verdict_rows(tmp_path) == expected.verdicts()
@@ -346,10 +349,7 @@ def test_shards_are_refused_over_a_state_whose_rounds_are_not_known(
 
 
 def stopped_run(directory: Path, expected: Filtered) -> None:
-    left = iter(range(9))
-    summary = backfilled(
-        expected.names, directory, expected.settings, stopped=lambda: next(left, None) is None, batch_pages=3
-    )
+    summary = backfilled(expected.names, directory, expected.settings, stopped=after(9), batch_pages=3)
     assert summary.interrupted
 
 

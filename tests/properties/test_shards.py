@@ -4,7 +4,7 @@ Worlds are made by seeds. Each log is judged by one process first, and pages are
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -150,21 +150,30 @@ def test_no_page_rests_unseen_on_a_wrong_guess(seed: int) -> None:
         # Where nearly all is guessed right, no other page has the round walked once more.
         right = {len(found.entry): found.entry != NOBODY for _, found in cluster.rounds}
         for _ in range(4):
-            cluster = Shards(one, shards, lambda pages, right=right: nearly(right[pages], dice))  # type: ignore[misc]
+            cluster = Shards(one, shards, nearly(right, dice))
             assert_verdicts_equal(cluster.apply(one.log, [20, 40]), expected)
 
 
-def nearly(right: NDArray[np.bool_], dice: np.random.Generator) -> NDArray[np.bool_]:
-    """The right guess, but for one to three pages."""
-    guess = right.copy()
-    guess[dice.integers(0, len(guess), dice.integers(1, 4))] ^= True
+def nearly(right: dict[int, NDArray[np.bool_]], dice: np.random.Generator) -> Callable[[int], NDArray[np.bool_]]:
+    """Guesses that are right but for one to three pages. right: by the number of pages of a round"""
+
+    def guess(pages: int) -> NDArray[np.bool_]:
+        found = right[pages].copy()
+        found[dice.integers(0, pages, dice.integers(1, 4))] ^= True
+        return found
+
     return guess
+
+
+def host_of_each(shards: int) -> list[int]:
+    """A host of each shard."""
+    hosts = np.arange(1, 64, dtype=np.uint64)
+    return [int(hosts[shards_of(hosts, shards) == shard][0]) for shard in range(shards)]
 
 
 def test_how_an_original_was_found_rests_on_who_had_room_before_it() -> None:
     load = CandidateLoad(3, np.random.default_rng(8))
-    hosts = np.arange(1, 64, dtype=np.uint64)
-    own = [int(hosts[shards_of(hosts, 2) == shard][0]) for shard in range(2)]
+    own = host_of_each(2)
     load.host[:] = [own[0], own[0], own[1]]
     # The third page has the bytes of the second one. All have a hash whose bucket takes one page: the first one.
     load.digest[2], load.minima[:, 0] = load.digest[1], 7
@@ -179,8 +188,7 @@ def test_how_an_original_was_found_rests_on_who_had_room_before_it() -> None:
 
 def test_a_wrong_guess_about_a_page_in_a_full_bucket_costs_nothing() -> None:
     load = CandidateLoad(4, np.random.default_rng(8))
-    hosts = np.arange(1, 64, dtype=np.uint64)
-    own = [int(hosts[shards_of(hosts, 2) == shard][0]) for shard in range(2)]
+    own = host_of_each(2)
     load.host[:] = [own[0], own[1], own[0], own[1]]
     # The third page has the bytes of the second one, and a hash that the first one and the last one have, too.
     load.digest[2], load.minima[[0, 2, 3], 0] = load.digest[1], 7

@@ -44,8 +44,8 @@ class LogRecords:
         pages_applied: of the record at the position. Raises KafkaError, StateError, SettingsMismatch.
         """
         begin = await self._follower.start()
-        await self._check_reaches(position + (pages_applied > 0))
         end = await self._follower.end()
+        self._check_reaches(position + (pages_applied > 0), end)
         check_log_range(self._settings.topics.log, position, begin, end, pages_applied)
         await self._check_settings(begin, end)
         self._next = position
@@ -99,12 +99,11 @@ class LogRecords:
             else:
                 await self._read()
             if time.monotonic() - asked > LOST_SECONDS:
-                await self._check_reaches(end)
+                self._check_reaches(end, await self.end())
                 asked = time.monotonic()
 
-    async def _check_reaches(self, wanted: int) -> None:
+    def _check_reaches(self, wanted: int, end: int) -> None:
         """Without this, a log that lost its end would be waited for until strangers' pages have filled it again."""
-        end = await self.end()
         if end < wanted:
             raise StateError(
                 f"log {self._settings.topics.log}",

@@ -281,13 +281,13 @@ def heard_of(told: Told, record: ConsumerRecord) -> Heard:
 
 
 def are_lost(answers: Sequence[int], spans: Sequence[tuple[int, int]]) -> bool:
-    """Whether answers to a round are gone from `matches`: who begins in its middle would wait for them for ever.
-
-    A topic that ends before them was made anew.
-    """
-    return any(not first <= at <= last for at, (first, last) in zip(answers, spans, strict=False))
+    """Whether answers to a round are gone from `matches`: who begins in its middle would wait for them for ever."""
+    return any(at != heard for at, heard in zip(answers, heard_from(answers, spans), strict=False))
 
 
 def heard_from(answers: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[int]:
-    """From where on each partition of `matches` is read for these answers. One that was made anew is read whole."""
+    """From where on each partition of `matches` is read for these answers.
+
+    Those that are gone are passed over. A topic that ends before them was made anew, and is read whole.
+    """
     return [at if first <= at <= last else first for at, (first, last) in zip(answers, spans, strict=False)]

@@ -105,16 +105,11 @@ class Resolver(Role):
         answers = [*end.answers, *(last for _, last in spans[len(end.answers) :])]
         self._naming.begin(end.place, end.clock, end.next_number)
         await self._log.start(end.place.record, end.place.page)
-        if end.open is None:
-            self._rounds.seek_matches(heard_from(answers, spans))
-            return
-        opened = self._open = await open_of(end, *end.open, self._log, settings.topics.log)
-        if are_lost(answers, spans):
-            # Their first answers are gone: named once more, the round is answered anew.
-            self._rounds.seek_matches(heard_from(answers, spans))
-            await self._ask_anew(opened)
-        else:
-            self._rounds.seek_matches(answers)
+        if end.open is not None:
+            self._open = await open_of(end, *end.open, self._log, settings.topics.log)
+        self._rounds.seek_matches(heard_from(answers, spans))
+        if self._open is not None and are_lost(answers, spans):
+            await self._ask_anew(self._open)
 
     async def _work_on(self) -> None:
         following = self._log.follow(2 * self._settings.cluster.round_pages)
