@@ -13,6 +13,8 @@ NAME_LENGTH = 80
 FORMATTING = re.compile(r"# fmt: (?:skip|off)")
 EXEMPTIONS = 29
 """For tables that the formatter would destroy, such as golden bytes where a line is a field."""
+KILL_PROGRAM = re.compile(r"""(?:run|Popen|call|check_\w+)\(\s*\[?\s*f?["']p?kill(?:all)?\b""")
+"""procps 4.0.2 reads the group in `kill -2 -12345` as 1, which is every process; `os.killpg` means what it says."""
 SLEEPS = re.compile(r"\b(?:time|asyncio)\.sleep\((?!0\))")
 
 
@@ -72,6 +74,12 @@ def test_a_test_sleeps_only_where_time_itself_is_its_subject_and_says_so() -> No
             if SLEEPS.search(line) and "Time itself:" not in before + line:
                 found.append(f"{where(path)}:{number}: {line.strip()}")
     assert [one for one in found if not one.startswith("tests/worlds/waiting.py:")] == []
+
+
+def test_signals_are_sent_by_calls_and_not_by_the_kill_program() -> None:
+    assert KILL_PROGRAM.search('subprocess.run(["kill", "-2", "-12345"])')
+    found = [where(path) for path in tracked("*.py") if KILL_PROGRAM.search(path.read_text("utf-8"))]
+    assert found == ["tests/unit/deploy/test_tree.py"]
 
 
 def test_few_places_are_exempt_from_the_formatter() -> None:
