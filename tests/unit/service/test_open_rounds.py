@@ -1,5 +1,6 @@
 """What a resolver makes of an open round: whom it waits for, and when it names a smaller one."""
 
+import time
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any, cast
@@ -28,6 +29,7 @@ from spotsieve.stream.sharding.records.frame import (
     KIND_BROKEN,
     KIND_CONFIRMS,
     KIND_MEETINGS,
+    KIND_OUTCOME,
     KIND_RANGE,
     KIND_TOO_LARGE,
     KIND_WALKS,
@@ -188,13 +190,12 @@ async def test_who_is_waited_for_is_named_once_and_again_when_it_is_another(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = await world.named()
-    lines = list[list[int]]()
-    monkeypatch.setattr(
-        resolver_loop, "logger", lambda: SimpleNamespace(warning=lambda _, missing: lines.append(list(missing)))
-    )
+    lines = list[Any]()
+    told = SimpleNamespace(warning=lambda _, missing: lines.append(list(missing)), info=lines.append)
+    monkeypatch.setattr(resolver_loop, "logger", lambda: told)
     opened.awaited = [1]
     assert not world.resolver._tell_missing(opened), "nobody is late yet"
-    opened.since -= 60
+    opened.waits_since -= 60
     for awaited in ([1], [1], [0], [0]):
         opened.awaited = awaited
         assert world.resolver._tell_missing(opened)
@@ -202,4 +203,48 @@ async def test_who_is_waited_for_is_named_once_and_again_when_it_is_another(
     assert "shard(s) 0" in "".join(world.resolver.problems())
     opened.awaited = []
     assert not world.resolver._tell_missing(opened)
+    assert not world.resolver._tell_missing(opened)
+    assert lines[2:] == ["the round goes on: the shards that it waited for have answered"]
     assert "shard(s)" not in "".join(world.resolver.problems())
+
+
+@pytest.mark.parametrize("world", [(1, 4)], indirect=True)
+async def test_nobody_is_waited_for_once_the_last_round_is_over(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = await world.named()
+
+    async def hear() -> None:
+        opened.waits_since -= 60
+
+    async def judge(*_: object) -> Outcome | None:
+        if not opened.awaited:
+            opened.awaited, opened.asked_anew = [1], True
+            return None
+        assert "shard(s) 1" in "".join(world.resolver.problems())
+        opened.awaited = []
+        return Outcome(cast("Any", SimpleNamespace(next_number=4)), b"", None)
+
+    async def lost(_: OpenRound) -> bool:
+        return False
+
+    monkeypatch.setattr(world.resolver, "_hear", hear)
+    monkeypatch.setattr(world.resolver, "_are_lost", lost)
+    monkeypatch.setattr(world.resolver._judging, "outcome", judge)
+    await world.resolver._listen()
+    assert world.published[-1].kind == KIND_OUTCOME
+    assert "shard(s)" not in "".join(world.resolver.problems())
+
+
+@pytest.mark.parametrize("world", [(1, 4)], indirect=True)
+async def test_a_round_waits_anew_for_each_thing_that_shards_are_to_say(world: World) -> None:
+    opened = await world.named()
+    opened.waits_since -= 60
+    judging, asked = Judging(world.work, world.metrics, Heartbeats()), time.monotonic()
+    answers = cast(
+        "Any", SimpleNamespace(missing=lambda *_: [], met=lambda _: [], confirmed=lambda _: [], walked=lambda _: {})
+    )
+    said = {"meetings": [None], "first_guess": np.zeros(4, np.bool_), "walked": {}}
+    judging._work = cast("Any", SimpleNamespace(walks=True, **{k: lambda *_, v=v: v for k, v in said.items()}))
+    assert await judging.outcome(opened, answers) is None
+    assert list(opened.awaited) == [0]
+    assert opened.waits_since >= asked
+    await judging.close()

@@ -175,9 +175,9 @@ class Resolver(Role):
             broken = self._answers.broken(opened.range)
             if broken.keys() - opened.errors.keys():
                 await self._go_on_without(opened, broken)
+            await self._resolve(opened)
             if self._tell_missing(opened) and (not opened.asked_anew or await self._are_lost(opened)):
                 await self._ask_anew(opened)
-            await self._resolve(opened)
 
     async def _resolve(self, opened: OpenRound) -> None:
         """Say what the answers make of the round, if they are all there."""
@@ -260,8 +260,11 @@ class Resolver(Role):
         return True
 
     def _tell_missing(self, opened: OpenRound) -> bool:
-        """Say which shards a round waits for, once until others are missing; -> whether it waits for any for long."""
-        waits = time.monotonic() - opened.since
+        """Say which shards a round waits for, once until others are missing, and when the wait is over.
+
+        -> whether it waits for any for long
+        """
+        waits = time.monotonic() - opened.waits_since
         missing = opened.awaited if waits > MISSING_SECONDS else ()
         self._metrics.observe_waiting(missing, waits)
         if missing and missing != opened.told_missing:
@@ -270,6 +273,8 @@ class Resolver(Role):
             logger().warning("a round waits for shards: no verdict is given without them", missing=missing)
         elif not missing:
             self._waits.over("round")
+            if opened.told_missing:
+                logger().info("the round goes on: the shards that it waited for have answered")
         opened.told_missing = missing
         return bool(missing)
 

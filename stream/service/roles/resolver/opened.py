@@ -31,6 +31,7 @@ class OpenRound:
     errors: of the pages that it spares, by row  guess_told: the shards were told the guess that counts now
     awaited: the shards that have not said what is needed next  told_missing: those that a log line has named
     guesses: how many better ones were found  asked_anew: it was named again, since it waited for long
+    since, waits_since: by the monotonic clock, when it was named, and when all shards had said what was needed last
     """
 
     range: Range
@@ -45,6 +46,7 @@ class OpenRound:
     guesses: int = 0
     asked_anew: bool = False
     since: float = field(default_factory=time.monotonic)
+    waits_since: float = field(default_factory=time.monotonic)
 
     def go_on_without(self, errors: Mapping[int, str]) -> None:
         """Spare these pages, by row with the texts of their errors. What was made of the answers counts no longer."""
@@ -55,6 +57,7 @@ class OpenRound:
     def forget_answers(self) -> None:
         """Resolve the round anew."""
         self.meetings, self.guess, self.guess_told = None, None, False
+        self.waits_since = time.monotonic()
 
 
 class Judging:
@@ -73,6 +76,7 @@ class Judging:
                 return None
             confirmed = answers.confirmed(opened.range) if self._work.walks else None
             opened.meetings = await self._done(self._work.meetings, opened.round, met, confirmed)
+            opened.waits_since = time.monotonic()
         if not self._work.walks:
             with self._metrics.timed("resolve"):
                 return await self._done(self._work.resolve, opened.round, opened.meetings)
@@ -88,6 +92,7 @@ class Judging:
         opened.awaited = [shard for shard in shards if shard not in walked]
         if opened.awaited:
             return None
+        opened.waits_since = time.monotonic()
         walks = [walked[shard] for shard in shards]
         with self._metrics.timed("resolve"):
             return await self._done(self._work.resolve_walks, opened.round, opened.meetings, walks, opened.guess)
