@@ -98,6 +98,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.backfill.ray_cluster import RayReaders, RayShards, check_ray, ray_started
     from spotsieve.stream.backfill.running import Backfill
     from spotsieve.stream.files import check_inputs
+    from spotsieve.stream.files.targets import place_of
     from spotsieve.stream.kernels import compile_kernels
     from spotsieve.stream.progress import ProgressLine
     from spotsieve.stream.schemes.registry import scheme_in_scope, scheme_of
@@ -113,7 +114,9 @@ def run(options: argparse.Namespace) -> int:
         )
     inputs = check_inputs(options.files)
     tell_of_repeated(options.files, inputs)
-    outputs = {name: getattr(options, name) for name in ("out", "verdicts", "rejected")}
+    # Readers on other machines, and those of a resume from elsewhere, write to the same places.
+    named = {name: getattr(options, name) for name in ("out", "verdicts", "rejected")}
+    outputs = {flag: name and place_of(name) for flag, name in named.items()}
     _check_outputs(outputs, options.state)
     if options.state.exists() and not options.state.is_dir():
         raise StateError("--state", "must be a directory", str(options.state), "name another, or a new one")
@@ -177,10 +180,13 @@ def _count(text: str) -> int:
 
 
 def _check_outputs(outputs: dict[str, str | None], state: Path) -> None:
-    """Raises SettingError where an output is no directory, two are one, or it lies where the state does."""
+    """Raises SettingError where an output is no directory, two are one, or it lies where the state does.
+
+    outputs: their places
+    """
     from spotsieve.stream.backfill.parts import check_pyarrow
     from spotsieve.stream.files.remote import is_url
-    from spotsieve.stream.files.targets import STDOUT, place_of
+    from spotsieve.stream.files.targets import STDOUT
 
     if outputs["verdicts"]:
         check_pyarrow()
@@ -188,26 +194,26 @@ def _check_outputs(outputs: dict[str, str | None], state: Path) -> None:
     for flag, name in outputs.items():
         if name is None:
             continue
-        is_path, place = not is_url(name), place_of(name)
+        is_path = not is_url(name)
         if name == STDOUT or (is_path and Path(name).exists() and not Path(name).is_dir()):
             raise SettingError(f"--{flag}", "must be a directory", name, "name another, or a new one")
         if name.startswith("memory:"):
             raise SettingError(f"--{flag}", "must outlive the process that writes it", name, "name another place")
-        if is_path and Path(place).is_relative_to(state.resolve()):
+        if is_path and Path(name).is_relative_to(state.resolve()):
             raise SettingError(f"--{flag}", "must lie outside of --state", name, "name a directory beside it")
-        if place in taken:
-            raise SettingError(f"--{flag}", f"must not be the directory of --{taken[place]}", name, "name another")
-        taken[place] = flag
+        if name in taken:
+            raise SettingError(f"--{flag}", f"must not be the directory of --{taken[name]}", name, "name another")
+        taken[name] = flag
 
 
 def _check_inputs_stay(backfill: "Backfill") -> None:
     """Raises SettingError where a part would be written over an input, with --force too."""
-    from spotsieve.stream.files.targets import PARTIAL, place_of
+    from spotsieve.stream.files.targets import places_of
 
-    inputs = {task.file.url or str(task.file.path) for task in backfill.tasks}
+    inputs = {task.file.place for task in backfill.tasks}
     for parts in backfill.parts:
         for flag, name in parts._asdict().items():
-            if name is not None and not inputs.isdisjoint((place_of(name), place_of(name + PARTIAL))):
+            if name is not None and not inputs.isdisjoint(places_of(name)):
                 raise SettingError(f"--{flag}", "must not be written over an input", name, "name another directory")
 
 

@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
     inputs = check_inputs(options.files, options.stdin_name)
     tell_of_repeated(options.files, inputs)
     names = {flag: getattr(options, flag) for flag in ("out", "duplicates", "verdicts", "rejected")}
-    check_names(names, options.files, options.json, options.force)
+    check_names(names, [*(file.place for file in inputs), *options.files], options.json, options.force)
     if options.revisits and options.out is None:
         raise SettingError("--revisits", "needs --out FILE, where the records go", None, "such as --out novel.warc.gz")
     columns = columns_before(inputs, options.out) if options.out is not None else None

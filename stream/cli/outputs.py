@@ -15,26 +15,27 @@ def add_force_argument(parser: argparse.ArgumentParser) -> None:
 def check_names(
     names: Mapping[str, str | Path | None], files: Sequence[str], json_wanted: bool, overwrite: bool
 ) -> None:
-    """Raises SettingError if an output is an input or another output, if it is there already and may not be
-    overwritten, or if standard output would take two things.
+    """Raises SettingError if an output or its NAME.partial is an input or another output, if it is there already and
+    may not be overwritten, or if standard output would take two things.
 
-    names: of outputs, by their flags without dashes
+    names: of outputs, by their flags without dashes  files: what is read, as it was named or by its place
     """
     if not any(names.values()):
         return
-    from spotsieve.stream.files.targets import place_of
+    from spotsieve.stream.files.targets import place_of, places_of
 
     taken = {place_of(file): file for file in files if file != "-"}
     taken.update({"-": "--json"} if json_wanted else {})
     for flag, given in names.items():
         if not given:
             continue
-        name, other = str(given), taken.get(place_of(str(given)))
-        if other is not None and not (Path(name).exists() and not Path(name).is_file()):
+        places = places_of(str(given))
+        other = next((taken[place] for place in places if place in taken), None)
+        if other is not None:
             raise SettingError(
-                f"--{flag}", f"must not be written where {other} already is", name, "choose another file"
+                f"--{flag}", f"must not be written where {other} already is", str(given), "choose another file"
             )
-        taken[place_of(name)] = f"--{flag}"
+        taken.update(dict.fromkeys(places, f"--{flag}"))
     if not overwrite:
         check_new(names)
 

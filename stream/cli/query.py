@@ -79,7 +79,8 @@ def run(options: argparse.Namespace) -> int:
 
     inputs = check_inputs(options.files, options.stdin_name)
     verdicts = options.verdicts or (None if options.json else "-")
-    check_names({"verdicts": verdicts, "rejected": options.rejected}, options.files, options.json, options.force)
+    named = [*(file.place for file in inputs), *options.files]
+    check_names({"verdicts": verdicts, "rejected": options.rejected}, named, options.json, options.force)
     line = ProgressLine(sys.stderr, total_bytes(inputs))
     summary = Summary(files=len(inputs))
     with contextlib.closing(line), contextlib.ExitStack() as closing:

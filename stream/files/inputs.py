@@ -32,20 +32,28 @@ class Input:
         """Whether it is standard input."""
         return self.path is None and not self.url
 
+    @property
+    def place(self) -> str:
+        """Its absolute path, its URL, or "-": what an output of the same place has, too."""
+        return self.url or (STDIN if self.path is None else str(self.path))
+
 
 def check_inputs(names: Sequence[str], stdin_name: str = STDIN) -> list[Input]:
-    """The inputs of these names, each once; "-" is standard input. Raises InputError for a file that cannot be opened.
+    """The inputs of these names, each once; "-" is standard input. Raises InputError for a file that cannot be opened,
+    and where two of them would give equal ids, such as URLs that differ in their query alone.
 
     A page's id begins with its file's absolute path, so that the same file is the same source from any directory; or
     with its URL, without what may be a secret there.
     """
-    inputs = list[Input]()
+    inputs = dict[str, Input]()
     for name in dict.fromkeys(names):
         for found in _inputs_of(name, stdin_name):
             # One that is named twice would have its novel pages written twice.
-            if found.is_stdin or all((found.path, found.url) != (other.path, other.url) for other in inputs):
-                inputs.append(found)
-    return inputs
+            other = inputs.setdefault(found.source, found)
+            if found.place != other.place:
+                rule = "must be the one input of this name: ids of pages hold it, without the query of a URL"
+                raise InputError(found.source, rule, None, "save both as files of different names")
+    return list(inputs.values())
 
 
 def total_bytes(inputs: Sequence[Input]) -> int | None:

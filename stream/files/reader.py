@@ -26,6 +26,7 @@ from spotsieve.stream.settings.model import InputSettings
 
 _PARQUET = b"PAR1"
 _ARC = b"filedesc://"
+_MOST_BEFORE = 2**20
 _Records = Iterator[tuple[Record, dict[str, Any] | None]]
 """Records, and of each row of Parquet what stands in its columns."""
 
@@ -219,17 +220,21 @@ def check_installed(name: str, what: str, package: str, extra: str) -> None:
 
 
 def _begin(chunks: Iterator[bytes]) -> tuple[bytes, InputError | None]:
-    """The first bytes, which show the layout, and the fault if the file is damaged there."""
-    beginning = b""
+    """The first bytes, which show the layout, and the fault if the file is damaged there.
+
+    White space before them is looked through as far as _MOST_BEFORE: a small file can unfold to any amount of it.
+    """
+    beginning, head = bytearray(), b""
     try:
-        while len(beginning.lstrip()) < 16:
+        while len(head) < 16 and len(beginning) < _MOST_BEFORE:
             chunk = next(chunks, None)
             if chunk is None:
                 break
             beginning += chunk
+            head = (head + chunk).lstrip()
     except InputError as error:
-        return beginning, error
-    return beginning, None
+        return bytes(beginning), error
+    return bytes(beginning), None
 
 
 def _again(beginning: bytes, chunks: Iterator[bytes], fault: InputError | None) -> Iterator[bytes]:

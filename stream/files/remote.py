@@ -23,6 +23,7 @@ _NOT_THERE = (404, 410)
 _NO_LISTS = ("http", "https")
 _TIMES = ("LastModified", "last_modified", "Last-Modified", "updated", "mtime", "created")
 """The fields of a driver's info() that may tell when a file was written, as the drivers call them."""
+_THEN = "check the URL, its server and your access to it"
 _READ_SEEKING = {"cache_type": "blockcache"}
 """Parquet and zip are read here and there. The usual cache reads ahead, and would fetch the same bytes many times."""
 
@@ -67,6 +68,9 @@ class RemoteFile:
             raise self._missing(f"a driver of fsspec opens ({_told(error, url)})", named) from None
         except ValueError as error:
             raise kind(self.shown, f"cannot be opened: {_told(error, url)}", None, "correct the URL") from None
+        except Exception as error:
+            # Some drivers connect here.
+            raise kind(self.shown, f"cannot be reached: {_told(error, url)}", None, _THEN) from None
 
     def expand(self) -> list[str]:
         """The URLs that a pattern with * names, in the order of their names; the URL itself where it has none."""
@@ -76,6 +80,10 @@ class RemoteFile:
             found = sorted(self._fs.glob(self._path))
         if not found:
             raise self._kind(self.shown, "must match a file, and matches none", None, "look at the pattern")
+        # The URL also names host and user, or the archive that a file lies in. The driver's own URLs may not.
+        first, chained, rest = self.url.partition("::")
+        if first.endswith(self._path):
+            return [f"{first.removesuffix(self._path)}{path}{chained}{rest}" for path in found]
         return [str(self._fs.unstrip_protocol(path)) for path in found]
 
     def size(self) -> int | None:
@@ -103,12 +111,12 @@ class RemoteFile:
     def open_to_read(self, *, seeking: bool = False) -> BinaryIO:
         """Open it. seeking: it will be read here and there, and not from its beginning to its end"""
         with self._telling("cannot be read"):
-            return _telling_file(self._fs.open(self._path, "rb", **(_READ_SEEKING if seeking else {})), self.url)
+            return self._telling_file(self._fs.open(self._path, "rb", **(_READ_SEEKING if seeking else {})))
 
     def open_to_write(self, ending: str) -> BinaryIO:
         """Open the file of this name and ending anew."""
         with self._telling("cannot be written"):
-            return _telling_file(self._fs.open(self._path + ending, "wb"), self.url)
+            return self._telling_file(self._fs.open(self._path + ending, "wb"))
 
     def rename_from(self, ending: str) -> None:
         """Give the file of this name and ending the name alone. Raises OSError."""
@@ -129,15 +137,20 @@ class RemoteFile:
             with _as_oserror(self.url):
                 yield
         except OSError as error:
-            then = "check the URL, its server and your access to it"
-            raise self._kind(self.shown, f"{what}: {error.strerror}", None, then) from None
+            raise self._kind(self.shown, f"{what}: {error.strerror}", None, _THEN) from None
+
+    def _telling_file(self, file: Any) -> BinaryIO:
+        return cast("BinaryIO", _Telling(file, self.url, self._fs))
 
 
 class _Telling:
-    """An open file of a driver, whose exceptions become OSErrors."""
+    """An open file of a driver, whose exceptions become OSErrors.
 
-    def __init__(self, file: Any, url: str) -> None:
-        self._file = file
+    fs: the driver. One of archives closes the archive when nobody holds the driver any longer
+    """
+
+    def __init__(self, file: Any, url: str, fs: object) -> None:
+        self._file, self._fs = file, fs
         self._url = url
 
     def __getattr__(self, name: str) -> Any:
@@ -151,10 +164,6 @@ class _Telling:
 
         self.__dict__[name] = call
         return call
-
-
-def _telling_file(file: Any, url: str) -> BinaryIO:
-    return cast("BinaryIO", _Telling(file, url))
 
 
 @contextlib.contextmanager

@@ -75,6 +75,18 @@ def place_of(name: str) -> str:
     return name if name == STDOUT else str(Path(local_name(name)).resolve())
 
 
+def places_of(name: str) -> tuple[str, ...]:
+    """The places that an output of this name takes: its own, and that of NAME.partial until it is complete.
+
+    Standard output has its own alone. A pipe or a device has none: anybody may write there.
+    """
+    if name == STDOUT:
+        return (STDOUT,)
+    if not is_url(name) and Path(local_name(name)).exists() and not Path(local_name(name)).is_file():
+        return ()
+    return place_of(name), place_of(name + PARTIAL)
+
+
 def output_exists(name: str) -> bool:
     """Whether a file of this name is there already; pipes and devices are none.
 

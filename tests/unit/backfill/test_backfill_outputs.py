@@ -70,6 +70,26 @@ def test_no_part_is_written_over_an_input(
     assert other.read_bytes() == LINE
 
 
+def test_outputs_may_be_named_as_file_urls(tmp_path: Path, pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = ["backfill", str(pages), "--out", f"file://{tmp_path}/out", "--state", str(tmp_path / "state")]
+    assert main(given) == EXIT_OK
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["00000-pages.jsonl"]
+    assert not list(tmp_path.glob("file:*"))
+
+
+def test_readers_elsewhere_write_where_the_command_was_given(
+    tmp_path: Path, pages: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = list[Parts]()
+    monkeypatch.setattr(
+        "spotsieve.stream.cli.backfill._check_inputs_stay", lambda backfill: told.extend(backfill.parts)
+    )
+    assert main(["backfill", str(pages), "--out", "out", "--state", str(tmp_path / "state")]) == EXIT_OK
+    assert [parts.out for parts in told] == [str(tmp_path / "out" / "00000-pages.jsonl")]
+
+
 def test_an_input_that_is_named_twice_is_read_once(
     tmp_path: Path, pages: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -124,6 +124,18 @@ def test_a_bomb_of_lines_is_divided_a_megabyte_at_a_time(tmp_path: Path) -> None
     assert ran.resident < MOST_RESIDENT
 
 
+@pytest.mark.promise(
+    "hostile input costs bounded time and memory, and the run goes on",
+    fault="a small file that unfolds to 200 MB of empty lines before its first record",
+)
+def test_white_space_before_the_first_record_is_not_gathered(tmp_path: Path) -> None:
+    file = tmp_path / "crawl.jsonl.zst"
+    file.write_bytes(COMPRESS["zst"](b"\n" * (200 * MIB) + lines([page(1)])))
+    ran = filter_alone(tmp_path, file)
+    assert [line["id"] for line in ran.verdicts] == ["p1"]
+    assert ran.resident < 600 * MIB
+
+
 def test_json_of_ten_million_brackets_is_rejected(tmp_path: Path) -> None:
     file = tmp_path / "crawl.jsonl"
     deep = b"[" * 10_000_000

@@ -6,8 +6,10 @@ import http.server
 import json
 import re
 import shlex
+import socket
 import sys
 import threading
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -107,13 +109,52 @@ def test_ids_begin_with_the_url_and_a_pattern_names_its_files_in_order(memory: A
     for name in ("b", "a"):
         memory.pipe(f"/in/{name}.jsonl", lines([{"url": "u", "body": name}]))
     assert [file.source for file in check_inputs(["memory://in/*.jsonl"])] == [
-        "memory:///in/a.jsonl",
-        "memory:///in/b.jsonl",
+        "memory://in/a.jsonl",
+        "memory://in/b.jsonl",
     ]
     assert [file.size for file in check_inputs(["memory://in/a.jsonl"] * 2)] == [26]
     local = tmp_path / "a.jsonl"
     local.write_bytes(b"{}")
     assert check_inputs([f"file://{local}"]) == check_inputs([str(local)])
+
+
+@pytest.mark.usefixtures("memory")
+def test_an_input_that_a_pattern_names_is_not_written_over(memory: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    memory.pipe("/in/a.jsonl", lines([page(1)]))
+    code, error = refused(capsys, "memory://in/*.jsonl", "--out", "memory://in/a.jsonl", "--force")
+    assert (code, "--out must not be written where" in error) == (2, True)
+    assert memory.cat("/in/a.jsonl") == lines([page(1)])
+
+
+def test_urls_that_differ_in_their_query_alone_are_refused(
+    served: tuple[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    address, folder = served
+    (folder / "a.jsonl").write_bytes(lines([page(1)]))
+    code, error = refused(capsys, f"{address}/a.jsonl?of=1", f"{address}/a.jsonl?of=2")
+    assert (code, "must be the one input of this name" in error) == (3, True)
+    assert "of=" not in error
+
+
+def test_files_in_an_archive_are_read_by_name_and_by_pattern(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with zipfile.ZipFile(tmp_path / "crawl.zip", "w") as archive:
+        for number in range(2):
+            archive.writestr(f"{number}.jsonl", lines([page(number)]))
+    for name, pages in (("0.jsonl", 1), ("*.jsonl", 2)):
+        assert filter_json(capsys, f"zip://{name}::file://{tmp_path / 'crawl.zip'}")["pages"] == pages
+
+
+def test_a_driver_that_connects_before_a_file_is_opened_tells_of_it_in_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    for given in ([f"ftp://127.0.0.1:{port}/x.jsonl"], ["-", "--out", f"ftp://me:word@127.0.0.1:{port}/x.jsonl"]):
+        code, error = refused(capsys, *given)
+        assert (code, "cannot be reached: ConnectionRefusedError" in error) == (3 if len(given) == 1 else 2, True)
+        assert "word" not in error
 
 
 def test_a_url_is_shown_without_what_may_be_secret() -> None:

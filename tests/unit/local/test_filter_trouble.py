@@ -60,6 +60,8 @@ def test_mistakes_are_told_in_one_line_before_any_work(
         ([html], 3, "must be JSONL, WARC or Parquet"),
         ([crawl, "--out", crawl], 2, "must not be written where"),
         ([crawl, "--out", "x", "--verdicts", "./x"], 2, "must not be written where --out already is"),
+        ([crawl, "--out", "x", "--verdicts", "x.partial"], 2, "must not be written where --out already is"),
+        ([crawl, "--out", "x.partial", "--verdicts", "x"], 2, "must not be written where --out already is"),
         ([crawl, "--json", "--out", "-"], 2, "must not be written where --json already is"),
         ([crawl, "--out", tmp_path / "no" / "dir"], 2, "cannot be written"),
         ([crawl, "--set", "scheme.name=manku", "--set", "scheme.tables=1"], 2, "tables"),
@@ -67,6 +69,17 @@ def test_mistakes_are_told_in_one_line_before_any_work(
     ):
         found, error = refused(capsys, *arguments)
         assert (found, words in error) == (code, True), error
+
+
+@pytest.mark.promise("nothing that a person gave is removed", fault="an input is called as an output's NAME.partial")
+def test_an_input_that_an_interrupted_run_left_is_not_removed(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left = crawl.rename(tmp_path / "novel.jsonl.partial")
+    before = left.read_bytes()
+    code, error = refused(capsys, left, "--out", tmp_path / "novel.jsonl", "--force")
+    assert (code, "--out must not be written where" in error) == (2, True)
+    assert left.read_bytes() == before
 
 
 def test_other_settings_on_the_same_state_are_refused_with_what_differs(
