@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 ABOUT = """Verdicts and state are those of `spotsieve filter` on the same files in the same order, and the state is used
 as one of its. JSONL, WARC, Parquet and others are read as there, from paths or URLs; on a cluster every machine needs
 them under the same names. Each input gets a part of each output, DIR/NUMBER-NAME. A run that was stopped or killed
-goes on where it was when the same command is run again. A cluster, and more than one shard, need Ray:
-pip install 'spotsieve[ray]'. A damaged file is judged up to the damage, the others whole, and the exit code is 3."""
+goes on where it was when the same command is run again. A cluster, and more than one shard, need the
+extra `ray` (README, "Install"). A damaged file is judged up to the damage, the others whole, and the exit code is 3."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

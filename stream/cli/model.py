@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 BUILD_ABOUT = """Count on how many pages each term of the scheme is, and write a model that the scheme's settings name
 by path and digest. FILES as of `spotsieve filter`; a sample of some thousand pages of the crawl is enough, and records
 that are no pages are passed over. The settings say what a term is (stop-words, spots): a model of other terms is
-refused. For the scheme concept shingles are weighed and terms decomposed too, which needs scikit-learn (pip install
-'spotsieve[lsi]'). What is printed goes into the configuration. Exit codes: 0 written; 2 wrong setting or usage, or
-MODEL is there already; 3 a file that cannot be read or written, or fewer than two pages."""
+refused. For the scheme concept shingles are weighed and terms decomposed too, which needs scikit-learn (the extra
+`lsi`: README, "Install"). What is printed goes into the configuration. Exit codes: 0 written; 2 wrong setting or
+usage, or MODEL is there already; 3 a file that cannot be read or written, or fewer than two pages."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,8 +14,8 @@ from spotsieve.stream.text_safety import show
 MOST_PAIRS = 5_000
 ABOUT = """FILES as of `spotsieve filter`; they are read twice, so none is standard input. With --topic the newest
 pages of the input topic are saved as PAGE.pages.jsonl.zst first, which `spotsieve calibrate` reads later. Pairs are
-dropped pages with their originals, and near misses: pages that passed and that the scheme drops at the loosest value
-that its threshold is swept over, with their nearest earlier page. They are drawn by verdict, reason, hosts and score,
+dropped pages with their originals, and near misses: pages that passed and that the loosest setting of the
+scheme would drop, with their nearest earlier page. They are drawn by verdict, reason, hosts and score,
 each stratum by the root of its size, the same ones for the same --seed. Without --verdicts the pages are judged as
 `spotsieve filter` without a state does. PAGE is one file that loads nothing: open it in a browser, judge, and export
 labels.jsonl, which `spotsieve calibrate --labels` and `spotsieve score --labels` read. Exit codes: 0 written; 2 wrong

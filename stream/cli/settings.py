@@ -35,8 +35,8 @@ def add_scheme_arguments(parser: argparse.ArgumentParser) -> None:
         "--threshold",
         type=float,
         metavar="VALUE",
-        help="how strict the scheme is: the one setting that its section of `spotsieve config example` is swept over, "
-        "such as scheme.min_alike (.5), and what goes with it; of spotsieve a higher value drops less",
+        help="how strict the filter is: sets the scheme's main bar (of spotsieve scheme.min_alike, .5) and moves "
+        "along the bars that go with it; of spotsieve a higher value drops less",
     )
 
 
