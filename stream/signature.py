@@ -57,7 +57,7 @@ class Signatures:
     """Signatures of n pages, in the order of the micro-batch.
 
     source: uint16[n] (index into sources)  partition: int32[n]  offset: int64[n]  event_time_ms: int64[n]
-    digest: uint64[n, 2] (XXH3-128 of the body)
+    digest: uint64[n, 2] (BLAKE2b-128 of the body)
     fingerprint: uint64[n] (means something only where status is FINGERPRINTED)
     status: uint8[n] (Status; a page without fingerprint matches by digest alone, an EMPTY or filtered one
     matches nothing)

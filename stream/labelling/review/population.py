@@ -1,8 +1,9 @@
 """Finds the pairs that can be reviewed: every dropped page with its original, every near miss with its nearest page.
 
 A near miss is a page that passed and that the scheme drops at an end of its threshold's range (Threshold.swept), where
-it is loosest. Its nearest page is the most similar earlier page that is let through there. So what a setting in between
-drops is in the population, and `spotsieve calibrate` can tell what that is worth.
+it is loosest. Its nearest page is the most similar earlier page that is let through there, or the original of that one
+if it was dropped. So what a setting in between drops is in the population, and `spotsieve calibrate` can tell what that
+is worth.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -85,7 +86,7 @@ def find_population(
     for end in ends:
         if len(signed_alike([own, end])) > 1:
             signed = signed_crawl(inputs, end, keep=False)
-        for place, pair in _near_misses(end, signed, pages, known.keys() - dropped.keys()):
+        for place, pair in _near_misses(end, signed, pages, known.keys() - dropped.keys(), dropped):
             before = found.get(place)
             if before is None or pair.score > before.score:
                 found[place] = pair
@@ -157,7 +158,11 @@ def _dropped(place: int, drop: Recorded, places: Mapping[str, int], pages: Seque
 
 
 def _near_misses(
-    end: Choice, signed: SignedPages, pages: Sequence[Entry], passed: AbstractSet[int]
+    end: Choice,
+    signed: SignedPages,
+    pages: Sequence[Entry],
+    passed: AbstractSet[int],
+    dropped: Mapping[int, Pair | None],
 ) -> Iterator[tuple[int, Pair]]:
     places = {page.page_id: place for place, page in enumerate(pages)}
     for place, _, verdicts, row, record, trial in walk(end, signed):
@@ -166,8 +171,15 @@ def _near_misses(
             continue
         (matches,) = trial.matches(decode(record).signatures.part(row, row + 1))
         near = [(match.score, -places[match.entry.page_id]) for match in matches if places[match.entry.page_id] < place]
-        score, earlier = max(near, default=(float(verdicts.score[row]), -places[original.page_id]))
-        yield place, Pair(-earlier, place, PASSED, score, "", _one_host(pages, -earlier, place))
+        score, negated = max(near, default=(float(verdicts.score[row]), -places[original.page_id]))
+        earlier = -negated
+        if earlier in dropped:
+            # A service judged in the order of its log: in that of the files a copy may come before its original.
+            drop = dropped[earlier]
+            if drop is None or drop.earlier == place:
+                continue
+            earlier = drop.earlier
+        yield place, Pair(earlier, place, PASSED, score, "", _one_host(pages, earlier, place))
 
 
 def _one_host(pages: Sequence[Entry], earlier: int, later: int) -> bool:

@@ -6,8 +6,12 @@ from pathlib import Path
 import pytest
 
 from spotsieve.stream.cli import main
-from spotsieve.stream.labelling.review.population import DROPPED, PASSED, Pair, Population
+from spotsieve.stream.files import check_inputs
+from spotsieve.stream.labelling.review.population import DROPPED, PASSED, Pair, Population, find_population
+from spotsieve.stream.labelling.review.recorded import read_verdicts
 from spotsieve.stream.labelling.review.strata import allocate, draw, in_order
+from spotsieve.stream.settings.model import Settings
+from tests.worlds.filter_crawl import lines
 from tests.worlds.pages.judged import review_of
 
 
@@ -88,6 +92,19 @@ def test_recorded_verdicts_are_reviewed_as_those_of_a_filter(
     assert main(["review", str(crawl), "-o", str(other), "--verdicts", str(verdicts), *asked, "--force"]) == 0
     said = capsys.readouterr().out
     assert "100 pages are left out: they have no verdict" in said
+
+
+def test_a_dropped_page_is_no_near_miss_in_files_of_another_order_than_the_log(crawl: Path, tmp_path: Path) -> None:
+    verdicts, judged, reversed_ = (tmp_path / name for name in ("verdicts.jsonl", "judged.jsonl", "reversed.jsonl"))
+    pages = [{"id": f"p{n}", **json.loads(line)} for n, line in enumerate(crawl.read_bytes().splitlines())]
+    judged.write_bytes(lines(pages))
+    reversed_.write_bytes(lines(pages[::-1]))
+    assert main(["filter", str(judged), "--verdicts", str(verdicts)]) == 0
+    found = find_population(check_inputs([str(reversed_)]), Settings(), read_verdicts(verdicts, "spotsieve"))
+    dropped = {found.ids[pair.later] for pair in found.pairs if pair.drawn == DROPPED}
+    missed = [found.ids[pair.earlier] for pair in found.pairs if pair.drawn == PASSED]
+    assert len(dropped) > 100
+    assert dropped.isdisjoint(missed)
 
 
 @pytest.mark.parametrize(
