@@ -24,10 +24,10 @@ def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:
 def rows_of(batch: pa.RecordBatch, body: str) -> list[dict[str, Any]]:
     """Each row as a dict by the names of the columns. Times are ISO 8601, bytes are text; those of the body stay bytes.
 
-    body: the column whose bytes stay, since their character set is yet to be found
+    body: the column whose bytes stay, since their character set is yet to be found; a path with dots leads into structs
     """
     names = batch.schema.names
-    columns = [_values(column, text=name != body) for name, column in zip(names, batch.columns, strict=True)]
+    columns = [_values(column, _below(name, body)) for name, column in zip(names, batch.columns, strict=True)]
     return [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
 
@@ -41,8 +41,6 @@ def _cell_bytes(array: pa.Array) -> Any:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     kind = array.type
-    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
-        array, kind = array.cast(pa.large_binary()), pa.large_binary()
     if pa.types.is_dictionary(kind):
         sizes = np.append(_cell_bytes(array.dictionary), 0)  # No index, at the end, is a missing value.
         return sizes[array.indices.fill_null(len(array.dictionary)).to_numpy(zero_copy_only=False)]
@@ -66,7 +64,15 @@ def _offsets(array: pa.Array) -> Any:
     return array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _values(column: pa.Array, *, text: bool) -> list[Any]:
+def _below(name: str, body: str | None) -> str | None:
+    """The rest of the path of the body below a column or a field of this name; "" is it itself, None another one."""
+    if body is None or body == name:
+        return None if body is None else ""
+    return body.removeprefix(f"{name}.") if body.startswith(f"{name}.") else None
+
+
+def _values(column: pa.Array, body: str | None) -> list[Any]:
+    """body: the path of what stays bytes, from this column on, as of _below"""
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
         # A nanosecond is an object of pandas, which need not be there.
         column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
@@ -74,8 +80,8 @@ def _values(column: pa.Array, *, text: bool) -> list[Any]:
         values: list[Any] = column.to_pylist()
     except (ValueError, OverflowError, pa.ArrowException):
         values = [_value(cell) for cell in column]
-    if values and any(isinstance(value, date | time | bytes) for value in values):
-        return [_plain(value, text=text) for value in values]
+    if pa.types.is_nested(column.type) or any(isinstance(value, date | time | bytes) for value in values):
+        return [_plain(value, body) for value in values]
     return values
 
 
@@ -83,20 +89,34 @@ def _value(cell: Any) -> Any:
     """One cell; text that is not UTF-8 as its bytes, and what Python cannot hold, as the year 20000, as text."""
     try:
         return cell.as_py()
-    except UnicodeDecodeError:
-        return cell.as_buffer().to_pybytes()
-    except (ValueError, OverflowError, pa.ArrowException):
+    except (ValueError, OverflowError, pa.ArrowException) as error:
+        kind = cell.type
+        if isinstance(cell, pa.ExtensionScalar | pa.DictionaryScalar):
+            return _value(cell.value)
+        if pa.types.is_struct(kind):
+            return {field.name: _value(cell[number]) for number, field in enumerate(kind)}
+        if pa.types.is_map(kind):
+            return [(_value(entry[0]), _value(entry[1])) for entry in cell.values]
+        if any(is_kind(kind) for is_kind in _LISTS):
+            return [_value(element) for element in cell.values]
+        if isinstance(error, UnicodeDecodeError):
+            return cell.as_buffer().to_pybytes()
         try:
             return cell.cast(pa.string()).as_py()
         except pa.ArrowException:
             return None
 
 
-def _plain(value: Any, *, text: bool) -> Any:
+def _plain(value: Any, body: str | None) -> Any:
+    """A value as JSON could hold it. body: as of _values"""
     if isinstance(value, datetime | date | time):
         return value.isoformat()
-    if text and isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
+    if isinstance(value, bytes):
+        return value if body == "" else value.decode("utf-8", "replace")
+    if isinstance(value, dict):
+        return {name: _plain(inside, _below(name, body)) for name, inside in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inside, body) for inside in value]
     return value
 
 

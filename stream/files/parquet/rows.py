@@ -13,6 +13,7 @@ from spotsieve.stream.files.inputs import Input, open_input_seeking
 from spotsieve.stream.files.parquet.cells import json_of, row_bytes, rows_of
 from spotsieve.stream.files.parquet.page_sizes import largest_of
 from spotsieve.stream.files.parquet.sink import other_columns
+from spotsieve.stream.files.parquet.types import plain_batch, plain_schema
 from spotsieve.stream.files.records import Record, RowPlace, too_large
 
 MOST_FOOTER_BYTES = 64 * 2**20
@@ -39,7 +40,7 @@ def read_rows(file: BinaryIO, name: str, body: str, max_record_bytes: int) -> It
             largest = largest_of(file, table.metadata.row_group(group), repeated, name)
             rows = max(1, min(MOST_ROWS, _BATCH_BYTES // max(largest.page, 1)))
             for batch in table.iter_batches(rows, row_groups=[group], use_threads=False):
-                yield from _records(batch, number, table.metadata, body, max_record_bytes)
+                yield from _records(plain_batch(batch), number, table.metadata, body, max_record_bytes)
                 number += len(batch)
     except _ARROW_ERRORS as error:
         raise damaged(name, error) from None
@@ -87,7 +88,7 @@ def _columns(source: BinaryIO, name: str) -> RowPlace | None:
     """None for a file that is no whole Parquet: what is wrong with it is told when it is read."""
     try:
         table, _ = open_table(source, name)
-        return RowPlace(table.schema_arrow.remove_metadata().empty_table(), 0, table.metadata)
+        return RowPlace(plain_schema(table.schema_arrow).remove_metadata().empty_table(), 0, table.metadata)
     except (*_ARROW_ERRORS, InputError):
         return None
 

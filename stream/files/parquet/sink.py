@@ -6,6 +6,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from spotsieve.stream.errors import SettingError
+from spotsieve.stream.files.parquet.types import wide_metadata
 from spotsieve.stream.files.records import RowPlace
 
 GROUP_BYTES = 64 * 2**20
@@ -35,7 +36,7 @@ class ParquetSink:
             # the types that it was written with.
             codec = _codec_of(place.table)
             self._writer = parquet.ParquetWriter(self._file, schema, compression=codec, store_schema=False)
-            self._writer.add_key_value_metadata(place.table.metadata or {})
+            self._writer.add_key_value_metadata(wide_metadata(place.table.metadata))
             self._schema = schema
         elif schema is not self._schema and not schema.equals(self._schema):
             raise other_columns(self._name, schema, self._schema)

@@ -241,3 +241,67 @@ def test_the_size_of_a_row_counts_every_value_where_it_stands() -> None:
     fixed = 8 + len("news") + 8 + (8 + len("kv"))
     assert row_bytes(batch).tolist() == [texts[0] + fixed + 2 * 9, texts[1] + fixed, texts[2] + fixed]
     assert row_bytes(batch.slice(1)).tolist() == [texts[1] + fixed, texts[2] + fixed]
+
+
+def test_rows_of_row_groups_with_small_dictionaries_can_be_read_back_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = pa.dictionary(pa.int8(), pa.string())
+    inputs, kinds = list[Path](), list[str]()
+    for day in range(2):
+        pages = [page(100 * day + n) for n in range(100)]
+        kinds += [f"{one['id']}-kind" for one in pages]
+        columns: dict[str, Any] = {name: [one[name] for one in pages] for name in pages[0]}
+        columns["kind"] = pa.array([f"{one['id']}-kind" for one in pages]).cast(small)
+        columns["in"] = pa.StructArray.from_arrays([columns["kind"]], ["kind"])
+        inputs.append(write(tmp_path / f"day{day}.parquet", pa.table(columns)))
+    summary = filter_json(capsys, *inputs, "--out", tmp_path / "novel.parquet")
+    assert summary["novel"] == 200
+    found = parquet.read_table(tmp_path / "novel.parquet")
+    assert found["kind"].to_pylist() == kinds
+    assert [row["kind"] for row in found["in"].to_pylist()] == kinds
+    assert filter_json(capsys, tmp_path / "novel.parquet")["novel"] == 200
+
+
+def test_values_within_values_are_read_as_those_of_columns(tmp_path: Path) -> None:
+    pages = [page(n) for n in range(3)]
+    bad, utf8 = b"a\xffb", pa.string()
+    text = pa.StringArray.from_buffers(1, pa.py_buffer(b"\0\0\0\0\3\0\0\0"), pa.py_buffer(bad))
+    texts = pa.concat_arrays([text, pa.array(["c", None], utf8)])
+    far = pa.array([2**62, 0, None], pa.timestamp("us"))
+    within = {
+        "url": pa.array([one["url"].encode() for one in pages]),
+        "html": pa.array([one["body"].encode("utf-16") for one in pages]),
+        "at": pa.array([WHEN] * 3, pa.timestamp("us", "UTC")),
+        "far": far,
+        "server": texts,
+    }
+    rows = pa.table(
+        {
+            "r": pa.StructArray.from_arrays(list(within.values()), list(within)),
+            "names": pa.ListArray.from_arrays([0, 1, 2, 3], texts),
+            "headers": pa.MapArray.from_arrays([0, 1, 2, 2], pa.array(["k", "l"]), texts.slice(0, 2)),
+        }
+    )
+    path = write(tmp_path / "nested.parquet", rows)
+    fields = {"url": "r.url", "body": "r.html", "fetched_at": "r.at"}
+    settings = InputSettings.model_validate({"fields": fields})
+    with FileReader(Input(path, str(path), None), settings) as reader:
+        found = [outcome.result for outcome in reader]
+    for one, outcome in zip(pages, found, strict=True):
+        assert isinstance(outcome, Page), outcome
+        assert (outcome.url, outcome.event_time_ms) == (one["url"], int(WHEN.timestamp() * 1000))
+        assert one["body"].encode() in outcome.body or one["body"] in outcome.body.decode("utf-16")
+
+
+def test_views_of_text_and_bytes_are_read_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pages = crawl()
+    columns: dict[str, Any] = {name: [one[name] for one in pages] for name in pages[0]}
+    columns["body"] = pa.array([one["body"].encode() for one in pages], pa.binary_view())
+    columns["label"] = pa.array([one.get("label") for one in pages], pa.string_view())
+    columns["in"] = pa.StructArray.from_arrays([columns["label"]], ["label"])
+    path = write(tmp_path / "views.parquet", pa.table(columns))
+    assert filter_json(capsys, path, "--out", tmp_path / "novel.parquet")["novel"] == 2
+    found = parquet.read_table(tmp_path / "novel.parquet")
+    assert found.equals(parquet.read_table(path).slice(0, 2))
+    assert found.schema.field("label").type == pa.string_view()

@@ -1,0 +1,73 @@
+"""Rewrites Arrow's types where rows of other row groups, or fewer kernels, need another form of the same values."""
+
+import base64
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+
+_ARROW_SCHEMA = b"ARROW:schema"
+
+
+def without_views(kind: pa.DataType) -> pa.DataType:
+    """A type with text and bytes in place of views of them: rows of views cannot be taken."""
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    return _with_children(kind, without_views)
+
+
+def with_wide_indices(kind: pa.DataType) -> pa.DataType:
+    """A type whose dictionaries have indices of 32 bits at least: one row group may need fewer than several do."""
+    if pa.types.is_dictionary(kind):
+        index = kind.index_type if kind.index_type.bit_width >= 32 else pa.int32()
+        return pa.dictionary(index, with_wide_indices(kind.value_type), kind.ordered)
+    return _with_children(kind, with_wide_indices)
+
+
+def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch without views."""
+    schema = plain_schema(batch.schema)
+    return batch if schema is batch.schema else batch.cast(schema)
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """A schema without views; the same one where it has none."""
+    return _rewritten(schema, without_views)
+
+
+def wide_metadata(metadata: Mapping[bytes, bytes] | None) -> dict[bytes, bytes]:
+    """The key-value metadata of a file, for one that holds rows of several row groups.
+
+    The types with which it was written (ARROW:schema) get wide indices. Raises pyarrow.ArrowException, ValueError.
+    """
+    found = dict(metadata or {})
+    if _ARROW_SCHEMA in found:
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(found[_ARROW_SCHEMA])))
+        wide = _rewritten(schema, with_wide_indices)
+        if wide is not schema:
+            found[_ARROW_SCHEMA] = base64.b64encode(wide.serialize().to_pybytes())
+    return found
+
+
+def _rewritten(schema: pa.Schema, rewrite: Callable[[pa.DataType], pa.DataType]) -> pa.Schema:
+    if all(rewrite(field.type).equals(field.type) for field in schema):
+        return schema
+    return pa.schema([field.with_type(rewrite(field.type)) for field in schema], schema.metadata)
+
+
+def _with_children(kind: pa.DataType, rewrite: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    def child(field: pa.Field) -> pa.Field:
+        return field.with_type(rewrite(field.type))
+
+    if pa.types.is_struct(kind):
+        return pa.struct([child(field) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(child(kind.key_field), child(kind.item_field), kind.keys_sorted)
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(child(kind.value_field), kind.list_size)
+    if pa.types.is_large_list(kind):
+        return pa.large_list(child(kind.value_field))
+    if pa.types.is_list(kind):
+        return pa.list_(child(kind.value_field))
+    return kind
